@@ -1,0 +1,104 @@
+"""Time: int64 UTC nanoseconds at rest, never through float; text in, text out, zones named.
+
+A wall-clock time without an offset means nothing without a zone. `local_to_ns` refuses a time that does not
+exist (spring) and asks for the order of its neighbours where it exists twice (autumn).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from ioweather.core.errors import UndatedInput, UsageError
+from ioweather.core.units import DAY_NS, NS
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_ISO = re.compile(
+    r"^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
+)
+
+
+def now_ns() -> int:
+    return time.time_ns()
+
+
+def zone_named(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(f"{name!r} is not a time zone.", hint="Use an IANA name such as Europe/Berlin or UTC.") from None
+
+
+def datetime_to_ns(moment: dt.datetime) -> int:
+    """Exact: no float on the way."""
+    delta = moment - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * NS + delta.microseconds * 1000
+
+
+def ns_to_datetime(value: int, zone: dt.tzinfo = dt.UTC) -> dt.datetime:
+    seconds, rest = divmod(value, NS)
+    return (_EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
+
+
+def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = None) -> int:
+    """UTC of a wall-clock time. In the doubled hour of autumn the candidate after `after_ns` (the previous sample)
+    is taken when only one is; otherwise the time is refused."""
+    first = datetime_to_ns(naive.replace(tzinfo=zone, fold=0).astimezone(dt.UTC))
+    second = datetime_to_ns(naive.replace(tzinfo=zone, fold=1).astimezone(dt.UTC))
+    if first == second:
+        return first
+    if first > second:  # PEP 495: a gap has its fold=0 reading later than its fold=1 reading
+        raise UndatedInput(f"{naive} does not exist in {zone.key}: clocks jump over it.", hint="Check --zone.")
+    later = [t for t in (first, second) if after_ns is not None and t > after_ns]
+    # Before both candidates and close to the first: the clock has just entered the doubled hour.
+    if len(later) == 2 and after_ns is not None and first - after_ns < second - first:
+        return first
+    if len(later) == 1:
+        return later[0]
+    raise UndatedInput(
+        f"{naive} happens twice in {zone.key} (clocks go back) and the order of samples does not tell which.",
+        hint="Give times with an offset, or in UTC.",
+    )
+
+
+def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
+    """A moment typed by a person or written by a program: ISO 8601, or epoch seconds as '@1794724337' ."""
+    stripped = text.strip()
+    if stripped.startswith("@"):
+        whole, _, fraction = stripped[1:].partition(".")
+        if whole.isdigit() and (fraction.isdigit() or not fraction):
+            return int(whole) * NS + int((fraction + "0" * 9)[:9])
+    match = _ISO.match(stripped)
+    if match is None:
+        raise ValueError(f"{text!r} is not a time: expected 2026-11-15, 2026-11-15T06:32:16+00:00 or @EPOCH")
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    fraction_ns = int((match[7] or "").ljust(9, "0"))
+    naive = dt.datetime(year, month, day, hour, minute, second)
+    if match[8] is None:
+        if zone is None:
+            raise UndatedInput(f"{text!r} has no zone.", hint="Give --zone, or set `zone` in facility.toml.")
+        return local_to_ns(naive, zone) + fraction_ns
+    if match[8] in ("Z", "UTC"):
+        offset = dt.timedelta(0)
+    else:
+        sign = -1 if match[8][0] == "-" else 1
+        digits = match[8][1:].replace(":", "")
+        offset = sign * dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return datetime_to_ns(naive.replace(tzinfo=dt.UTC) - offset) + fraction_ns
+
+
+def utc_day(value: int) -> str:
+    """The partition a moment belongs to."""
+    return (_EPOCH + dt.timedelta(days=value // DAY_NS)).date().isoformat()
+
+
+def day_start_ns(day: str) -> int:
+    return (dt.date.fromisoformat(day) - dt.date(1970, 1, 1)).days * DAY_NS
+
+
+def format_time_ns(value: int, zone: dt.tzinfo = dt.UTC) -> str:
+    moment = ns_to_datetime(value, zone)
+    suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
+    return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix

@@ -1,0 +1,129 @@
+"""The contracts between the parts: what a source, a study, its needs and its parameters are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame, Matrix
+from ioweather.core.results import Cell, Exhibit
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """What the person at the keyboard knows about a file that the file does not say."""
+
+    zone: ZoneInfo | None = None
+    start_ns: int | None = None
+    interval_ns: int | None = None
+    host: str | None = None
+    system: str | None = None
+    processes_per_node: int | None = None
+    paths: PathPolicy = "keep"
+
+
+class Source(Protocol):
+    """Reads one kind of file. Stateless and picklable; errors are SourceErrors.
+
+    `detect` looks at the first bytes and the path and gives 0 (not mine) to 1 (surely mine).
+    `read` yields (table, Frame) pairs whose columns are those of `ioweather.tables`, without `source`, `ingest_id`
+    and `day`: the lake adds them.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def tables(self) -> tuple[str, ...]: ...
+    def detect(self, head: bytes, path: Path) -> float: ...
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
+
+
+Shape: TypeAlias = Literal["rows", "matrix", "rollup"]
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a study needs of the lake, so that workflows can fetch it and `ioweather exhibits` can say if it is there.
+
+    `rows`: the named columns. `matrix`: one Matrix per metric in `metrics`. `rollup`: summed over components, one
+    row per step and metric. `where` maps a column to a value, a tuple of values, or '$param' to take it from there.
+    """
+
+    name: str
+    table: str
+    columns: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    where: Mapping[str, Cell | tuple[Cell, ...]] = field(default_factory=dict)
+    shape: Shape = "rows"
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class SeriesGroup:
+    """One line of the lake's inventory of `series`: what a day holds of one kind of component."""
+
+    day: str
+    source: str
+    system: str
+    filesystem: str
+    component_kind: str
+    metric: str
+    interval_ns: int
+    rows: int
+    components: int
+    first_ns: int
+    last_ns: int
+    total: float
+
+
+class Inventory(Protocol):
+    """What the lake holds, for default choosers and for availability."""
+
+    def tables(self) -> Mapping[str, int]: ...
+    def series(self) -> Sequence[SeriesGroup]: ...
+    def scalar(self, sql: str) -> Cell: ...
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of a study. Every one has a default, or a chooser that finds one in the lake."""
+
+    name: str
+    help: str
+    kind: Literal["text", "int", "float", "duration", "size", "flag"] = "text"
+    default: Cell = None
+    choose: Callable[[Inventory], Cell] | None = None
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """A study's needs, fetched: frames for rows and rollups, matrices by need and metric."""
+
+    frames: Mapping[str, Frame] = field(default_factory=dict)
+    matrices: Mapping[str, Mapping[str, Matrix]] = field(default_factory=dict)
+    period_ns: tuple[int, int] = (0, 0)
+    caveats: tuple[str, ...] = ()
+
+
+Params: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One question: a pure function from fetched data to exhibits."""
+
+    name: str
+    exhibits: tuple[str, ...]
+    needs: tuple[Need, ...]
+    run: Callable[[StudyData, Facility, Params], Iterator[Exhibit]]
+    params: tuple[Param, ...] = ()

@@ -1,0 +1,106 @@
+"""One tree of errors. Every message says where, what was expected, and what to do.
+
+    IoweatherError              caught by the command line: message, exit code 2
+    ├── UsageError              the request itself is wrong (an unknown exhibit, a bad option)
+    ├── FacilityError           facility.toml does not say what it should
+    ├── SourceError             one input file cannot be used; the file is quarantined, the rest goes on
+    │   ├── UnknownFormat       no source recognises the file
+    │   ├── AmbiguousFormat     two sources claim the file equally
+    │   ├── EmptyInput          nothing in it
+    │   ├── TruncatedInput      it ends before it should
+    │   ├── CorruptInput        its own checks fail, or it contradicts itself
+    │   ├── UnsupportedVersion  a known format in a version we do not read
+    │   └── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
+    ├── LakeError               the lake cannot be opened, read or written
+    │   ├── LakeVersionError    the lake was written by another schema version
+    │   └── LakeConflict        racing writers did not come to an end in time
+    ├── QueryRefused            a user's SQL is not allowed, or ran past its limits
+    └── DataUnavailable         the lake does not hold what an answer needs: a state, not a failure
+"""
+
+from __future__ import annotations
+
+
+class IoweatherError(Exception):
+    """Root of the tree. `hint` is the sentence that says what to do."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling, and errors cross process borders.
+        return (_rebuild, (type(self), self.message, self.hint))
+
+
+def _rebuild(kind: type[IoweatherError], message: str, hint: str) -> IoweatherError:
+    return kind(message, hint=hint)
+
+
+class UsageError(IoweatherError):
+    """The request itself is wrong."""
+
+
+class FacilityError(IoweatherError):
+    """facility.toml does not say what it should."""
+
+
+class SourceError(IoweatherError):
+    """One input file cannot be used. `reason` is the class name in snake case and stands in the ledger."""
+
+    @property
+    def reason(self) -> str:
+        name = type(self).__name__
+        return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
+class UnknownFormat(SourceError):
+    """No source recognises the file."""
+
+
+class AmbiguousFormat(SourceError):
+    """Two sources claim the file equally."""
+
+
+class EmptyInput(SourceError):
+    """There is nothing in the file."""
+
+
+class TruncatedInput(SourceError):
+    """The file ends before it should."""
+
+
+class CorruptInput(SourceError):
+    """The file's own checks fail, or it contradicts itself."""
+
+
+class UnsupportedVersion(SourceError):
+    """A known format in a version we do not read."""
+
+
+class UndatedInput(SourceError):
+    """The times in the file cannot be placed."""
+
+
+class LakeError(IoweatherError):
+    """The lake cannot be opened, read or written."""
+
+
+class LakeVersionError(LakeError):
+    """The lake was written by another schema version."""
+
+
+class LakeConflict(LakeError):
+    """Racing writers did not come to an end in time."""
+
+
+class QueryRefused(IoweatherError):
+    """A user's SQL is not allowed, or ran past its limits."""
+
+
+class DataUnavailable(IoweatherError):
+    """The lake does not hold what an answer needs."""

@@ -1,0 +1,270 @@
+"""facility.toml: who is who. Raw names become canonical names when read, so a correction needs no re-ingest."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ioweather.core.clock import parse_time_ns, zone_named
+from ioweather.core.errors import FacilityError, IoweatherError
+from ioweather.core.units import parse_duration_ns
+
+_TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
+             "visibility", "collect", "simulated", "node_limit_bytes_per_s", "node_cores"}  # fmt: skip
+_FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s"}
+_PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
+_DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
+
+TEMPLATE = """\
+# What this lake is about. Names on the left of nothing are raw names, as they come in the files;
+# ioweather maps them when it reads, so you can correct this file at any time without a new ingest.
+name = "{name}"
+zone = "{zone}"                 # IANA zone of local times in files that do not say theirs
+clusters = []                   # scheduler cluster names
+# Where the same minutes came from several sources, the first in this list is read.
+source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
+{filesystems}
+# [[project]]                   # first match wins; keys: account, uid, exe, path (globs allowed)
+# account = "m1234"
+# name = "EarthScience"
+
+# [[maintenance]]
+# start = "2026-01-05T08:00:00+01:00"
+# end = "2026-01-05T18:00:00+01:00"
+# label = "spring clean"
+
+[retention]
+raw_series = "30d"              # samples finer than one minute
+versions = "30d"                # how long an exhibit can be made again from the same versions
+responses = "400d"
+"""
+
+FILESYSTEM_TEMPLATE = """
+[filesystem.{name}]
+lustre = {lustre}
+mounts = []                     # where clients see it; the longest matching mount wins
+devices = {devices}             # host:device globs of its servers' disks
+# peak_bytes_per_s = 48e9       # nominal peak, for shares of peak and ceilings
+"""
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    name: str
+    lustre: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
+    peak_bytes_per_s: float | None = None
+    component_limit_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ProjectRule:
+    name: str
+    account: str | None = None
+    uid: int | None = None
+    exe: str | None = None
+    path: str | None = None
+
+    def matches(self, *, account: str | None, uid: int | None, exe: str | None, path: str | None) -> bool:
+        return (
+            (self.account is None or (account is not None and fnmatch.fnmatchcase(account, self.account)))
+            and (self.uid is None or self.uid == uid)
+            and (self.exe is None or (exe is not None and fnmatch.fnmatchcase(exe, self.exe)))
+            and (self.path is None or (path is not None and fnmatch.fnmatchcase(path, self.path)))
+        )
+
+
+@dataclass(frozen=True)
+class Window:
+    start_ns: int
+    end_ns: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Facility:
+    """The parsed file. An empty Facility maps every name to itself."""
+
+    name: str = "this facility"
+    zone: str | None = None
+    clusters: tuple[str, ...] = ()
+    source_order: tuple[str, ...] = ("tts", "h5lmt", "lmt", "lustre", "iostat")
+    filesystems: tuple[FileSystem, ...] = ()
+    projects: tuple[ProjectRule, ...] = ()
+    maintenance: tuple[Window, ...] = ()
+    retention_ns: Mapping[str, int] = field(
+        default_factory=lambda: {key: parse_duration_ns(text) for key, text in _DEFAULT_RETENTION.items()}
+    )
+    node_limit_bytes_per_s: float | None = None
+    node_cores: int | None = None
+    simulated: bool = False
+    sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    digest: str = ""
+
+    def filesystem_of(self, system: str) -> str:
+        """Canonical file system of a raw `system` name: an fsname, 'mount:/path' or 'host:device'. Itself if unmapped."""
+        found = self._lookup(system)
+        return found.name if found else system
+
+    def is_mapped(self, system: str) -> bool:
+        return self._lookup(system) is not None
+
+    def filesystem(self, name: str) -> FileSystem | None:
+        return next((fs for fs in self.filesystems if fs.name == name), None)
+
+    def filesystem_of_path(self, path: str) -> FileSystem | None:
+        """The file system a file lies on: the longest matching mount wins."""
+        best: tuple[int, FileSystem] | None = None
+        for fs in self.filesystems:
+            for mount in fs.mounts:
+                inside = path == mount or path.startswith(mount.rstrip("/") + "/")
+                if inside and (best is None or len(mount) > best[0]):
+                    best = (len(mount), fs)
+        return best[1] if best else None
+
+    def project_of(
+        self, *, account: str | None = None, uid: int | None = None, exe: str | None = None, path: str | None = None
+    ) -> str:
+        """First matching rule, else the account, else the uid: a job always has a project."""
+        for rule in self.projects:
+            if rule.matches(account=account, uid=uid, exe=exe, path=path):
+                return rule.name
+        return account or (f"uid {uid}" if uid is not None else "unknown")
+
+    def _lookup(self, system: str) -> FileSystem | None:
+        if system.startswith("mount:"):
+            return self.filesystem_of_path(system.removeprefix("mount:"))
+        for fs in self.filesystems:
+            if system == fs.name or system in fs.lustre or system in fs.probes:
+                return fs
+            if any(fnmatch.fnmatchcase(system, pattern) for pattern in fs.devices):
+                return fs
+        return None
+
+
+def load_facility(path: Path) -> Facility:
+    """Parse and check; a missing file is an empty facility. Every complaint names the file and the key."""
+    if not path.exists():
+        return Facility()
+    text = path.read_text(encoding="utf-8")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FacilityError(f"{path} is not valid TOML: {error}.") from None
+    try:
+        return parse_facility(data)
+    except FacilityError as error:
+        raise FacilityError(f"{path}: {error.message}", hint=error.hint) from None
+
+
+def parse_facility(data: Mapping[str, Any]) -> Facility:
+    _known(data, _TOP_KEYS, "the top level")
+    zone = data.get("zone")
+    if zone is not None:
+        _zone(zone)
+    retention = {**_DEFAULT_RETENTION, **data.get("retention", {})}
+    _known(retention, set(_DEFAULT_RETENTION), "[retention]")
+    return Facility(
+        name=_typed(data, "name", str, "this facility"),
+        zone=zone,
+        clusters=_strings(data, "clusters"),
+        source_order=_strings(data, "source_order") or Facility().source_order,
+        filesystems=tuple(_filesystem(name, body) for name, body in data.get("filesystem", {}).items()),
+        projects=tuple(_project(body) for body in data.get("project", [])),
+        maintenance=tuple(_window(body, zone) for body in data.get("maintenance", [])),
+        retention_ns={key: _duration(f"[retention] {key}", text) for key, text in retention.items()},
+        node_limit_bytes_per_s=_number(data, "node_limit_bytes_per_s", "the top level"),
+        node_cores=_typed(data, "node_cores", int, None),
+        simulated=_typed(data, "simulated", bool, False),
+        sections={key: data[key] for key in ("visibility", "collect") if key in data},
+        digest=hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:16],
+    )
+
+
+def _filesystem(name: str, body: Any) -> FileSystem:
+    where = f"[filesystem.{name}]"
+    if not isinstance(body, Mapping):
+        raise FacilityError(f"{where} must be a table.")
+    _known(body, _FILESYSTEM_KEYS, where)
+    return FileSystem(
+        name=name,
+        lustre=_strings(body, "lustre", where),
+        mounts=_strings(body, "mounts", where),
+        devices=_strings(body, "devices", where),
+        probes=_strings(body, "probes", where),
+        peak_bytes_per_s=_number(body, "peak_bytes_per_s", where),
+        component_limit_bytes_per_s=_number(body, "component_limit_bytes_per_s", where),
+    )
+
+
+def _project(body: Mapping[str, Any]) -> ProjectRule:
+    _known(body, _PROJECT_KEYS, "[[project]]")
+    if not isinstance(body.get("name"), str) or len(body) < 2:
+        raise FacilityError("[[project]] needs `name` and at least one of account, uid, exe, path.")
+    return ProjectRule(**body)
+
+
+def _window(body: Mapping[str, Any], zone: str | None) -> Window:
+    _known(body, {"start", "end", "label"}, "[[maintenance]]")
+    try:
+        start, end = (
+            parse_time_ns(str(body[key]), zone_named(zone) if zone else None) for key in ("start", "end")
+        )
+    except KeyError as error:
+        raise FacilityError(f"[[maintenance]] needs {error}.") from None
+    except (ValueError, IoweatherError) as error:
+        raise FacilityError(f"[[maintenance]]: {error}") from None
+    if end <= start:
+        raise FacilityError(f"[[maintenance]] ends ({body['end']}) before it starts ({body['start']}).")
+    return Window(start, end, str(body.get("label", "")))
+
+
+def _known(body: Mapping[str, Any], keys: set[str], where: str) -> None:
+    unknown = sorted(set(body) - keys)
+    if unknown:
+        raise FacilityError(f"unknown key {', '.join(unknown)} in {where}.", hint=f"Known: {', '.join(sorted(keys))}.")
+
+
+def _strings(body: Mapping[str, Any], key: str, where: str = "the top level") -> tuple[str, ...]:
+    value = body.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise FacilityError(f"`{key}` in {where} must be a list of strings.")
+    return tuple(value)
+
+
+def _typed(body: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+    value = body.get(key, default)
+    if value is not default and not isinstance(value, kind):
+        raise FacilityError(f"`{key}` must be {kind.__name__}, not {value!r}.")
+    return value
+
+
+def _number(body: Mapping[str, Any], key: str, where: str) -> float | None:
+    value = body.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        raise FacilityError(f"`{key}` in {where} must be a positive number, not {value!r}.")
+    return float(value)
+
+
+def _zone(zone: Any) -> None:
+    try:
+        zone_named(str(zone))
+    except IoweatherError as error:
+        raise FacilityError(f"`zone`: {error}") from None
+
+
+def _duration(where: str, text: Any) -> int:
+    try:
+        return parse_duration_ns(str(text))
+    except ValueError as error:
+        raise FacilityError(f"{where}: {error}.") from None

@@ -1,0 +1,149 @@
+"""Frame: columns of one length. Matrix: time x component. Both immutable; numpy arrays inside, none imported here.
+
+Null is NaN in floats, the mask of a masked array in integers, code -1 in text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ioweather.core.units import DAY_NS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text column: small integer codes into distinct categories; -1 is null."""
+
+    codes: NDArray[np.int32]
+    categories: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: Any) -> Text:
+        return Text(self.codes[index], self.categories)
+
+    def tolist(self) -> list[str | None]:
+        # With -1 for null, the appended None is what categories[-1] finds.
+        lookup: list[str | None] = [*self.categories, None]
+        return [lookup[code] for code in self.codes.tolist()]
+
+    def equals(self, value: str) -> NDArray[np.bool_]:
+        """Mask of the rows that hold `value`."""
+        code = self.categories.index(value) if value in self.categories else -2
+        mask: NDArray[np.bool_] = self.codes == code
+        return mask
+
+
+Column: TypeAlias = "NDArray[Any] | Text"
+
+
+class Frame(Mapping[str, Column]):
+    """An immutable mapping name -> column; all columns have one length."""
+
+    __slots__ = ("_columns", "_rows")
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns differ in length: {lengths}")
+        self._columns = dict(columns)
+        self._rows = next(iter(lengths.values()), 0)
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """A numeric column."""
+        column = self._columns[name]
+        if isinstance(column, Text):
+            raise TypeError(f"column {name!r} is text")
+        return column
+
+    def text(self, name: str) -> Text:
+        column = self._columns[name]
+        if not isinstance(column, Text):
+            raise TypeError(f"column {name!r} is not text")
+        return column
+
+    def take(self, index: Any) -> Frame:
+        """Rows by boolean mask, slice or positions."""
+        return Frame({name: column[index] for name, column in self._columns.items()})
+
+    def select(self, names: Sequence[str]) -> Frame:
+        return Frame({name: self._columns[name] for name in names})
+
+    def with_columns(self, **columns: Column) -> Frame:
+        return Frame({**self._columns, **columns})
+
+    def records(self) -> list[dict[str, Any]]:
+        """Rows as dictionaries, null as None: for small frames and for people."""
+        lists = {name: _plain_list(column) for name, column in self._columns.items()}
+        return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+    def __repr__(self) -> str:
+        return f"Frame({self._rows} rows: {', '.join(self._columns)})"
+
+
+def _plain_list(column: Column) -> list[Any]:
+    values = column.tolist()
+    if isinstance(column, Text) or column.dtype.kind != "f":
+        return values
+    return [None if value != value else value for value in values]
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """One metric of many components on a regular grid.
+
+    `values[i, j]` belongs to [start_ns + i*step_ns, + step_ns) of `components[j]`, NaN where nothing was recorded.
+    `coverage` (0-1, same shape, possibly a broadcast view) is the share of that cell which the rows cover.
+    """
+
+    metric: str
+    start_ns: int
+    step_ns: int
+    components: tuple[str, ...]
+    values: NDArray[np.float64]
+    coverage: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        if self.values.shape != self.coverage.shape or self.values.shape[1:] != (len(self.components),):
+            raise ValueError(
+                f"matrix of {len(self.components)} components has values {self.values.shape}, "
+                f"coverage {self.coverage.shape}"
+            )
+
+    @property
+    def steps(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.steps * self.step_ns
+
+    def blocks(self, days: int = 1) -> Iterator[Matrix]:
+        """The same matrix in pieces of whole days (views, no copies), so that a year need not be worked on at once."""
+        length = max(1, days * DAY_NS // self.step_ns)
+        for first in range(0, self.steps, length):
+            piece = slice(first, first + length)
+            yield Matrix(
+                self.metric, self.start_ns + first * self.step_ns, self.step_ns, self.components,
+                self.values[piece], self.coverage[piece],
+            )  # fmt: skip

@@ -1,0 +1,250 @@
+"""What an analysis gives back: estimates with intervals, findings in words, charts as data, exhibits and answers.
+
+All of it is plain data (str, int, float, None, tuples), so that one renderer each serves terminal, HTML and JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, TypeAlias
+
+from ioweather.core.units import UNITS
+
+Cell: TypeAlias = str | int | float | bool | None
+ChartKind: TypeAlias = Literal[
+    "timeline", "cdf", "histogram", "box", "band", "scatter", "heatmap", "bars", "matrix", "umami"
+]
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """`label` is the heading a person reads; `unit` one of core.units.UNITS."""
+
+    name: str
+    label: str = ""
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise ValueError(f"column {self.name!r} has the unknown unit {self.unit!r}")
+
+    @property
+    def heading(self) -> str:
+        return self.label or self.name.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A small table: what is printed, and what charts are drawn from."""
+
+    name: str
+    columns: tuple[ResultColumn, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.name!r}: a row of {len(row)} cells for {len(self.columns)} columns")
+
+    def column(self, name: str) -> tuple[Cell, ...]:
+        index = [column.name for column in self.columns].index(name)
+        return tuple(row[index] for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number never stands alone: interval, level, sample size and method go with it.
+
+    `low` and `high` are None where no interval was asked for or none exists; `method` then says which.
+    """
+
+    name: str
+    value: float | None
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    n: int | None = None
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise ValueError(f"estimate {self.name!r} has the unknown unit {self.unit!r}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A plain sentence, and how it stands: what the data say for sure, or cannot decide."""
+
+    text: str
+    kind: Literal["supported", "refuted", "undecided", "note"] = "note"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A line across a chart (`value`), or a shaded stretch of it (`value` to `end`)."""
+
+    axis: Literal["x", "y"]
+    value: float
+    label: str = ""
+    end: float | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture as data: a closed kind, a table, which column goes where, and reference lines.
+
+    Encodings by kind (column names of `table`; optional ones in brackets):
+      timeline   x (time_ns), y, [series], [low, high]      cdf      x, y (0-1), [series]
+      histogram  low, high, y, [series]                      box      x, q05, q25, q50, q75, q95, [series]
+      band       x, y, low, high, [series]                   scatter  x, y, [series], [size], [label]
+      heatmap    x, y, value                                 bars     x, y, [series], [low, high]
+      matrix     x, y, value (numbers printed in cells)      umami    metric, x (time_ns), y, this, q25, q50, q75
+    `scales` sets an axis to 'log' or 'linear'; `facet` names a column that splits the chart into panels.
+    """
+
+    kind: ChartKind
+    table: ResultTable
+    encoding: Mapping[str, str]
+    title: str = ""
+    facet: str | None = None
+    scales: Mapping[str, Literal["linear", "log"]] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = {column.name for column in self.table.columns}
+        missing = {name for name in (*self.encoding.values(), self.facet) if name is not None} - known
+        if missing:
+            raise ValueError(f"chart {self.title!r} encodes columns its table lacks: {sorted(missing)}")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of what should be there is there. `excluded` counts what was left out, by reason."""
+
+    expected: int
+    present: int
+    unit: str
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    detail: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        return self.present / self.expected if self.expected else None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number a paper prints: what it is, and where it stands."""
+
+    exhibit: str
+    quantity: str
+    value: Cell
+    unit: str = ""
+    place: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Enough to make the same result again: pinned table versions, parameters, facility and software."""
+
+    lake: str = ""
+    table_versions: Mapping[str, int] = field(default_factory=dict)
+    params: Mapping[str, Cell] = field(default_factory=dict)
+    facility_digest: str = ""
+    input_digest: str = ""
+    software_version: str = ""
+    made_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One table or figure of a paper, made from this facility's data."""
+
+    id: str
+    title: str
+    tables: tuple[ResultTable, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    caveats: tuple[str, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    published: tuple[Published, ...] = ()
+    provenance: Provenance = Provenance()
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of an answer: a label, a value, and optionally a share (0-1) to draw as a bar."""
+
+    label: str
+    value: Cell
+    unit: str = ""
+    share: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FactGroup:
+    title: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a question command returns; the headline alone must be worth reading."""
+
+    question: str
+    headline: str
+    facts: tuple[FactGroup, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    caveats: tuple[str, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    provenance: Provenance = Provenance()
+
+
+def to_jsonable(value: Any) -> Any:
+    """Plain JSON data of any result: NaN and infinities become null, dataclasses become objects."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def exhibit_from_json(data: Mapping[str, Any]) -> Exhibit:
+    """The inverse of `to_jsonable` for exhibits, for the cache of results."""
+    return Exhibit(
+        id=data["id"],
+        title=data["title"],
+        tables=tuple(_table(t) for t in data["tables"]),
+        charts=tuple(
+            Chart(**{**c, "table": _table(c["table"]), "references": tuple(Reference(**r) for r in c["references"])})
+            for c in data["charts"]
+        ),
+        estimates=tuple(Estimate(**e) for e in data["estimates"]),
+        findings=tuple(Finding(**f) for f in data["findings"]),
+        caveats=tuple(data["caveats"]),
+        coverage=tuple(Coverage(**c) for c in data["coverage"]),
+        published=tuple(Published(**p) for p in data["published"]),
+        provenance=Provenance(**data["provenance"]),
+    )
+
+
+def _table(data: Mapping[str, Any]) -> ResultTable:
+    return ResultTable(
+        name=data["name"],
+        columns=tuple(ResultColumn(**c) for c in data["columns"]),
+        rows=tuple(tuple(row) for row in data["rows"]),
+        title=data["title"],
+    )

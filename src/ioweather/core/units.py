@@ -1,0 +1,143 @@
+"""Units: what a number means, how a person types it, how it is shown.
+
+A unit is one of the names in `UNITS`; column names end in it (`read_bytes`, `await_seconds`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
+TIB: Final = 1 << 40
+PIB: Final = 1 << 50
+NS: Final = 1_000_000_000
+MINUTE_NS: Final = 60 * NS
+HOUR_NS: Final = 3600 * NS
+DAY_NS: Final = 86_400 * NS
+
+UNITS: Final = frozenset(
+    {"", "text", "count", "bytes", "bytes_per_s", "mib_per_s", "mib_per_s_per_node", "ops_per_s", "seconds",
+     "ns", "time_ns", "ratio", "percent", "date", "factor"}
+)  # fmt: skip
+
+_BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_SIZE_UNITS: Final = {
+    "": 1, "b": 1,
+    "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": TIB, "tib": TIB, "p": PIB, "pib": PIB,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15,
+}  # fmt: skip
+_DURATION_UNITS: Final = {
+    "ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "sec": NS, "m": MINUTE_NS, "min": MINUTE_NS,
+    "h": HOUR_NS, "hour": HOUR_NS, "d": DAY_NS, "day": DAY_NS, "w": 7 * DAY_NS, "week": 7 * DAY_NS,
+}  # fmt: skip
+_QUANTITY: Final = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*$")
+
+
+def parse_size(text: str) -> int:
+    """Bytes of '4 MiB', '3901', '1g' (binary) or '2MB' (decimal)."""
+    match = _QUANTITY.match(text)
+    factor = _SIZE_UNITS.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is not a size: expected a number and a unit, such as 512KiB, 4MiB or 2GB")
+    return round(float(match[1]) * factor)
+
+
+def parse_duration_ns(text: str) -> int:
+    """Nanoseconds of '5s', '10 min', '4h', '1.5d'; a bare number is seconds."""
+    match = _QUANTITY.match(text)
+    unit = match[2].lower() if match else ""
+    factor = _DURATION_UNITS.get(unit or "s") or _DURATION_UNITS.get(unit.rstrip("s"))
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is not a duration: expected a number and a unit, such as 5s, 10min, 4h or 7d")
+    if match[1].isdigit():
+        return int(match[1]) * factor  # int64 ns never passes through float
+    return round(float(match[1]) * factor)
+
+
+def format_bytes(value: float) -> str:
+    magnitude = abs(value)
+    power = 0 if magnitude < KIB else min(int(math.log2(magnitude)) // 10, len(_BINARY) - 1)
+    scaled = value / (1 << (10 * power))
+    return f"{scaled:.0f} B" if power == 0 else f"{_digits(scaled)} {_BINARY[power]}"
+
+
+def format_seconds(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude == 0:
+        return "0 s"
+    if magnitude < 1e-3:
+        return f"{_digits(value * 1e6)} µs"
+    if magnitude < 1:
+        return f"{_digits(value * 1e3)} ms"
+    if magnitude < 120:
+        return f"{_digits(value)} s"
+    if magnitude < 7200:
+        return f"{_digits(value / 60)} min"
+    if magnitude < 48 * 3600:
+        return f"{_digits(value / 3600)} h"
+    return f"{_digits(value / 86400)} d"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits without an exponent."""
+    magnitude = abs(value)
+    if magnitude >= 100 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
+
+
+def format_value(value: object, unit: str = "") -> str:
+    """What a person reads. Missing is a dash, never 0."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, (int, float)):
+        return str(value)
+    return _format_number(value, unit)
+
+
+def _format_number(value: float, unit: str) -> str:
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    match unit:
+        case "bytes":
+            return format_bytes(value)
+        case "bytes_per_s":
+            return f"{format_bytes(value)}/s"
+        case "mib_per_s":
+            return f"{_digits(value)} MiB/s"
+        case "mib_per_s_per_node":
+            return f"{_plain(value)} MiB/s/CN"
+        case "ops_per_s":
+            return f"{_digits(value)}/s"
+        case "seconds":
+            return format_seconds(value)
+        case "ns":
+            return format_seconds(value / NS)
+        case "time_ns":
+            from ioweather.core.clock import format_time_ns
+
+            return format_time_ns(int(value))
+        case "ratio":
+            percent = value * 100
+            return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
+        case "percent":
+            return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"
+        case "factor":
+            return f"{_digits(value)}x"
+        case _:
+            return _plain(value)
+
+
+def _plain(value: float) -> str:
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
+        return f"{int(value):,}"
+    magnitude = abs(value)
+    if 1e-3 <= magnitude < 1e6:
+        return f"{value:,.0f}" if magnitude >= 1000 else f"{value:.3g}"
+    return f"{value:.3g}"

@@ -1,0 +1,25 @@
+"""`benchmarks`: a benchmark's own figures, to check ours against."""
+
+from __future__ import annotations
+
+from ioweather.tables.schema import ColumnSpec, TableSpec
+
+BENCHMARKS = TableSpec(
+    name="benchmarks",
+    doc="One phase of a benchmark run, in the benchmark's own words.",
+    columns=(
+        ColumnSpec("digest", "text", "content digest of the output file"),
+        ColumnSpec("phase", "text", "phase name, unique within the file (write, read, ior-easy-write, ...)"),
+        ColumnSpec("tool", "text", "ior, mdtest or io500"),
+        ColumnSpec("operation", "text", "read, write, create, stat, delete, ...", nullable=True),
+        ColumnSpec("bytes_per_s", "float64", "bandwidth it printed", nullable=True),
+        ColumnSpec("ops_per_s", "float64", "operations per second it printed", nullable=True),
+        ColumnSpec("duration_seconds", "float64", "time it printed", nullable=True),
+        ColumnSpec("start_ns", "int64", "start of the phase", nullable=True),
+        ColumnSpec("end_ns", "int64", "end of the phase", nullable=True),
+        ColumnSpec("parameters", "text", "JSON: tasks, transfer size, block size, command line", nullable=True),
+    ),
+    key=("digest", "phase"),
+    time="start_ns",
+    order=("start_ns",),
+)

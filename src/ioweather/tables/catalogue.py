@@ -1,0 +1,18 @@
+"""All tables of the lake, by name."""
+
+from __future__ import annotations
+
+from ioweather.tables.applications import APPLICATIONS, FILES, JOB_IO
+from ioweather.tables.benchmarks import BENCHMARKS
+from ioweather.tables.jobs import EVENTS, JOBS
+from ioweather.tables.ledger import INGESTS
+from ioweather.tables.responses import RESPONSE_ROLLUPS, RESPONSES
+from ioweather.tables.schema import TableSpec
+from ioweather.tables.series import COMPONENTS, SERIES
+
+TABLES: dict[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        APPLICATIONS, BENCHMARKS, COMPONENTS, EVENTS, FILES, INGESTS, JOB_IO, JOBS, RESPONSE_ROLLUPS, RESPONSES, SERIES,
+    )
+}  # fmt: skip

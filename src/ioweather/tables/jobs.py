@@ -1,0 +1,57 @@
+"""`jobs`: what the scheduler's accounting says; `events`: what happened, from when to when."""
+
+from __future__ import annotations
+
+from ioweather.tables.schema import ColumnSpec, TableSpec
+
+EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
+
+JOBS = TableSpec(
+    name="jobs",
+    doc="Scheduler accounting: one row per job, step and restart; the newest row of a key counts.",
+    columns=(
+        ColumnSpec("cluster", "text", "cluster name"),
+        ColumnSpec("raw_job_id", "int64", "the scheduler's raw id (Slurm JobIDRaw)"),
+        ColumnSpec("step", "text", "step name; '' for the allocation"),
+        ColumnSpec("restart", "int64", "how many requeues came before"),
+        ColumnSpec("job_id", "text", "as shown to users: 22_1, 43+0"),
+        ColumnSpec("array_job_id", "int64", "array the job belongs to", nullable=True),
+        ColumnSpec("het_offset", "int64", "component of a heterogeneous job", nullable=True),
+        ColumnSpec("uid", "int64", "numeric user id", nullable=True),
+        ColumnSpec("user", "text", "user name", nullable=True),
+        ColumnSpec("account", "text", "account charged", nullable=True),
+        ColumnSpec("name", "text", "job name", nullable=True),
+        ColumnSpec("state", "text", "final or current state"),
+        ColumnSpec("submit_ns", "int64", "submitted", nullable=True),
+        ColumnSpec("start_ns", "int64", "started; null if it never did", nullable=True),
+        ColumnSpec("end_ns", "int64", "ended; null while running", nullable=True),
+        ColumnSpec("node_count", "int64", "nodes allocated", nullable=True),
+        ColumnSpec("cpu_count", "int64", "CPUs allocated", nullable=True),
+        ColumnSpec("nodes", "text", "node list, expanded, comma-separated", nullable=True),
+    ),
+    key=("cluster", "raw_job_id", "step", "restart"),
+    time="submit_ns",
+    revisable=True,
+    order=("cluster", "raw_job_id", "step", "restart"),
+)
+
+EVENTS = TableSpec(
+    name="events",
+    doc="Phases of benchmarks, maintenance, gaps, incidents, episodes, annotations.",
+    columns=(
+        ColumnSpec("event_id", "text", "identity; a later row of the same id revises it"),
+        ColumnSpec("kind", "text", "annotation, component_health, episode, gap, incident, maintenance or phase"),
+        ColumnSpec("system", "text", "raw name of the system", nullable=True),
+        ColumnSpec("component", "text", "component, where it is about one", nullable=True),
+        ColumnSpec("host", "text", "host, where it is about one", nullable=True),
+        ColumnSpec("start_ns", "int64", "start"),
+        ColumnSpec("end_ns", "int64", "end; null = ongoing", nullable=True),
+        ColumnSpec("label", "text", "what people call it"),
+        ColumnSpec("strength_ratio", "float64", "how strong, where that has a meaning", nullable=True),
+        ColumnSpec("details", "text", "JSON with the rest", nullable=True),
+    ),
+    key=("event_id",),
+    time="start_ns",
+    revisable=True,
+    order=("kind", "start_ns"),
+)

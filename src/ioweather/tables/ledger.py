@@ -1,0 +1,27 @@
+"""`ingests`: the ledger of files that came in, or did not, and why. Quarantine is a view of it."""
+
+from __future__ import annotations
+
+from ioweather.tables.schema import ColumnSpec, TableSpec
+
+LEDGER_STATUSES = ("ok", "partial", "quarantined")
+
+INGESTS = TableSpec(
+    name="ingests",
+    doc="One row per file digest: committed last, so a file that is here is in.",
+    columns=(
+        ColumnSpec("digest", "text", "content digest of the file (with the context that changes its meaning)"),
+        ColumnSpec("path", "text", "where it was read from"),
+        ColumnSpec("bytes", "int64", "size of the file"),
+        ColumnSpec("status", "text", "ok, partial or quarantined"),
+        ColumnSpec("reason", "text", "why not ok: the error's name", nullable=True),
+        ColumnSpec("message", "text", "the error's sentence", nullable=True),
+        ColumnSpec("rows", "text", "JSON: rows added per table"),
+        ColumnSpec("ingested_ns", "int64", "when"),
+        ColumnSpec("software_version", "text", "by which version"),
+    ),
+    key=("digest",),
+    time="ingested_ns",
+    revisable=True,
+    order=("ingested_ns",),
+)

@@ -1,0 +1,58 @@
+"""`responses` and `response_rollups`: what single operations took, measured by probe and sampler."""
+
+from __future__ import annotations
+
+from ioweather.tables.schema import ColumnSpec, TableSpec
+
+OPERATIONS = ("create", "delete", "file_read", "read", "stat", "write", "write_sync")
+MODES = ("cache", "nocache")
+STATUSES = ("error", "missed", "ok", "pending")
+
+RESPONSES = TableSpec(
+    name="responses",
+    doc="One timed operation of a probe or sampler.",
+    columns=(
+        ColumnSpec("start_ns", "int64", "when the operation began, UTC ns"),
+        ColumnSpec("host", "text", "where it was issued"),
+        ColumnSpec("target", "text", "what was probed: a path"),
+        ColumnSpec("op", "text", "create, delete, file_read, read, stat, write or write_sync"),
+        ColumnSpec("request_bytes", "int64", "size of the request"),
+        ColumnSpec("mode", "text", "cache or nocache"),
+        ColumnSpec("scheduled_ns", "int64", "when it should have begun", nullable=True),
+        ColumnSpec("duration_ns", "int64", "how long it took; null while pending or missed", nullable=True),
+        ColumnSpec("system", "text", "raw name of the system: mount:/path or fsname"),
+        ColumnSpec("component", "text", "the OST of the file, where known", nullable=True),
+        ColumnSpec("cached", "bool", "whether the client cache answered, where known", nullable=True),
+        ColumnSpec("status", "text", "ok, error, pending or missed"),
+        ColumnSpec("errno", "int64", "error number", nullable=True),
+        ColumnSpec("run_id", "text", "which run of the probe", nullable=True),
+    ),
+    key=("start_ns", "host", "target", "op", "request_bytes", "mode"),
+    time="start_ns",
+    order=("system", "op", "request_bytes", "mode", "start_ns"),
+)
+
+RESPONSE_ROLLUPS = TableSpec(
+    name="response_rollups",
+    doc="Responses reduced per interval: counts, extremes and a log-histogram that merges.",
+    columns=(
+        ColumnSpec("start_ns", "int64", "start of the interval, UTC ns"),
+        ColumnSpec("interval_ns", "int64", "60 s or 1 h"),
+        ColumnSpec("system", "text", "raw name of the system"),
+        ColumnSpec("target", "text", "what was probed"),
+        ColumnSpec("host", "text", "where it was issued"),
+        ColumnSpec("op", "text", "operation"),
+        ColumnSpec("request_bytes", "int64", "size of the request"),
+        ColumnSpec("mode", "text", "cache or nocache"),
+        ColumnSpec("count", "int64", "finished operations"),
+        ColumnSpec("error_count", "int64", "operations that failed"),
+        ColumnSpec("sum_seconds", "float64", "sum of durations"),
+        ColumnSpec("min_seconds", "float64", "shortest", nullable=True),
+        ColumnSpec("max_seconds", "float64", "longest", nullable=True),
+        ColumnSpec("histogram", "text", "JSON: log-bin index to count; quantile error <= 1%"),
+    ),
+    key=("start_ns", "interval_ns", "system", "target", "host", "op", "request_bytes", "mode"),
+    time="start_ns",
+    revisable=True,
+    order=("system", "op", "start_ns"),
+)

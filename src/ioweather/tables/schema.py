@@ -1,0 +1,158 @@
+"""What a table is: columns with types, a natural key, how rows are revised; and frames built to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ioweather.core.frames import Column, Frame, Text
+
+ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
+
+# The version of all schemas together; a lake says which one it was written with.
+SCHEMA_VERSION = 1
+# Every table ends in these; the lake fills them.
+LAKE_COLUMNS = ("source", "ingest_id", "day")
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    name: str
+    type: ColumnType
+    doc: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """`key` is the natural key (with `source`, for append-only tables). `time` is the column whose UTC date is `day`.
+
+    Append-only rows enter once: a row whose key is there is not added. Revisable rows are all kept; the view shows
+    the newest per key. `order` is how sealed days are sorted.
+    """
+
+    name: str
+    doc: str
+    columns: tuple[ColumnSpec, ...]
+    key: tuple[str, ...]
+    time: str
+    revisable: bool = False
+    order: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        for name in (*self.key, *self.order, self.time):
+            if name not in names and name not in LAKE_COLUMNS:
+                raise ValueError(f"table {self.name} has no column {name}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> ColumnSpec:
+        return next(column for column in self.columns if column.name == name)
+
+    def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
+        """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).
+
+        Nullable columns left out are all null; an unknown or a missing required column is a mistake of the caller.
+        """
+        given = {**(columns or {}), **more}
+        unknown = set(given) - set(self.names)
+        if unknown:
+            raise ValueError(f"table {self.name} has no column {', '.join(sorted(unknown))}")
+        length = rows if rows is not None else _length(given)
+        return Frame({spec.name: build_column(spec, given.get(spec.name), length) for spec in self.columns})
+
+
+def _length(given: Mapping[str, Any]) -> int:
+    for value in given.values():
+        if not isinstance(value, (str, bytes, int, float, bool, type(None))) and np.ndim(_shape_of(value)) > 0:
+            return len(value)
+    return 1
+
+
+def _shape_of(value: Any) -> Any:
+    return value.codes if isinstance(value, Text) else value
+
+
+def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
+    """One column in the form the house uses: null is NaN, a mask, or code -1."""
+    if value is None:
+        if not spec.nullable:
+            raise ValueError(f"column {spec.name} may not be null")
+        return _all_null(spec, rows)
+    if spec.type == "text":
+        return _text(value, rows)
+    if spec.type == "float64":
+        array = np.asarray([np.nan if v is None else v for v in value] if isinstance(value, (list, tuple)) else value)
+        return np.broadcast_to(array.astype(np.float64, copy=False), (rows,))
+    dtype = np.bool_ if spec.type == "bool" else np.int64
+    if isinstance(value, (list, tuple)):
+        mask = np.fromiter((v is None for v in value), np.bool_, len(value))
+        data = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
+        return _masked(spec, data, mask)
+    if isinstance(value, np.ma.MaskedArray):
+        return _masked(spec, value.filled(0).astype(dtype, copy=False), np.ma.getmaskarray(value))
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        raise TypeError(f"column {spec.name} is {spec.type}: a float array would lose digits")
+    return np.broadcast_to(array.astype(dtype, copy=False), (rows,))
+
+
+def _masked(spec: ColumnSpec, data: Any, mask: Any) -> Column:
+    if not mask.any():
+        return np.asarray(data)
+    if not spec.nullable:
+        raise ValueError(f"column {spec.name} may not be null")
+    return np.ma.MaskedArray(data, mask=mask)
+
+
+def _all_null(spec: ColumnSpec, rows: int) -> Column:
+    if spec.type == "text":
+        return Text(np.full(rows, -1, np.int32), ())
+    if spec.type == "float64":
+        return np.full(rows, np.nan)
+    dtype = np.bool_ if spec.type == "bool" else np.int64
+    return np.ma.MaskedArray(np.zeros(rows, dtype), mask=np.ones(rows, np.bool_))
+
+
+def _text(value: Any, rows: int) -> Text:
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, str):
+        return Text(np.zeros(rows, np.int32), (value,))
+    return encode_text(list(value))
+
+
+def encode_text(values: Sequence[str | None]) -> Text:
+    """Codes in order of first appearance."""
+    codes: dict[str, int] = {}
+    coded = np.fromiter((-1 if v is None else codes.setdefault(v, len(codes)) for v in values), np.int32, len(values))
+    return Text(coded, tuple(codes))
+
+
+def concat(frames: Sequence[Frame]) -> Frame:
+    """Rows of all frames, in order; they must have the same columns."""
+    if len(frames) == 1:
+        return frames[0]
+    names = list(frames[0])
+    return Frame({name: _concat_columns([frame[name] for frame in frames]) for name in names})
+
+
+def _concat_columns(columns: Sequence[Column]) -> Column:
+    if isinstance(columns[0], Text):
+        merged: dict[str, int] = {}
+        parts = []
+        for column in columns:
+            assert isinstance(column, Text)
+            # The extra last entry is where code -1 looks.
+            lookup = np.array([merged.setdefault(c, len(merged)) for c in column.categories] + [-1], np.int32)
+            parts.append(lookup[column.codes])
+        return Text(np.concatenate(parts), tuple(merged))
+    if any(isinstance(column, np.ma.MaskedArray) for column in columns):
+        return np.ma.concatenate(columns)  # type: ignore[no-any-return,no-untyped-call]
+    return np.concatenate(columns)  # type: ignore[arg-type]

@@ -1,0 +1,17 @@
+"""Shared fixtures: the sample data beside the project, where it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real sample files; tests that read it skip without it."""
+    if not SHARED.is_dir():
+        pytest.skip("the sample data (../shared/data) is not here")
+    return SHARED
