@@ -28,7 +28,9 @@ def zone_named(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"{name!r} is not a time zone.", hint="Use an IANA name such as Europe/Berlin or UTC.") from None
+        raise UsageError(
+            f"{name!r} is not a time zone.", hint="Use an IANA name such as Europe/Berlin or UTC."
+        ) from None
 
 
 def datetime_to_ns(moment: dt.datetime) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame, Matrix
+from ioweather.core.frames import BlockwiseMatrix, Frame
 from ioweather.core.results import Cell, Exhibit
 
 if TYPE_CHECKING:
@@ -55,8 +55,11 @@ Shape: TypeAlias = Literal["rows", "matrix", "rollup"]
 class Need:
     """What a study needs of the lake, so that workflows can fetch it and `ioweather exhibits` can say if it is there.
 
-    `rows`: the named columns. `matrix`: one Matrix per metric in `metrics`. `rollup`: summed over components, one
-    row per step and metric. `where` maps a column to a value, a tuple of values, or '$param' to take it from there.
+    `rows`: a Frame of the named columns, within the period. `matrix`: one BlockwiseMatrix per metric in `metrics`, on
+    the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive) or averaged (intensive) over
+    components: a Frame start_ns, metric, value, coverage (share of component-time present), in time order, one row
+    per metric and step that has any data. `where` maps a column to a value, a tuple of values, or '$param' to take it
+    from that parameter; `filesystem` is accepted as a column of every table that has `system`.
     """
 
     name: str
@@ -107,11 +110,16 @@ class Param:
 
 @dataclass(frozen=True)
 class StudyData:
-    """A study's needs, fetched: frames for rows and rollups, matrices by need and metric."""
+    """A study's needs, fetched: frames for rows and rollups by need, matrices by need and metric.
+
+    `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
+    that the lake cannot meet is absent from the mappings.
+    """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
-    matrices: Mapping[str, Mapping[str, Matrix]] = field(default_factory=dict)
+    matrices: Mapping[str, Mapping[str, BlockwiseMatrix]] = field(default_factory=dict)
     period_ns: tuple[int, int] = (0, 0)
+    step_ns: int = 0
     caveats: tuple[str, ...] = ()
 
 

@@ -1,21 +1,21 @@
 """One tree of errors. Every message says where, what was expected, and what to do.
 
-    IoweatherError              caught by the command line: message, exit code 2
-    ├── UsageError              the request itself is wrong (an unknown exhibit, a bad option)
-    ├── FacilityError           facility.toml does not say what it should
-    ├── SourceError             one input file cannot be used; the file is quarantined, the rest goes on
-    │   ├── UnknownFormat       no source recognises the file
-    │   ├── AmbiguousFormat     two sources claim the file equally
-    │   ├── EmptyInput          nothing in it
-    │   ├── TruncatedInput      it ends before it should
-    │   ├── CorruptInput        its own checks fail, or it contradicts itself
-    │   ├── UnsupportedVersion  a known format in a version we do not read
-    │   └── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
-    ├── LakeError               the lake cannot be opened, read or written
-    │   ├── LakeVersionError    the lake was written by another schema version
-    │   └── LakeConflict        racing writers did not come to an end in time
-    ├── QueryRefused            a user's SQL is not allowed, or ran past its limits
-    └── DataUnavailable         the lake does not hold what an answer needs: a state, not a failure
+IoweatherError              caught by the command line: message, exit code 2
+├── UsageError              the request itself is wrong (an unknown exhibit, a bad option)
+├── FacilityError           facility.toml does not say what it should
+├── SourceError             one input file cannot be used; the file is quarantined, the rest goes on
+│   ├── UnknownFormat       no source recognises the file
+│   ├── AmbiguousFormat     two sources claim the file equally
+│   ├── EmptyInput          nothing in it
+│   ├── TruncatedInput      it ends before it should
+│   ├── CorruptInput        its own checks fail, or it contradicts itself
+│   ├── UnsupportedVersion  a known format in a version we do not read
+│   └── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
+├── LakeError               the lake cannot be opened, read or written
+│   ├── LakeVersionError    the lake was written by another schema version
+│   └── LakeConflict        racing writers did not come to an end in time
+├── QueryRefused            a user's SQL is not allowed, or ran past its limits
+└── DataUnavailable         the lake does not hold what an answer needs: a state, not a failure
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Facility:
     digest: str = ""
 
     def filesystem_of(self, system: str) -> str:
-        """Canonical file system of a raw `system` name: an fsname, 'mount:/path' or 'host:device'. Itself if unmapped."""
+        """Canonical file system of a raw `system` (an fsname, 'mount:/path' or 'host:device'); itself if unmapped."""
         found = self._lookup(system)
         return found.name if found else system
 
@@ -215,9 +215,7 @@ def _project(body: Mapping[str, Any]) -> ProjectRule:
 def _window(body: Mapping[str, Any], zone: str | None) -> Window:
     _known(body, {"start", "end", "label"}, "[[maintenance]]")
     try:
-        start, end = (
-            parse_time_ns(str(body[key]), zone_named(zone) if zone else None) for key in ("start", "end")
-        )
+        start, end = (parse_time_ns(str(body[key]), zone_named(zone) if zone else None) for key in ("start", "end"))
     except KeyError as error:
         raise FacilityError(f"[[maintenance]] needs {error}.") from None
     except (ValueError, IoweatherError) as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ioweather.core.units import DAY_NS
 
@@ -106,6 +106,23 @@ def _plain_list(column: Column) -> list[Any]:
     if isinstance(column, Text) or column.dtype.kind != "f":
         return values
     return [None if value != value else value for value in values]
+
+
+class BlockwiseMatrix(Protocol):
+    """A matrix that may be too large to hold: it is walked in blocks of whole days. `Matrix` is one; so is the lake's
+    lazy one, which reads each block when it is asked for."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def start_ns(self) -> int: ...
+    @property
+    def step_ns(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def components(self) -> tuple[str, ...]: ...
+    def blocks(self, days: int = 1) -> Iterator[Matrix]: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,7 +93,7 @@ def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
     dtype = np.bool_ if spec.type == "bool" else np.int64
     if isinstance(value, (list, tuple)):
         mask = np.fromiter((v is None for v in value), np.bool_, len(value))
-        data = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
+        data: np.ndarray[Any, Any] = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
         return _masked(spec, data, mask)
     if isinstance(value, np.ma.MaskedArray):
         return _masked(spec, value.filled(0).astype(dtype, copy=False), np.ma.getmaskarray(value))
