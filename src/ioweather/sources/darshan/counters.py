@@ -1,0 +1,201 @@
+"""Names of Darshan's counters, in record order, for every module version that is read.
+
+The names are those the format itself uses (`POSIX_OPENS`, `POSIX_F_READ_TIME`); they are built here from the words
+that repeat, because 700 literal names hide their own structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_SIZES: Final = "0_100 100_1K 1K_10K 10K_100K 100K_1M 1M_4M 4M_10M 10M_100M 100M_1G 1G_PLUS"
+_RANKS: Final = "FASTEST_RANK FASTEST_RANK_BYTES SLOWEST_RANK SLOWEST_RANK_BYTES"
+_MAX_TIME_SIZES: Final = "MAX_READ_TIME_SIZE MAX_WRITE_TIME_SIZE"
+
+
+def _sized(stem: str) -> str:
+    return " ".join(f"{stem}_{size}" for size in _SIZES.split())
+
+
+def _four(pattern: str) -> str:
+    return " ".join(pattern.format(i) for i in range(1, 5))
+
+
+def _dimensions(stem: str) -> str:
+    return " ".join(f"{stem}_D{i}" for i in range(1, 6))
+
+
+def _access_shapes() -> str:
+    return " ".join(
+        f"ACCESS{i}_ACCESS {_dimensions(f'ACCESS{i}_LENGTH')} {_dimensions(f'ACCESS{i}_STRIDE')}" for i in range(1, 5)
+    )
+
+
+def _names(prefix: str, words: str, *, without: Iterable[str] = ()) -> tuple[str, ...]:
+    dropped = set(without)
+    return tuple(f"{prefix}_{word}" for word in words.split() if word not in dropped)
+
+
+@dataclass(frozen=True)
+class RecordNames:
+    """Integer and float counters of one module version, and what else its record holds.
+
+    `links`: a word after the rank is the id of the file that the dataset or variable lies in. `gap_bytes`: bytes after
+    the rank that mean nothing. `tail`: fields behind the counters.
+    """
+
+    counters: tuple[str, ...]
+    fcounters: tuple[str, ...]
+    links: bool = False
+    tail: tuple[tuple[str, str], ...] = ()
+    gap_bytes: int = 0
+
+
+_ACCESS: Final = f"{_four('ACCESS{}_ACCESS')} {_four('ACCESS{}_COUNT')}"
+_STRIDE: Final = f"{_four('STRIDE{}_STRIDE')} {_four('STRIDE{}_COUNT')}"
+_SIZE_BOTH: Final = f"{_sized('SIZE_READ')} {_sized('SIZE_WRITE')}"
+_SIZE_AGG_BOTH: Final = f"{_sized('SIZE_READ_AGG')} {_sized('SIZE_WRITE_AGG')}"
+
+_TIMES_WITHOUT_VARIANCE: Final = (
+    "OPEN_START_TIMESTAMP READ_START_TIMESTAMP WRITE_START_TIMESTAMP CLOSE_START_TIMESTAMP "
+    "OPEN_END_TIMESTAMP READ_END_TIMESTAMP WRITE_END_TIMESTAMP CLOSE_END_TIMESTAMP "
+    "READ_TIME WRITE_TIME META_TIME MAX_READ_TIME MAX_WRITE_TIME FASTEST_RANK_TIME SLOWEST_RANK_TIME"
+)
+_TIMES: Final = f"{_TIMES_WITHOUT_VARIANCE} VARIANCE_RANK_TIME VARIANCE_RANK_BYTES"
+# Before POSIX v3 and MPI-IO v3 only the first open and the last close were stamped.
+_LATER_TIMES: Final = ("CLOSE_START_TIMESTAMP", "OPEN_END_TIMESTAMP")
+
+_POSIX_MIDDLE: Final = (
+    "MODE BYTES_READ BYTES_WRITTEN MAX_BYTE_READ MAX_BYTE_WRITTEN CONSEC_READS CONSEC_WRITES SEQ_READS SEQ_WRITES "
+    "RW_SWITCHES MEM_NOT_ALIGNED MEM_ALIGNMENT FILE_NOT_ALIGNED FILE_ALIGNMENT "
+    f"{_MAX_TIME_SIZES} {_SIZE_BOTH} {_STRIDE} {_ACCESS} {_RANKS}"
+)
+_POSIX_V4: Final = (
+    "OPENS FILENOS DUPS READS WRITES SEEKS STATS MMAPS FSYNCS FDSYNCS RENAME_SOURCES RENAME_TARGETS RENAMED_FROM "
+    + _POSIX_MIDDLE
+)
+_POSIX_V2: Final = "OPENS READS WRITES SEEKS STATS MMAPS FSYNCS FDSYNCS " + _POSIX_MIDDLE
+# Darshan 3.0 counted stdio calls inside the POSIX module.
+_POSIX_V1: Final = "OPENS READS WRITES SEEKS STATS MMAPS FOPENS FREADS FWRITES FSEEKS FSYNCS FDSYNCS " + _POSIX_MIDDLE
+_MPIIO: Final = (
+    "INDEP_OPENS COLL_OPENS INDEP_READS INDEP_WRITES COLL_READS COLL_WRITES SPLIT_READS SPLIT_WRITES NB_READS "
+    "NB_WRITES SYNCS HINTS VIEWS MODE BYTES_READ BYTES_WRITTEN RW_SWITCHES "
+    f"{_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_ACCESS} {_RANKS}"
+)
+_STDIO: Final = (
+    "OPENS FDOPENS READS WRITES SEEKS FLUSHES BYTES_WRITTEN BYTES_READ MAX_BYTE_READ MAX_BYTE_WRITTEN " + _RANKS
+)
+_STDIO_TIMES: Final = (
+    "META_TIME WRITE_TIME READ_TIME "
+    "OPEN_START_TIMESTAMP CLOSE_START_TIMESTAMP WRITE_START_TIMESTAMP READ_START_TIMESTAMP "
+    "OPEN_END_TIMESTAMP CLOSE_END_TIMESTAMP WRITE_END_TIMESTAMP READ_END_TIMESTAMP "
+    "FASTEST_RANK_TIME SLOWEST_RANK_TIME VARIANCE_RANK_TIME VARIANCE_RANK_BYTES"
+)
+_H5D: Final = (
+    "OPENS READS WRITES FLUSHES BYTES_READ BYTES_WRITTEN RW_SWITCHES REGULAR_HYPERSLAB_SELECTS "
+    f"IRREGULAR_HYPERSLAB_SELECTS POINT_SELECTS {_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_access_shapes()} "
+    f"{_four('ACCESS{}_COUNT')} DATASPACE_NDIMS DATASPACE_NPOINTS DATATYPE_SIZE {_dimensions('CHUNK_SIZE')} "
+    f"USE_MPIIO_COLLECTIVE USE_DEPRECATED {_RANKS}"
+)
+_OPEN_CLOSE: Final = "OPEN_START_TIMESTAMP CLOSE_START_TIMESTAMP OPEN_END_TIMESTAMP CLOSE_END_TIMESTAMP"
+# The first versions stamped one open and one close; Darshan's own tools read them as first open and last close.
+_OPEN_CLOSE_V1: Final = "OPEN_START_TIMESTAMP CLOSE_END_TIMESTAMP"
+_PNETCDF_CALLS: Final = " ".join(
+    f"{verb}_{kind}"
+    for verb, kinds in (
+        ("PUT", "VAR VAR1 VARA VARS VARM VARN VARD"),
+        ("GET", "VAR VAR1 VARA VARS VARM VARN VARD"),
+        ("IPUT", "VAR VAR1 VARA VARS VARM VARN"),
+        ("IGET", "VAR VAR1 VARA VARS VARM VARN"),
+        ("BPUT", "VAR VAR1 VARA VARS VARM VARN"),
+    )
+    for kind in kinds.split()
+)
+_PNETCDF_VAR: Final = (
+    "OPENS INDEP_READS INDEP_WRITES COLL_READS COLL_WRITES NB_READS NB_WRITES BYTES_READ BYTES_WRITTEN RW_SWITCHES "
+    f"{_PNETCDF_CALLS} {_MAX_TIME_SIZES} {_SIZE_AGG_BOTH} {_access_shapes()} {_four('ACCESS{}_COUNT')} "
+    f"NDIMS NPOINTS DATATYPE_SIZE IS_RECORD_VAR {_RANKS}"
+)
+_PNETCDF_FILE: Final = "CREATES OPENS REDEFS INDEP_WAITS COLL_WAITS SYNCS BYTES_READ BYTES_WRITTEN WAIT_FAILURES"
+_PNETCDF_FILE_TIMES: Final = (
+    "OPEN_START_TIMESTAMP CLOSE_START_TIMESTAMP WAIT_START_TIMESTAMP OPEN_END_TIMESTAMP CLOSE_END_TIMESTAMP "
+    "WAIT_END_TIMESTAMP META_TIME WAIT_TIME"
+)
+_BGQ: Final = "CSJOBID NNODES RANKSPERNODE DDRPERNODE INODES ANODES BNODES CNODES DNODES ENODES TORUSENABLED"
+_DFS: Final = (
+    "OPENS GLOBAL_OPENS LOOKUPS DUPS READS READXS WRITES WRITEXS NB_READS NB_WRITES GET_SIZES PUNCHES REMOVES STATS "
+    f"BYTES_READ BYTES_WRITTEN RW_SWITCHES {_MAX_TIME_SIZES} {_SIZE_BOTH} {_ACCESS} CHUNK_SIZE {_RANKS}"
+)
+_DAOS: Final = (
+    "OBJ_OPENS OBJ_FETCHES OBJ_UPDATES OBJ_PUNCHES OBJ_DKEY_PUNCHES OBJ_AKEY_PUNCHES OBJ_DKEY_LISTS OBJ_AKEY_LISTS "
+    "OBJ_RECX_LISTS ARRAY_OPENS ARRAY_READS ARRAY_WRITES ARRAY_GET_SIZES ARRAY_SET_SIZES ARRAY_STATS ARRAY_PUNCHES "
+    "ARRAY_DESTROYS KV_OPENS KV_GETS KV_PUTS KV_REMOVES KV_LISTS KV_DESTROYS NB_OPS BYTES_READ BYTES_WRITTEN "
+    f"RW_SWITCHES {_MAX_TIME_SIZES} {_SIZE_BOTH} {_ACCESS} OBJ_OTYPE ARRAY_CELL_SIZE ARRAY_CHUNK_SIZE {_RANKS}"
+)
+_UUIDS: Final = (("pool_uuid", "V16"), ("container_uuid", "V16"))
+
+FIXED: Final[dict[tuple[str, int], RecordNames]] = {
+    ("POSIX", 4): RecordNames(_names("POSIX", _POSIX_V4), _names("POSIX_F", _TIMES)),
+    ("POSIX", 3): RecordNames(_names("POSIX", _POSIX_V2), _names("POSIX_F", _TIMES)),
+    ("POSIX", 2): RecordNames(_names("POSIX", _POSIX_V2), _names("POSIX_F", _TIMES, without=_LATER_TIMES)),
+    ("POSIX", 1): RecordNames(_names("POSIX", _POSIX_V1), _names("POSIX_F", _TIMES, without=_LATER_TIMES)),
+    ("MPI-IO", 3): RecordNames(_names("MPIIO", _MPIIO), _names("MPIIO_F", _TIMES)),
+    ("MPI-IO", 2): RecordNames(_names("MPIIO", _MPIIO), _names("MPIIO_F", _TIMES, without=_LATER_TIMES)),
+    ("MPI-IO", 1): RecordNames(_names("MPIIO", _MPIIO), _names("MPIIO_F", _TIMES, without=_LATER_TIMES)),
+    ("STDIO", 2): RecordNames(_names("STDIO", _STDIO), _names("STDIO_F", _STDIO_TIMES)),
+    ("STDIO", 1): RecordNames(_names("STDIO", _STDIO, without=["FDOPENS"]), _names("STDIO_F", _STDIO_TIMES)),
+    ("H5F", 3): RecordNames(_names("H5F", "OPENS FLUSHES USE_MPIIO"), _names("H5F_F", f"{_OPEN_CLOSE} META_TIME")),
+    ("H5F", 2): RecordNames(_names("H5F", "OPENS"), _names("H5F_F", _OPEN_CLOSE)),
+    ("H5F", 1): RecordNames(_names("H5F", "OPENS"), _names("H5F_F", _OPEN_CLOSE_V1)),
+    ("H5D", 2): RecordNames(_names("H5D", _H5D), _names("H5D_F", _TIMES), links=True),
+    ("H5D", 1): RecordNames(_names("H5D", _H5D), _names("H5D_F", _TIMES)),
+    ("PNETCDF_FILE", 3): RecordNames(
+        _names("PNETCDF_FILE", _PNETCDF_FILE),
+        _names("PNETCDF_FILE_F", _PNETCDF_FILE_TIMES),
+    ),
+    ("PNETCDF_FILE", 2): RecordNames(
+        _names("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS"), _names("PNETCDF_FILE_F", _OPEN_CLOSE)
+    ),
+    ("PNETCDF_FILE", 1): RecordNames(
+        _names("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS"), _names("PNETCDF_FILE_F", _OPEN_CLOSE_V1)
+    ),
+    ("PNETCDF_VAR", 1): RecordNames(_names("PNETCDF_VAR", _PNETCDF_VAR), _names("PNETCDF_VAR_F", _TIMES), links=True),
+    ("BG/Q", 2): RecordNames(_names("BGQ", _BGQ), _names("BGQ_F", "TIMESTAMP")),
+    # v1 has a word between rank and counters that Darshan's own reader skips.
+    ("BG/Q", 1): RecordNames(_names("BGQ", _BGQ), _names("BGQ_F", "TIMESTAMP"), gap_bytes=8),
+    ("DFS", 1): RecordNames(_names("DFS", _DFS), _names("DFS_F", _TIMES_WITHOUT_VARIANCE), tail=_UUIDS),
+    ("DAOS", 1): RecordNames(
+        _names("DAOS", _DAOS),
+        _names("DAOS_F", _TIMES_WITHOUT_VARIANCE),
+        tail=(*_UUIDS, ("object_id_high", "u8"), ("object_id_low", "u8")),
+    ),
+}
+
+LUSTRE_V1: Final = _names("LUSTRE", "OSTS MDTS STRIPE_OFFSET STRIPE_SIZE STRIPE_WIDTH")
+LUSTRE_COMPONENT: Final = _names(
+    "LUSTRE_COMP", "STRIPE_SIZE STRIPE_COUNT STRIPE_PATTERN FLAGS EXT_START EXT_END MIRROR_ID"
+)
+
+_COMBINERS: Final = (
+    "NAMED DUP CONTIGUOUS VECTOR HVECTOR_INTEGER HVECTOR INDEXED HINDEXED_INTEGER HINDEXED INDEXED_BLOCK "
+    "STRUCT_INTEGER STRUCT SUBARRAY DARRAY F90_REAL F90_COMPLEX F90_INTEGER RESIZED"
+)
+CP: Final = _names(
+    "CP",
+    "INDEP_OPENS COLL_OPENS INDEP_READS INDEP_WRITES COLL_READS COLL_WRITES SPLIT_READS SPLIT_WRITES NB_READS "
+    "NB_WRITES SYNCS POSIX_READS POSIX_WRITES POSIX_OPENS POSIX_SEEKS POSIX_STATS POSIX_MMAPS POSIX_FREADS "
+    "POSIX_FWRITES POSIX_FOPENS POSIX_FSEEKS POSIX_FSYNCS POSIX_FDSYNCS INDEP_NC_OPENS COLL_NC_OPENS HDF5_OPENS "
+    + " ".join(f"COMBINER_{kind}" for kind in _COMBINERS.split())
+    + " HINTS VIEWS MODE BYTES_READ BYTES_WRITTEN MAX_BYTE_READ MAX_BYTE_WRITTEN CONSEC_READS CONSEC_WRITES SEQ_READS "
+    "SEQ_WRITES RW_SWITCHES MEM_NOT_ALIGNED MEM_ALIGNMENT FILE_NOT_ALIGNED FILE_ALIGNMENT "
+    f"{_MAX_TIME_SIZES} {_SIZE_BOTH} {_SIZE_AGG_BOTH} {_sized('EXTENT_READ')} {_sized('EXTENT_WRITE')} "
+    f"{_STRIDE} {_ACCESS} DEVICE SIZE_AT_OPEN {_RANKS}",
+)
+CP_F: Final = _names(
+    "CP_F",
+    "OPEN_TIMESTAMP READ_START_TIMESTAMP WRITE_START_TIMESTAMP CLOSE_TIMESTAMP READ_END_TIMESTAMP WRITE_END_TIMESTAMP "
+    "POSIX_READ_TIME POSIX_WRITE_TIME POSIX_META_TIME MPI_META_TIME MPI_READ_TIME MPI_WRITE_TIME "
+    "MAX_READ_TIME MAX_WRITE_TIME FASTEST_RANK_TIME SLOWEST_RANK_TIME VARIANCE_RANK_TIME VARIANCE_RANK_BYTES",
+)

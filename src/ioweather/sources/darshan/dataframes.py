@@ -1,0 +1,58 @@
+"""A module's records for pandas and polars, which are imported only here and only when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ioweather.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ioweather.sources.darshan.model import Module
+
+
+def columns_of(module: Module) -> dict[str, Any]:
+    """Name to column. Lists (OST ids, heat map bins) become lists of arrays; a DXT module becomes one row per traced
+    operation, with the id, rank and hostname of its record."""
+    records = module.records
+    if module.segments is not None:
+        of_segment = module.segments["record"]
+        columns = {name: _plain(records[name])[of_segment] for name in ("id", "rank", "hostname")}
+        names = module.segments.dtype.names or ()
+        return columns | {name: module.segments[name].copy() for name in names if name != "record"}
+    columns = {name: _plain(records[name]) for name in records.dtype.names or ()}
+    return columns | {name: list(lists) for name, lists in module.ragged.items()}
+
+
+def _plain(column: np.ndarray[Any, Any]) -> Any:
+    """Contiguous, and text or hexadecimal instead of raw bytes."""
+    if column.dtype.kind == "S":
+        return np.array([raw.decode("utf-8", "backslashreplace") for raw in column.tolist()], dtype=np.str_)
+    if column.dtype.kind == "V":
+        return np.array([raw.hex() for raw in column.tolist()], dtype=np.str_)
+    return column.copy()
+
+
+def to_pandas(module: Module) -> Any:
+    return _need("pandas").DataFrame(columns_of(module))
+
+
+def to_polars(module: Module) -> Any:
+    polars = _need("polars")
+    columns = columns_of(module)
+    return polars.DataFrame({n: c.tolist() if getattr(c, "dtype", None) is not None and c.dtype.kind == "U" else c
+                             for n, c in columns.items()})  # fmt: skip
+
+
+def _need(package: str) -> ModuleType:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise UsageError(
+            f"{package} is not installed.",
+            hint=f"Install it (`pip install {package}`), or use `.records`, a NumPy array.",
+        ) from error

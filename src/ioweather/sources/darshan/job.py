@@ -1,0 +1,66 @@
+"""The job region: who ran what, when, and what was mounted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ioweather.core.units import NS
+from ioweather.sources.darshan.layout import METADATA_BYTES, ByteOrder, job_struct
+from ioweather.sources.darshan.model import DarshanJob
+from ioweather.sources.darshan.names import text
+from ioweather.sources.darshan.refusals import cut_short, damaged
+from ioweather.sources.darshan.regions import Buffer
+
+_MOUNT: Final = re.compile(r"\S+\t\S+")
+# Seconds whose nanoseconds still fit an int64 with room for sums: until the year 2242.
+_LAST_SECOND: Final = 1 << 33
+_MOST_PROCESSES: Final = 1 << 31
+
+
+def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
+    raw = bytes(region)
+    head_bytes = 8 * words + METADATA_BYTES
+    if len(raw) < head_bytes:
+        raise cut_short(f"The job record has {len(raw)} bytes; {head_bytes} were expected.")
+    values = job_struct(words, order).unpack_from(raw)
+    if words == 7:
+        uid, start, start_part_ns, end, end_part_ns, nprocs, job_id = values
+    else:
+        uid, start, end, nprocs, job_id = values
+        start_part_ns = end_part_ns = 0
+    metadata = parse_metadata(raw[8 * words : head_bytes])
+    exe, mounts = parse_command(text(raw[head_bytes:].partition(b"\0")[0]).split("\n"))
+    check_job(start, end, nprocs, start_part_ns, end_part_ns)
+    start_ns = start * NS + start_part_ns
+    end_ns = end * NS + end_part_ns
+    # Before 3.41 both times are cut to the second below; Darshan counts the second that both lie in.
+    run_seconds = (end_ns - start_ns) / NS + (1 if words == 5 else 0)
+    return DarshanJob(uid, job_id, nprocs, start_ns, end_ns, run_seconds, metadata, exe, mounts)
+
+
+def check_job(start: int, end: int, nprocs: int, start_part_ns: int = 0, end_part_ns: int = 0) -> None:
+    """Numbers that no run can have mean that the bytes are not a job record."""
+    seconds_fit = 0 <= start < _LAST_SECOND and 0 <= end < _LAST_SECOND
+    if not (seconds_fit and 0 <= start_part_ns < NS and 0 <= end_part_ns < NS):
+        raise damaged(f"The job record gives times that cannot be: start {start} s, end {end} s since 1970.")
+    if not 0 < nprocs < _MOST_PROCESSES:
+        raise damaged(f"The job record gives {nprocs} processes.")
+
+
+def parse_metadata(raw: bytes) -> dict[str, str]:
+    lines = text(raw.partition(b"\0")[0]).split("\n")
+    pairs = (line.partition("=") for line in lines)
+    return {key: value for key, separator, value in pairs if separator}
+
+
+def parse_command(lines: list[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The command line may hold newlines itself, so a mount is known by its form `type TAB path`."""
+    command = [line for i, line in enumerate(lines) if i == 0 or not _MOUNT.fullmatch(line)]
+    mounts = (line.split("\t") for line in lines[1:] if _MOUNT.fullmatch(line))
+    return "\n".join(command).rstrip("\n"), longest_first((path, kind) for kind, path in mounts)
+
+
+def longest_first(mounts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(mounts, key=lambda mount: -len(mount[0])))

@@ -1,0 +1,28 @@
+"""Read one Darshan log, of any version, from a file or from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from ioweather.core.errors import EmptyInput, SourceError
+from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged, column
+from ioweather.sources.darshan.reader3 import read_version_3
+
+__all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_log"]
+
+
+def read_log(path: Path | str | bytes, *, modules: Collection[str] | None = None) -> DarshanLog:
+    """The log at `path`, or the log whose bytes are given. With `modules` only these are decompressed and returned."""
+    if isinstance(path, bytes):
+        return _read(path, modules)
+    try:
+        return _read(Path(path).read_bytes(), modules)
+    except SourceError as error:
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def _read(data: bytes, modules: Collection[str] | None) -> DarshanLog:
+    if not data:
+        raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
+    return read_version_3(data, modules)

@@ -1,0 +1,107 @@
+"""What a Darshan log says, whatever version wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from ioweather.sources.darshan.layout import ByteOrder, Compression
+
+
+@dataclass(frozen=True)
+class DarshanJob:
+    """Who ran what, when. `start_ns` and `end_ns` are what the log holds: whole seconds before version 3.41.
+
+    `run_seconds` is what Darshan itself shows: end - start, plus one second where only whole seconds are known.
+    `mounts` are (path, type), the longest path first, so that the first that fits a file is its mount.
+    """
+
+    uid: int
+    job_id: int
+    nprocs: int
+    start_ns: int
+    end_ns: int
+    run_seconds: float
+    metadata: Mapping[str, str]
+    exe: str
+    mounts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """A column of lists: `values[offsets[i]:offsets[i + 1]]` belongs to record i."""
+
+    offsets: NDArray[np.int64]
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, record: int) -> NDArray[Any]:
+        return self.values[self.offsets[record] : self.offsets[record + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[i] for i in range(len(self)))
+
+
+_NO_COLUMNS: Mapping[str, Ragged] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """One module's records: a structured array with `id`, `rank` (-1: all ranks share the record) and the counters.
+
+    Records of variable length have their lists in `ragged`: LUSTRE `ost_ids` (v2 also `components`), HEATMAP
+    `write_bins` and `read_bins`. DXT modules have their traced operations in `segments`: record (its index), write,
+    offset, length, start_seconds, end_seconds, and thread where the version has it.
+    `partial`: Darshan ran out of memory for this module, so that records are missing.
+    """
+
+    name: str
+    version: int
+    partial: bool
+    records: NDArray[Any]
+    ragged: Mapping[str, Ragged] = field(default_factory=lambda: _NO_COLUMNS)
+    segments: NDArray[Any] | None = None
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame; pandas must be installed. See `columns_of` for what DXT and lists become."""
+        from ioweather.sources.darshan.dataframes import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self) -> Any:
+        """A polars.DataFrame; polars must be installed. See `columns_of` for what DXT and lists become."""
+        from ioweather.sources.darshan.dataframes import to_polars
+
+        return to_polars(self)
+
+
+@dataclass(frozen=True, eq=False)
+class DarshanLog:
+    """One log. `names` maps a record id to its path (or to what the module names so); `digest` is of the file's bytes.
+
+    `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
+    """
+
+    version: str
+    byte_order: ByteOrder
+    compression: Compression
+    job: DarshanJob
+    modules: Mapping[str, Module]
+    names: Mapping[int, str]
+    partial_modules: tuple[str, ...]
+    unknown_modules: tuple[str, ...]
+    digest: str
+
+
+def column(module: Module, name: str) -> NDArray[Any] | None:
+    """A counter's values, one per record; None where this version of the module does not count it."""
+    names = module.records.dtype.names
+    return module.records[name] if names is not None and name in names else None

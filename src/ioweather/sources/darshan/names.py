@@ -1,0 +1,61 @@
+"""The name map: record ids to paths."""
+
+from __future__ import annotations
+
+from ioweather.core.errors import CorruptInput
+from ioweather.sources.darshan.layout import ByteOrder
+from ioweather.sources.darshan.refusals import damaged
+from ioweather.sources.darshan.regions import Buffer
+
+_ID_BYTES = 8
+_LENGTH_BYTES = 4
+
+
+def text(raw: bytes) -> str:
+    """File names are bytes; what is not UTF-8 is kept as \\x escapes, so that it can be shown and stored."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def parse_names(region: Buffer, order: ByteOrder, *, with_lengths: bool) -> dict[int, str]:
+    """Every rank writes its own names, so ids repeat: the first non-empty name stands."""
+    raw = bytes(region)
+    return _parse_counted(raw, order) if with_lengths else _parse_terminated(raw, order)
+
+
+def _parse_terminated(raw: bytes, order: ByteOrder) -> dict[int, str]:
+    names: dict[int, str] = {}
+    position = 0
+    size = len(raw)
+    find = raw.find
+    number = int.from_bytes
+    while position < size:
+        start = position + _ID_BYTES
+        end = find(b"\0", start)
+        if end < 0:
+            raise _broken(position, size)
+        record_id = number(raw[position:start], order)
+        if end > start and record_id not in names:
+            names[record_id] = raw[start:end].decode("utf-8", "backslashreplace")
+        position = end + 1
+    return names
+
+
+def _parse_counted(raw: bytes, order: ByteOrder) -> dict[int, str]:
+    """Version 3.00 writes the length instead of a terminator."""
+    names: dict[int, str] = {}
+    position = 0
+    while position < len(raw):
+        start = position + _ID_BYTES + _LENGTH_BYTES
+        end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
+        if end > len(raw) or start > len(raw):
+            raise _broken(position, len(raw))
+        record_id = int.from_bytes(raw[position : position + _ID_BYTES], order)
+        name = raw[start:end].rstrip(b"\0")
+        if name and record_id not in names:
+            names[record_id] = text(name)
+        position = end
+    return names
+
+
+def _broken(position: int, size: int) -> CorruptInput:
+    return damaged(f"The name map of the log breaks off in the name at byte {position} of {size}.")

@@ -1,0 +1,148 @@
+"""Modules whose records vary in length: LUSTRE, HEATMAP and the DXT traces.
+
+All of them are runs of 8-byte words: a head of fixed size, then as many words as counts in the head say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.sources.darshan.layout import (
+    DXT_DTYPE,
+    HEATMAP_DTYPE,
+    LUSTRE_COMPONENT_DTYPE,
+    LUSTRE_V1_DTYPE,
+    LUSTRE_V2_DTYPE,
+    NATIVE,
+    ORDER_CHARACTER,
+    SEGMENT_DTYPE,
+    SEGMENT_FIELDS,
+    THREAD_SEGMENT_DTYPE,
+    ByteOrder,
+)
+from ioweather.sources.darshan.model import Module, Ragged
+from ioweather.sources.darshan.refusals import damaged
+from ioweather.sources.darshan.regions import Buffer
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """`counts`: (index of a head word, words per counted item), in the order the items stand behind the head."""
+
+    head_words: int
+    counts: tuple[tuple[int, int], ...]
+
+
+_DXT_HEAD_WORDS: Final = 13
+_HOSTNAME_WORDS: Final = slice(3, 11)
+_COMPONENT_WORDS: Final = 9
+# DXT_POSIX v2 and DXT_MPIIO v3 (Darshan 3.5) add the thread to each segment.
+_WITH_THREAD: Final = frozenset({("DXT_POSIX", 2), ("DXT_MPIIO", 3)})
+
+
+def parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
+    if len(region) % 8:
+        raise damaged(f"The {name} module has {len(region)} bytes, which is no multiple of 8.")
+    stored = np.frombuffer(region, f"{ORDER_CHARACTER[order]}i8")
+    words = stored if order == NATIVE else stored.astype(f"{ORDER_CHARACTER[NATIVE]}i8")
+    if name == "LUSTRE":
+        records, ragged = _lustre_v1(words) if version == 1 else _lustre_v2(words, stored)
+        return Module(name, version, partial, records, ragged)
+    if name == "HEATMAP":
+        return Module(name, version, partial, *_heatmap(words))
+    records, segments = _dxt(name, words, stored, with_thread=(name, version) in _WITH_THREAD)
+    return Module(name, version, partial, records, segments=segments)
+
+
+def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64]:
+    """First word of each record."""
+    view = words.data
+    size = len(words)
+    starts: list[int] = []
+    position = 0
+    while position < size:
+        starts.append(position)
+        length = shape.head_words
+        if position + length <= size:
+            for index, item_words in shape.counts:
+                count = view[position + index]
+                # A negative count would walk backwards, for ever.
+                length += count * item_words if count >= 0 else size
+        position += length
+    if position != size:
+        raise damaged(f"Record {len(starts) - 1} of the {module} module says it is longer than the module.")
+    return np.array(starts, dtype=np.int64)
+
+
+def _split(
+    words: NDArray[np.int64], starts: NDArray[np.int64], head_words: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Heads as rows, and all that stands between them."""
+    positions = starts[:, None] + np.arange(head_words)
+    between = np.ones(len(words), dtype=bool)
+    between[positions] = False
+    return words[positions], words[between]
+
+
+def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
+def _alternating(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """True for the items of the first kind, where each record has its first kind, then its second."""
+    lengths = np.column_stack((first, second)).ravel()
+    return np.repeat(np.tile([True, False], len(first)), lengths)
+
+
+def _lustre_v1(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
+    heads, ost_ids = _split(words, _starts("LUSTRE", words, _Shape(7, ((6, 1),))), 7)
+    records = heads.view(LUSTRE_V1_DTYPE)[:, 0]
+    return records, {"ost_ids": Ragged(_offsets(records["LUSTRE_STRIPE_WIDTH"]), ost_ids)}
+
+
+def _lustre_v2(words: NDArray[np.int64], stored: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
+    starts = _starts("LUSTRE", words, _Shape(4, ((2, _COMPONENT_WORDS), (3, 1))))
+    heads, rest = _split(words, starts, 4)
+    records = heads.view(LUSTRE_V2_DTYPE)[:, 0]
+    is_component = _alternating(records["components"] * _COMPONENT_WORDS, records["stripes"])
+    component_words = rest[is_component].reshape(-1, _COMPONENT_WORDS)
+    # The pool's name is text: it keeps its bytes whatever the byte order of the log.
+    component_words[:, 7:] = _split(stored, starts, 4)[1][is_component].reshape(-1, _COMPONENT_WORDS)[:, 7:].view("=i8")
+    components = component_words.view(LUSTRE_COMPONENT_DTYPE)[:, 0]
+    return records, {
+        "components": Ragged(_offsets(records["components"]), components),
+        "ost_ids": Ragged(_offsets(records["stripes"]), rest[~is_component]),
+    }
+
+
+def _heatmap(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
+    # The last two words of the head are pointers of the process that wrote the log.
+    heads, values = _split(words, _starts("HEATMAP", words, _Shape(6, ((3, 2),))), 6)
+    records = np.ascontiguousarray(heads[:, :4]).view(HEATMAP_DTYPE)[:, 0]
+    bins = records["bins"]
+    is_write = _alternating(bins, bins)
+    offsets = _offsets(bins)
+    return records, {"write_bins": Ragged(offsets, values[is_write]), "read_bins": Ragged(offsets, values[~is_write])}
+
+
+def _dxt(
+    name: str, words: NDArray[np.int64], stored: NDArray[np.int64], *, with_thread: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    item_words = 5 if with_thread else 4
+    starts = _starts(name, words, _Shape(_DXT_HEAD_WORDS, ((11, item_words), (12, item_words))))
+    heads, rest = _split(words, starts, _DXT_HEAD_WORDS)
+    # Text keeps its bytes whatever the byte order of the log.
+    heads[:, _HOSTNAME_WORDS] = stored[starts[:, None] + np.arange(_DXT_HEAD_WORDS)[_HOSTNAME_WORDS]].view("=i8")
+    records = heads.view(DXT_DTYPE)[:, 0]
+    items = rest.reshape(-1, item_words)
+    segments = np.empty(len(items), THREAD_SEGMENT_DTYPE if with_thread else SEGMENT_DTYPE)
+    segments["record"] = np.repeat(np.arange(len(records)), records["writes"] + records["reads"])
+    segments["write"] = _alternating(records["writes"], records["reads"])
+    fields = [*SEGMENT_FIELDS, *([("thread", "u8")] if with_thread else [])]
+    for position, (field, kind) in enumerate(fields):
+        segments[field] = items[:, position].view(kind)
+    return records, segments
