@@ -17,6 +17,7 @@ class Quality(IntFlag):
     OVER_LIMIT = 4  # above what the component can physically do
     SPREAD = 8  # spread over the grid by overlap; the amounts are shares
     SHUTDOWN = 16  # in a declared or detected shutdown
+    PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ SERIES = TableSpec(
         ColumnSpec("component", "text", "name of the component within its system"),
         ColumnSpec("metric", "text", "one of the closed list of metrics"),
         ColumnSpec("value", "float64", "amount in the interval (extensive) or mean over it (intensive)", nullable=True),
-        ColumnSpec("quality", "int64", "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown"),
+        ColumnSpec("quality", "int64", "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown, 32 partial"),
     ),
     key=("start_ns", "interval_ns", "system", "component_kind", "component", "metric"),
     time="start_ns",
