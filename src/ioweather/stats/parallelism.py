@@ -1,0 +1,114 @@
+"""Degree of parallelism (pat19 section 6): how many targets do similar work in the same interval.
+
+In each interval the targets are sorted by activity and clusters grow greedily from the smallest, so that in a cluster
+(max - min) < tolerance * min; a target without activity is in no cluster. The size of a cluster is a degree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+TOLERANCE = 0.05
+DEGREES = (10, 25, 50, 75, 100)  # pat19 table 1
+# Rows worked on at once: a day of minutes of 248 targets stays near the processor.
+_CHUNK = 1440
+
+
+def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:
+    """(row of each cluster, size of each cluster), row by row, smallest activity first. NaN counts as no activity."""
+    return _clusters(sorted_activity(values), tolerance)
+
+
+def sorted_activity(values: NDArray[Any]) -> Floats:
+    """Each row in ascending order, as float64, with missing values as no activity."""
+    array = np.array(values, np.float64)
+    np.nan_to_num(array, copy=False, nan=0.0)
+    array.sort(axis=1)
+    return array
+
+
+def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints]:
+    """Clusters of rows that are sorted already."""
+    rows, columns = ordered.shape
+    starts = np.empty((columns, rows), np.bool_)
+    for first in range(0, rows, _CHUNK):
+        piece = slice(first, first + _CHUNK)
+        _mark_starts(ordered[piece], tolerance, starts[:, piece])
+    flat = np.flatnonzero(np.ascontiguousarray(starts.T))
+    row = flat // columns
+    # A cluster ends where the next of its row starts, the last one with the row.
+    end = (row + 1) * columns
+    if len(flat):
+        same = row[1:] == row[:-1]
+        end[:-1][same] = flat[1:][same]
+    return row, end - flat
+
+
+def _mark_starts(ordered: Floats, tolerance: float, starts: NDArray[np.bool_]) -> None:
+    """The greedy pass, all rows at once: a column starts a cluster where it reaches min * (1 + tolerance)."""
+    by_column = np.ascontiguousarray(ordered.T)
+    ends = by_column * (1.0 + tolerance)
+    # The least positive number: zero activity never reaches it, anything else does.
+    limit = np.full(len(ordered), np.nextafter(0.0, 1.0))
+    for column in range(len(by_column)):
+        started = np.greater_equal(by_column[column], limit, out=starts[column])
+        limit = np.where(started, ends[column], limit)
+
+
+class ParallelismCounts:
+    """What a year of intervals leaves behind: the distribution of degrees, and small counts per interval.
+
+    Counts per interval (clusters, targets in them, clusters of at least each of DEGREES) allow any selection of
+    intervals afterwards, such as the high phases, whose threshold is known only at the end.
+    """
+
+    def __init__(self, targets: int, tolerance: float = TOLERANCE) -> None:
+        self.tolerance = tolerance
+        self.histogram: Ints = np.zeros(targets + 1, np.int64)  # clusters by size
+        self._rows: list[NDArray[np.int32]] = []
+
+    def update(self, ordered: Floats) -> None:
+        """Adds intervals, given as `sorted_activity`, in time order."""
+        row, size = _clusters(ordered, self.tolerance)
+        self.histogram += np.bincount(size, minlength=len(self.histogram))
+        counts = np.zeros((len(ordered), 2 + len(DEGREES)), np.int32)
+        counts[:, 0] = np.bincount(row, minlength=len(ordered))
+        # Sorted ascending: what is not zero is in some cluster.
+        counts[:, 1] = np.count_nonzero(ordered > 0, axis=1)
+        for place, degree in enumerate(DEGREES, start=2):
+            large = size >= degree
+            row, size = row[large], size[large]
+            counts[:, place] = np.bincount(row, minlength=len(ordered))
+        self._rows.append(counts)
+
+    def merge(self, later: ParallelismCounts) -> None:
+        """Adds the intervals that another one saw after this one's."""
+        self.histogram += later.histogram
+        self._rows += later._rows
+
+    def per_interval(self) -> Ints:
+        """(intervals, 2 + len(DEGREES)): clusters, targets in clusters, clusters of at least each degree."""
+        empty = np.zeros((0, 2 + len(DEGREES)), np.int32)
+        return np.concatenate([empty, *self._rows]).astype(np.int64)
+
+    def mean_degree(self, chosen: NDArray[np.bool_] | None = None) -> float:
+        """Mean size of the clusters of the chosen intervals (all by default); NaN without a cluster."""
+        table = self.per_interval()
+        clusters, targets = table[slice(None) if chosen is None else chosen, :2].sum(axis=0)
+        return float(targets / clusters) if clusters else float("nan")
+
+    def cdf(self) -> tuple[Ints, Floats]:
+        """Degrees 1..targets, and the share of clusters of at most that size."""
+        clusters = self.histogram[1:].sum()
+        share = np.cumsum(self.histogram[1:]) / max(1, clusters)
+        return np.arange(1, len(self.histogram)), share
+
+    def share_below(self, degree: int) -> float:
+        clusters = self.histogram.sum()
+        return float(self.histogram[:degree].sum() / clusters) if clusters else float("nan")
