@@ -28,6 +28,10 @@ class ReadContext:
     system: str | None = None
     processes_per_node: int | None = None
     paths: PathPolicy = "keep"
+    # Server archives are kept as 1-minute rows; their samples of 5 s only where somebody asks for them.
+    keep_raw: bool = False
+    # What one storage target can physically move; learned from the file where it is not given.
+    limit_bytes_per_s: float | None = None
 
 
 class Source(Protocol):
@@ -73,7 +77,10 @@ class Need:
 
 @dataclass(frozen=True)
 class SeriesGroup:
-    """One line of the lake's inventory of `series`: what a day holds of one kind of component."""
+    """One line of the lake's inventory of `series`: what a day holds of one metric of one kind of component.
+
+    `selection` tells raw and 1-minute rows of the same samples apart, where a day holds both; otherwise it is 'all'.
+    """
 
     day: str
     source: str
@@ -81,12 +88,16 @@ class SeriesGroup:
     filesystem: str
     component_kind: str
     metric: str
+    selection: Literal["all", "minute", "raw"]
     interval_ns: int
+    regular: bool  # every row has this interval and starts on a multiple of it
     rows: int
     components: int
     first_ns: int
-    last_ns: int
+    end_ns: int
+    covered_ns: int
     total: float
+    flagged: Mapping[str, int] = field(default_factory=dict)
 
 
 class Inventory(Protocol):

@@ -32,6 +32,7 @@ JOBS = TableSpec(
     key=("cluster", "raw_job_id", "step", "restart"),
     time="submit_ns",
     revisable=True,
+    revision=("end_ns",),  # an old dump read after a new one must not bring a finished job back to life
     order=("cluster", "raw_job_id", "step", "restart"),
 )
 

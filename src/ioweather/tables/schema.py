@@ -31,7 +31,8 @@ class TableSpec:
     """`key` is the natural key (with `source`, for append-only tables). `time` is the column whose UTC date is `day`.
 
     Append-only rows enter once: a row whose key is there is not added. Revisable rows are all kept; the view shows
-    the newest per key. `order` is how sealed days are sorted.
+    one per key: the greatest in the `revision` columns (null is least), then the one that came last. `order` is how
+    sealed days are sorted.
     """
 
     name: str
@@ -40,13 +41,19 @@ class TableSpec:
     key: tuple[str, ...]
     time: str
     revisable: bool = False
+    revision: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        for name in (*self.key, *self.order, self.time):
+        for name in (*self.key, *self.order, *self.revision, self.time):
             if name not in names and name not in LAKE_COLUMNS:
                 raise ValueError(f"table {self.name} has no column {name}")
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What makes two rows the same row. The same minutes from two sources are two rows; a read chooses one."""
+        return self.key if self.revisable else (*self.key, "source")
 
     @property
     def names(self) -> tuple[str, ...]:

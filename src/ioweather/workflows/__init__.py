@@ -1,0 +1,1 @@
+"""What the surfaces call: ingest files, analyse a lake, publish results."""

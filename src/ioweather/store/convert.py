@@ -1,0 +1,98 @@
+"""Between Frames and DuckDB, by Arrow's C interface (arro3), without pyarrow or pandas.
+
+Nulls: DuckDB gets NaN as NULL and masks as companion columns; Frames get NULL back as NaN, mask or code -1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import arro3.core as arro
+import duckdb
+import numpy as np
+
+from ioweather.core.frames import Column, Frame, Text
+from ioweather.tables import ColumnSpec
+
+SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
+_NULL = "__null_"
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: object) -> str:
+    """A SQL literal of a value that came from our own code or a parameter."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> str:
+    """Make the frame queryable; returns the SELECT that reads it with nulls in place."""
+    columns: dict[str, Any] = {}
+    selects = []
+    for column_name, column in frame.items():
+        if isinstance(column, Text):
+            columns[column_name] = _strings(column)
+            selects.append(quote(column_name))
+        elif isinstance(column, np.ma.MaskedArray):
+            columns[column_name] = arro.Array.from_numpy(np.ascontiguousarray(column.filled(0)))
+            columns[_NULL + column_name] = arro.Array.from_numpy(np.ma.getmaskarray(column))
+            null, plain = quote(_NULL + column_name), quote(column_name)
+            selects.append(f"CASE WHEN {null} THEN NULL ELSE {plain} END AS {plain}")
+        else:
+            columns[column_name] = arro.Array.from_numpy(np.ascontiguousarray(column))
+            plain = quote(column_name)
+            is_float = column.dtype.kind == "f"
+            selects.append(f"CASE WHEN isnan({plain}) THEN NULL ELSE {plain} END AS {plain}" if is_float else plain)
+    con.register(name, arro.Table(columns))
+    return f"SELECT {', '.join(selects)} FROM {quote(name)}"
+
+
+def _strings(column: Text) -> Any:
+    # The appended None is what code -1 is sent to.
+    values = arro.Array([*column.categories, None], type=arro.DataType.utf8())
+    codes = column.codes.astype(np.int64)
+    return values.take(arro.Array.from_numpy(np.where(codes < 0, len(column.categories), codes)))
+
+
+def fetch_frame(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...]) -> Frame:
+    """Run a query whose result holds at least these columns."""
+    con.execute(f"CREATE OR REPLACE TEMP TABLE __fetched AS {sql}")
+    try:
+        categories: dict[str, tuple[str, ...]] = {}
+        selects = []
+        for index, spec in enumerate(columns):
+            name = quote(spec.name)
+            if spec.type == "text":
+                # Text crosses the border as small codes and distinct values, not as an object per row.
+                kind = f"__text{index}"
+                distinct = f"SELECT DISTINCT {name} FROM __fetched WHERE {name} IS NOT NULL ORDER BY 1"
+                con.execute(f"CREATE OR REPLACE TEMP TYPE {kind} AS ENUM ({distinct})")
+                found = con.sql(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
+                categories[spec.name] = tuple(row[0] for row in found)
+                selects.append(f"coalesce(enum_code(CAST({name} AS {kind}))::INTEGER, -1) AS {name}")
+            else:
+                selects.append(f"CAST({name} AS {SQL_TYPES[spec.type]}) AS {name}")
+        arrays = con.sql(f"SELECT {', '.join(selects)} FROM __fetched").fetchnumpy()
+    finally:
+        con.execute("DROP TABLE IF EXISTS __fetched")
+    return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
+
+
+def _column(spec: ColumnSpec, array: Any, categories: dict[str, tuple[str, ...]]) -> Column:
+    if spec.type == "text":
+        return Text(np.asarray(array, np.int32), categories[spec.name])
+    if spec.type == "float64":
+        return np.asarray(array.filled(np.nan) if isinstance(array, np.ma.MaskedArray) else array, np.float64)
+    if isinstance(array, np.ma.MaskedArray) and not np.ma.getmaskarray(array).any():
+        return np.asarray(array.filled(0))
+    return array  # type: ignore[no-any-return]

@@ -1,0 +1,184 @@
+"""One Delta table of the lake: its files at a version, and appends that racing writers cannot double or lose.
+
+Each append reads the table at a version, leaves out what is there, and commits with one application transaction per
+stream it writes. Delta refuses the commit when another writer advanced the same stream meanwhile; then it is done
+again from the newer version. So of several writers of the same rows exactly one wins.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+
+from ioweather.core.errors import LakeConflict, LakeError
+from ioweather.core.frames import Frame, Text
+from ioweather.core.units import DAY_NS
+from ioweather.store.convert import SQL_TYPES, literal, quote, register_frame
+from ioweather.tables import LAKE_COLUMNS, TableSpec
+
+_DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
+# A commit names its streams; thousands of devices are folded into this many, which only means a few more retries.
+_STREAM_BUCKETS = 16
+_PATIENCE_SECONDS = 300.0
+_NO_DAY = "1970-01-01"  # rows whose time is null
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """A table at one version: its Parquet files, and the columns they may have."""
+
+    spec: TableSpec
+    version: int | None
+    uris: tuple[str, ...]
+    present: frozenset[str]
+
+    def days(self) -> dict[str, list[str]]:
+        """Files by partition."""
+        found: dict[str, list[str]] = {}
+        for uri in self.uris:
+            found.setdefault(day_of_uri(uri), []).append(uri)
+        return found
+
+    def scan(self, days: set[str] | None = None) -> str:
+        """SELECT over the files (of some days), with columns that older files lack as null."""
+        uris = self.uris if days is None else [uri for uri in self.uris if day_of_uri(uri) in days]
+        columns = [*((c.name, SQL_TYPES[c.type]) for c in self.spec.columns), *((n, "VARCHAR") for n in LAKE_COLUMNS)]
+        if not uris:
+            nothing = ", ".join(f"NULL::{kind} AS {quote(name)}" for name, kind in columns)
+            return f"SELECT {nothing} WHERE FALSE"
+        selects = ", ".join(
+            quote(name) if name in self.present else f"NULL::{kind} AS {quote(name)}" for name, kind in columns
+        )
+        listed = ", ".join(literal(uri) for uri in uris)
+        # union_by_name: without it a column added later is silently dropped, depending on the order of files.
+        options = "union_by_name=true, hive_partitioning=true, hive_types={'day': 'VARCHAR'}"
+        return f"SELECT {selects} FROM read_parquet([{listed}], {options})"
+
+    def view(self) -> str:
+        """What readers see: of revisable rows, one per key."""
+        if not self.spec.revisable:
+            return self.scan()
+        key = ", ".join(quote(name) for name in self.spec.key)
+        newest = ", ".join([f"{quote(name)} DESC NULLS LAST" for name in self.spec.revision] + ["ingest_id DESC"])
+        return f"{self.scan()} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1"
+
+
+def day_of_uri(uri: str) -> str:
+    return uri.rsplit("day=", 1)[1].split("/", 1)[0]
+
+
+def open_table(root: Path, spec: TableSpec) -> DeltaTable | None:
+    try:
+        return DeltaTable(str(root / spec.name))
+    except TableNotFoundError:
+        return None
+
+
+def files_at(table: DeltaTable | None, spec: TableSpec) -> TableFiles:
+    if table is None:
+        return TableFiles(spec, None, (), frozenset())
+    present = frozenset(field.name for field in table.schema().fields)
+    return TableFiles(spec, table.version(), tuple(sorted(table.file_uris())), present)
+
+
+def make_table(root: Path, spec: TableSpec) -> DeltaTable:
+    columns = [*((c.name, _DELTA_TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
+    schema = Schema([Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns])
+    try:
+        DeltaTable.create(str(root / spec.name), schema, mode="ignore", partition_by=["day"], name=spec.name)
+    except (CommitFailedError, DeltaError):
+        if open_table(root, spec) is None:  # lost the race to make it, or cannot make it
+            raise
+    return DeltaTable(str(root / spec.name))
+
+
+def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id: str) -> int:
+    """Add the rows of the frame that are not there; returns how many. Safe against any number of racing writers."""
+    if frame.rows == 0:
+        return 0
+    con = duckdb.connect(":memory:")
+    try:
+        _load_batch(con, spec, frame, source, ingest_id)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        attempt = 0
+        while True:
+            table = open_table(root, spec) or make_table(root, spec)
+            con.execute(f"CREATE OR REPLACE TEMP TABLE fresh AS {_fresh_sql(con, files_at(table, spec))}")
+            added: int = con.sql("SELECT count(*) FROM fresh").fetchall()[0][0]
+            if added == 0:
+                return 0
+            try:
+                _commit(table, con, _streams(spec, frame, source))
+                return added
+            except CommitFailedError as error:
+                attempt += 1
+                if time.monotonic() > deadline:
+                    raise LakeConflict(
+                        f"{attempt} tries to add rows to `{spec.name}` lost against other writers: {error}.",
+                        hint="Run the same command again; nothing was lost.",
+                    ) from None
+                time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
+    except OSError as error:
+        raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
+    finally:
+        con.close()
+
+
+def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> None:
+    """Table `batch`: the frame with the lake's columns, one row per identity."""
+    selected = register_frame(con, "incoming", frame.select(spec.names))
+    time_column = quote(spec.time)
+    day = f"CAST(DATE '1970-01-01' + CAST({time_column} // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    identity = ", ".join(quote(name) for name in spec.identity)
+    con.execute(
+        f"CREATE TEMP TABLE batch AS SELECT DISTINCT ON ({identity}) * FROM (SELECT *, {literal(source)} AS source, "
+        f"{literal(ingest_id)} AS ingest_id, coalesce({day}, '{_NO_DAY}') AS day FROM ({selected}))"
+    )
+    con.unregister("incoming")
+
+
+def _fresh_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
+    """The batch without what the table holds. Only the batch's own days and time range are looked at."""
+    spec = files.spec
+    days = {row[0] for row in con.sql("SELECT DISTINCT day FROM batch").fetchall()}
+    stored_files = [uri for uri in files.uris if day_of_uri(uri) in days]
+    if not stored_files:
+        return "SELECT * FROM batch"
+    if spec.revisable:
+        # A revision is new when it differs from the row that counts now.
+        same = " AND ".join(f"b.{quote(n)} IS NOT DISTINCT FROM s.{quote(n)}" for n in spec.names)
+        stored = TableFiles(spec, files.version, tuple(stored_files), files.present).view()
+    else:
+        same = " AND ".join(f"b.{quote(name)} = s.{quote(name)}" for name in spec.identity)
+        low, high = con.sql(f"SELECT min({quote(spec.time)}), max({quote(spec.time)}) FROM batch").fetchall()[0]
+        stored = f"SELECT * FROM ({files.scan(days)}) WHERE {quote(spec.time)} BETWEEN {low} AND {high}"
+    return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {same}"
+
+
+def _streams(spec: TableSpec, frame: Frame, source: str) -> set[str]:
+    systems = frame["system"] if "system" in spec.names else None
+    if not isinstance(systems, Text):
+        return {f"{source}:"}
+    return {f"{source}:{zlib.crc32(name.encode()) % _STREAM_BUCKETS:x}" for name in systems.categories or ("",)}
+
+
+def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, streams: set[str]) -> None:
+    transactions = [
+        Transaction(stream, (table.transaction_version(stream) or 0) + 1, int(time.time() * 1000))
+        for stream in sorted(streams)
+    ]
+    write_deltalake(
+        table,
+        con.sql("SELECT * FROM fresh"),
+        mode="append",
+        schema_mode="merge",
+        commit_properties=CommitProperties(app_transactions=transactions),
+    )

@@ -1,0 +1,284 @@
+"""`series` on a regular grid: rollups over components, and matrices time x component.
+
+Rows that lie on the grid are added up; rows that do not (samples at odd seconds, jittering intervals) are split by
+overlap, so that amounts are conserved. Sealed complete days come out of storage in grid order and need no scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.frames import Frame, Matrix
+from ioweather.core.units import DAY_NS
+from ioweather.store.convert import fetch_frame, literal
+from ioweather.store.delta import TableFiles
+from ioweather.store.inventory import IS_MINUTE, seal_of
+from ioweather.tables import METRICS, TABLES, ColumnSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of one kind of component of one file system, from chosen sources, on a grid of `step_ns`."""
+
+    root: Path
+    con: duckdb.DuckDBPyConnection
+    files: TableFiles
+    groups: tuple[SeriesGroup, ...]
+    step_ns: int
+    start_ns: int
+    end_ns: int
+    excluded_quality: int = 0
+
+    def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
+        return tuple(group for group in self.groups if group.metric == metric)
+
+    def regular(self, metrics: Sequence[str]) -> bool:
+        """Every row lies within one cell."""
+        return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
+
+    def where(self, metrics: Sequence[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+        """SQL condition for exactly the chosen groups, few terms: days with the same choice share one."""
+        terms: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+        for group in groups if groups is not None else self.groups:
+            if group.metric in metrics:
+                place = terms.setdefault((group.metric, group.source, group.component_kind, group.selection), {})
+                place.setdefault(group.day, set()).add(group.system)
+        clauses = []
+        for (metric, source, kind, selection), days in terms.items():
+            by_systems: dict[frozenset[str], list[str]] = {}
+            for day, systems in days.items():
+                by_systems.setdefault(frozenset(systems), []).append(day)
+            for same_systems, listed in by_systems.items():
+                rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}[selection]
+                clauses.append(
+                    f"(metric = {literal(metric)} AND source = {literal(source)} AND component_kind = {literal(kind)} "
+                    f"AND system IN ({_listed(same_systems)}) AND day IN ({_listed(listed)}){rows})"
+                )
+        period = f"start_ns < {self.end_ns} AND start_ns + interval_ns > {self.start_ns}"
+        quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
+        return f"({' OR '.join(clauses) or 'FALSE'}) AND {period}{quality}"
+
+    def scan(self, metrics: Sequence[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+        wanted = groups if groups is not None else self.groups
+        days = {group.day for group in wanted}
+        return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND value IS NOT NULL"
+
+    def cells(self, metrics: Sequence[str]) -> str:
+        """Rows as (cell, metric, system, component, value, weight): weight is the ns of the cell that a row covers."""
+        return self._cells(metrics, self.scan(metrics))
+
+    def _cells(self, metrics: Sequence[str], scan: str) -> str:
+        step = self.step_ns
+        columns = "metric, system, component, value, interval_ns"
+        if self.regular(metrics):
+            return f"SELECT start_ns - start_ns % {step} AS cell, {columns}, interval_ns AS weight FROM ({scan})"
+        pieces = f"""SELECT *, unnest(range(start_ns // {step}, (start_ns + interval_ns - 1) // {step} + 1)) * {step}
+            AS cell FROM ({scan})"""
+        overlap = f"least(start_ns + interval_ns, cell + {step}) - greatest(start_ns, cell)"
+        inside = f"cell >= {self.start_ns - self.start_ns % step} AND cell < {self.end_ns}"
+        return f"SELECT cell, {columns}, {overlap} AS weight FROM ({pieces}) WHERE {inside}"
+
+    def cell_values(self, metric: str) -> str:
+        """One row per cell and component: cell, system, component, value, weight."""
+        scan = self.scan([metric])
+        if self.regular([metric]) and all(group.interval_ns == self.step_ns for group in self.groups):
+            # One row fills one cell; should a row be there twice, either will do.
+            return f"SELECT start_ns AS cell, system, component, value, interval_ns::DOUBLE AS weight FROM ({scan})"
+        once = f"SELECT DISTINCT ON (start_ns, interval_ns, system, component) * FROM ({scan})"
+        return f"""SELECT cell, system, component, {_value_sql([metric])} AS value, sum(weight)::DOUBLE AS weight
+            FROM ({self._cells([metric], once)}) GROUP BY cell, system, component"""
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(literal(name) for name in sorted(names))
+
+
+def _value_sql(metrics: Sequence[str]) -> str:
+    """Amounts are split and add up; means are weighted by time."""
+    extensive = [literal(name) for name in metrics if METRICS[name].extensive]
+    amounts, means = "sum(value * weight / interval_ns)", "sum(value * weight) / sum(weight)"
+    if len(extensive) == len(metrics):
+        return amounts
+    if not extensive:
+        return means
+    return f"CASE WHEN metric IN ({', '.join(extensive)}) THEN {amounts} ELSE {means} END"
+
+
+def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Over all components: start_ns, metric, value, coverage; in time order."""
+    expected: dict[tuple[str, str], int] = {}
+    for group in selection.groups:
+        expected[(group.metric, group.day)] = expected.get((group.metric, group.day), 0) + group.components
+    table = ", ".join(f"({literal(m)}, {literal(d)}, {n})" for (m, d), n in expected.items()) or "(NULL, NULL, NULL)"
+    simple = selection.regular(metrics) and all(METRICS[name].extensive for name in metrics)
+    value = "sum(value)" if simple else _value_sql(metrics)
+    con = selection.con
+    con.execute(f"CREATE OR REPLACE TEMP TABLE expected(metric, day, components) AS VALUES {table}")
+    day = f"CAST(DATE '1970-01-01' + CAST(start_ns // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    sql = f"""WITH summed AS (
+            SELECT cell AS start_ns, metric, {value} AS value, sum(weight)::DOUBLE AS weight
+            FROM ({selection.cells(metrics)}) GROUP BY cell, metric)
+        SELECT s.start_ns, s.metric, s.value,
+            least(1.0, s.weight / ({selection.step_ns}::DOUBLE * e.components)) AS coverage
+        FROM (SELECT *, {day} AS day FROM summed) s
+        LEFT JOIN expected e ON e.metric = s.metric AND e.day = s.day ORDER BY s.start_ns, s.metric"""
+    columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
+    return fetch_frame(con, sql, columns)
+
+
+_COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)
+
+
+@dataclass(frozen=True)
+class LazyMatrix:
+    """A BlockwiseMatrix that reads each block from the lake when it is asked for."""
+
+    selection: Selection
+    metric: str
+    start_ns: int
+    step_ns: int
+    steps: int
+    labels: tuple[tuple[str, str], ...]
+    components: tuple[str, ...]
+
+    def blocks(self, days: int = 1) -> Iterator[Matrix]:
+        length = max(1, days * DAY_NS // self.step_ns)
+        for first in range(0, self.steps, length):
+            yield self._read(first, min(length, self.steps - first))
+
+    def load(self) -> Matrix:
+        return self._read(0, self.steps)
+
+    def _read(self, first: int, count: int) -> Matrix:
+        low = self.start_ns + first * self.step_ns
+        high = low + count * self.step_ns
+        # A row may begin up to its interval before the block, on the day before.
+        groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
+        values = self._sealed(groups, low, high)
+        if values is not None:
+            whole = np.broadcast_to(np.float32(1.0), values.shape)
+            return Matrix(self.metric, low, self.step_ns, self.components, values, whole)
+        return self._scattered(groups, low, count)
+
+    def _sealed(self, groups: list[SeriesGroup], low: int, high: int) -> NDArray[np.float64] | None:
+        """Complete sealed days of one system lie in grid order: their values need only be reshaped."""
+        if not groups or len({(g.system, g.source, g.selection) for g in groups}) > 1:
+            return None
+        names = [name for _, name in self.labels]
+        by_day = self.selection.files.days()
+        uris: list[str] = []
+        reached = max(low, groups[0].first_ns)
+        for group in groups:
+            excluding = bool(group.flagged) and self.selection.excluded_quality != 0
+            entry = seal_entry(seal_of(self.selection.root, group.day, by_day[group.day]), group)
+            complete = entry is not None and entry["grid"] and entry["component_names"] == names
+            if not complete or excluding or group.interval_ns != self.step_ns or group.first_ns > reached:
+                return None
+            reached = group.end_ns
+            uris += by_day[group.day]
+        if groups[0].first_ns > low or reached < high:
+            return None
+        listed = ", ".join(literal(uri) for uri in uris)
+        trimmed = groups[0].first_ns < low or reached > high
+        bounds = f" AND start_ns >= {low} AND start_ns < {high}" if trimmed else ""
+        # Files in day order, rows in stored order: DuckDB keeps both unless told otherwise.
+        values = self.selection.con.sql(
+            f"SELECT value FROM read_parquet([{listed}], hive_partitioning=false) "
+            f"WHERE {self._uniform_condition(groups[0])}{bounds}"
+        ).fetchnumpy()["value"]
+        if len(values) != (high - low) // self.step_ns * len(self.components):
+            return None
+        plain = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values
+        return np.asarray(plain, np.float64).reshape(-1, len(self.components))
+
+    def _uniform_condition(self, group: SeriesGroup) -> str:
+        return (
+            f"metric = {literal(group.metric)} AND source = {literal(group.source)} "
+            f"AND system = {literal(group.system)} AND component_kind = {literal(group.component_kind)} "
+            f"AND interval_ns = {group.interval_ns}"
+        )
+
+    def _scattered(self, groups: list[SeriesGroup], low: int, count: int) -> Matrix:
+        values = np.full((count, len(self.components)), np.nan)
+        coverage = np.zeros(values.shape, np.float32)
+        if groups:
+            block = replace(self.selection, groups=tuple(groups), start_ns=low, end_ns=low + count * self.step_ns)
+            frame = fetch_frame(block.con, block.cell_values(self.metric), _CELL_COLUMNS)
+            row = (frame.array("cell") - low) // self.step_ns
+            column = _columns_of(frame, self.labels)
+            values[row, column] = frame.array("value")
+            coverage[row, column] = np.minimum(frame.array("weight") / self.step_ns, 1.0)
+        return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
+
+
+_CELL_COLUMNS = (
+    ColumnSpec("cell", "int64", ""),
+    ColumnSpec("system", "text", ""),
+    ColumnSpec("component", "text", ""),
+    ColumnSpec("value", "float64", ""),
+    ColumnSpec("weight", "float64", ""),
+)
+
+
+def _columns_of(frame: Frame, labels: tuple[tuple[str, str], ...]) -> NDArray[np.int64]:
+    systems, names = frame.text("system"), frame.text("component")
+    lookup = np.full((len(systems.categories), len(names.categories)), -1, np.int64)
+    system_code = {name: code for code, name in enumerate(systems.categories)}
+    name_code = {name: code for code, name in enumerate(names.categories)}
+    for position, (system, name) in enumerate(labels):
+        if system in system_code and name in name_code:
+            lookup[system_code[system], name_code[name]] = position
+    return lookup[systems.codes, names.codes]
+
+
+def seal_entry(seal: dict[str, Any] | None, group: SeriesGroup) -> dict[str, Any] | None:
+    """What a seal says of a group."""
+    keys = ("source", "system", "component_kind", "metric", "selection")
+    entries = seal["groups"] if seal else []
+    return next((e for e in entries if all(e["group"][key] == getattr(group, key) for key in keys)), None)
+
+
+def matrix(selection: Selection, metric: str) -> LazyMatrix:
+    """The metric on the grid from the first to the last cell of the period that any row touches."""
+    groups = selection.of_metric(metric)
+    step = selection.step_ns
+    first = max(selection.start_ns, min(g.first_ns for g in groups)) // step * step
+    last = -(-min(selection.end_ns, max(g.end_ns for g in groups)) // step) * step
+    labels = _labels(selection, groups)
+    several = len({system for system, _ in labels}) > 1
+    names = tuple(_component_name(system, name, several) for system, name in labels)
+    return LazyMatrix(selection, metric, first, step, (last - first) // step, labels, names)
+
+
+def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
+    """(system, component) of all days; from the seals where days are sealed."""
+    by_day = selection.files.days()
+    found: set[tuple[str, str]] = set()
+    unknown: list[SeriesGroup] = []
+    for group in groups:
+        entry = seal_entry(seal_of(selection.root, group.day, by_day[group.day]), group)
+        if entry is None:
+            unknown.append(group)
+        else:
+            found.update((group.system, name) for name in entry["component_names"])
+    if unknown:
+        metrics = [groups[0].metric]
+        sql = f"SELECT DISTINCT system, component FROM ({selection.scan(metrics, unknown)})"
+        found.update(selection.con.sql(sql).fetchall())
+    return tuple(sorted(found))
+
+
+def _component_name(system: str, component: str, several: bool) -> str:
+    if not several:
+        return component
+    return system if system.endswith(":" + component) else f"{system}:{component}"

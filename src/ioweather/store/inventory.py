@@ -1,0 +1,178 @@
+"""What the lake holds of `series`, day by day, and which source an answer reads.
+
+Sealed days are known from their seal; the others are counted. For each file system, kind of component, metric and day
+exactly one source is read, so that the same bytes are never counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.facility import Facility
+from ioweather.core.units import MINUTE_NS
+from ioweather.store import layout
+from ioweather.store.delta import TableFiles
+from ioweather.tables import Quality
+
+_FLAGS = tuple(flag for flag in Quality if flag)
+IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
+# Kinds whose `system` names one physical thing; the others may be known by several names.
+_SINGLE_KINDS = ("device", "host")
+
+
+def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
+    """The seal of a day, if it speaks of exactly the files the day has now."""
+    try:
+        seal: dict[str, Any] = json.loads((layout.seals_dir(root) / f"{day}.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return seal if seal["files"] == [uri.rsplit("/", 1)[1] for uri in uris] else None
+
+
+def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
+    """Count rows into groups; `filesystem` is left as the raw system."""
+    flagged = ", ".join(f"count(*) FILTER (quality & {int(flag)} <> 0)" for flag in _FLAGS)
+    counted = con.sql(
+        f"""SELECT day, source, system, component_kind, metric, {IS_MINUTE} AS minute,
+               median(interval_ns)::BIGINT, min(interval_ns) = max(interval_ns)
+                   AND count(*) FILTER (start_ns % interval_ns <> 0) = 0,
+               count(*), count(DISTINCT component), min(start_ns), max(start_ns + interval_ns),
+               sum(interval_ns)::BIGINT, sum(value), {flagged}
+        FROM ({scan}) GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    groups: dict[tuple[str, ...], list[SeriesGroup]] = {}
+    for row in counted:
+        day, source, system, kind, metric, minute, interval, regular, rows, components, first, end, covered, total = (
+            row[:14]
+        )
+        groups.setdefault((day, source, system, kind, metric), []).append(
+            SeriesGroup(
+                day,
+                source,
+                system,
+                system,
+                kind,
+                metric,
+                "minute" if minute else "raw",
+                interval,
+                regular,
+                rows,
+                components,
+                first,
+                end,
+                covered,
+                total or 0.0,
+                {str(flag.name).lower(): n for flag, n in zip(_FLAGS, row[14:], strict=True) if n},
+            )
+        )
+    return [group for same in groups.values() for group in _one_or_two_resolutions(same)]
+
+
+def _one_or_two_resolutions(groups: list[SeriesGroup]) -> list[SeriesGroup]:
+    """Minute rows beside raw rows are two readings of the same time when together they cover it more than once."""
+    if len(groups) == 1:
+        return [replace(groups[0], selection="all")]
+    first, second = groups
+    span = max(first.end_ns, second.end_ns) - min(first.first_ns, second.first_ns)
+    components = max(first.components, second.components)
+    if first.covered_ns + second.covered_ns > 1.2 * span * components:
+        return groups
+    larger = max(groups, key=lambda group: group.rows)
+    flags = {
+        name: first.flagged.get(name, 0) + second.flagged.get(name, 0) for name in {*first.flagged, *second.flagged}
+    }
+    return [
+        replace(
+            larger,
+            selection="all",
+            regular=False,
+            rows=first.rows + second.rows,
+            components=components,
+            first_ns=min(first.first_ns, second.first_ns),
+            end_ns=max(first.end_ns, second.end_ns),
+            covered_ns=first.covered_ns + second.covered_ns,
+            total=first.total + second.total,
+            flagged=flags,
+        )
+    ]
+
+
+def inventory(root: Path, con: duckdb.DuckDBPyConnection, files: TableFiles, facility: Facility) -> list[SeriesGroup]:
+    """Every group of `series`, sealed days from their seals, the rest counted."""
+    groups: list[SeriesGroup] = []
+    unsealed: set[str] = set()
+    for day, uris in files.days().items():
+        seal = seal_of(root, day, uris)
+        if seal is None:
+            unsealed.add(day)
+        else:
+            groups += [SeriesGroup(**group["group"]) for group in seal["groups"]]
+    if unsealed:
+        groups += group_rows(con, files.scan(unsealed))
+    names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
+    return sorted(
+        (replace(group, filesystem=names[group.system]) for group in groups),
+        key=lambda g: (g.day, g.filesystem, g.component_kind, g.metric, g.source, g.system),
+    )
+
+
+def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: int | None = None) -> list[SeriesGroup]:
+    """One source and one resolution per (file system, kind, metric, day); for devices and hosts, per system.
+
+    The facility's source_order decides, then the finer interval, then the fuller coverage. Where a source holds raw and
+    1-minute rows, the minutes serve every step that is a multiple of a minute.
+    """
+    rank = {name: position for position, name in enumerate(facility.source_order)}
+    minutes_do = step_ns is None or step_ns % MINUTE_NS == 0
+    rivals: dict[tuple[str, ...], dict[tuple[str, str], list[SeriesGroup]]] = {}
+    for group in groups:
+        what = group.system if group.component_kind in _SINGLE_KINDS else group.filesystem
+        place = rivals.setdefault((what, group.component_kind, group.metric, group.day), {})
+        place.setdefault((group.source, group.selection), []).append(group)
+
+    def preference(item: tuple[tuple[str, str], list[SeriesGroup]]) -> tuple[Any, ...]:
+        (source, selection), members = item
+        wrong_resolution = (selection == "raw") if minutes_do else (selection == "minute")
+        interval = min(group.interval_ns for group in members)
+        covered = sum(group.covered_ns for group in members)
+        return (rank.get(source, len(rank)), wrong_resolution, interval, -covered, source)
+
+    return [group for place in rivals.values() for group in min(place.items(), key=preference)[1]]
+
+
+def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
+    """Where two sources tell of the same thing, how far their totals are apart, and which one is read."""
+    chosen = {(g.filesystem, g.component_kind, g.metric, g.day): g.source for g in choose_sources(groups, facility)}
+    totals: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    for group in groups:
+        if group.selection != "raw":
+            place = totals.setdefault((group.filesystem, group.component_kind, group.metric, group.day), {})
+            place[group.source] = place.get(group.source, 0.0) + group.total
+    found = []
+    for key, by_source in sorted(totals.items()):
+        if len(by_source) > 1:
+            low, high = min(by_source.values()), max(by_source.values())
+            filesystem, kind, metric, day = key
+            found.append(
+                {
+                    "filesystem": filesystem,
+                    "component_kind": kind,
+                    "metric": metric,
+                    "day": day,
+                    "sources": sorted(by_source),
+                    "read": chosen[key],
+                    "disagreement_ratio": (high - low) / high if high else 0.0,
+                }
+            )
+    return found
+
+
+def group_as_json(group: SeriesGroup) -> dict[str, Any]:
+    return asdict(group)

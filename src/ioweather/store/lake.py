@@ -1,0 +1,96 @@
+"""Open a lake; write to it; pin it for reading."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioweather._version import __version__
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import LakeError
+from ioweather.core.facility import Facility, load_facility
+from ioweather.core.frames import Frame
+from ioweather.store import delta, layout
+from ioweather.store.snapshot import Snapshot
+from ioweather.tables import TABLES
+
+
+def new_ingest_id() -> str:
+    """Sortable by time, so that 'the newest row' has a meaning; unique among writers."""
+    return f"{now_ns():020d}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """What became of one file."""
+
+    digest: str
+    path: str
+    bytes: int
+    source: str
+    status: str
+    rows: Mapping[str, int]
+    reason: str | None = None
+    message: str | None = None
+
+
+class Lake:
+    """One directory, one facility. Cheap to make: nothing is read until a snapshot or an append."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def facility(self) -> Facility:
+        return load_facility(layout.facility_file(self.root))
+
+    def append(self, table: str, frame: Frame, *, source: str, ingest_id: str | None = None) -> int:
+        """Add rows that are not there yet; returns how many were."""
+        return delta.append(
+            layout.tables_dir(self.root), TABLES[table], frame, source=source, ingest_id=ingest_id or new_ingest_id()
+        )
+
+    def record(self, entries: Collection[LedgerEntry]) -> None:
+        """Write to the ledger; always after the rows it speaks of."""
+        by_source: dict[str, list[LedgerEntry]] = {}
+        for entry in entries:
+            by_source.setdefault(entry.source, []).append(entry)
+        for source, group in by_source.items():
+            frame = TABLES["ingests"].frame(
+                {
+                    "digest": [e.digest for e in group],
+                    "path": [e.path for e in group],
+                    "bytes": [e.bytes for e in group],
+                    "status": [e.status for e in group],
+                    "reason": [e.reason for e in group],
+                    "message": [e.message for e in group],
+                    "rows": [json.dumps(dict(e.rows), sort_keys=True) for e in group],
+                    "ingested_ns": now_ns(),
+                    "software_version": __version__,
+                },
+            )
+            self.append("ingests", frame, source=source)
+
+    def snapshot(self) -> Snapshot:
+        """All tables at their versions of this moment, the ledger first: whatever it lists is then visible."""
+        tables = layout.tables_dir(self.root)
+        order = ["ingests", *(name for name in TABLES if name != "ingests")]
+        pinned = {name: delta.files_at(delta.open_table(tables, TABLES[name]), TABLES[name]) for name in order}
+        return Snapshot(self.root, pinned, self.facility)
+
+
+def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
+    """The lake at `path`, at IOWEATHER_LAKE, or in the user's data home. With `create`, made if absent."""
+    root = Path(path) if path is not None else layout.default_lake_dir()
+    if not layout.is_lake(root):
+        if not create:
+            raise LakeError(
+                f"There is no lake at {root}.", hint="Make one with `ioweather ingest FILES`, or name one with --lake."
+            )
+        layout.create_lake(root)
+    layout.check_version(root)
+    return Lake(root)

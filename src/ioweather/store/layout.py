@@ -1,0 +1,118 @@
+"""Where things lie in a lake, and which schema version it was written with.
+
+<lake>/lake.json         schema version; written once, exclusively
+<lake>/facility.toml     who is who
+<lake>/tables/<name>/    Delta tables, partitioned by UTC day
+<lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
+<lake>/exhibits/         cached results
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ioweather._version import __version__
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import LakeError, LakeVersionError
+from ioweather.tables import SCHEMA_VERSION
+
+# From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:
+# reads fill what older files lack with null.
+MIGRATIONS: dict[int, Callable[[Path], None]] = {}
+
+
+def lake_marker(root: Path) -> Path:
+    return root / "lake.json"
+
+
+def is_lake(root: Path) -> bool:
+    return lake_marker(root).exists()
+
+
+def tables_dir(root: Path) -> Path:
+    return root / "tables"
+
+
+def seals_dir(root: Path) -> Path:
+    return root / "seals"
+
+
+def exhibits_dir(root: Path) -> Path:
+    return root / "exhibits"
+
+
+def facility_file(root: Path) -> Path:
+    return root / "facility.toml"
+
+
+def default_lake_dir() -> Path:
+    """IOWEATHER_LAKE, else under XDG data home."""
+    if named := os.environ.get("IOWEATHER_LAKE"):
+        return Path(named)
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "ioweather" / "lake"
+
+
+def create_lake(root: Path) -> None:
+    """Make an empty lake, or find that somebody else just did."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LakeError(f"{root} cannot be made: {error.strerror}.", hint="Choose another place with --lake.") from None
+    foreign = [p.name for p in root.iterdir() if p.name not in ("lake.json", "facility.toml")]
+    if foreign and not is_lake(root):
+        raise LakeError(
+            f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
+        )
+    root.chmod(0o750)  # paths and user names of others are inside
+    body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
+    draft = root / f".lake.json.{os.getpid()}"
+    draft.write_text(json.dumps(body) + "\n", encoding="utf-8")
+    try:
+        os.link(draft, lake_marker(root))  # exclusive and complete at once: two makers cannot both succeed
+    except FileExistsError:
+        pass
+    except OSError:
+        draft.replace(lake_marker(root))  # a file system without hard links
+        return
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_version(root: Path) -> None:
+    """Migrate an older lake, refuse a newer one; never misread."""
+    found = _read_version(root)
+    while found < SCHEMA_VERSION:
+        migrate = MIGRATIONS.get(found)
+        if migrate is None:
+            raise LakeVersionError(
+                f"{root} has schema version {found}; this software reads {SCHEMA_VERSION} and cannot migrate it.",
+                hint="Ingest the original files into a new lake.",
+            )
+        migrate(root)
+        found += 1
+        _write_version(root, found)
+    if found > SCHEMA_VERSION:
+        raise LakeVersionError(
+            f"{root} has schema version {found}; this software reads up to {SCHEMA_VERSION}.",
+            hint="Upgrade ioweather.",
+        )
+
+
+def _read_version(root: Path) -> int:
+    try:
+        return int(json.loads(lake_marker(root).read_text(encoding="utf-8"))["schema_version"])
+    except FileNotFoundError:
+        raise LakeError(f"{root} is not a lake.", hint="Make one with `ioweather ingest FILE --lake DIR`.") from None
+    except (ValueError, KeyError, TypeError):
+        raise LakeError(f"{lake_marker(root)} is damaged: it should name a schema_version.") from None
+
+
+def _write_version(root: Path, version: int) -> None:
+    body = json.loads(lake_marker(root).read_text(encoding="utf-8"))
+    draft = root / f".lake.json.{os.getpid()}"
+    draft.write_text(json.dumps({**body, "schema_version": version}) + "\n", encoding="utf-8")
+    draft.replace(lake_marker(root))

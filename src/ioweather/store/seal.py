@@ -1,0 +1,222 @@
+"""Sealing closed days, retention, and cleaning up after both.
+
+A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written beside: what
+the day holds, and whether it is a complete grid, so that matrices need no scatter and inventories no scan.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from ioweather.core.clock import day_start_ns, now_ns, utc_day
+from ioweather.core.facility import Facility
+from ioweather.core.progress import Progress, silent
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.store import layout
+from ioweather.store.convert import literal, quote
+from ioweather.store.delta import TableFiles, day_of_uri, files_at, open_table
+from ioweather.store.inventory import group_as_json, group_rows, seal_of
+from ioweather.store.lake import Lake
+from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
+
+# Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
+_LEAST_VACUUM_HOURS = 24
+
+
+@dataclass(frozen=True)
+class Sealed:
+    table: str
+    day: str
+    files_before: int
+    rows_before: int
+    rows: int
+
+
+def compact(
+    lake: Lake, *, through_day: str | None = None, everything: bool = False, progress: Progress = silent
+) -> list[Sealed]:
+    """Seal every closed UTC day that is not sealed yet (with `everything`, today too)."""
+    last = through_day or utc_day(now_ns() - 24 * HOUR_NS)
+    done: list[Sealed] = []
+    for name, spec in TABLES.items():
+        table = open_table(layout.tables_dir(lake.root), spec)
+        if table is None:
+            continue
+        files = files_at(table, spec)
+        for day, uris in sorted(files.days().items()):
+            if (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
+                progress(len(done), None, f"sealing {name} {day}")
+                sealed = _seal_day(lake.root, spec, day)
+                if sealed is not None:
+                    done.append(sealed)
+    return done
+
+
+def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
+    if spec.name == "series":
+        return seal_of(root, day, uris) is not None
+    return len(uris) == 1
+
+
+def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
+    """Rewrite the files that are there now into one; files that come meanwhile stay beside it, for the next time."""
+    table = DeltaTable(str(layout.tables_dir(root) / spec.name))
+    files = files_at(table, spec)
+    uris = files.days().get(day, [])
+    con = duckdb.connect(":memory:")
+    try:
+        before = con.sql(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
+        name = f"day={day}/part-{uuid.uuid4()}.zstd.parquet"
+        target = layout.tables_dir(root) / spec.name / name
+        con.execute(f"COPY ({_sorted_once(files, day)}) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)")
+        rows = con.sql(f"SELECT count(*) FROM read_parquet({literal(target)})").fetchall()[0][0]
+        try:
+            _replace_files(table, spec, day, name, target.stat().st_size, rows)
+        except CommitFailedError:
+            target.unlink()  # another sealer was faster
+            return None
+        if spec.name == "series":
+            _write_seal(root, con, TableFiles(spec, None, (str(target),), files.present | set(LAKE_COLUMNS)), day)
+    finally:
+        con.close()
+    return Sealed(spec.name, day, len(uris), before, rows)
+
+
+def _sorted_once(files: TableFiles, day: str) -> str:
+    spec = files.spec
+    columns = ", ".join(quote(n) for n in (*spec.names, "source", "ingest_id"))
+    order = ", ".join(quote(n) for n in spec.order)
+    identity = ", ".join(quote(n) for n in ((*spec.key, "ingest_id", "source") if spec.revisable else spec.identity))
+    return f"SELECT {columns} FROM (SELECT DISTINCT ON ({identity}) * FROM ({files.scan({day})})) ORDER BY {order}"
+
+
+def _replace_files(table: DeltaTable, spec: TableSpec, day: str, name: str, size: int, rows: int) -> None:
+    """One commit: out with the files this version knows of that day, in with the sorted one.
+
+    By an explicit add action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows,
+    and would refuse when a writer appended meanwhile.
+    """
+    stats = json.dumps({"numRecords": rows})
+    action = AddAction(
+        path=name,
+        size=size,
+        partition_values={"day": day},
+        modification_time=int(time.time() * 1000),
+        data_change=False,
+        stats=stats,
+    )
+    table.create_write_transaction(
+        [action],
+        mode="overwrite",
+        schema=table.schema(),
+        partition_by=["day"],
+        partition_filters=[("day", "=", day)],
+    )
+
+
+def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, day: str) -> None:
+    groups: list[dict[str, Any]] = []
+    scan = sealed.scan()
+    for group in group_rows(con, scan):
+        minute = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
+        rows = {"all": "TRUE", "minute": minute, "raw": f"NOT {minute}"}[group.selection]
+        condition = (
+            f"source = {literal(group.source)} AND system = {literal(group.system)} "
+            f"AND metric = {literal(group.metric)} AND component_kind = {literal(group.component_kind)} AND {rows}"
+        )
+        names = [
+            r[0] for r in con.sql(f"SELECT DISTINCT component FROM ({scan}) WHERE {condition} ORDER BY 1").fetchall()
+        ]
+        steps = (group.end_ns - group.first_ns) // group.interval_ns
+        grid = group.regular and group.rows == steps * len(names)
+        groups.append({"group": group_as_json(group), "component_names": names, "grid": grid})
+    body = {"day": day, "files": [uri.rsplit("/", 1)[1] for uri in sealed.uris], "groups": groups}
+    folder = layout.seals_dir(root)
+    folder.mkdir(exist_ok=True)
+    draft = folder / f".{day}.{os.getpid()}"
+    draft.write_text(json.dumps(body), encoding="utf-8")
+    draft.replace(folder / f"{day}.json")
+
+
+def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) -> dict[str, int]:
+    """Drop whole days of raw samples and responses past their stated time, then files no version needs."""
+    now = now_ns()
+    dropped = {
+        "series": _drop_rows(lake.root, "series", now - facility.retention_ns["raw_series"],
+                             f"interval_ns < {MINUTE_NS}", dry_run, keep_if_only=True),
+        "responses": _drop_rows(lake.root, "responses", now - facility.retention_ns["responses"], "TRUE", dry_run),
+    }  # fmt: skip
+    dropped["files"] = vacuum(lake, facility, dry_run=dry_run)
+    return dropped
+
+
+def _drop_rows(
+    root: Path, name: str, before_ns: int, condition: str, dry_run: bool, *, keep_if_only: bool = False
+) -> int:
+    """Rows of days that ended before `before_ns`. With `keep_if_only`, raw samples go only where minutes remain."""
+    table = open_table(layout.tables_dir(root), TABLES[name])
+    if table is None:
+        return 0
+    files = files_at(table, TABLES[name])
+    con = duckdb.connect(":memory:")
+    total = 0
+    try:
+        for day in sorted(day for day in files.days() if day_start_ns(day) + 24 * HOUR_NS <= before_ns):
+            found = f"day = {literal(day)} AND ({condition})"
+            if keep_if_only:
+                reduced = (
+                    f"SELECT source, system, component_kind, metric FROM ({files.scan({day})}) "
+                    f"WHERE interval_ns >= {MINUTE_NS}"
+                )
+                sql = f"""SELECT DISTINCT source, system, component_kind, metric FROM ({files.scan({day})}) r
+                    SEMI JOIN ({reduced}) m USING (source, system, component_kind, metric) WHERE {condition}"""
+                for source, system, kind, metric in con.sql(sql).fetchall():
+                    same = (
+                        f"{found} AND source = {literal(source)} AND system = {literal(system)} "
+                        f"AND component_kind = {literal(kind)} AND metric = {literal(metric)}"
+                    )
+                    total += _delete(table, con, files, day, same, dry_run)
+            else:
+                total += _delete(table, con, files, day, found, dry_run)
+    finally:
+        con.close()
+    return total
+
+
+def _delete(
+    table: DeltaTable, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
+) -> int:
+    count: int = con.sql(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
+    if count and not dry_run:
+        table.delete(condition)
+    return count
+
+
+def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
+    """Remove files that no version within the retention needs; exhibits older than that say so when asked for again."""
+    hours = max(_LEAST_VACUUM_HOURS, facility.retention_ns["versions"] // HOUR_NS)
+    removed = 0
+    for spec in TABLES.values():
+        table = open_table(layout.tables_dir(lake.root), spec)
+        if table is not None:
+            removed += len(table.vacuum(retention_hours=hours, dry_run=dry_run, enforce_retention_duration=False))
+    days = {
+        day_of_uri(uri)
+        for uri in files_at(open_table(layout.tables_dir(lake.root), TABLES["series"]), TABLES["series"]).uris
+    }
+    if not dry_run and layout.seals_dir(lake.root).is_dir():
+        for seal in layout.seals_dir(lake.root).glob("*.json"):
+            if seal.stem not in days:
+                seal.unlink()
+    return removed

@@ -1,0 +1,144 @@
+"""A snapshot: all tables pinned at one version, so that a command sees one state of the lake from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ioweather.core.contracts import SeriesGroup
+from ioweather.core.errors import DataUnavailable, LakeError
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell
+from ioweather.store import grid, inventory
+from ioweather.store.convert import fetch_frame, literal, quote
+from ioweather.store.delta import TableFiles
+from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
+
+Where = Mapping[str, "Cell | Sequence[Cell]"]
+
+
+@dataclass
+class Snapshot:
+    """Satisfies core.contracts.Inventory."""
+
+    root: Path
+    pinned: Mapping[str, TableFiles]
+    facility: Facility
+    _series: list[SeriesGroup] | None = field(default=None, repr=False)
+
+    @cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """One connection with a view per table."""
+        con = duckdb.connect(":memory:")
+        for name, files in self.pinned.items():
+            con.execute(f"CREATE VIEW {quote(name)} AS {files.view()}")
+        con.execute(f"CREATE VIEW quarantine AS {QUARANTINE}")
+        return con
+
+    @property
+    def versions(self) -> dict[str, int]:
+        return {name: files.version for name, files in self.pinned.items() if files.version is not None}
+
+    def tables(self) -> dict[str, int]:
+        """Rows per table."""
+        counts = {}
+        for name, files in self.pinned.items():
+            counts[name] = self.scalar(f"SELECT count(*) FROM {quote(name)}") if files.uris else 0
+        return counts  # type: ignore[return-value]
+
+    def scalar(self, sql: str) -> Cell:
+        try:
+            rows = self.con.sql(sql).fetchall()
+        except duckdb.Error as error:
+            raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
+        return rows[0][0] if rows else None
+
+    def series(self) -> list[SeriesGroup]:
+        if self._series is None:
+            self._series = inventory.inventory(self.root, self.con, self.pinned["series"], self.facility)
+        return self._series
+
+    def filesystems(self) -> tuple[str, ...]:
+        return tuple(sorted({group.filesystem for group in self.series()}))
+
+    def frame(
+        self,
+        table: str,
+        columns: Sequence[str] = (),
+        where: Where | None = None,
+        period_ns: tuple[int, int] | None = None,
+    ) -> Frame:
+        """Rows of a table. `filesystem` may stand in `where` for the raw systems that map to it."""
+        spec = TABLES[table]
+        names = tuple(columns) or spec.names
+        specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
+        conditions = [self._condition(table, name, value) for name, value in (where or {}).items()]
+        if period_ns is not None:
+            low, high = period_ns
+            conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
+        selects = ", ".join(quote(name) for name in names)
+        sql = f"SELECT {selects} FROM {quote(table)} WHERE {' AND '.join(conditions) or 'TRUE'}"
+        return fetch_frame(self.con, sql, specs)
+
+    def _condition(self, table: str, name: str, value: Cell | Sequence[Cell]) -> str:
+        if name == "filesystem":
+            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value)) or 'NULL'})"
+        if value is None:
+            return f"{quote(name)} IS NULL"
+        if isinstance(value, (tuple, list)):
+            return f"{quote(name)} IN ({', '.join(literal(item) for item in value) or 'NULL'})"
+        return f"{quote(name)} = {literal(value)}"
+
+    def _systems(self, table: str, filesystem: Cell | Sequence[Cell]) -> list[str]:
+        wanted = set(filesystem) if isinstance(filesystem, (tuple, list)) else {filesystem}
+        raw = [row[0] for row in self.con.sql(f"SELECT DISTINCT system FROM {quote(table)}").fetchall()]
+        return [system for system in raw if system is not None and self.facility.filesystem_of(system) in wanted]
+
+    def selection(
+        self,
+        *,
+        filesystem: str,
+        component_kind: str,
+        metrics: Sequence[str],
+        step_ns: int,
+        period_ns: tuple[int, int] | None = None,
+        excluded_quality: int = 0,
+    ) -> grid.Selection:
+        """Rows of `series` for a grid: one source per day, as the facility orders them."""
+        low, high = period_ns or (0, 2**62)
+        groups = [
+            group
+            for group in self.series()
+            if group.filesystem == filesystem
+            and group.component_kind == component_kind
+            and group.metric in metrics
+            and group.first_ns < high
+            and group.end_ns > low
+        ]
+        if not groups:
+            raise DataUnavailable(
+                f"The lake has no {', '.join(metrics)} of any {component_kind} of {filesystem} in this period.",
+                hint="`ioweather lake` shows what there is.",
+            )
+        chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))
+        return grid.Selection(self.root, self.con, self.pinned["series"], chosen, step_ns, low, high, excluded_quality)
+
+    def close(self) -> None:
+        if "con" in self.__dict__:
+            self.con.close()
+            del self.__dict__["con"]
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+QUARANTINE = "SELECT path, reason, message, source, ingested_ns FROM ingests WHERE status = 'quarantined'"

@@ -1,0 +1,202 @@
+"""Ingest: find files, recognise them by content, read them in parallel, put them in once, and say what became of each.
+
+A file is in when the ledger says so, and the ledger is written last: whatever interrupts this, running it again
+completes it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.progress import Progress, silent
+from ioweather.engine import Serial, in_order_of_completion, local_executor
+from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
+from ioweather.tables import concat
+from ioweather.workflows.reading import FileOutcome, Reading, digest_of, read_batch, read_file
+
+# One task: enough logs to pay for the trip to a worker, little enough to spread and to lose.
+_BATCH_FILES = 256
+_BATCH_BYTES = 32 << 20
+# Larger files are streamed in this process, not sent back from a worker whole.
+_STREAM_BYTES = 256 << 20
+# One commit: rows, or seconds, whichever comes first.
+_FLUSH_ROWS = 2_000_000
+_FLUSH_SECONDS = 10.0
+# Below this, starting workers costs more than it saves.
+_SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
+
+
+@dataclass(frozen=True)
+class Found:
+    path: Path
+    bytes: int
+
+
+@dataclass
+class IngestReport:
+    """What became of every file. `known` files were in already."""
+
+    outcomes: list[FileOutcome] = field(default_factory=list)
+    known: int = 0
+    rows_added: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def bad(self) -> list[FileOutcome]:
+        return [outcome for outcome in self.outcomes if outcome.status != "ok"]
+
+    @property
+    def good(self) -> list[FileOutcome]:
+        return [outcome for outcome in self.outcomes if outcome.status == "ok"]
+
+
+def find_files(paths: Sequence[Path]) -> list[Found]:
+    """Files named or below directories named; hidden ones and links below directories are left alone."""
+    found: dict[Path, int] = {}
+    for path in paths:
+        if path.is_dir():
+            for folder, subfolders, names in os.walk(path):
+                subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+                for name in sorted(names):
+                    file = Path(folder, name)
+                    if not name.startswith(".") and file.is_file() and not file.is_symlink():
+                        found[file] = file.stat().st_size
+        elif path.exists():
+            found[path] = path.stat().st_size
+        else:
+            raise UsageError(f"There is no file {path}.")
+    return [Found(path, size) for path, size in found.items()]
+
+
+def ingest(
+    lake: Lake,
+    paths: Sequence[Path],
+    *,
+    context: ReadContext | None = None,
+    source: str | None = None,
+    mapping: tuple[str, Mapping[str, Any]] | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: Progress = silent,
+) -> IngestReport:
+    """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file)."""
+    started = time.monotonic()
+    files = find_files(paths)
+    reading = Reading(context or ReadContext(), source, mapping)
+    report = IngestReport()
+    writer = _Writer(lake, report)
+    known = _known_digests(lake)
+    small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
+    pool = executor or (Serial() if small else local_executor(workers))
+    done = 0
+    try:
+        for file in (file for file in files if file.bytes > _STREAM_BYTES):
+            done += _stream(writer, file, known, reading, report)
+            progress(done, len(files), "files")
+        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, report)
+        for outcomes, frames in in_order_of_completion(pool, read_batch, ((batch, reading) for batch in batches)):
+            writer.add(outcomes, frames)
+            done += len(outcomes)
+            progress(done + report.known, len(files), "files")
+        writer.flush()
+    finally:
+        if executor is None:
+            pool.shutdown(wait=True, cancel_futures=True)
+    progress(len(files), len(files), "files")
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _known_digests(lake: Lake) -> set[str]:
+    """Files that are in. What was quarantined is tried again: the person may now say the zone."""
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["ingests"].uris:
+            return set()
+        rows = snapshot.con.sql("SELECT digest FROM ingests WHERE status <> 'quarantined'").fetchall()
+    return {row[0] for row in rows}
+
+
+def _batches(files: Iterable[Found], known: set[str], report: IngestReport) -> Iterator[list[tuple[Path, str, int]]]:
+    batch: list[tuple[Path, str, int]] = []
+    size = 0
+    for file in files:
+        digest = digest_of(file.path)
+        if digest in known:
+            report.known += 1
+            continue
+        known.add(digest)
+        batch.append((file.path, digest, file.bytes))
+        size += file.bytes
+        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _stream(writer: _Writer, file: Found, known: set[str], reading: Reading, report: IngestReport) -> int:
+    """One large file, piece by piece; its ledger entry follows its last piece."""
+    digest = digest_of(file.path)
+    if digest in known:
+        report.known += 1
+        return 0
+    for item in read_file(file.path, digest, file.bytes, reading):
+        if isinstance(item, FileOutcome):
+            writer.add([item], {})
+        else:
+            source, table, frame = item
+            writer.add([], {(source, table): [frame]})
+    return 1
+
+
+class _Writer:
+    """Collects rows and commits them in large pieces: tables first, then the ledger."""
+
+    def __init__(self, lake: Lake, report: IngestReport) -> None:
+        self._lake = lake
+        self._report = report
+        self._frames: dict[tuple[str, str], list[Frame]] = {}
+        self._outcomes: list[FileOutcome] = []
+        self._rows = 0
+        self._since = time.monotonic()
+
+    def add(self, outcomes: list[FileOutcome], frames: Mapping[tuple[str, str], Sequence[Frame]]) -> None:
+        self._outcomes += outcomes
+        self._report.outcomes += outcomes
+        for key, pieces in frames.items():
+            self._frames.setdefault(key, []).extend(pieces)
+            self._rows += sum(piece.rows for piece in pieces)
+        if self._rows >= _FLUSH_ROWS or time.monotonic() - self._since > _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        ingest_id = new_ingest_id()
+        for (source, table), frames in sorted(self._frames.items()):
+            added = self._lake.append(table, concat(frames), source=source, ingest_id=ingest_id)
+            self._report.rows_added[table] += added
+        if self._outcomes:
+            self._lake.record([_ledger_entry(outcome) for outcome in self._outcomes])
+        self._frames, self._outcomes, self._rows, self._since = {}, [], 0, time.monotonic()
+
+
+def _ledger_entry(outcome: FileOutcome) -> LedgerEntry:
+    return LedgerEntry(
+        digest=outcome.digest,
+        path=str(outcome.path),
+        bytes=outcome.bytes,
+        source=outcome.source or "unknown",
+        status=outcome.status,
+        rows=outcome.rows,
+        reason=outcome.reason,
+        message=outcome.message,
+    )
