@@ -1,0 +1,165 @@
+"""The five papers, their exhibits and every number they print. Nothing is read before it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from ioweather.core.errors import UsageError
+from ioweather.core.papers.printed import BOUNDS, parse_printed
+from ioweather.core.results import Published
+
+_KEYS: Final = ("car11", "don15", "kun19", "mad17", "pat19")
+# A dash in a printed table: there is no number.
+_NOTHING: Final = "-"
+
+
+@dataclass(frozen=True)
+class ExhibitEntry:
+    """A table, figure or headline statement of a paper that a site can make from its own data."""
+
+    id: str
+    paper: str
+    title: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Paper:
+    """`site` is the facility and the year the numbers come from."""
+
+    key: str
+    authors: tuple[str, ...]
+    title: str
+    venue: str
+    year: int
+    doi: str
+    site: str
+    exhibits: tuple[ExhibitEntry, ...]
+
+    @property
+    def citation(self) -> str:
+        return f"{', '.join(self.authors)}. {self.title}. {self.venue}, {self.year}. doi:{self.doi}"
+
+
+class _Papers(Mapping[str, Paper]):
+    """Names without reading; a paper when it is looked up."""
+
+    def __getitem__(self, key: str) -> Paper:
+        if key not in _KEYS:
+            raise KeyError(key)
+        return _paper(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in _KEYS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYS)
+
+    def __len__(self) -> int:
+        return len(_KEYS)
+
+
+PAPERS: Final[Mapping[str, Paper]] = _Papers()
+
+
+@cache
+def exhibits() -> tuple[ExhibitEntry, ...]:
+    """All exhibits, papers in alphabetical order, each in the order of its paper."""
+    return tuple(entry for paper in PAPERS.values() for entry in paper.exhibits)
+
+
+@cache
+def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
+    for entry in exhibits():
+        if entry.id == exhibit_id:
+            return entry
+    key = exhibit_id.partition(".")[0]
+    known = [entry.id for entry in exhibits() if entry.paper == key] or list(PAPERS)
+    raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=f"There are: {', '.join(known)}.")
+
+
+@cache
+def published(exhibit_id: str) -> tuple[Published, ...]:
+    """Every number a paper prints for one exhibit; empty where it prints only a picture."""
+    paper = exhibit_entry(exhibit_id).paper
+    return next(_values(block) for block in _document(paper)["exhibit"] if block["id"] == exhibit_id)
+
+
+@cache
+def context(key: str) -> tuple[Published, ...]:
+    """What a paper prints about its system, period and method: numbers that belong to no exhibit."""
+    if key not in PAPERS:
+        raise UsageError(f"There is no paper {key!r}.", hint=f"There are: {', '.join(PAPERS)}.")
+    return tuple(value for block in _document(key).get("context", ()) for value in _values(block))
+
+
+def bound_of(value: Published) -> str:
+    """'>', '<', '>=', '<=' or '~' where the paper gives a bound or says about; else empty."""
+    words = value.note.partition(";")[0]
+    return next((mark for mark, name in BOUNDS.items() if name == words), "")
+
+
+@cache
+def _document(key: str) -> dict[str, Any]:
+    import tomllib  # not at the top: it takes as long as everything else here, and a list of names needs none of it
+
+    return tomllib.loads(Path(__file__).with_name(f"{key}.toml").read_text("utf-8"))
+
+
+@cache
+def _paper(key: str) -> Paper:
+    data = _document(key)
+    return Paper(
+        key=data["key"],
+        authors=tuple(data["authors"]),
+        title=data["title"],
+        venue=data["venue"],
+        year=data["year"],
+        doi=data["doi"],
+        site=data["site"],
+        exhibits=tuple(
+            ExhibitEntry(block["id"], key, block["title"], block["what"]) for block in data["exhibit"]
+        ),
+    )  # fmt: skip
+
+
+def _values(block: Mapping[str, Any]) -> tuple[Published, ...]:
+    single = (_value(block["id"], block.get("place", ""), entry) for entry in block.get("values", ()))
+    tables = (value for table in block.get("tables", ()) for value in _table_values(block["id"], table))
+    return (*single, *tables)
+
+
+def _value(exhibit: str, place: str, entry: Mapping[str, Any]) -> Published:
+    place, note = entry.get("place", place), entry.get("note", "")
+    if "text" in entry:
+        return Published(exhibit, entry["quantity"], entry["text"], entry["unit"], place, note)
+    return _number(exhibit, entry["quantity"], entry["printed"], entry.get("unit", "n"), place, note)
+
+
+def _table_values(exhibit: str, table: Mapping[str, Any]) -> Iterator[Published]:
+    """One value per cell; its quantity is the column's name with the row's name in brackets."""
+    notes = table.get("notes", {})
+    for label, *cells in table["rows"]:
+        for (name, unit), cell in zip(table["columns"], cells, strict=True):
+            quantity = f"{name}[{label}]"
+            note = notes.get(quantity, "")
+            if unit == "text":
+                yield Published(exhibit, quantity, cell, "text", table["place"], note)
+            else:
+                yield _number(exhibit, quantity, cell, unit, table["place"], note)
+
+
+def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place: str, note: str) -> Published:
+    if printed == _NOTHING:
+        unit = parse_printed("0", default_unit).unit
+        return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))
+    number = parse_printed(printed, default_unit)
+    as_printed = printed.lstrip("<>=~ ")
+    if number.scaled and as_printed[-1].isdigit():  # a table's unit stands in its heading, not in the cell
+        as_printed += f" {default_unit}"
+    remarks = [BOUNDS.get(number.bound, ""), f"printed {as_printed}" if number.scaled else "", note]
+    return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))
