@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from ioweather.core.units import NS
@@ -13,7 +12,7 @@ from ioweather.sources.darshan.names import text
 from ioweather.sources.darshan.refusals import cut_short, damaged
 from ioweather.sources.darshan.regions import Buffer
 
-_MOUNT: Final = re.compile(r"\S+\t\S+")
+_MOUNT: Final = re.compile(r"^(\S+)\t(\S+)$", re.MULTILINE)
 # Seconds whose nanoseconds still fit an int64 with room for sums: until the year 2242.
 _LAST_SECOND: Final = 1 << 33
 _MOST_PROCESSES: Final = 1 << 31
@@ -31,7 +30,7 @@ def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
         uid, start, end, nprocs, job_id = values
         start_part_ns = end_part_ns = 0
     metadata = parse_metadata(raw[8 * words : head_bytes])
-    exe, mounts = parse_command(text(raw[head_bytes:].partition(b"\0")[0]).split("\n"))
+    exe, mounts = parse_command(text(raw[head_bytes:].partition(b"\0")[0]))
     check_job(start, end, nprocs, start_part_ns, end_part_ns)
     start_ns = start * NS + start_part_ns
     end_ns = end * NS + end_part_ns
@@ -50,17 +49,20 @@ def check_job(start: int, end: int, nprocs: int, start_part_ns: int = 0, end_par
 
 
 def parse_metadata(raw: bytes) -> dict[str, str]:
-    lines = text(raw.partition(b"\0")[0]).split("\n")
-    pairs = (line.partition("=") for line in lines)
+    pairs = [line.partition("=") for line in text(raw.partition(b"\0")[0]).split("\n")]
     return {key: value for key, separator, value in pairs if separator}
 
 
-def parse_command(lines: list[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The command line may hold newlines itself, so a mount is known by its form `type TAB path`."""
-    command = [line for i, line in enumerate(lines) if i == 0 or not _MOUNT.fullmatch(line)]
-    mounts = (line.split("\t") for line in lines[1:] if _MOUNT.fullmatch(line))
-    return "\n".join(command).rstrip("\n"), longest_first((path, kind) for kind, path in mounts)
+def parse_command(command_and_mounts: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The command line may hold newlines itself, so a mount is known by its form: type, tab, path."""
+    first, _, rest = command_and_mounts.rstrip("\n").partition("\n")
+    mounts = _MOUNT.findall(rest)
+    if rest and rest.count("\n") + 1 != len(mounts):
+        command = [line for line in rest.split("\n") if not _MOUNT.fullmatch(line)]
+        first = "\n".join([first, *command])
+    return first, longest_first([(path, kind) for kind, path in mounts])
 
 
-def longest_first(mounts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(mounts, key=lambda mount: -len(mount[0])))
+def longest_first(mounts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    mounts.sort(key=lambda mount: len(mount[0]), reverse=True)
+    return tuple(mounts)

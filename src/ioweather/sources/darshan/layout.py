@@ -6,7 +6,7 @@ import functools
 import struct
 import sys
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def _without(*missing: str) -> tuple[str, ...]:
     return tuple(name for name in _MODULES_341 if name not in missing)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one per version: compared by identity, which also makes caching cheap
 class HeaderLayout:
     """One log version's uncompressed header: field offsets, module names by number, and the job record."""
 
@@ -69,15 +69,23 @@ LAYOUTS: Final[dict[bytes, HeaderLayout]] = {
 }
 
 
+class HeaderStructs(NamedTuple):
+    """`lengths` skips the offsets of the map: most modules are absent, and one word at a time is enough for the rest."""
+
+    flags: struct.Struct
+    lengths: struct.Struct
+    word: struct.Struct
+    version: struct.Struct
+
+
 @functools.cache
-def header_structs(version: bytes, order: ByteOrder) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
-    """Unpackers of the partial flags, of the name and module map, and of the module versions."""
-    layout = LAYOUTS[version]
+def header_structs(layout: HeaderLayout, order: ByteOrder) -> HeaderStructs:
     mark = ORDER_CHARACTER[order]
-    return (
+    return HeaderStructs(
         struct.Struct(mark + layout.partial_format),
-        struct.Struct(f"{mark}{2 * (layout.module_count + 1)}Q"),
-        struct.Struct(f"{mark}{layout.module_count}I"),
+        struct.Struct(mark + "8xQ" * (layout.module_count + 1)),
+        struct.Struct(mark + "Q"),
+        struct.Struct(mark + "I"),
     )
 
 

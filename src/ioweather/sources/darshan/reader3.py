@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ioweather.sources.darshan.layout import (
     NATIVE,
     VARIABLE,
     ByteOrder,
+    Compression,
     HeaderLayout,
     fixed_dtype,
     header_structs,
@@ -38,45 +39,55 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
 
 
-def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
-    layout, order = _identify(data)
-    if data[16] >= len(COMPRESSIONS):
-        raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
-    compression = COMPRESSIONS[data[16]]
-    partial_struct, map_struct, versions_struct = header_structs(layout.version.encode(), order)
-    flags: int = partial_struct.unpack_from(data, layout.partial_offset)[0]
-    places = map_struct.unpack_from(data, layout.map_offset)
-    versions = versions_struct.unpack_from(data, layout.versions_offset)
-    job_end = _check_tiling(places, layout.bytes, len(data))
+class _Place(NamedTuple):
+    """One module in the file."""
 
+    number: int
+    version: int
+    offset: int
+    length: int
+
+
+class _Header(NamedTuple):
+    layout: HeaderLayout
+    order: ByteOrder
+    compression: Compression
+    partial_flags: int
+    job_end: int
+    names_offset: int
+    names_length: int
+    modules: list[_Place]
+
+
+def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+    header = _read_header(data)
+    layout, order, compression = header.layout, header.order, header.compression
     view = memoryview(data)
     budget = Budget(len(data))
-    job = parse_job(expand(view[layout.bytes : job_end], compression, budget, "job record"), layout.job_words, order)
-    name_region = expand(view[places[0] : places[0] + places[1]], compression, budget, "name map") if places[1] else b""
-    names = parse_names(name_region, order, with_lengths=layout.name_lengths)
-
+    job = parse_job(
+        expand(view[layout.bytes : header.job_end], compression, budget, "job record"), layout.job_words, order
+    )
+    name_region = view[header.names_offset : header.names_offset + header.names_length]
+    names = parse_names(expand(name_region, compression, budget, "name map"), order, with_lengths=layout.name_lengths)
     modules: dict[str, Module] = {}
     unknown: list[str] = []
-    for number, (version, length) in enumerate(zip(versions, places[3::2], strict=True)):
-        if not length:
-            continue
-        name = layout.module_name(number)
-        dtype = fixed_dtype(name, version, order)
-        if dtype is None and (name, version) not in VARIABLE:
-            unknown.append(name if name not in _READ else f"{name} version {version}")
+    for place in header.modules:
+        name = layout.module_name(place.number)
+        dtype = fixed_dtype(name, place.version, order)
+        if dtype is None and (name, place.version) not in VARIABLE:
+            unknown.append(f"{name} version {place.version}" if name in _READ else name)
             continue
         if wanted is not None and name not in wanted:
             continue
-        offset = places[2 + 2 * number]
-        region = expand(view[offset : offset + length], compression, budget, f"{name} module")
-        partial = bool(flags >> number & 1)
+        region = expand(view[place.offset : place.offset + place.length], compression, budget, f"{name} module")
+        partial = bool(header.partial_flags >> place.number & 1)
         if dtype is None:
-            module = parse_variable(name, version, partial, region, order)
+            module = parse_variable(name, place.version, partial, region, order)
         else:
-            module = Module(name, version, partial, _fixed(name, dtype, region, order))
-        _check_ranks(module, job.nprocs)
+            module = Module(name, place.version, partial, _fixed(name, dtype, region, order))
+        check_ranks(module, job.nprocs)
         modules[name] = module
-    partial_modules = _flagged(flags, layout)
+    partial_modules = _flagged(header.partial_flags, layout) if header.partial_flags else ()
     return DarshanLog(
         layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown), digest_of(data)
     )
@@ -86,7 +97,9 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
     order = _MAGIC_BYTES.get(data[8:16])
     version = data[:8].rstrip(b"\0")
     if order is None:
-        if version in LAYOUTS and len(data) >= 16:
+        if version in LAYOUTS:
+            if len(data) < 16:
+                raise cut_short(f"The log ends after {len(data)} bytes, within its header.")
             raise damaged(f"The header says version {version.decode()} but its magic number is wrong.")
         raise UnknownFormat(
             "This is not a Darshan log.", hint="A log starts with its version, such as 3.41, and a magic number."
@@ -103,10 +116,28 @@ def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
     return layout, order
 
 
-def _check_tiling(places: tuple[int, ...], header_bytes: int, file_bytes: int) -> int:
+def _read_header(data: bytes) -> _Header:
+    layout, order = _identify(data)
+    if data[16] >= len(COMPRESSIONS):
+        raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
+    structs = header_structs(layout, order)
+    lengths = structs.lengths.unpack_from(data, layout.map_offset)
+    used = [number for number, length in enumerate(lengths) if length]
+    offsets = {i: structs.word.unpack_from(data, layout.map_offset + 16 * i)[0] for i in used}
+    job_end = _check_tiling(sorted([(offsets[i], lengths[i]) for i in used]), layout.bytes, len(data))
+    # The name map stands before the modules, so the map's index is the module's number + 1.
+    modules = []
+    for i in used:
+        if i:
+            version = structs.version.unpack_from(data, layout.versions_offset + 4 * (i - 1))[0]
+            modules.append(_Place(i - 1, version, offsets[i], lengths[i]))
+    flags = structs.flags.unpack_from(data, layout.partial_offset)[0]
+    return _Header(layout, order, COMPRESSIONS[data[16]], flags, job_end, offsets.get(0, 0), lengths[0], modules)
+
+
+def _check_tiling(regions: list[tuple[int, int]], header_bytes: int, file_bytes: int) -> int:
     """End of the job region. Regions follow each other without gap or overlap to the end of the file in every log that
     Darshan writes; anything else is a damaged header, and would be read as another log without a word."""
-    regions = sorted((offset, length) for offset, length in zip(places[::2], places[1::2], strict=True) if length)
     first = position = regions[0][0] if regions else file_bytes
     for offset, length in regions:
         if offset != position:
@@ -127,18 +158,18 @@ def _fixed(name: str, dtype: np.dtype[Any], region: Buffer, order: ByteOrder) ->
             f"The {name} module has {len(region)} bytes, which is no multiple of its record of {dtype.itemsize}."
         )
     records = np.frombuffer(region, dtype)
+    if order != NATIVE:
+        records = records.byteswap().view(records.dtype.newbyteorder(NATIVE))
     records.flags.writeable = False
-    return records if order == NATIVE else records.byteswap().view(records.dtype.newbyteorder(NATIVE))
+    return records
 
 
-def _check_ranks(module: Module, nprocs: int) -> None:
+def check_ranks(module: Module, nprocs: int) -> None:
     """The header is not protected by a checksum; a module read with another's layout shows here."""
-    ranks = module.records["rank"]
-    if len(ranks) and not (ranks.min() >= -1 and ranks.max() < nprocs):
+    ranks = module.records["rank"].tolist()  # most modules have few records, where a list is faster than a reduction
+    if ranks and not (min(ranks) >= -1 and max(ranks) < nprocs):
         raise damaged(f"The {module.name} module has records of ranks that the {nprocs} processes do not have.")
 
 
 def _flagged(flags: int, layout: HeaderLayout) -> tuple[str, ...]:
-    if not flags:
-        return ()
     return tuple(layout.module_name(number) for number in range(layout.module_count) if flags >> number & 1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bz2
 import zlib
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from ioweather.core.errors import CorruptInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.units import GIB, MIB, format_bytes
 from ioweather.sources.darshan.refusals import cut_short, damaged
 
@@ -30,17 +31,19 @@ class _Decompressor(Protocol):
     def decompress(self, data: Buffer, max_length: int, /) -> bytes: ...
 
 
+_STARTERS: Final[Mapping[str, Callable[[], _Decompressor]]] = {
+    "zlib": zlib.decompressobj,
+    "gzip": lambda: zlib.decompressobj(31),  # the container of Darshan 2.x
+    "bzip2": bz2.BZ2Decompressor,
+}
+
+
 class Budget:
     """How many bytes one file may still expand to."""
 
     def __init__(self, file_bytes: int) -> None:
         self.limit_bytes = min(_FREE_BYTES + _EXPANSION * file_bytes, _CEILING_BYTES)
         self.left_bytes = self.limit_bytes
-
-    def spend(self, count: int, what: str) -> None:
-        self.left_bytes -= count
-        if self.left_bytes < 0:
-            raise self.exceeded(what)
 
     def exceeded(self, what: str) -> CorruptInput:
         return CorruptInput(
@@ -54,40 +57,49 @@ def expand(region: memoryview, compression: str, budget: Budget, what: str) -> B
     if compression == "none":
         return region
     try:
-        return _expand(region, compression, budget, what)
+        if len(region) <= _WINDOW_BYTES:
+            return _expand_small(region, _STARTERS[compression], budget, what)
+        return _expand_large(region, _STARTERS[compression], budget, what)
     except (zlib.error, OSError, ValueError, EOFError) as error:
         raise damaged(f"The {what} cannot be decompressed ({compression}): {error}.") from error
 
 
-def _expand(region: memoryview, compression: str, budget: Budget, what: str) -> Buffer:
-    stream = _start(compression)
-    first = stream.decompress(region[:_WINDOW_BYTES], budget.left_bytes + 1)
-    budget.spend(len(first), what)
-    if stream.eof and not stream.unused_data and len(region) <= _WINDOW_BYTES:
-        return first  # one stream in one window: most regions of most logs, without a copy
-    return _expand_rest(region, compression, budget, what, stream, first)
+def _expand_small(region: Buffer, start: Callable[[], _Decompressor], budget: Budget, what: str) -> bytes:
+    pieces = []
+    left = budget.left_bytes
+    while region:
+        stream = start()
+        # One more than is allowed, so that a bomb is seen; 0 would mean without limit.
+        piece = stream.decompress(region, left + 1)
+        left -= len(piece)
+        if left < 0:
+            raise budget.exceeded(what)
+        if not stream.eof:
+            raise _unfinished(what)
+        pieces.append(piece)
+        region = stream.unused_data
+    budget.left_bytes = left
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _expand_rest(
-    region: memoryview, compression: str, budget: Budget, what: str, stream: _Decompressor, first: bytes
-) -> bytearray:
-    output = bytearray(first)
-    position = min(_WINDOW_BYTES, len(region)) - len(stream.unused_data)
+def _expand_large(region: memoryview, start: Callable[[], _Decompressor], budget: Budget, what: str) -> bytearray:
+    output = bytearray()  # grows in place: joining pieces would hold everything twice
+    position = 0
+    stream = start()
     while position < len(region):
         if stream.eof:
-            stream = _start(compression)
+            stream = start()
         window = region[position : position + _WINDOW_BYTES]
         piece = stream.decompress(window, budget.left_bytes + 1)
-        budget.spend(len(piece), what)
+        budget.left_bytes -= len(piece)
+        if budget.left_bytes < 0:
+            raise budget.exceeded(what)
         output += piece
         position += len(window) - len(stream.unused_data)
     if not stream.eof:
-        raise cut_short(f"The {what} ends in the middle of a compressed stream.")
+        raise _unfinished(what)
     return output
 
 
-def _start(compression: str) -> _Decompressor:
-    if compression == "bzip2":
-        return bz2.BZ2Decompressor()
-    # 31: the gzip container of Darshan 2.x.
-    return zlib.decompressobj(31 if compression == "gzip" else 15)
+def _unfinished(what: str) -> TruncatedInput:
+    return cut_short(f"The {what} ends in the middle of a compressed stream.")

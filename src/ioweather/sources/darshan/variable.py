@@ -37,6 +37,7 @@ class _Shape:
     counts: tuple[tuple[int, int], ...]
 
 
+_HEATMAP: Final = _Shape(6, ((3, 2),))
 _DXT_HEAD_WORDS: Final = 13
 _HOSTNAME_WORDS: Final = slice(3, 11)
 _COMPONENT_WORDS: Final = 9
@@ -78,6 +79,18 @@ def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.
     return np.array(starts, dtype=np.int64)
 
 
+def _uniform(words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64] | None:
+    """The records as rows where all say that they are as long as the first."""
+    ((index, item_words),) = shape.counts
+    if len(words) <= index or not 0 <= (count := int(words[index])) <= len(words):
+        return None
+    length = shape.head_words + count * item_words
+    if len(words) % length:
+        return None
+    rows = words.reshape(-1, length)
+    return rows if (rows[:, index] == count).all() else None
+
+
 def _split(
     words: NDArray[np.int64], starts: NDArray[np.int64], head_words: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -89,13 +102,19 @@ def _split(
 
 
 def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    counts.cumsum(out=offsets[1:])
+    return offsets
 
 
 def _alternating(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
     """True for the items of the first kind, where each record has its first kind, then its second."""
-    lengths = np.column_stack((first, second)).ravel()
-    return np.repeat(np.tile([True, False], len(first)), lengths)
+    lengths = np.empty((len(first), 2), dtype=np.int64)
+    lengths[:, 0] = first
+    lengths[:, 1] = second
+    kinds = np.zeros((len(first), 2), dtype=np.bool_)
+    kinds[:, 0] = True
+    return kinds.ravel().repeat(lengths.ravel())
 
 
 def _lustre_v1(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
@@ -121,12 +140,17 @@ def _lustre_v2(words: NDArray[np.int64], stored: NDArray[np.int64]) -> tuple[NDA
 
 def _heatmap(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
     # The last two words of the head are pointers of the process that wrote the log.
-    heads, values = _split(words, _starts("HEATMAP", words, _Shape(6, ((3, 2),))), 6)
+    uniform = _uniform(words, _HEATMAP)
+    if uniform is not None:  # as Darshan itself writes them
+        bins = (uniform.shape[1] - 6) // 2
+        heads, writes, reads = uniform[:, :4], uniform[:, 6 : 6 + bins].ravel(), uniform[:, 6 + bins :].ravel()
+        offsets = np.arange(0, (len(heads) + 1) * bins, bins) if bins else np.zeros(len(heads) + 1, dtype=np.int64)
+    else:
+        heads, values = _split(words, _starts("HEATMAP", words, _HEATMAP), 6)
+        is_write = _alternating(heads[:, 3], heads[:, 3])
+        writes, reads, offsets = values[is_write], values[~is_write], _offsets(heads[:, 3])
     records = np.ascontiguousarray(heads[:, :4]).view(HEATMAP_DTYPE)[:, 0]
-    bins = records["bins"]
-    is_write = _alternating(bins, bins)
-    offsets = _offsets(bins)
-    return records, {"write_bins": Ragged(offsets, values[is_write]), "read_bins": Ragged(offsets, values[~is_write])}
+    return records, {"write_bins": Ragged(offsets, writes), "read_bins": Ragged(offsets, reads)}
 
 
 def _dxt(
