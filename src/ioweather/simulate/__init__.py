@@ -1,0 +1,1 @@
+"""Making data whose truth is known."""

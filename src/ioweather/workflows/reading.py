@@ -58,9 +58,7 @@ def choose_source(head: bytes, path: Path) -> Source:
             hint="`ioweather ingest --help` lists the sources; any CSV or Parquet goes in with --as TABLE --map FILE.",
         )
     if len(scores) > 1 and scores[1][0] == best:
-        raise AmbiguousFormat(
-            f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source."
-        )
+        raise AmbiguousFormat(f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.")
     return SOURCES[name]
 
 
@@ -92,6 +90,9 @@ def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror or error}."
         yield FileOutcome(path, digest, size, source_name, "quarantined", rows, "unreadable", message)
+    except Exception as error:  # a mistake of ours must not stop the other files
+        message = f"{path}: the {source_name} reader failed ({type(error).__name__}: {error}). Please report this."
+        yield FileOutcome(path, digest, size, source_name, "quarantined", rows, "reader_failed", message)
     else:
         yield FileOutcome(path, digest, size, source_name, "ok", rows)
 
@@ -108,6 +109,3 @@ def read_batch(batch: list[tuple[Path, str, int]], reading: Reading) -> tuple[li
                 source, table, frame = item
                 frames.setdefault((source, table), []).append(frame)
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
-
-
-

@@ -1,0 +1,55 @@
+# Everything runs from a virtual environment that this file makes; python3 and make are all it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: run test test-real test-slow lint bench format clean help
+
+help:
+	@echo "make run        set up and show what ioweather does, on data it makes itself"
+	@echo "make test       set up and run all tests (no servers needed)"
+	@echo "make test-real  install and start the real components and test against them"
+	@echo "make test-slow  fuzzing, kills, interval coverage"
+	@echo "make lint       ruff, mypy, import contracts"
+	@echo "make bench      the benchmarks, each beside a peer"
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "ioweather needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev,mysql]'
+	@touch $(STAMP)
+
+run: $(STAMP)
+	$(BIN)/ioweather demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-real: $(STAMP)
+	sh tests/install_components.sh
+	$(BIN)/python -m pytest -m real
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow -n $(WORKERS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+bench: $(STAMP)
+	@for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,30 @@
+"""`ioweather demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioweather.cli.options import progress_bar
+
+
+@click.command(epilog="Example: ioweather demo")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to make it (default: beside your lake).")
+def demo(out: Path | None) -> None:
+    """Make a small sample facility, read it into its own lake, and show two exhibits."""
+    from ioweather.cli.render import print_exhibit
+    from ioweather.workflows.demo import make_demo
+
+    with progress_bar() as progress:
+        made = make_demo(out, progress=progress)
+    click.echo(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.\n")
+    for exhibit in made.exhibits:
+        print_exhibit(exhibit, "text")
+    click.echo("Look around:")
+    for line in (
+        f"ioweather exhibits --ready --lake {made.lake}",
+        f"ioweather show car11.volume --lake {made.lake}",
+        f"ioweather show car11.fig6 --lake {made.lake} --out traffic.html",
+    ):
+        click.echo(f"  {line}")

@@ -1,0 +1,44 @@
+"""`ioweather exhibits`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options
+
+
+@click.command(epilog="Example: ioweather exhibits --ready")
+@lake_option
+@output_options
+@click.option("--ready", is_flag=True, help="Only those that this lake can make.")
+def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> None:
+    """List the tables and figures of the five papers, and which of them this lake can make."""
+    from ioweather.cli.render import print_rows
+    from ioweather.core.errors import LakeError
+    from ioweather.workflows.analyse import availability, catalogue_only
+
+    form = output_form(as_json, as_csv)
+    try:
+        with open_lake_at(lake_dir).snapshot() as snapshot:
+            found = availability(snapshot)
+        note = ""
+    except LakeError as error:
+        if lake_dir is not None:
+            raise
+        found, note = catalogue_only(), str(error)
+    shown = [item for item in found if item.ready or not ready]
+    if form == "json":
+        body = [
+            {"id": i.id, "title": i.title, "study": i.study, "ready": i.ready, "missing": list(i.missing)}
+            for i in shown
+        ]
+        click.echo(json.dumps(body, indent=2))
+        return
+    rows = [(item.id, item.title, "ready" if item.ready else "; ".join(item.missing)) for item in shown]
+    print_rows(("exhibit", "what it shows", "state"), rows, form)
+    if form == "text":
+        click.echo(f"\n{sum(item.ready for item in found)} of {len(found)} can be made. Show one: ioweather show ID")
+        if note:
+            click.echo(note)

@@ -1,0 +1,147 @@
+"""`ioweather ingest`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ioweather.cli.options import converted, lake_option, open_lake_at, output_form, output_options, progress_bar
+from ioweather.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioweather.workflows.ingest import IngestReport
+
+EPILOG = """\b
+Exit codes: 0 everything is in; 1 some files were refused (the rest is in); 2 nothing was done.
+Sources: `ioweather ingest --list-sources`.
+
+\b
+Example: ioweather ingest /var/log/iostat/ logs/*.darshan --zone Europe/Berlin
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@lake_option
+@output_options
+@click.option("--source", help="Read as this source instead of looking at the content.")
+@click.option("--as", "table", metavar="TABLE", help="Read CSV or Parquet into this table (with --map).")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), help="TOML file: which column is which.")
+@click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
+@click.option("--start", metavar="TIME", help="Start of an undated file.")
+@click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
+@click.option("--host", help="Host the file speaks of, where it does not say.")
+@click.option("--system", help="File system the file speaks of, where it does not say.")
+@click.option("--ppn", type=click.IntRange(1), help="Processes per node, for logs without a node count.")
+@click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
+              help="What to do with file paths in Darshan logs.")  # fmt: skip
+@click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes (default: one per core).")
+@click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
+def ingest(
+    paths: tuple[Path, ...],
+    lake_dir: str | None,
+    as_json: bool,
+    as_csv: bool,
+    source: str | None,
+    table: str | None,
+    map_file: Path | None,
+    workers: int | None,
+    list_sources: bool,
+    **known: Any,
+) -> int:
+    """Read files and directories into the lake, whatever they are.
+
+    Files are recognised by their content. A file that is in already is skipped; a file that grew adds only what is
+    new. A bad file is refused with its reason, and the rest goes in.
+    """
+    form = output_form(as_json, as_csv)
+    if list_sources:
+        return _list_sources(form)
+    if not paths:
+        raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
+    if (table is None) != (map_file is None):
+        raise UsageError("--as and --map go together.", hint="See docs/how-to/any-csv.md.")
+    from ioweather.workflows.ingest import ingest as run
+
+    lake = open_lake_at(lake_dir, create=True)
+    context = _context(known, lake.facility.zone)
+    mapping = (table, _mapping(map_file)) if table and map_file else None
+    with progress_bar() as progress:
+        report = run(lake, paths, context=context, source=source, mapping=mapping, workers=workers, progress=progress)
+    _print(report, form, str(lake.root))
+    return 1 if report.bad else 0
+
+
+def _context(known: dict[str, Any], facility_zone: str | None) -> Any:
+    from ioweather.core.clock import parse_time_ns, zone_named
+    from ioweather.core.contracts import ReadContext
+    from ioweather.core.units import parse_duration_ns
+
+    zone_name = known["zone"] or facility_zone
+    zone = zone_named(zone_name) if zone_name else None
+    return ReadContext(
+        zone=zone,
+        start_ns=converted(lambda text: parse_time_ns(text, zone), known["start"], "--start"),
+        interval_ns=converted(parse_duration_ns, known["interval"], "--interval"),
+        host=known["host"],
+        system=known["system"],
+        processes_per_node=known["ppn"],
+        paths=known["path_policy"],
+        keep_raw=known["raw"],
+    )
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--map {file}: {error.strerror}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--map {file} is not valid TOML: {error}.") from None
+
+
+def _list_sources(form: str) -> int:
+    from ioweather.cli.render import print_rows
+    from ioweather.sources.catalogue import SOURCES
+
+    rows = [(name, source.title, ", ".join(source.tables)) for name, source in SOURCES.items()]
+    print_rows(("source", "reads", "into"), rows, form)
+    return 0
+
+
+def _print(report: IngestReport, form: str, lake: str) -> None:
+    from ioweather.cli.render import print_rows
+
+    if form == "json":
+        body = {
+            "lake": lake,
+            "read": len(report.good),
+            "known": report.known,
+            "refused": [
+                {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
+            ],
+            "rows_added": dict(report.rows_added),
+            "seconds": round(report.seconds, 3),
+        }
+        click.echo(json.dumps(body, indent=2))
+        return
+    if form == "csv":
+        every = [(str(o.path), o.status, o.source, o.reason, o.message) for o in report.outcomes]
+        print_rows(("path", "status", "source", "reason", "message"), every, "csv")
+        return
+    added = ", ".join(f"{n:,} rows of {table}" for table, n in sorted(report.rows_added.items()) if n) or "no new rows"
+    files = len(report.outcomes)
+    click.echo(f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}.")
+    if report.known:
+        click.echo(f"{report.known:,} files were in already.")
+    for outcome in report.bad[:20]:
+        verb = "refused" if outcome.status == "quarantined" else "read in part"
+        click.echo(f"  {verb} ({outcome.reason}): {outcome.message}")
+    if len(report.bad) > 20:
+        click.echo(f"  ... and {len(report.bad) - 20:,} more: `ioweather lake quarantine`.")

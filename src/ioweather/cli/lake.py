@@ -1,0 +1,123 @@
+"""`ioweather lake`: what it holds, sealing, retention, quarantine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options, progress_bar
+
+if TYPE_CHECKING:
+    from ioweather.store.snapshot import Snapshot
+
+_SERIES_FIELDS = ("filesystem", "component_kind", "source", "components", "interval_s", "first_ns", "end_ns", "rows")
+
+
+@click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")
+@lake_option
+@output_options
+@click.pass_context
+def lake(ctx: click.Context, lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
+    """Show what the lake holds: tables, series by file system, overlaps between sources."""
+    ctx.obj = lake_dir
+    if ctx.invoked_subcommand is None:
+        opened = open_lake_at(lake_dir)
+        with opened.snapshot() as snapshot:
+            _summary(snapshot, output_form(as_json, as_csv))
+
+
+def _summary(snapshot: Snapshot, form: str) -> None:
+    from ioweather.cli.render import print_rows
+    from ioweather.core.clock import format_time_ns
+    from ioweather.core.units import format_seconds
+    from ioweather.store.inventory import overlaps
+
+    tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]
+    series = _series_rows(snapshot)
+    doubled = overlaps(snapshot.series(), snapshot.facility)
+    if form == "json":
+        body = {
+            "lake": str(snapshot.root),
+            "facility": snapshot.facility.name,
+            "tables": {name: {"rows": rows, "version": version} for name, rows, version in tables},
+            "series": [dict(zip(_SERIES_FIELDS, row, strict=True)) for row in series],
+            "overlaps": doubled,
+        }
+        click.echo(json.dumps(body, indent=2))
+        return
+    if form == "csv":
+        print_rows(("table", "rows", "version"), tables, form)
+        return
+    click.echo(f"Lake of {snapshot.facility.name} at {snapshot.root}\n")
+    print_rows(("table", "rows", "version"), [row for row in tables if row[1]], form)
+    if series:
+        click.echo("\nSeries")
+        shown = [
+            (fs, kind, source, n, format_seconds(s), format_time_ns(a)[:16], format_time_ns(b)[:16], rows)
+            for fs, kind, source, n, s, a, b, rows in series
+        ]
+        print_rows(("file system", "kind", "source", "n", "step", "from", "to", "rows"), shown, form)
+    if doubled:
+        worst = max(doubled, key=lambda item: item["disagreement_ratio"])
+        click.echo(
+            f"\n{len(doubled)} day-metrics come from more than one source; one is read. They differ by at most "
+            f"{worst['disagreement_ratio']:.2%} ({worst['metric']} of {worst['filesystem']}, {worst['day']})."
+        )
+    quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
+    if quarantined:
+        click.echo(f"\n{quarantined} files are in quarantine: `ioweather lake quarantine`.")
+
+
+def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, int, int, int]]:
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for group in snapshot.series():
+        key = (group.filesystem, group.component_kind, group.source)
+        entry = found.setdefault(key, [0, group.interval_ns, group.first_ns, group.end_ns, 0])
+        entry[0] = max(entry[0], group.components)
+        entry[2], entry[3] = min(entry[2], group.first_ns), max(entry[3], group.end_ns)
+        entry[4] += group.rows
+    return [(*key, n, interval / 1e9, first, end, rows) for key, (n, interval, first, end, rows) in found.items()]
+
+
+@lake.command(epilog="Example: ioweather lake compact")
+@click.option("--everything", is_flag=True, help="Seal today too.")
+@click.pass_obj
+def compact(lake_dir: str | None, everything: bool) -> None:
+    """Seal closed days: one sorted file each, which makes reading fast."""
+    from ioweather.store.seal import compact as run
+
+    with progress_bar() as progress:
+        sealed = run(open_lake_at(lake_dir), everything=everything, progress=progress)
+    rows = sum(item.rows for item in sealed)
+    files = sum(item.files_before for item in sealed)
+    click.echo(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
+
+
+@lake.command(epilog="Example: ioweather lake retention --dry-run")
+@click.option("--dry-run", is_flag=True, help="Say what would go; remove nothing.")
+@click.pass_obj
+def retention(lake_dir: str | None, dry_run: bool) -> None:
+    """Drop what is older than facility.toml's [retention] says, and files no version needs."""
+    from ioweather.store.seal import apply_retention
+
+    opened = open_lake_at(lake_dir)
+    dropped = apply_retention(opened, opened.facility, dry_run=dry_run)
+    verb = "Would drop" if dry_run else "Dropped"
+    click.echo(
+        f"{verb} {dropped['series']:,} raw samples, {dropped['responses']:,} responses "
+        f"and {dropped['files']:,} old files."
+    )
+
+
+@lake.command(epilog="Example: ioweather lake quarantine --csv")
+@output_options
+@click.pass_obj
+def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
+    """List files that were refused, with the reason."""
+    from ioweather.cli.render import print_rows
+
+    with open_lake_at(lake_dir).snapshot() as snapshot:
+        rows = snapshot.con.sql("SELECT path, reason, message FROM quarantine ORDER BY path").fetchall()
+    print_rows(("path", "reason", "message"), rows, output_form(as_json, as_csv))

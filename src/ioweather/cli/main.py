@@ -1,0 +1,86 @@
+"""`ioweather`: the group of commands, loaded one by one, and what becomes of errors.
+
+Exit codes: 0 done; 1 done, but something was left out (a quarantined file, an answer the data do not allow);
+2 not done (a usage error, a lake that cannot be opened).
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ioweather._version import __version__
+from ioweather.core.errors import DataUnavailable, IoweatherError
+
+# name -> (module, attribute, one line for the list)
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("ioweather.cli.demo", "demo", "Make a small sample facility and show what ioweather does with it."),
+    "exhibits": ("ioweather.cli.exhibits", "exhibits", "List all exhibits, and which of them this lake can make."),
+    "facility": ("ioweather.cli.facility", "facility", "Name the file systems: write or check facility.toml."),
+    "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
+    "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
+    "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
+    "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is run or asked for help, and not to be listed: `--help` must be instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog="Example: ioweather demo",
+)
+@click.version_option(__version__, prog_name="ioweather")
+def cli() -> None:
+    """The weather of your storage: how slow it is, and the climate of the facility."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: errors of ours become one line and an exit code, never a traceback."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    try:
+        outcome: Any = cli.main(args=arguments, prog_name="ioweather", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.Abort:
+        click.echo("Stopped.", err=True)
+        return 130
+    except DataUnavailable as error:
+        click.echo(f"ioweather: {error}", err=True)
+        return 1
+    except IoweatherError as error:
+        click.echo(f"ioweather: {error}", err=True)
+        return 2
+    except KeyboardInterrupt:
+        click.echo("Stopped. What is in the lake stays; the same command goes on from there.", err=True)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away (head, less): no complaint
+        return 0

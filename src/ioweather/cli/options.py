@@ -1,0 +1,103 @@
+"""Options that commands share, and the helpers that go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from ioweather.store.lake import Lake
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def lake_option(function: F) -> F:
+    return click.option(
+        "--lake", "lake_dir", metavar="DIR", help="The lake (default: $IOWEATHER_LAKE, else in your data home)."
+    )(function)
+
+
+def output_options(function: F) -> F:
+    """--json and --csv: one of them, or the terminal's own form."""
+    function = click.option("--csv", "as_csv", is_flag=True, help="Print as CSV.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(function)
+
+
+def period_options(function: F) -> F:
+    function = click.option("--to", "to_text", metavar="TIME", help="Only before this time.")(function)
+    return click.option("--from", "from_text", metavar="TIME", help="Only from this time on (ISO 8601, or @EPOCH).")(
+        function
+    )
+
+
+def output_form(as_json: bool, as_csv: bool) -> str:
+    if as_json and as_csv:
+        raise UsageError("--json and --csv exclude each other.")
+    return "json" if as_json else "csv" if as_csv else "text"
+
+
+def open_lake_at(lake_dir: str | None, *, create: bool = False) -> Lake:
+    from ioweather.store.lake import open_lake
+
+    return open_lake(lake_dir, create=create)
+
+
+def parse_period(from_text: str | None, to_text: str | None, zone: str | None) -> tuple[int, int]:
+    from ioweather.core.clock import parse_time_ns, zone_named
+
+    where = zone_named(zone or "UTC")
+    try:
+        low = parse_time_ns(from_text, where) if from_text else 0
+        high = parse_time_ns(to_text, where) if to_text else 2**62
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
+    if low >= high:
+        raise UsageError(f"--from {from_text} is not before --to {to_text}.")
+    return low, high
+
+
+def parse_assignments(pairs: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE arguments of --set."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair}: expected NAME=VALUE.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def converted(parse: Callable[[str], Any], text: str | None, option: str) -> Any:
+    """A typed value of an option, or None."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except (ValueError, IoweatherError) as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar on standard error, if that is a terminal."""
+    if not click.get_text_stream("stderr").isatty():
+        yield silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def advance(done: int, total: int | None, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield advance

@@ -1,0 +1,205 @@
+"""The one terminal renderer: rows, exhibits and answers, within the width of the terminal (80 where there is none).
+
+Colour only on a terminal, and never with NO_COLOR: rich sees to both.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ioweather.cli.sparks import bar, chart_lines
+from ioweather.core.results import Answer, Coverage, Estimate, Exhibit, Published, ResultTable, to_jsonable
+from ioweather.core.units import format_value
+
+_MARKS = {"supported": ("✓", "green"), "refuted": ("✗", "red"), "undecided": ("?", "yellow"), "note": ("·", "cyan")}
+
+
+def console() -> Console:
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    return Console(width=max(40, min(width, 120)), highlight=False, soft_wrap=False)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
+    """A plain listing as text, CSV or JSON."""
+    listed = [tuple(row) for row in rows]
+    if form == "json":
+        objects = [dict(zip(columns, map(to_jsonable, row), strict=True)) for row in listed]
+        click.echo(json.dumps(objects, indent=2, default=str))
+    elif form == "csv":
+        click.echo(to_csv(columns, listed), nl=False)
+    else:
+        table = _table([(name, _is_number(listed, index)) for index, name in enumerate(columns)])
+        for row in listed:
+            table.add_row(*(_cell(value) for value in row))
+        console().print(table)
+
+
+def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def _is_number(rows: Sequence[Sequence[Any]], index: int) -> bool:
+    values = [row[index] for row in rows if row[index] is not None]
+    return bool(values) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+
+
+def _table(columns: Sequence[tuple[str, bool]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
+    for name, right in columns:
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    return table
+
+
+def _cell(value: Any, unit: str = "") -> Text:
+    return Text(format_value(value, unit))
+
+
+def print_exhibit(exhibit: Exhibit, form: str) -> None:
+    if form == "csv":
+        click.echo(exhibit_csv(exhibit), nl=False)
+        return
+    out = console()
+    out.print(Text(f"{exhibit.id}  {exhibit.title}", style="bold"))
+    _findings(out, exhibit)
+    for chart in exhibit.charts[:1]:
+        for line in chart_lines(chart, out.width - 2):
+            out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
+    _estimates(out, exhibit.estimates, exhibit.published)
+    for table in exhibit.tables:
+        _result_table(out, table)
+    _published(out, exhibit)
+    _foot(out, exhibit.coverage, exhibit.caveats)
+    out.print()
+
+
+def exhibit_csv(exhibit: Exhibit) -> str:
+    """Tables one after the other, each under its own header; without tables, the estimates."""
+    if not exhibit.tables:
+        rows = [(e.name, e.value, e.unit, e.low, e.high, e.level, e.n) for e in exhibit.estimates]
+        return to_csv(("estimate", "value", "unit", "low", "high", "level", "n"), rows)
+    return "\n".join(to_csv([column.name for column in table.columns], table.rows) for table in exhibit.tables)
+
+
+def _findings(out: Console, result: Exhibit | Answer) -> None:
+    for finding in result.findings:
+        mark, colour = _MARKS[finding.kind]
+        line = Table.grid(padding=(0, 1))
+        line.add_column(width=1)
+        line.add_column(overflow="fold")
+        line.add_row(Text(mark, style=colour), Text(finding.text))
+        out.print(Padding(line, (0, 0, 0, 2)))
+
+
+def _estimates(out: Console, estimates: Sequence[Estimate], published: Sequence[Published]) -> None:
+    if not estimates:
+        return
+    printed = {item.quantity: item for item in published}
+    out.print()
+    level = next((e.level for e in estimates if e.level), None)
+    heading = f"{level:.0%} interval" if level else "interval"
+    table = _table([("quantity", False), ("here", True), (heading, False), ("published", True), ("n", True)])
+    for estimate in estimates:
+        paper = printed.get(estimate.name)
+        interval = (
+            f"{format_value(estimate.low, estimate.unit)} to {format_value(estimate.high, estimate.unit)}"
+            if estimate.low is not None and estimate.high is not None
+            else ""
+        )
+        table.add_row(
+            estimate.name.replace("_", " "),
+            _cell(estimate.value, estimate.unit),
+            interval,
+            _cell(paper.value, paper.unit) if paper else "",
+            _cell(estimate.n) if estimate.n is not None else "",
+        )
+    out.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _result_table(out: Console, table: ResultTable, most: int = 40) -> None:
+    out.print()
+    if table.title:
+        out.print(Padding(Text(table.title, style="italic"), (0, 0, 0, 2)))
+    drawn = _table([(column.heading, _is_number(table.rows, index)) for index, column in enumerate(table.columns)])
+    for row in table.rows[:most]:
+        drawn.add_row(*(_cell(value, column.unit) for value, column in zip(row, table.columns, strict=True)))
+    out.print(Padding(drawn, (0, 0, 0, 2)))
+    if len(table.rows) > most:
+        out.print(Text(f"  ... {len(table.rows) - most:,} more rows: --csv or --json", style="dim"))
+
+
+def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
+    """What the paper prints and no estimate stands beside."""
+    beside = {estimate.name for estimate in exhibit.estimates}
+    rest = [item for item in exhibit.published if item.quantity not in beside]
+    if not rest:
+        return
+    out.print()
+    table = _table([("published", False), ("value", True), ("place", False)])
+    for item in rest[:most]:
+        table.add_row(item.quantity.replace("_", " "), _cell(item.value, item.unit), item.place)
+    out.print(Padding(table, (0, 0, 0, 2)), style="dim")
+    if len(rest) > most:
+        out.print(Text(f"  ... {len(rest) - most} more published values: --json", style="dim"))
+
+
+def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) -> None:
+    lines = [coverage_sentence(item) for item in coverage] + list(caveats)
+    if lines:
+        out.print()
+    for line in lines:
+        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+
+
+def coverage_sentence(coverage: Coverage) -> str:
+    share = f" ({format_value(coverage.ratio, 'ratio')})" if coverage.ratio is not None else ""
+    left_out = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in coverage.excluded.items() if n)
+    detail = f" {coverage.detail}" if coverage.detail else ""
+    return (
+        f"Coverage: {coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}"
+        + (f"; left out: {left_out}" if left_out else "")
+        + f".{detail}"
+    )
+
+
+def print_answer(answer: Answer) -> None:
+    """One screen: headline, facts with bars, findings, coverage."""
+    out = console()
+    out.print(Text(answer.headline, style="bold"))
+    for group in answer.facts:
+        out.print()
+        out.print(Text(group.title, style="bold cyan"))
+        table = Table.grid(padding=(0, 1))
+        table.add_column(overflow="fold", max_width=26)
+        table.add_column(justify="right", overflow="fold", max_width=30)
+        table.add_column()
+        table.add_column(overflow="fold", style="dim")
+        for fact in group.facts:
+            drawn = Text(bar(fact.share, 20), style="cyan") if fact.share is not None else Text("")
+            table.add_row(Text(fact.label), _cell(fact.value, fact.unit), drawn, Text(fact.note))
+        out.print(Padding(table, (0, 0, 0, 2)))
+    for exhibit in answer.exhibits:
+        for chart in exhibit.charts:
+            out.print()
+            out.print(Text(chart.title or exhibit.title, style="bold cyan"))
+            for line in chart_lines(chart, out.width - 2):
+                out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
+    if answer.findings:
+        out.print()
+        _findings(out, answer)
+    _foot(out, answer.coverage, answer.caveats)

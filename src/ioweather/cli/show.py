@@ -1,0 +1,75 @@
+"""`ioweather show ID`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ioweather.cli.options import (
+    lake_option,
+    open_lake_at,
+    output_form,
+    output_options,
+    parse_assignments,
+    parse_period,
+    period_options,
+    progress_bar,
+)
+from ioweather.core.errors import UsageError
+
+
+@click.command(epilog="Example: ioweather show car11.fig7 --out throughput.svg")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@lake_option
+@output_options
+@period_options
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write to a file: .svg .png .pdf .html .json")
+@click.option("--dark", is_flag=True, help="Draw on a dark background.")
+@click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
+@click.option("--params", "list_params", is_flag=True, help="List the parameters, and stop.")
+def show(
+    ids: tuple[str, ...],
+    lake_dir: str | None,
+    as_json: bool,
+    as_csv: bool,
+    from_text: str | None,
+    to_text: str | None,
+    assignments: tuple[str, ...],
+    out: Path | None,
+    dark: bool,
+    fresh: bool,
+    list_params: bool,
+) -> None:
+    """Make exhibits from the lake and show them beside the published values."""
+    from ioweather.cli.render import print_exhibit, print_rows
+    from ioweather.core.results import to_jsonable
+    from ioweather.workflows.analyse import make_exhibits, parameters_of
+
+    form = output_form(as_json, as_csv)
+    if list_params:
+        rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help)
+                for exhibit_id in ids for p in parameters_of(exhibit_id)]  # fmt: skip
+        print_rows(("parameter", "kind", "default", "meaning"), rows, form)
+        return
+    lake = open_lake_at(lake_dir)
+    period = parse_period(from_text, to_text, lake.facility.zone)
+    with progress_bar() as progress:
+        made = make_exhibits(
+            lake, ids, params=parse_assignments(assignments), period_ns=period, use_cache=not fresh, progress=progress
+        )
+    if out is not None:
+        if len(made) > 1:
+            raise UsageError("--out takes one exhibit.")
+        from ioweather.workflows.publish import write_exhibit
+
+        write_exhibit(made[0], out, theme="dark" if dark else "light")
+        click.echo(f"Wrote {out}.", err=True)
+    elif form == "json":
+        body = [to_jsonable(exhibit) for exhibit in made]
+        click.echo(json.dumps(body[0] if len(body) == 1 else body, indent=2))
+    else:
+        for exhibit in made:
+            print_exhibit(exhibit, form)

@@ -1,0 +1,158 @@
+"""Small pictures in text (bars, sparklines, heat maps), from the same charts that figures are drawn from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ioweather.core.results import Cell, Chart
+from ioweather.core.units import format_value
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_SHADES = " ░▒▓█"
+
+
+def bar(share: float, width: int) -> str:
+    """A horizontal bar to eighths of a character, on a track, so that an empty one shows too."""
+    full, part = divmod(round(min(max(share, 0.0), 1.0) * width * 8), 8)
+    drawn = "█" * full + (_EIGHTHS[part] if part else "")
+    return drawn + "·" * (width - len(drawn))
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """The greatest value of each column, so that peaks survive; a gap is blank."""
+    if not values:
+        return ""
+    columns = min(width, len(values))
+    top = max((v for v in values if v is not None and not math.isnan(v)), default=0.0)
+    drawn = []
+    for column in range(columns):
+        piece = values[column * len(values) // columns : max((column + 1) * len(values) // columns, 1)]
+        known = [v for v in piece if v is not None and not math.isnan(v)]
+        if not known:
+            drawn.append(" ")
+        else:
+            drawn.append(_BLOCKS[1 + min(7, int(max(known) / top * 7.999))] if top > 0 else _BLOCKS[1])
+    return "".join(drawn)
+
+
+def chart_lines(chart: Chart, width: int) -> list[str]:
+    """A chart as lines of text, where its kind has such a form."""
+    if not chart.table.rows:
+        return []
+    match chart.kind:
+        case "timeline" | "band":
+            return _timeline(chart, width)
+        case "cdf":
+            return _cdf(chart, width)
+        case "histogram" | "bars":
+            return _bars(chart, width)
+        case "heatmap":
+            return _heatmap(chart, width)
+    return []
+
+
+def _column(chart: Chart, role: str) -> list[Cell]:
+    return list(chart.table.column(chart.encoding[role]))
+
+
+def _unit(chart: Chart, role: str) -> str:
+    name = chart.encoding[role]
+    return next(column.unit for column in chart.table.columns if column.name == name)
+
+
+def _series(chart: Chart) -> dict[str, list[int]]:
+    """Row numbers by series."""
+    if "series" not in chart.encoding:
+        return {"": list(range(len(chart.table.rows)))}
+    found: dict[str, list[int]] = {}
+    for index, name in enumerate(_column(chart, "series")):
+        found.setdefault(str(name), []).append(index)
+    return found
+
+
+def _number(value: Cell) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _timeline(chart: Chart, width: int) -> list[str]:
+    y = [_number(v) for v in _column(chart, "y")]
+    x = _column(chart, "x")
+    unit = _unit(chart, "y")
+    series = dict(list(_series(chart).items())[:6])
+    margin = min(18, max(len(name) for name in series)) + 1
+    space = max(10, width - margin - 18)
+    lines = []
+    for name, rows in series.items():
+        values = [y[i] for i in rows]
+        peak = max((v for v in values if v is not None), default=None)
+        lines.append(f"{name[: margin - 1]:{margin}}{sparkline(values, space):{space}} peak {format_value(peak, unit)}")
+    first, last = format_value(x[0], _unit(chart, "x"))[:16], format_value(x[-1], _unit(chart, "x"))[:16]
+    if space > len(first) + len(last):
+        lines.append(" " * margin + first + " " * (space - len(first) - len(last)) + last)
+    return lines
+
+
+def _cdf(chart: Chart, width: int) -> list[str]:
+    """Quantiles as a row of numbers: what one reads off the curve."""
+    x, y = [_number(v) for v in _column(chart, "x")], [_number(v) for v in _column(chart, "y")]
+    unit = _unit(chart, "x")
+    lines = []
+    for name, rows in list(_series(chart).items())[:6]:
+        parts = []
+        for p in (0.05, 0.25, 0.5, 0.75, 0.95, 0.99):
+            at = next((x[i] for i in rows if (y[i] or 0.0) >= p), None)
+            parts.append(f"{p:.0%} {format_value(at, unit)}")
+        prefix = f"{name}: " if name else ""
+        lines.append((prefix + "below  " + "  ".join(parts))[:width])
+    return lines
+
+
+def _bars(chart: Chart, width: int) -> list[str]:
+    y = [_number(v) or 0.0 for v in _column(chart, "y")]
+    top = max(y, default=0.0)
+    if chart.kind == "histogram":
+        low = _column(chart, "low")
+        labels = [format_value(v, _unit(chart, "low")) for v in low]
+    else:
+        labels = [format_value(v, _unit(chart, "x")) for v in _column(chart, "x")]
+    if "series" in chart.encoding:
+        labels = [f"{label} {name}" for label, name in zip(labels, _column(chart, "series"), strict=True)]
+    unit = _unit(chart, "y")
+    shown = range(min(len(y), 24))
+    margin = min(28, max((len(labels[i]) for i in shown), default=0))
+    space = max(8, width - margin - 14)
+    return [
+        f"{labels[i][:margin]:>{margin}} {bar(y[i] / top if top else 0.0, space)} {format_value(y[i], unit)}"
+        for i in shown
+    ]
+
+
+def _heatmap(chart: Chart, width: int) -> list[str]:
+    """Rows of y, columns of x, darker for more."""
+    xs = sorted({v for v in _column(chart, "x") if v is not None}, key=_order)
+    ys = sorted({v for v in _column(chart, "y") if v is not None}, key=_order)
+    columns, rows = min(len(xs), width - 12), min(len(ys), 16)
+    if columns <= 0 or rows <= 0:
+        return []
+    x_place = {v: i * columns // len(xs) for i, v in enumerate(xs)}
+    y_place = {v: i * rows // len(ys) for i, v in enumerate(ys)}
+    cells = [[0.0] * columns for _ in range(rows)]
+    triples = zip(_column(chart, "x"), _column(chart, "y"), _column(chart, "value"), strict=True)
+    for x, y, value in triples:
+        number = _number(value)
+        if number is not None and x is not None and y is not None:
+            cells[y_place[y]][x_place[x]] += number
+    top = max(max(row) for row in cells)
+    first = {place: v for v, place in reversed(y_place.items())}
+    return [
+        f"{format_value(first[r])[:10]:>10} "
+        + "".join(_SHADES[min(4, math.ceil(c / top * 4)) if top > 0 else 0] for c in cells[r])
+        for r in range(rows)
+    ]
+
+
+def _order(value: Cell) -> tuple[int, float, str]:
+    number = _number(value)
+    return (0, number, "") if number is not None else (1, 0.0, str(value))

@@ -1,0 +1,253 @@
+"""From the lake to exhibits: which study makes one, what it needs, is it there; fetch, run, publish.
+
+Results are cached under a key of everything they depend on: table versions, parameters, period, facility, software.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ioweather._version import __version__
+from ioweather.core.clock import now_ns
+from ioweather.core.contracts import Need, Param, Study, StudyData
+from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.facility import Facility
+from ioweather.core.papers import exhibit_entry, exhibits, published
+from ioweather.core.progress import Progress, silent
+from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_jsonable
+from ioweather.core.units import MINUTE_NS
+from ioweather.store import grid, layout
+from ioweather.store.lake import Lake
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies.catalogue import STUDIES
+from ioweather.workflows.params import check_names, resolve_params
+
+Period = tuple[int, int]
+ALL_TIME: Period = (0, 2**62)
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether an exhibit can be made from this lake, and if not, what is missing."""
+
+    id: str
+    title: str
+    study: str | None
+    ready: bool
+    missing: tuple[str, ...] = ()
+
+
+def study_of(exhibit_id: str) -> Study | None:
+    return next((study for study in STUDIES.values() if exhibit_id in study.exhibits), None)
+
+
+def availability(snapshot: Snapshot) -> list[Availability]:
+    """All exhibits of the five papers, in order."""
+    rows = {name for name, files in snapshot.pinned.items() if files.uris}
+    metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
+    found = []
+    for entry in exhibits():
+        study = study_of(entry.id)
+        if study is None:
+            found.append(Availability(entry.id, entry.title, None, False, ("not built yet",)))
+            continue
+        lacks = tuple(
+            text for need in study.needs if not need.optional and (text := _lacking(need, rows, metrics)) is not None
+        )
+        found.append(Availability(entry.id, entry.title, study.name, not lacks, lacks))
+    return found
+
+
+def catalogue_only() -> list[Availability]:
+    """The list without a lake."""
+    return [
+        Availability(e.id, e.title, study.name if (study := study_of(e.id)) else None, False, ("no lake",))
+        for e in exhibits()
+    ]
+
+
+def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
+    return _study_or_refuse(exhibit_id).params
+
+
+def _lacking(need: Need, rows: set[str], metrics: set[tuple[str, str]]) -> str | None:
+    if need.shape == "rows":
+        return None if need.table in rows else f"no rows in `{need.table}`"
+    kind = need.where.get("component_kind")
+    absent = [
+        metric
+        for metric in need.metrics
+        if not any(m == metric and (not isinstance(kind, str) or kind.startswith("$") or k == kind) for m, k in metrics)
+    ]
+    of_kind = f" of any {kind}" if isinstance(kind, str) and not kind.startswith("$") else ""
+    return f"no {', '.join(absent)}{of_kind} in `series`" if absent else None
+
+
+def make_exhibits(
+    lake: Lake,
+    ids: Sequence[str],
+    *,
+    params: Mapping[str, str] | None = None,
+    period_ns: Period = ALL_TIME,
+    use_cache: bool = True,
+    progress: Progress = silent,
+) -> list[Exhibit]:
+    """The exhibits asked for, in that order. A study that makes several is run once."""
+    typed = params or {}
+    studies = {exhibit_id: _study_or_refuse(exhibit_id) for exhibit_id in ids}
+    unique = list({study.name: study for study in studies.values()}.values())
+    check_names(unique, typed)
+    made: dict[str, Exhibit] = {}
+    with lake.snapshot() as snapshot:
+        for position, study in enumerate(unique):
+            progress(position, len(unique), study.name)
+            wanted = [exhibit_id for exhibit_id in ids if studies[exhibit_id] is study]
+            made |= _run(snapshot, study, wanted, typed, period_ns, use_cache)
+    progress(len(unique), len(unique), "")
+    for exhibit_id in ids:
+        if exhibit_id not in made:
+            raise DataUnavailable(
+                f"The lake does not hold what {exhibit_id} needs in this period.", hint="Try `ioweather exhibits`."
+            )
+    return [made[exhibit_id] for exhibit_id in ids]
+
+
+def _study_or_refuse(exhibit_id: str) -> Study:
+    entry = exhibit_entry(exhibit_id)
+    study = study_of(entry.id)
+    if study is None:
+        raise UsageError(f"{exhibit_id} ({entry.title}) is not built yet.")
+    return study
+
+
+def _run(
+    snapshot: Snapshot, study: Study, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool
+) -> dict[str, Exhibit]:
+    facility = snapshot.facility
+    _require(snapshot, study)
+    values = resolve_params(study, typed, snapshot)
+    provenance = _provenance(snapshot, study, values, period, facility)
+    if use_cache:
+        cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
+        if all(cached.values()):
+            return {exhibit_id: exhibit for exhibit_id, exhibit in cached.items() if exhibit is not None}
+    data = fetch(snapshot, study, values, period)
+    results = {}
+    for exhibit in study.run(data, facility, values):
+        full = replace(
+            exhibit,
+            published=exhibit.published or published(exhibit.id),
+            provenance=provenance,
+            caveats=(*_standing_caveats(facility), *exhibit.caveats),
+        )
+        results[full.id] = full
+        _cache(snapshot, full)
+    return results
+
+
+def _standing_caveats(facility: Facility) -> tuple[str, ...]:
+    return ("This facility is simulated.",) if facility.simulated else ()
+
+
+def _require(snapshot: Snapshot, study: Study) -> None:
+    rows = {name for name, files in snapshot.pinned.items() if files.uris}
+    metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
+    lacks = [text for need in study.needs if not need.optional and (text := _lacking(need, rows, metrics))]
+    if lacks:
+        raise DataUnavailable(
+            f"{', '.join(study.exhibits)}: the lake has {'; '.join(lacks)}.",
+            hint="Ingest such files first; `ioweather exhibits` shows what each exhibit needs.",
+        )
+
+
+def fetch(snapshot: Snapshot, study: Study, values: Mapping[str, Any], period: Period) -> StudyData:
+    """Resolve every need of the study."""
+    step_ns = int(values.get("resolution") or MINUTE_NS)
+    frames, matrices, caveats = {}, {}, []
+    for need in study.needs:
+        where = {name: _bound(value, values) for name, value in need.where.items()}
+        try:
+            if need.shape == "rows":
+                frames[need.name] = snapshot.frame(
+                    need.table, need.columns, where, None if period == ALL_TIME else period
+                )
+                continue
+            selection = snapshot.selection(
+                filesystem=where["filesystem"],
+                component_kind=where["component_kind"],
+                metrics=need.metrics,
+                step_ns=step_ns,
+                period_ns=period,
+            )
+            if need.shape == "rollup":
+                frames[need.name] = grid.rollup(selection, need.metrics)
+            else:
+                matrices[need.name] = {
+                    metric: grid.matrix(selection, metric) for metric in need.metrics if selection.of_metric(metric)
+                }
+            caveats += _quality_caveats(selection)
+        except DataUnavailable:
+            if not need.optional:
+                raise
+    return StudyData(frames, matrices, period, step_ns, tuple(caveats))
+
+
+def _bound(value: Any, values: Mapping[str, Any]) -> Any:
+    return values[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+
+
+def _quality_caveats(selection: grid.Selection) -> list[str]:
+    counts: dict[str, int] = {}
+    for group in selection.groups:
+        for flag, n in group.flagged.items():
+            counts[flag] = counts.get(flag, 0) + n
+    listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(counts.items()))
+    return [f"Flagged samples in the data read: {listed}."] if listed else []
+
+
+def _provenance(
+    snapshot: Snapshot, study: Study, values: Mapping[str, Any], period: Period, facility: Facility
+) -> Provenance:
+    used = {need.table for need in study.needs}
+    versions = {name: version for name, version in snapshot.versions.items() if name in used}
+    params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
+    digest = hashlib.sha256(
+        json.dumps([sorted(snapshot.pinned[name].uris) for name in sorted(versions)]).encode()
+    ).hexdigest()[:16]
+    return Provenance(
+        lake=str(snapshot.root),
+        table_versions=versions,
+        params=params,
+        facility_digest=facility.digest,
+        input_digest=digest,
+        software_version=__version__,
+        made_ns=now_ns(),
+    )
+
+
+def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:
+    stable = replace(provenance, made_ns=0, lake="")
+    key = hashlib.sha256(json.dumps(to_jsonable(stable), sort_keys=True).encode()).hexdigest()[:24]
+    return layout.exhibits_dir(snapshot.root) / exhibit_id / f"{key}.json"
+
+
+def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | None:
+    try:
+        return exhibit_from_json(json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _cache(snapshot: Snapshot, exhibit: Exhibit) -> None:
+    file = _cache_file(snapshot, exhibit.id, exhibit.provenance)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{now_ns()}")
+        draft.write_text(json.dumps(to_jsonable(exhibit)), encoding="utf-8")
+        draft.replace(file)
+    except OSError:
+        return  # a lake one may only read answers without a cache
