@@ -69,6 +69,7 @@ def test_units_and_blocks() -> None:
     assert unit_steps(3, 60) == 1
     assert default_block(365) == 8
     assert default_block(27) == 3
+    assert default_block(14) == 2
     assert default_block(1) == 1
     assert sums_by_unit(np.arange(5.0), 2).tolist() == [1, 5, 4]
     low, high = expanded_levels(0.9, 1000)

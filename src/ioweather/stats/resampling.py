@@ -27,8 +27,11 @@ DEFAULT_REPLICATES = 1000
 
 
 def default_block(units: int) -> int:
-    """n^(1/3) units: the order that minimises the error of the block-bootstrap variance (Künsch 1989)."""
-    return max(1, math.ceil(math.cbrt(units) - 1e-9))
+    """n^(1/3) units: the order that minimises the error of the block-bootstrap variance (Künsch 1989).
+
+    Less where that would leave fewer than MIN_BLOCKS blocks.
+    """
+    return max(1, min(math.ceil(math.cbrt(units) - 1e-9), units // MIN_BLOCKS))
 
 
 def unit_steps(steps: int, steps_per_hour: float) -> int:

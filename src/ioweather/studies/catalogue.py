@@ -7,5 +7,7 @@ from ioweather.core.registry import Catalogue
 
 STUDIES: Catalogue[Study] = Catalogue(
     "study",
-    {},
+    {
+        "utilisation": "ioweather.studies.utilisation:STUDY",
+    },
 )

@@ -1,0 +1,113 @@
+"""Estimates with intervals: one statistic, written once as a function of sums, gives the value and its interval.
+
+A study may switch intervals off (its `intervals` parameter); values stay the same and findings become notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Param
+from ioweather.core.results import Estimate, Finding
+from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
+from ioweather.stats.resampling import BlockBootstrap, sums_by_unit, unit_steps
+
+Floats: TypeAlias = NDArray[np.float64]
+# Sums on the last axis to a value: works on one set of sums and on all replicates at once.
+Statistic: TypeAlias = Callable[[Floats], Any]
+Standing: TypeAlias = Literal["supported", "refuted", "undecided", "note"]
+
+LEVEL = 0.9
+INTERVALS = Param("intervals", "give 90% intervals by block bootstrap", kind="flag", default=True)
+_NO_INTERVAL = "no interval asked for"
+
+
+class Intervals:
+    """Estimates of statistics of a series of `steps` steps, resampled in blocks of days (hours, where days are few).
+
+    `unit` is the length of a unit in steps; sums per unit have `units` rows.
+    """
+
+    def __init__(self, steps: int, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "") -> None:
+        self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
+        self.units = max(1, -(-steps // self.unit))
+        self.on = on
+        name = unit_name or _name(self.unit * step_ns)
+        self._bootstrap = BlockBootstrap(self.units, level=LEVEL, unit_name=name) if on else None
+
+    @property
+    def block(self) -> int:
+        """Units in a block; 0 when intervals are off."""
+        return self._bootstrap.block if self._bootstrap else 0
+
+    def sums(self, *columns: NDArray[Any]) -> Floats:
+        """Sums per unit of columns (steps,), missing values as nothing: (units, columns)."""
+        table = np.stack([np.nan_to_num(np.asarray(column, np.float64), nan=0.0) for column in columns], axis=1)
+        return sums_by_unit(table, self.unit)
+
+    def estimate(self, name: str, unit: str, per_unit: Floats, statistic: Statistic, *, n: int) -> Estimate:
+        """The statistic of all sums, and its interval from resampled ones. `per_unit` has the units first."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
+            if self._bootstrap is None:
+                return Estimate(name, value, unit, n=n, method=_NO_INTERVAL)
+            low, high = self._bootstrap.interval(statistic(self._bootstrap.sums(per_unit)))
+        level = None if low is None else LEVEL
+        return Estimate(name, value, unit, low, high, level, n, self._bootstrap.method)
+
+    def estimates(self, per_unit: Floats, statistic: Statistic) -> tuple[Floats, Floats, Floats]:
+        """A statistic with many values (units, ...) -> value, low, high, each of the statistic's shape; NaN = none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.asarray(statistic(per_unit.sum(axis=0)[None]), np.float64)[0]
+            low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
+            if self._bootstrap is None:
+                return value, low, high
+            replicates = np.asarray(statistic(self._bootstrap.sums(per_unit)), np.float64)
+        for place in np.ndindex(value.shape):
+            bounds = self._bootstrap.interval(replicates[(slice(None), *place)])
+            low[place], high[place] = (np.nan if bound is None else bound for bound in bounds)
+        return value, low, high
+
+    @property
+    def method(self) -> str:
+        return self._bootstrap.method if self._bootstrap else _NO_INTERVAL
+
+
+def _name(unit_ns: int) -> str:
+    if unit_ns == DAY_NS:
+        return "day"
+    return "hour" if unit_ns == HOUR_NS else f"stretch of {format_seconds(unit_ns / 1e9)}"
+
+
+def number(value: Any) -> float | None:
+    """A plain float, or None where there is no number."""
+    plain = float(value)
+    return plain if np.isfinite(plain) else None
+
+
+def plain(name: str, value: float | None, unit: str, *, n: int | None = None, method: str = "exact count") -> Estimate:
+    """An estimate that has no interval by its nature: a total, a peak, a count."""
+    return Estimate(name, None if value is None else number(value), unit, n=n, method=method)
+
+
+def standing(estimate: Estimate, *, above: float | None = None, below: float | None = None) -> Standing:
+    """Whether the interval lies on the claimed side of a number: supported, refuted, or undecided across it."""
+    if (above is None) == (below is None):
+        raise ValueError("give one of above and below")
+    if estimate.low is None or estimate.high is None:
+        return "note" if estimate.method == _NO_INTERVAL else "undecided"
+    inside, outside = (
+        (estimate.low > above, estimate.high <= above)
+        if above is not None
+        else (estimate.high < (below or 0.0), estimate.low >= (below or 0.0))
+    )
+    return "supported" if inside else "refuted" if outside else "undecided"
+
+
+def finding(text: str, kind: Standing) -> Finding:
+    """A sentence with its standing; an undecided one says so in words."""
+    return Finding(text if kind != "undecided" else f"{text} (the interval does not decide this)", kind)

@@ -1,0 +1,122 @@
+"""From arrays to small tables: time lines thinned with their extremes, distributions, estimates as rows.
+
+Exhibits are stored as JSON, so no table here has more than about 2,000 rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.results import Cell, Estimate, Reference, ResultColumn, ResultTable
+from ioweather.stats.series import ecdf_points
+
+Floats: TypeAlias = NDArray[np.float64]
+
+MAX_ROWS = 1998
+CDF_POINTS = 400
+
+
+def cells(values: Any) -> list[Cell]:
+    """Plain Python values; NaN and infinities are missing."""
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
+        return list(array.tolist())
+    return [value if np.isfinite(value) else None for value in array.tolist()]
+
+
+def table(name: str, columns: Mapping[str, tuple[str, str, Any]], title: str = "") -> ResultTable:
+    """Columns as name -> (label, unit, values)."""
+    lists = [cells(values) if isinstance(values, np.ndarray) else list(values) for _, _, values in columns.values()]
+    return ResultTable(
+        name,
+        tuple(ResultColumn(column, label, unit) for column, (label, unit, _) in columns.items()),
+        tuple(zip(*lists, strict=True)),
+        title,
+    )
+
+
+def estimates_table(name: str, rows: Sequence[tuple[str, Estimate]], title: str = "") -> ResultTable:
+    """Estimates of one unit, a label before each."""
+    unit = rows[0][1].unit if rows else ""
+    return ResultTable(
+        name,
+        (
+            ResultColumn("what", "", "text"),
+            ResultColumn("value", "", unit),
+            ResultColumn("low", "90% from", unit),
+            ResultColumn("high", "90% to", unit),
+            ResultColumn("n", "n", "count"),
+        ),
+        tuple((label, e.value, e.low, e.high, e.n) for label, e in rows),
+        title,
+    )
+
+
+def thin(values: Floats, buckets: int) -> NDArray[np.int64]:
+    """Indices of the lowest and the highest value of each of `buckets` stretches; of an empty one, its first step."""
+    steps = len(values)
+    if steps <= 2 * buckets:
+        return np.arange(steps)
+    edges = np.linspace(0, steps, buckets, endpoint=False).astype(np.int64)
+    width = int(np.diff(np.append(edges, steps)).max())
+    # Rows of equal width, padded with NaN: one argmin for all buckets.
+    index = np.minimum(edges[:, None] + np.arange(width), steps - 1)
+    inside = edges[:, None] + np.arange(width) < np.append(edges[1:], steps)[:, None]
+    block = np.where(inside, values[index], np.nan)
+    lowest = np.where(np.isnan(block), np.inf, block).argmin(axis=1)
+    highest = np.where(np.isnan(block), -np.inf, block).argmax(axis=1)
+    return np.unique(np.concatenate([edges + lowest, edges + highest]))
+
+
+def timeline_table(
+    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str, title: str = ""
+) -> ResultTable:
+    """All series one below the other, thinned so that together they stay within MAX_ROWS."""
+    buckets = max(1, MAX_ROWS // (2 * max(1, len(series))))
+    rows: list[tuple[Cell, ...]] = []
+    for key, values in series.items():
+        kept = thin(values, buckets)
+        rows += zip(cells(times_ns[kept]), [key] * len(kept), cells(values[kept]), strict=True)
+    columns = (
+        ResultColumn("time", "", "time_ns"),
+        ResultColumn("series", "", "text"),
+        ResultColumn("value", label, unit),
+    )
+    return ResultTable(name, columns, tuple(rows), title)
+
+
+def cumulative_table(
+    name: str, times_ns: NDArray[Any], series: Mapping[str, Floats], label: str, unit: str, title: str = ""
+) -> ResultTable:
+    """Running totals at evenly spaced steps: they only rise, so nothing hides between two points."""
+    rows: list[tuple[Cell, ...]] = []
+    for key, values in series.items():
+        picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), 500)).astype(np.int64))
+        rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
+    columns = (
+        ResultColumn("time", "", "time_ns"),
+        ResultColumn("series", "", "text"),
+        ResultColumn("value", label, unit),
+    )
+    return ResultTable(name, columns, tuple(rows), title)
+
+
+def cdf_table(name: str, series: Mapping[str, Floats], label: str, unit: str, title: str = "") -> ResultTable:
+    rows: list[tuple[Cell, ...]] = []
+    for key, values in series.items():
+        x, share = ecdf_points(values, CDF_POINTS)
+        rows += zip([key] * len(x), cells(x), cells(share), strict=True)
+    columns = (
+        ResultColumn("series", "", "text"),
+        ResultColumn("value", label, unit),
+        ResultColumn("share", "share at or below", "ratio"),
+    )
+    return ResultTable(name, columns, tuple(rows), title)
+
+
+def shaded(start_ns: int, end_ns: int, label: str) -> Reference:
+    return Reference("x", float(start_ns), label, float(end_ns))

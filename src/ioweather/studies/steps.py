@@ -1,0 +1,116 @@
+"""A rollup of `series` as arrays on its grid: which steps can be used, which are missing, where the gaps are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.frames import Frame
+from ioweather.core.results import Coverage
+
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+# A step counts when at least this share of its component-time was recorded; its amount is then taken as it is, not
+# scaled up: at most a tenth is missing, and a guess would add bytes nobody measured.
+MIN_COVERAGE = 0.9
+# A period this much longer than the data is "everything there is", not a wish for data that is missing.
+_MAX_STEPS = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Amounts per step of one or more metrics: NaN where a step cannot be used. `excluded` counts steps by reason."""
+
+    start_ns: int
+    step_ns: int
+    values: Mapping[str, Floats]
+    excluded: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.values.values())))
+
+    @property
+    def times_ns(self) -> NDArray[np.int64]:
+        return self.start_ns + np.arange(self.count, dtype=np.int64) * self.step_ns
+
+    @property
+    def step_seconds(self) -> float:
+        return self.step_ns / 1e9
+
+    @property
+    def usable(self) -> Bools:
+        """Steps where every metric is there."""
+        return np.asarray(~np.isnan(np.sum(list(self.values.values()), axis=0)))
+
+    def coverage(self, unit: str = "steps") -> Coverage:
+        """Used and excluded steps of those the period should have."""
+        return Coverage(self.count, int(self.usable.sum()), unit, dict(self.excluded), f"step {self.step_seconds:g} s")
+
+
+def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tuple[int, int]) -> Steps:
+    """Rollup rows (start_ns, metric, value, coverage) on the grid of the period; absent rows are missing steps.
+
+    Steps that no metric has, and steps below MIN_COVERAGE, are counted apart: the first is a gap, the second a part.
+    """
+    start = frame.array("start_ns").astype(np.int64, copy=False)
+    origin, count = _grid(start, step_ns, period_ns)
+    place = (start - origin) // step_ns
+    names, value, covered = frame.text("metric"), frame.array("value"), frame.array("coverage")
+    enough = ~(np.asarray(covered) < MIN_COVERAGE - 1e-9)
+    values: dict[str, Floats] = {}
+    seen, partial = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for metric in metrics:
+        rows = names.equals(metric) & (place >= 0) & (place < count)
+        dense = np.full(count, np.nan)
+        dense[place[rows & enough]] = value[rows & enough]
+        seen[place[rows]] = True
+        partial[place[rows & ~enough]] = True
+        values[metric] = dense
+    steps = Steps(origin, step_ns, values)
+    lost = seen & ~steps.usable
+    excluded = {
+        "not recorded": int((~seen).sum()),
+        f"less than {MIN_COVERAGE:.0%} recorded": int((lost & partial).sum()),
+        "one direction missing": int((lost & ~partial).sum()),
+    }
+    return Steps(origin, step_ns, values, {reason: n for reason, n in excluded.items() if n})
+
+
+def _grid(start: NDArray[np.int64], step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
+    """First step and number of steps: of the period asked for, or of the data where none was."""
+    first, last = (int(start.min()), int(start.max()) + step_ns) if len(start) else (0, 0)
+    asked_first, asked_last = period_ns
+    # The grid's phase is the data's: rows lie on first + k * step.
+    before = (first - asked_first) // step_ns if asked_last > asked_first else 0
+    after = -(-(asked_last - first) // step_ns) if asked_last > asked_first else 0
+    if asked_last > asked_first and before >= 0 and after > 0 and before + after <= _MAX_STEPS:
+        return first - before * step_ns, before + after
+    return first, (last - first) // step_ns
+
+
+def exclude(steps: Steps, reasons: Mapping[str, Bools]) -> Steps:
+    """The same steps without those marked, each counted under its first reason."""
+    usable = steps.usable
+    out = np.zeros(steps.count, np.bool_)
+    excluded = dict(steps.excluded)
+    for reason, marked in reasons.items():
+        fresh = marked & usable & ~out
+        if fresh.any():
+            excluded[reason] = excluded.get(reason, 0) + int(fresh.sum())
+        out |= fresh
+    values = {name: np.where(out, np.nan, value) for name, value in steps.values.items()}
+    return Steps(steps.start_ns, steps.step_ns, values, excluded)
+
+
+def gaps(usable: Bools) -> list[tuple[int, int]]:
+    """[first, last) of every stretch of steps that cannot be used."""
+    padded = np.concatenate([[True], usable, [True]])
+    first = np.flatnonzero(padded[:-1] & ~padded[1:])
+    last = np.flatnonzero(~padded[:-1] & padded[1:])
+    return list(zip(first.tolist(), last.tolist(), strict=True))
