@@ -29,19 +29,19 @@ class Places:
         self._path_codes: dict[str, int] = {}
         self._mount_codes: dict[str, int] = {}
         self._mount_tables: dict[_Mounts, _MountTable] = {}
-        # Per log, what each of its record ids is: (path code, mount code, library code, standard stream).
-        self._known: dict[int, dict[int, tuple[int, int, int, bool]]] = {}
-        self._rows: list[tuple[int, int, int, bool]] = []
+        # Distinct (path code, mount code, library code, standard stream); per log, which one each record id is.
+        self._kinds: list[tuple[int, int, int, bool]] = [(-1, -1, -1, False)]
+        self._known: dict[int, dict[int, int]] = {}
+        self._rows: list[int] = []
 
     def add(self, log: DarshanLog, record_ids: list[int]) -> None:
         known = self._known.get(id(log))
         if known is None:
             known = self._known[id(log)] = self._look_up(log)
-        nameless = (-1, -1, -1, False)
-        self._rows += [known.get(record_id, nameless) for record_id in record_ids]
+        self._rows += [known.get(record_id, 0) for record_id in record_ids]
 
     def columns(self) -> dict[str, Any]:
-        codes = np.array(self._rows, np.int32).reshape(-1, 4)
+        codes = np.array(self._kinds, np.int32)[np.array(self._rows, np.int64)]
         paths = tuple(self._path_codes)
         if self._policy == "hash":
             paths = tuple(path_hash(path) for path in paths)
@@ -55,20 +55,21 @@ class Places:
             "standard_stream": codes[:, 3].astype(np.bool_),
         }
 
-    def _look_up(self, log: DarshanLog) -> dict[int, tuple[int, int, int, bool]]:
+    def _look_up(self, log: DarshanLog) -> dict[int, int]:
         mounts = self._mount_tables.setdefault(log.job.mounts, _MountTable(log.job.mounts))
         libraries = _libraries(log)
         path_codes, mount_codes = self._path_codes, self._mount_codes
-        result: dict[int, tuple[int, int, int, bool]] = {}
+        first = len(self._kinds)
         for record_id, name in log.names.items():
             mount = mounts.of(name)
-            result[record_id] = (
+            kind = (
                 path_codes.setdefault(name, len(path_codes)),
                 -1 if mount is None else mount_codes.setdefault(mount, len(mount_codes)),
                 libraries.get(record_id, -1),
                 name in _STREAMS,
             )
-        return result
+            self._kinds.append(kind)
+        return dict(zip(log.names, range(first, len(self._kinds)), strict=True))
 
 
 class _MountTable:

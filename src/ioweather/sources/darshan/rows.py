@@ -7,7 +7,6 @@ version, and each column is then one array operation.
 from __future__ import annotations
 
 import bz2
-import hashlib
 import json
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -24,7 +23,7 @@ from ioweather.sources.darshan.file_columns import COUNTS, SPANS, TIMES, count_c
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog
-from ioweather.sources.darshan.places import Places, StripeColumns
+from ioweather.sources.darshan.places import Places, StripeColumns, path_hash
 from ioweather.tables import encode_text
 from ioweather.tables.applications import APPLICATIONS, FILE_MODULES, FILES
 
@@ -103,10 +102,6 @@ def _command(exe: str, paths: PathPolicy) -> str | None:
         return exe or None
     program = exe.split(maxsplit=1)[0].rsplit("/", 1)[-1] if exe.strip() else ""
     return f"{program} #{path_hash(exe)}" if paths == "hash" else program
-
-
-def path_hash(path: str) -> str:
-    return hashlib.sha256(path.encode()).hexdigest()[:16]
 
 
 def _host_count(log: DarshanLog) -> int | None:
