@@ -7,5 +7,7 @@ from ioweather.core.registry import Catalogue
 
 SOURCES: Catalogue[Source] = Catalogue(
     "source",
-    {},
+    {
+        "darshan": "ioweather.sources.darshan.rows:DARSHAN",
+    },
 )
