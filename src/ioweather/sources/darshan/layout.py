@@ -70,7 +70,7 @@ LAYOUTS: Final[dict[bytes, HeaderLayout]] = {
 
 
 class HeaderStructs(NamedTuple):
-    """`lengths` skips the offsets of the map: most modules are absent, and one word at a time is enough for the rest."""
+    """`lengths` skips the offsets of the map: most modules are absent, and the few others are read one by one."""
 
     flags: struct.Struct
     lengths: struct.Struct
@@ -149,10 +149,13 @@ LUSTRE_V2_DTYPE: Final = np.dtype(_head("components", "stripes"))
 LUSTRE_COMPONENT_DTYPE: Final = np.dtype([*((name, "i8") for name in LUSTRE_COMPONENT), ("pool", "S16")])
 HEATMAP_DTYPE: Final = np.dtype([*_head(), ("bin_width_seconds", "f8"), ("bins", "i8")])
 DXT_DTYPE: Final = np.dtype([*_head("shared"), ("hostname", "S64"), ("writes", "i8"), ("reads", "i8")])
-SEGMENT_FIELDS: Final = [("offset", "i8"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
-SEGMENT_DTYPE: Final = np.dtype([("record", "i8"), ("write", "?"), *SEGMENT_FIELDS])
-THREAD_SEGMENT_DTYPE: Final = np.dtype([("record", "i8"), ("write", "?"), *SEGMENT_FIELDS, ("thread", "u8")])
-VARIABLE: Final = frozenset(
-    {("LUSTRE", 1), ("LUSTRE", 2), ("HEATMAP", 1), ("DXT_POSIX", 1), ("DXT_POSIX", 2), ("DXT_MPIIO", 1),
-     ("DXT_MPIIO", 2), ("DXT_MPIIO", 3)}
-)  # fmt: skip
+_SEGMENT: Final = (("offset", "i8"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8"))
+_THREADED_SEGMENT: Final = (*_SEGMENT, ("thread", "u8"))
+SEGMENT_FIELDS: Final[dict[tuple[str, int], tuple[tuple[str, str], ...]]] = {
+    ("DXT_POSIX", 1): _SEGMENT,
+    ("DXT_POSIX", 2): _THREADED_SEGMENT,
+    ("DXT_MPIIO", 1): (("", "i8"), *_SEGMENT[1:]),  # its offsets were never filled in
+    ("DXT_MPIIO", 2): _SEGMENT,
+    ("DXT_MPIIO", 3): _THREADED_SEGMENT,
+}
+VARIABLE: Final = frozenset({("LUSTRE", 1), ("LUSTRE", 2), ("HEATMAP", 1), *SEGMENT_FIELDS})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged, column
+from ioweather.sources.darshan.reader2 import BZIP2_MAGIC, GZIP_MAGIC, read_version_2
 from ioweather.sources.darshan.reader3 import read_version_3
 
 __all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_log"]
@@ -32,4 +33,6 @@ def _bytes_of(path: Path | str) -> bytes:
 def _read(data: bytes, modules: Collection[str] | None) -> DarshanLog:
     if not data:
         raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
+    if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
+        return read_version_2(data, modules)
     return read_version_3(data, modules)

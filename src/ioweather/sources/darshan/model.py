@@ -59,7 +59,7 @@ class Module:
 
     Records of variable length have their lists in `ragged`: LUSTRE `ost_ids` (v2 also `components`), HEATMAP
     `write_bins` and `read_bins`. DXT modules have their traced operations in `segments`: record (its index), write,
-    offset, length, start_seconds, end_seconds, and thread where the version has it.
+    offset, length, start_seconds, end_seconds, thread; offset and thread where the version has them.
     `partial`: Darshan ran out of memory for this module, so that records are missing.
     """
 

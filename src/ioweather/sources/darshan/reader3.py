@@ -31,7 +31,7 @@ from ioweather.sources.darshan.regions import Budget, Buffer, expand
 from ioweather.sources.darshan.variable import parse_variable
 
 _READ: Final = frozenset(name for name, _ in (*FIXED, *VARIABLE))
-_MAGIC_BYTES: Final[dict[bytes, ByteOrder]] = {MAGIC.to_bytes(8, "little"): "little", MAGIC.to_bytes(8, "big"): "big"}
+MAGIC_BYTES: Final[dict[bytes, ByteOrder]] = {MAGIC.to_bytes(8, "little"): "little", MAGIC.to_bytes(8, "big"): "big"}
 DIGEST_CHARACTERS: Final = 32
 
 
@@ -94,7 +94,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
 
 
 def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
-    order = _MAGIC_BYTES.get(data[8:16])
+    order = MAGIC_BYTES.get(data[8:16])
     version = data[:8].rstrip(b"\0")
     if order is None:
         if version in LAYOUTS:

@@ -19,9 +19,7 @@ from ioweather.sources.darshan.layout import (
     LUSTRE_V2_DTYPE,
     NATIVE,
     ORDER_CHARACTER,
-    SEGMENT_DTYPE,
     SEGMENT_FIELDS,
-    THREAD_SEGMENT_DTYPE,
     ByteOrder,
 )
 from ioweather.sources.darshan.model import Module, Ragged
@@ -41,8 +39,6 @@ _HEATMAP: Final = _Shape(6, ((3, 2),))
 _DXT_HEAD_WORDS: Final = 13
 _HOSTNAME_WORDS: Final = slice(3, 11)
 _COMPONENT_WORDS: Final = 9
-# DXT_POSIX v2 and DXT_MPIIO v3 (Darshan 3.5) add the thread to each segment.
-_WITH_THREAD: Final = frozenset({("DXT_POSIX", 2), ("DXT_MPIIO", 3)})
 
 
 def parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
@@ -55,7 +51,7 @@ def parse_variable(name: str, version: int, partial: bool, region: Buffer, order
         return Module(name, version, partial, records, ragged)
     if name == "HEATMAP":
         return Module(name, version, partial, *_heatmap(words))
-    records, segments = _dxt(name, words, stored, with_thread=(name, version) in _WITH_THREAD)
+    records, segments = _dxt(name, words, stored, SEGMENT_FIELDS[name, version])
     return Module(name, version, partial, records, segments=segments)
 
 
@@ -154,19 +150,19 @@ def _heatmap(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]
 
 
 def _dxt(
-    name: str, words: NDArray[np.int64], stored: NDArray[np.int64], *, with_thread: bool
+    name: str, words: NDArray[np.int64], stored: NDArray[np.int64], fields: tuple[tuple[str, str], ...]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    item_words = 5 if with_thread else 4
+    item_words = len(fields)
     starts = _starts(name, words, _Shape(_DXT_HEAD_WORDS, ((11, item_words), (12, item_words))))
     heads, rest = _split(words, starts, _DXT_HEAD_WORDS)
     # Text keeps its bytes whatever the byte order of the log.
     heads[:, _HOSTNAME_WORDS] = stored[starts[:, None] + np.arange(_DXT_HEAD_WORDS)[_HOSTNAME_WORDS]].view("=i8")
     records = heads.view(DXT_DTYPE)[:, 0]
     items = rest.reshape(-1, item_words)
-    segments = np.empty(len(items), THREAD_SEGMENT_DTYPE if with_thread else SEGMENT_DTYPE)
+    kept = [(position, field, kind) for position, (field, kind) in enumerate(fields) if field]
+    segments = np.empty(len(items), [("record", "i8"), ("write", "?"), *((field, kind) for _, field, kind in kept)])
     segments["record"] = np.repeat(np.arange(len(records)), records["writes"] + records["reads"])
     segments["write"] = _alternating(records["writes"], records["reads"])
-    fields = [*SEGMENT_FIELDS, *([("thread", "u8")] if with_thread else [])]
-    for position, (field, kind) in enumerate(fields):
+    for position, field, kind in kept:
         segments[field] = items[:, position].view(kind)
     return records, segments
