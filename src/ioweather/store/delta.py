@@ -158,8 +158,9 @@ def _fresh_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
         stored = TableFiles(spec, files.version, tuple(stored_files), files.present).view()
     else:
         same = " AND ".join(f"b.{quote(name)} = s.{quote(name)}" for name in spec.identity)
-        low, high = con.sql(f"SELECT min({quote(spec.time)}), max({quote(spec.time)}) FROM batch").fetchall()[0]
-        stored = f"SELECT * FROM ({files.scan(days)}) WHERE {quote(spec.time)} BETWEEN {low} AND {high}"
+        moment = f"coalesce({quote(spec.time)}, 0)"
+        low, high = con.sql(f"SELECT min({moment}), max({moment}) FROM batch").fetchall()[0]
+        stored = f"SELECT * FROM ({files.scan(days)}) WHERE {moment} BETWEEN {low} AND {high}"
     return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {same}"
 
 

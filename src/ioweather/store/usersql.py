@@ -50,7 +50,8 @@ def run_user_sql(snapshot: Snapshot, sql: str, limits: Limits = Limits()) -> Sql
         ) from None
     except duckdb.OutOfMemoryException:
         raise QueryRefused(
-            f"The query needed more than {limits.memory} of memory and was stopped.", hint="Aggregate, or filter by day."
+            f"The query needed more than {limits.memory} of memory and was stopped.",
+            hint="Aggregate, or filter by day.",
         ) from None
     except duckdb.Error as error:
         raise QueryRefused(f"DuckDB says: {error}") from None

@@ -1,0 +1,207 @@
+"""The lake as a whole: in once whatever happens, versions, one source per answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_lakes import DAY, series_frame
+
+from ioweather.core.errors import LakeError, LakeVersionError
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.store import grid, inventory, layout
+from ioweather.store.lake import LedgerEntry, open_lake
+from ioweather.store.seal import apply_retention, compact
+from ioweather.tables import TABLES, concat
+
+
+@pytest.fixture
+def lake(tmp_path: Path):
+    return open_lake(tmp_path / "lake", create=True)
+
+
+def total(lake, metric: str = "read_bytes", filesystem: str = "scratch") -> float:
+    with lake.snapshot() as snapshot:
+        selection = snapshot.selection(
+            filesystem=filesystem, component_kind="ost", metrics=(metric,), step_ns=MINUTE_NS
+        )
+        return float(grid.rollup(selection, (metric,)).array("value").sum())
+
+
+def test_rows_enter_once(lake):
+    frame = series_frame(np.arange(20.0).reshape(10, 2))
+    assert lake.append("series", frame, source="tts") == 20
+    assert lake.append("series", frame, source="tts") == 0
+    assert total(lake) == 190.0
+
+
+def test_duplicates_within_one_batch_enter_once(lake):
+    frame = series_frame(np.ones((5, 2)))
+    assert lake.append("series", concat([frame, frame]), source="tts") == 10
+
+
+def test_overlapping_batches_add_only_what_is_new(lake):
+    values = np.arange(40.0).reshape(20, 2)
+    lake.append("series", series_frame(values[:12]), source="tts")
+    added = lake.append("series", series_frame(values[8:], start_ns=DAY + 8 * MINUTE_NS), source="tts")
+    assert added == 16
+    assert total(lake) == values.sum()
+
+
+def test_the_same_minutes_from_two_sources_do_not_change_the_total(lake):
+    values = np.arange(40.0).reshape(20, 2)
+    lake.append("series", series_frame(values), source="h5lmt")
+    lake.append("series", series_frame(values * 1.01), source="tts")
+    assert total(lake) == pytest.approx(values.sum() * 1.01)  # tts comes before h5lmt
+    with lake.snapshot() as snapshot:
+        (overlap,) = inventory.overlaps(snapshot.series(), snapshot.facility)
+    assert overlap["sources"] == ["h5lmt", "tts"]
+    assert overlap["read"] == "tts"
+    assert overlap["disagreement_ratio"] == pytest.approx(0.01 / 1.01)
+
+
+def test_raw_and_minute_rows_of_one_source_are_not_summed(lake):
+    minutes = np.full((30, 2), 120.0)
+    raw = np.full((30 * 12, 2), 10.0)
+    lake.append("series", series_frame(minutes), source="tts")
+    lake.append("series", series_frame(raw, step_ns=MINUTE_NS // 12), source="tts")
+    assert total(lake) == minutes.sum()
+    with lake.snapshot() as snapshot:
+        fine = snapshot.selection(
+            filesystem="scratch", component_kind="ost", metrics=("read_bytes",), step_ns=MINUTE_NS // 12
+        )
+        assert {g.selection for g in fine.groups} == {"raw"}
+        assert grid.matrix(fine, "read_bytes").load().values.shape == (360, 2)
+
+
+def test_a_name_mapped_later_needs_no_new_ingest(lake):
+    lake.append("series", series_frame(np.ones((3, 1)), system="snx11025"), source="tts")
+    layout.facility_file(lake.root).write_text('[filesystem.scratch1]\nlustre = ["snx11025"]\n')
+    assert total(lake, filesystem="scratch1") == 3.0
+
+
+def test_revisions_replace_and_an_old_dump_does_not_revive_a_finished_job(lake):
+    jobs = TABLES["jobs"]
+    common = {"cluster": "c", "raw_job_id": 7, "step": "", "restart": 0, "job_id": "7", "submit_ns": DAY}
+    running = jobs.frame(**common, state="RUNNING", start_ns=DAY + 1, rows=1)
+    finished = jobs.frame(**common, state="COMPLETED", start_ns=DAY + 1, end_ns=DAY + 9, rows=1)
+    for frame in (running, finished, running):
+        lake.append("jobs", frame, source="sacct")
+    with lake.snapshot() as snapshot:
+        (row,) = snapshot.frame("jobs").records()
+    assert row["state"] == "COMPLETED"
+    assert lake.append("jobs", finished, source="sacct") == 0, "an unchanged row is not stored again"
+
+
+def test_nulls_survive_the_round_trip(lake):
+    frame = TABLES["jobs"].frame(
+        cluster=["c", "c"], raw_job_id=[1, 2], step=["", ""], restart=[0, 0], job_id=["1", "2"], state=["A", "B"],
+        uid=[None, 5], user=["ü", None], submit_ns=[DAY, DAY],
+    )  # fmt: skip
+    lake.append("jobs", frame, source="sacct")
+    with lake.snapshot() as snapshot:
+        rows = sorted(snapshot.frame("jobs").records(), key=lambda row: row["raw_job_id"])
+    assert [(r["uid"], r["user"], r["end_ns"]) for r in rows] == [(None, "ü", None), (5, None, None)]
+
+
+def test_nanoseconds_keep_every_digit(lake):
+    odd = DAY + 1_234_567_890_123
+    lake.append("series", series_frame([[1.0]], start_ns=odd), source="tts")
+    with lake.snapshot() as snapshot:
+        assert snapshot.frame("series", ["start_ns"]).array("start_ns").tolist() == [odd]
+
+
+def test_a_row_with_a_null_time_is_kept(lake):
+    frame = TABLES["benchmarks"].frame(digest="d", phase="write", tool="ior", rows=1)
+    assert lake.append("benchmarks", frame, source="ior") == 1
+    assert lake.append("benchmarks", frame, source="ior") == 0
+
+
+def test_a_snapshot_does_not_move(lake):
+    lake.append("series", series_frame(np.ones((4, 1))), source="tts")
+    with lake.snapshot() as before:
+        lake.append("series", series_frame(np.ones((4, 1)), start_ns=DAY + DAY_NS), source="tts")
+        compact(lake, everything=True)
+        assert before.scalar("SELECT count(*) FROM series") == 4
+    with lake.snapshot() as after:
+        assert after.scalar("SELECT count(*) FROM series") == 8
+
+
+def test_the_ledger_is_a_view_of_what_came_in(lake):
+    lake.record(
+        [
+            LedgerEntry("a", "/x/a", 3, "iostat", "ok", {"series": 5}),
+            LedgerEntry("b", "/x/b", 3, "iostat", "quarantined", {}, "corrupt_input", "line 3"),
+        ]
+    )
+    with lake.snapshot() as snapshot:
+        assert snapshot.con.sql("SELECT path, reason FROM quarantine").fetchall() == [("/x/b", "corrupt_input")]
+
+
+def test_a_newer_lake_is_refused(lake):
+    marker = layout.lake_marker(lake.root)
+    marker.write_text(json.dumps({"schema_version": 99}))
+    with pytest.raises(LakeVersionError, match="99.*Upgrade"):
+        open_lake(lake.root)
+
+
+def test_an_older_lake_is_migrated_or_refused(lake, monkeypatch):
+    marker = layout.lake_marker(lake.root)
+    marker.write_text(json.dumps({"schema_version": 0}))
+    with pytest.raises(LakeVersionError, match="cannot migrate"):
+        open_lake(lake.root)
+    seen = []
+    monkeypatch.setitem(layout.MIGRATIONS, 0, seen.append)
+    open_lake(lake.root)
+    assert seen == [lake.root]
+    assert json.loads(marker.read_text())["schema_version"] == 1
+
+
+def test_a_column_added_later_reads_as_null(lake, monkeypatch):
+    import dataclasses
+
+    from ioweather.tables import ColumnSpec
+
+    lake.append("series", series_frame(np.ones((3, 1))), source="tts")
+    wider = dataclasses.replace(
+        TABLES["series"], columns=(*TABLES["series"].columns, ColumnSpec("note", "text", "new", nullable=True))
+    )
+    monkeypatch.setitem(TABLES, "series", wider)
+    with lake.snapshot() as snapshot:
+        assert snapshot.frame("series", ["note"]).text("note").tolist() == [None] * 3
+    newer = series_frame(np.ones((3, 1)), start_ns=DAY + DAY_NS)
+    lake.append("series", newer, source="tts")
+    with lake.snapshot() as snapshot:
+        assert len(snapshot.frame("series", ["note"]).text("note")) == 6
+
+
+def test_a_damaged_or_foreign_directory_is_refused(tmp_path):
+    with pytest.raises(LakeError, match="no lake"):
+        open_lake(tmp_path / "absent")
+    (tmp_path / "stranger.txt").write_text("x")
+    with pytest.raises(LakeError, match="not empty and not a lake"):
+        open_lake(tmp_path, create=True)
+    root = tmp_path / "l"
+    open_lake(root, create=True)
+    layout.lake_marker(root).write_text("{")
+    with pytest.raises(LakeError, match="damaged"):
+        open_lake(root)
+
+
+def test_a_lake_is_not_for_everybody(lake):
+    assert lake.root.stat().st_mode & 0o777 == 0o750
+
+
+def test_retention_drops_old_raw_samples_only_where_minutes_remain(lake):
+    minutes, raw = np.full((10, 1), 12.0), np.full((120, 1), 1.0)
+    lake.append("series", series_frame(minutes), source="tts")
+    lake.append("series", series_frame(raw, step_ns=MINUTE_NS // 12), source="tts")
+    lake.append("series", series_frame(raw, step_ns=MINUTE_NS // 12, system="other"), source="tts")
+    assert apply_retention(lake, lake.facility, dry_run=True)["series"] == 120
+    assert apply_retention(lake, lake.facility)["series"] == 120
+    with lake.snapshot() as snapshot:
+        left = snapshot.con.sql("SELECT system, interval_ns, count(*) FROM series GROUP BY ALL ORDER BY ALL").fetchall()
+    assert left == [("other", MINUTE_NS // 12, 120), ("scratch", MINUTE_NS, 10)]
+    assert total(lake) == minutes.sum()
