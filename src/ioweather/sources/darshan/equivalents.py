@@ -26,6 +26,9 @@ FIRST_WITH_MPI_RANK_TIMES: Final = "2.05"
 # Up to 2.02 timestamps are MPI_Wtime as it comes: seconds since 1970 on some systems, since the start on others.
 LAST_WITH_RAW_CLOCK: Final = "2.02"
 
+# No machine that ran Darshan 2 had been up for three years.
+_EPOCH_LIKE_SECONDS: Final = 100_000_000
+
 _RENAMED: Final = {"F_OPEN_START_TIMESTAMP": "F_OPEN_TIMESTAMP", "F_CLOSE_END_TIMESTAMP": "F_CLOSE_TIMESTAMP"}
 _MPI_ONLY_POSIX: Final = (
     "MODE",
@@ -104,8 +107,8 @@ def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
 def _normalized(records: NDArray[Any], start_seconds: int, run_seconds: float) -> NDArray[Any]:
     """Timestamps since the start of the job, as in 3.x.
 
-    Seconds since 1970 lose the start. Any other clock began at an unknown moment, often the boot of the partition: where
-    it runs beyond the end of the job, it is set back to end with it. Distances stay what they were.
+    Seconds since 1970 lose the start. Any other clock began at an unknown moment, often the boot of the partition:
+    where it runs beyond the end of the job, it is set back to end with it. Distances stay what they were.
     """
     names = [name for name in CP_F if name.endswith("_TIMESTAMP")]
     latest = max((float(records[name].max()) for name in names), default=0.0) if len(records) else 0.0
@@ -116,7 +119,3 @@ def _normalized(records: NDArray[Any], start_seconds: int, run_seconds: float) -
         stamps = relative[name]
         relative[name] = np.where(stamps > 0, stamps - shift, stamps)  # 0: never happened
     return relative
-
-
-# No machine that ran Darshan 2 had been up for three years.
-_EPOCH_LIKE_SECONDS: Final = 100_000_000

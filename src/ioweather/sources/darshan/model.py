@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,14 @@ class Ragged:
 
     offsets: NDArray[np.int64]
     values: NDArray[Any]
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[int] | NDArray[Any]]) -> Ragged:
+        """A column of integer lists from one list per record."""
+        offsets = np.zeros(len(lists) + 1, dtype=np.int64)
+        np.cumsum([len(items) for items in lists], out=offsets[1:])
+        values = np.concatenate([np.asarray(items, dtype=np.int64) for items in lists]) if lists else offsets[:0]
+        return cls(offsets, values)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -1,0 +1,130 @@
+"""Writes Darshan logs of version 3.41 that Darshan's own tools read. The same input gives the same bytes."""
+
+from __future__ import annotations
+
+import bz2
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from ioweather.core.units import NS
+from ioweather.sources.darshan.encode import NEWEST, encode, new_records
+from ioweather.sources.darshan.job import check_job, longest_first, parse_command, parse_metadata
+from ioweather.sources.darshan.layout import COMPRESSIONS, LAYOUTS, MAGIC, METADATA_BYTES, Compression
+from ioweather.sources.darshan.model import DarshanJob, Module
+
+__all__ = ["log_bytes", "new_records", "write_log"]
+
+_LAYOUT: Final = LAYOUTS[b"3.41"]
+# Darshan reads job record, command and mounts into a buffer of 4 KiB with a terminator.
+_COMMAND_BYTES: Final = 4096 - _LAYOUT.job_bytes - 1
+_HEADER_START: Final = struct.Struct("<8sqB7xQ")
+
+
+def write_log(
+    path: Path | str,
+    job: DarshanJob,
+    modules: Mapping[str, NDArray[Any] | Module],
+    names: Mapping[int, str],
+    *,
+    compress: Compression = "zlib",
+) -> None:
+    """Write a log. A module is an array made by `new_records`, or a `Module` (needed for LUSTRE and HEATMAP lists).
+
+    `job.run_seconds` is not stored: it follows from the times. Raises ValueError for what the format cannot hold.
+    """
+    Path(path).write_bytes(log_bytes(job, modules, names, compress=compress))
+
+
+def log_bytes(
+    job: DarshanJob,
+    modules: Mapping[str, NDArray[Any] | Module],
+    names: Mapping[int, str],
+    *,
+    compress: Compression = "zlib",
+) -> bytes:
+    """The bytes of the log that `write_log` writes."""
+    numbered = {_number(name): _as_module(name, module) for name, module in modules.items()}
+    regions = [_pack(_job_region(job), compress), _pack(_name_region(names), compress)]
+    position = _LAYOUT.bytes + len(regions[0])
+    places = [(position, len(regions[1])) if regions[1] else (0, 0)]
+    versions = [0] * _LAYOUT.module_count
+    flags = 0
+    position += len(regions[1])
+    for number in range(_LAYOUT.module_count):
+        module = numbered.get(number)
+        region = b"" if module is None else _pack(_module_region(module, job.nprocs), compress)
+        places.append((position, len(region)) if region else (0, 0))
+        position += len(region)
+        regions.append(region)
+        if module is not None:
+            versions[number] = module.version
+            flags |= module.partial << number
+    start = _HEADER_START.pack(_LAYOUT.version.encode(), MAGIC, COMPRESSIONS.index(compress), flags)
+    flat = [value for place in places for value in place]
+    header = b"".join((start, _MAP.pack(*flat), _VERSIONS.pack(*versions)))
+    return b"".join((header, *regions))
+
+
+_MAP: Final = struct.Struct(f"<{2 * (_LAYOUT.module_count + 1)}Q")
+_VERSIONS: Final = struct.Struct(f"<{_LAYOUT.module_count}I")
+
+
+def _number(name: str) -> int:
+    if name not in _LAYOUT.modules:
+        raise ValueError(f"there is no Darshan module {name!r}")
+    return _LAYOUT.modules.index(name)
+
+
+def _as_module(name: str, given: NDArray[Any] | Module) -> Module:
+    if isinstance(given, Module):
+        return given
+    return Module(name, NEWEST.get(name, 1), False, given)
+
+
+def _module_region(module: Module, nprocs: int) -> bytes:
+    ranks = module.records["rank"]
+    if len(ranks) and not (ranks.min() >= -1 and ranks.max() < nprocs):
+        raise ValueError(f"{module.name} has records of ranks that {nprocs} processes do not have")
+    return encode(module)
+
+
+def _job_region(job: DarshanJob) -> bytes:
+    start, start_part_ns = divmod(job.start_ns, NS)
+    end, end_part_ns = divmod(job.end_ns, NS)
+    check_job(start, end, job.nprocs)
+    words = struct.pack("<7q", job.uid, start, start_part_ns, end, end_part_ns, job.nprocs, job.job_id)
+    metadata = "".join(f"{key}={value}\n" for key, value in job.metadata.items()).encode()
+    # The shortest mount first, as Darshan's runtime writes them.
+    lines = [job.exe, *(f"{kind}\t{path}" for path, kind in reversed(job.mounts))]
+    command = "\n".join(lines).encode()
+    if len(metadata) >= METADATA_BYTES or len(command) > _COMMAND_BYTES:
+        raise ValueError(f"the job's metadata or its command and mounts are longer than {_COMMAND_BYTES} bytes")
+    if parse_metadata(metadata) != dict(job.metadata) or not _reads_back(command, job):
+        raise ValueError("the job's metadata, command or mounts hold characters that the format cannot keep")
+    return b"".join((words, metadata.ljust(METADATA_BYTES, b"\0"), command, b"\0"))
+
+
+def _reads_back(command: bytes, job: DarshanJob) -> bool:
+    exe, mounts = parse_command(command.decode())
+    return b"\0" not in command and exe == job.exe and sorted(mounts) == sorted(longest_first(list(job.mounts)))
+
+
+def _name_region(names: Mapping[int, str]) -> bytes:
+    pieces = []
+    for record_id, name in names.items():
+        if "\0" in name or not name:
+            raise ValueError(f"the name of record {record_id} is empty or holds a NUL")
+        pieces.append(record_id.to_bytes(8, "little"))
+        pieces.append(name.encode() + b"\0")
+    return b"".join(pieces)
+
+
+def _pack(region: bytes, compress: Compression) -> bytes:
+    if not region or compress == "none":
+        return region
+    return zlib.compress(region) if compress == "zlib" else bz2.compress(region)
