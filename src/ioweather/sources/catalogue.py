@@ -9,5 +9,8 @@ SOURCES: Catalogue[Source] = Catalogue(
     "source",
     {
         "darshan": "ioweather.sources.darshan.rows:DARSHAN",
+        "h5lmt": "ioweather.sources.lmt.h5lmt:SOURCE",
+        "lmt": "ioweather.sources.lmt.sqlite:SOURCE",
+        "tts": "ioweather.sources.lmt.tts:SOURCE",
     },
 )

@@ -1,0 +1,213 @@
+"""From samples to minutes, on arrays alone: what is missing, what came late, what a minute adds up to.
+
+A sample carries its own step, or, where the samples before it never arrived, their amount too (LMT counters are
+cumulative, so the next sample brings the sum). `spans` says how many steps a sample stands for. A minute is whole
+when the spans of its samples add up to it and none reaches back over its start; else it is flagged PARTIAL, and its
+amount is a lower bound or holds a part of its neighbour's. Nothing is dropped: all minutes add up to all samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.tables.series import Quality
+
+Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.uint8]
+
+# A component's limit is learned as this many times the highest amount that any component held for two samples in a
+# row: a late sum stands alone, real load does not. Fewer samples near that height than SUPPORT prove nothing.
+LIMIT_MARGIN = 1.5
+LIMIT_SUPPORT = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """One metric of many components on a regular grid; NaN where there is no sample.
+
+    `values[i, j]` belongs to [start_ns + i * step_ns, + step_ns) of component j. `spans` (None: all 1) is the number
+    of steps whose amount the sample holds; `quality` (None: all OK) its flags.
+    """
+
+    start_ns: int
+    step_ns: int
+    values: Floats
+    extensive: bool
+    spans: NDArray[np.int64] | None = None
+    quality: Flags | None = None
+
+    def after(self, rows: int) -> Samples:
+        """Without the first `rows` steps."""
+        return replace(
+            self,
+            start_ns=self.start_ns + rows * self.step_ns,
+            values=self.values[rows:],
+            spans=None if self.spans is None else self.spans[rows:],
+            quality=None if self.quality is None else self.quality[rows:],
+        )
+
+    def of(self, components: list[int]) -> Samples:
+        """Of some components only."""
+        if len(components) == self.values.shape[1]:
+            return self
+        return replace(
+            self,
+            values=self.values[:, components],
+            spans=None if self.spans is None else self.spans[:, components],
+            quality=None if self.quality is None else self.quality[:, components],
+        )
+
+
+def spans_over_gaps(missing: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """Steps since the component's sample before; 1 for its first one, which has nothing to make up for."""
+    if not missing.any():
+        return None
+    steps = np.arange(len(missing))[:, None]
+    latest = np.maximum.accumulate(np.where(missing, -1, steps), axis=0)
+    before = np.vstack([np.full((1, missing.shape[1]), -1), latest[:-1]])
+    return np.where(missing | (before < 0), 1, steps - before)
+
+
+def learned_limit(amounts: Floats) -> float:
+    """The amount in a step that nothing in the file makes believable; infinite where the file is too quiet to tell."""
+    held = np.minimum(amounts[1:], amounts[:-1])
+    top = np.nanmax(held, initial=0.0)
+    if top <= 0 or np.count_nonzero(held >= top / 2) < LIMIT_SUPPORT:
+        return np.inf
+    return float(LIMIT_MARGIN * top)
+
+
+def late_spikes(amounts: Floats, silent: NDArray[np.bool_], limit: float, window: int) -> NDArray[np.bool_] | None:
+    """Samples above the limit that make up for silence: within `window` steps the component was `silent` (no sample,
+    or a counter that stood still), and over the window as a whole the amount is within the limit."""
+    rows, columns = np.nonzero(amounts > limit)
+    if len(rows) == 0:
+        return None
+    back = rows[:, None] - np.arange(window)[None, :]
+    inside, column = back >= 0, columns[:, None]
+    made_up = (silent[back, column] & inside)[:, 1:].any(axis=1)
+    believable = np.nansum(np.where(inside, amounts[back, column], 0.0), axis=1) / window <= limit
+    late = np.zeros(amounts.shape, np.bool_)
+    late[rows, columns] = made_up & believable
+    return late if late.any() else None
+
+
+def flag_late(
+    amounts: Mapping[str, Floats],
+    spans: Mapping[str, NDArray[np.int64] | None],
+    step_ns: int,
+    limit_bytes_per_s: float | None,
+) -> dict[str, Flags | None]:
+    """LATE flags of the byte counters of one kind of component (all of one shape): what follows a gap whose amount it
+    holds, and what breaks the limit after the counters stood still."""
+    if not amounts:
+        return {}
+    still = np.logical_and.reduce([np.isnan(values) | (values == 0) for values in amounts.values()])
+    window = max(2, MINUTE_NS // step_ns)
+    flags: dict[str, Flags | None] = {}
+    for metric, values in amounts.items():
+        limit = learned_limit(values) if limit_bytes_per_s is None else limit_bytes_per_s * step_ns / 1e9
+        late = late_spikes(values, still, limit, window)
+        covered = spans.get(metric)
+        if covered is not None:
+            after_gap = (covered > 1) & (values > 0)
+            late = after_gap if late is None else late | after_gap
+        flags[metric] = None if late is None else late.astype(np.uint8) * np.uint8(Quality.LATE)
+    return flags
+
+
+def to_minutes(samples: Samples) -> Samples:
+    """Amounts sum, states average. Steps of a minute or more stay as they are; steps that do not fill minutes evenly
+    are spread over them by overlap. A minute without any sample is NaN."""
+    if samples.step_ns >= MINUTE_NS or len(samples.values) == 0:
+        return samples
+    if MINUTE_NS % samples.step_ns or samples.start_ns % samples.step_ns:
+        bounds = samples.start_ns + np.arange(len(samples.values) + 1) * samples.step_ns
+        return spread_to_minutes(bounds, samples.values, samples.extensive, samples.quality)
+    per_minute = MINUTE_NS // samples.step_ns
+    lead = samples.start_ns % MINUTE_NS // samples.step_ns
+    tail = -(lead + len(samples.values)) % per_minute
+    values = _blocks(samples.values, lead, tail, per_minute, np.nan)
+    present = ~np.isnan(values)
+    count = present.sum(axis=1)
+    total = (values if present.all() else np.where(present, values, 0.0)).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        reduced = np.where(count > 0, total if samples.extensive else total / count, np.nan)
+    quality = np.zeros(reduced.shape, np.uint8)
+    if samples.quality is not None:
+        quality |= np.bitwise_or.reduce(_blocks(samples.quality, lead, tail, per_minute, 0), axis=1)
+    whole = count == per_minute
+    if samples.spans is not None:
+        spans = np.where(present, _blocks(samples.spans, lead, tail, per_minute, 1), 0)
+        reaches_back = (spans > np.arange(1, per_minute + 1)[None, :, None]).any(axis=1)
+        whole = (spans.sum(axis=1) == per_minute) & ~reaches_back
+    quality[~whole & (count > 0)] |= np.uint8(Quality.PARTIAL)
+    first = samples.start_ns - lead * samples.step_ns
+    return Samples(first, MINUTE_NS, reduced, samples.extensive, quality=quality)
+
+
+def _blocks(array: NDArray[np.generic], lead: int, tail: int, per_minute: int, fill: float) -> NDArray[np.generic]:
+    """(minute, sample, component), padded to whole minutes."""
+    if lead or tail:
+        array = np.pad(array, ((lead, tail), (0, 0)), constant_values=fill)
+    return array.reshape(-1, per_minute, array.shape[1])
+
+
+def spread_to_minutes(
+    bounds_ns: NDArray[np.int64], values: Floats, extensive: bool, quality: Flags | None = None
+) -> Samples:
+    """Adjoining intervals of any length to minutes, by overlap: an amount is shared out evenly over its interval.
+
+    `values[i]` belongs to [bounds_ns[i], bounds_ns[i + 1]). Minutes that share an interval with a neighbour are
+    flagged SPREAD, those not wholly covered PARTIAL.
+    """
+    first, last = int(bounds_ns[0] // MINUTE_NS), int(-(-bounds_ns[-1] // MINUTE_NS))
+    edges = np.arange(first, last + 1) * MINUTE_NS
+    lengths = np.diff(bounds_ns).astype(np.float64)
+    present = ~np.isnan(values)
+    weight = np.where(present, lengths[:, None], 0.0)
+    amount = np.where(present, values, 0.0) * (1.0 if extensive else lengths[:, None])
+    covered = np.diff(_integral(bounds_ns, weight, edges), axis=0)
+    total = np.diff(_integral(bounds_ns, amount, edges), axis=0)
+    # A millionth of a minute is rounding, not data.
+    some = covered > MINUTE_NS * 1e-6
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reduced = np.where(some, total if extensive else total / covered, np.nan)
+    flags = np.zeros(reduced.shape, np.uint8)
+    flags[some & (covered < MINUTE_NS * (1 - 1e-6))] |= np.uint8(Quality.PARTIAL)
+    begin, end = bounds_ns[:-1] // MINUTE_NS - first, (bounds_ns[1:] - 1) // MINUTE_NS - first
+    shared = np.where((end > begin)[:, None] & present, np.uint8(Quality.SPREAD), np.uint8(0))
+    marks = shared if quality is None else shared | np.where(present, quality, np.uint8(0))
+    for offset in range(int((end - begin).max(initial=-1)) + 1):
+        reached = begin + offset <= end
+        np.bitwise_or.at(flags, begin[reached] + offset, marks[reached])
+    return Samples(first * MINUTE_NS, MINUTE_NS, reduced, extensive, quality=flags)
+
+
+def _integral(bounds_ns: NDArray[np.int64], amount: Floats, edges_ns: NDArray[np.int64]) -> Floats:
+    """The running total at each edge; linear within an interval."""
+    running = np.vstack([np.zeros((1, amount.shape[1])), np.cumsum(amount, axis=0)])
+    index = np.clip(np.searchsorted(bounds_ns, edges_ns, side="right") - 1, 0, len(amount) - 1)
+    inside = (edges_ns - bounds_ns[index]) / (bounds_ns[index + 1] - bounds_ns[index])
+    share: Floats = running[index] + np.clip(inside, 0.0, 1.0)[:, None] * amount[index]
+    return share
+
+
+def utc_days(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
+    """(from, first, end): pieces of at most a UTC day, to bound memory, each read from up to `lookback` steps before
+    its first so that what came late is still recognised. Steps that do not fill minutes evenly stay in one piece."""
+    if MINUTE_NS % step_ns or start_ns % step_ns:
+        yield 0, 0, steps
+        return
+    first = 0
+    while first < steps:
+        midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + DAY_NS
+        end = min(steps, -(-(midnight - start_ns) // step_ns))
+        yield max(0, first - lookback), first, end
+        first = end

@@ -1,0 +1,1 @@
+"""Lustre's own counters: stats text as /proc, /sys and `lctl get_param` show it."""
