@@ -20,7 +20,8 @@ def logs(*rows: tuple[int, int, float]) -> Frame:
     """(job id, uid, start in seconds)"""
     return APPLICATIONS.frame(
         log_digest=[f"log{i}" for i in range(len(rows))], job_id=[r[0] for r in rows], uid=[r[1] for r in rows],
-        nprocs=[4] * len(rows), start_ns=[T + round(r[2] * NS) for r in rows], end_ns=[T + round(r[2] * NS) + NS for r in rows],
+        nprocs=[4] * len(rows), start_ns=[T + round(r[2] * NS) for r in rows],
+        end_ns=[T + round(r[2] * NS) + NS for r in rows],
         log_version=["3.41"] * len(rows), partial_modules=[""] * len(rows), modules=["POSIX"] * len(rows),
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ def cases(draw: st.DrawFn) -> tuple[list[tuple[int, int, float]], list[dict[str,
                     "uid": st.sampled_from([None, 7, 8]),
                     "start": st.sampled_from([None, 0, 110]),
                     "end": st.sampled_from([None, 100, 300]),
-                }  # fmt: skip
+                }
             ),
             max_size=5,
             unique_by=lambda row: (row["raw_job_id"], row["cluster"], row["restart"], row["step"]),
