@@ -6,6 +6,7 @@ import bz2
 import struct
 import zlib
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ _LAYOUT: Final = LAYOUTS[b"3.41"]
 # Darshan reads job record, command and mounts into a buffer of 4 KiB with a terminator.
 _COMMAND_BYTES: Final = 4096 - _LAYOUT.job_bytes - 1
 _HEADER_START: Final = struct.Struct("<8sqB7xQ")
+_MAP: Final = struct.Struct(f"<{2 * (_LAYOUT.module_count + 1)}Q")
+_VERSIONS: Final = struct.Struct(f"<{_LAYOUT.module_count}I")
 
 
 def write_log(
@@ -48,30 +51,28 @@ def log_bytes(
     compress: Compression = "zlib",
 ) -> bytes:
     """The bytes of the log that `write_log` writes."""
-    numbered = {_number(name): _as_module(name, module) for name, module in modules.items()}
-    regions = [_pack(_job_region(job), compress), _pack(_name_region(names), compress)]
-    position = _LAYOUT.bytes + len(regions[0])
-    places = [(position, len(regions[1])) if regions[1] else (0, 0)]
+    numbered = sorted(
+        ((_number(name), _as_module(name, module)) for name, module in modules.items()), key=itemgetter(0)
+    )
+    # In the map the name region is first, then the modules by number; absent ones stay 0, 0.
+    places = [0] * (2 * (_LAYOUT.module_count + 1))
     versions = [0] * _LAYOUT.module_count
     flags = 0
-    position += len(regions[1])
-    for number in range(_LAYOUT.module_count):
-        module = numbered.get(number)
-        region = b"" if module is None else _pack(_module_region(module, job.nprocs), compress)
-        places.append((position, len(region)) if region else (0, 0))
-        position += len(region)
-        regions.append(region)
-        if module is not None:
-            versions[number] = module.version
-            flags |= module.partial << number
+    regions = [_pack(_job_region(job), compress)]
+    position = _LAYOUT.bytes + len(regions[0])
+    encoded = [(0, _name_region(names))]
+    for number, module in numbered:
+        versions[number] = module.version
+        flags |= module.partial << number
+        encoded.append((number + 1, _module_region(module, job.nprocs)))
+    for index, raw in encoded:
+        region = _pack(raw, compress)
+        if region:
+            places[2 * index : 2 * index + 2] = position, len(region)
+            position += len(region)
+            regions.append(region)
     start = _HEADER_START.pack(_LAYOUT.version.encode(), MAGIC, COMPRESSIONS.index(compress), flags)
-    flat = [value for place in places for value in place]
-    header = b"".join((start, _MAP.pack(*flat), _VERSIONS.pack(*versions)))
-    return b"".join((header, *regions))
-
-
-_MAP: Final = struct.Struct(f"<{2 * (_LAYOUT.module_count + 1)}Q")
-_VERSIONS: Final = struct.Struct(f"<{_LAYOUT.module_count}I")
+    return b"".join((start, _MAP.pack(*places), _VERSIONS.pack(*versions), *regions))
 
 
 def _number(name: str) -> int:
@@ -87,8 +88,8 @@ def _as_module(name: str, given: NDArray[Any] | Module) -> Module:
 
 
 def _module_region(module: Module, nprocs: int) -> bytes:
-    ranks = module.records["rank"]
-    if len(ranks) and not (ranks.min() >= -1 and ranks.max() < nprocs):
+    ranks = module.records["rank"].tolist()
+    if ranks and not (min(ranks) >= -1 and max(ranks) < nprocs):
         raise ValueError(f"{module.name} has records of ranks that {nprocs} processes do not have")
     return encode(module)
 
