@@ -1,0 +1,79 @@
+"""Results survive JSON, and refuse what cannot be drawn or read."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from ioweather.core import errors
+from ioweather.core.registry import Catalogue
+from ioweather.core.results import (
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Provenance,
+    Published,
+    Reference,
+    ResultColumn,
+    ResultTable,
+    exhibit_from_json,
+    to_jsonable,
+)
+
+TABLE = ResultTable("t", (ResultColumn("x", unit="time_ns"), ResultColumn("y", "rate", "bytes_per_s")), ((1, 2.0), (2, None)))
+
+
+def test_an_exhibit_survives_json():
+    exhibit = Exhibit(
+        "car11.fig7", "CDF", (TABLE,), (Chart("timeline", TABLE, {"x": "x", "y": "y"}, references=(Reference("y", 1.0),)),),
+        (Estimate("mean", 1.0, "bytes_per_s", 0.5, 1.5, 0.9, 10, "bootstrap"),), (Finding("f", "supported"),), ("c",),
+        (Coverage(10, 9, "steps", {"gap": 1}),), (Published("car11.fig7", "mean", 1984, "mib_per_s", "fig. 7"),),
+        Provenance("lake", {"series": 3}, {"p": 1}),
+    )  # fmt: skip
+    assert exhibit_from_json(json.loads(json.dumps(to_jsonable(exhibit)))) == exhibit
+
+
+def test_not_a_number_becomes_null():
+    assert to_jsonable({"a": float("nan"), "b": (float("inf"), 1)}) == {"a": None, "b": [None, 1]}
+
+
+def test_a_chart_of_columns_that_are_not_there_is_refused():
+    with pytest.raises(ValueError, match="lacks"):
+        Chart("cdf", TABLE, {"x": "nope", "y": "y"})
+
+
+def test_ragged_rows_and_unknown_units_are_refused():
+    with pytest.raises(ValueError, match="cells"):
+        ResultTable("t", TABLE.columns, ((1,),))
+    with pytest.raises(ValueError, match="unit"):
+        ResultColumn("x", unit="furlongs")
+    with pytest.raises(ValueError, match="unit"):
+        Estimate("x", 1.0, "furlongs")
+
+
+def test_catalogues_are_alphabetical_lazy_and_name_what_there_is():
+    with pytest.raises(ValueError, match="alphabetical"):
+        Catalogue("thing", {"b": "x:y", "a": "x:y"})
+    things: Catalogue[object] = Catalogue("thing", {"a": "no.such.module:x", "b": "json:dumps"})
+    assert list(things) == ["a", "b"]
+    assert things["b"] is json.dumps
+    with pytest.raises(errors.UsageError, match="There are: a, b"):
+        things["c"]
+
+
+def test_errors_keep_their_hint_across_processes_and_name_their_reason():
+    error = errors.UndatedInput("no date.", hint="Give --zone.")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == "no date. Give --zone."
+    assert again.reason == "undated_input"
+
+
+def test_the_error_tree_is_drawn_in_full():
+    drawn = errors.__doc__ or ""
+    for name, value in vars(errors).items():
+        if isinstance(value, type) and issubclass(value, errors.IoweatherError):
+            assert name in drawn
