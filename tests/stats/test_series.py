@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ioweather.stats.series import (
     LaggedCorrelation,
+    LagStream,
     WindowReducer,
     coefficient_of_variation,
     correlation,
@@ -57,9 +58,12 @@ def test_lagged_correlation_in_blocks_equals_the_definition(table: tuple[np.ndar
     x, y, cuts = table
     lags = 5
     cross, auto = LaggedCorrelation(x.shape[1], lags), LaggedCorrelation(x.shape[1], lags)
-    parts = [cross.update(a, b) for a, b in zip(np.split(x, cuts), np.split(y, cuts), strict=True)]
-    for block in np.split(x, cuts):
-        auto.update(block)
+    first, second = LagStream(lags), LagStream(lags)
+    parts = []
+    for a, b in zip(np.split(x, cuts), np.split(y, cuts), strict=True):
+        left, right = first.next(a), second.next(b)
+        parts.append(cross.update(left, right))
+        auto.update(left, left)
     for column in range(x.shape[1]):
         for lag in range(lags + 1):
             want = slow_lagged(x[:, column], y[:, column], lag)
@@ -84,7 +88,8 @@ def test_constant_and_short_series_have_no_correlation() -> None:
     assert np.isnan(lagged_correlation(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 3)).all()
     assert np.isnan(lagged_correlation(np.array([]), np.array([]), 3)).all()
     accumulator = LaggedCorrelation(1, 2)
-    accumulator.update(np.full((40, 1), 1e15 / 3))
+    constant = LagStream(2).next(np.full((40, 1), 1e15 / 3))
+    accumulator.update(constant, constant)
     assert np.isnan(accumulator.result()).all()
 
 

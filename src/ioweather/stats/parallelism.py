@@ -16,8 +16,6 @@ Ints: TypeAlias = NDArray[np.int64]
 
 TOLERANCE = 0.05
 DEGREES = (10, 25, 50, 75, 100)  # pat19 table 1
-# Rows worked on at once: a day of minutes of 248 targets stays near the processor.
-_CHUNK = 1440
 
 
 def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:
@@ -26,39 +24,36 @@ def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[I
 
 
 def sorted_activity(values: NDArray[Any]) -> Floats:
-    """Each row in ascending order, as float64, with missing values as no activity."""
+    """Activities of each interval in ascending order, one interval per *column*; missing counts as no activity.
+
+    The greedy pass goes from rank to rank with all intervals side by side, so a rank lies in one piece of memory.
+    """
     array = np.array(values, np.float64)
-    np.nan_to_num(array, copy=False, nan=0.0)
     array.sort(axis=1)
-    return array
+    # Sorting puts NaN last.
+    broken = np.isnan(array[:, -1]) if array.shape[1] else np.zeros(len(array), np.bool_)
+    if broken.any():
+        array[broken] = np.sort(np.nan_to_num(array[broken], nan=0.0), axis=1)
+    return np.ascontiguousarray(array.T)
 
 
 def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints]:
-    """Clusters of rows that are sorted already."""
-    rows, columns = ordered.shape
-    starts = np.empty((columns, rows), np.bool_)
-    for first in range(0, rows, _CHUNK):
-        piece = slice(first, first + _CHUNK)
-        _mark_starts(ordered[piece], tolerance, starts[:, piece])
-    flat = np.flatnonzero(np.ascontiguousarray(starts.T))
-    row = flat // columns
-    # A cluster ends where the next of its row starts, the last one with the row.
-    end = (row + 1) * columns
-    if len(flat):
-        same = row[1:] == row[:-1]
-        end[:-1][same] = flat[1:][same]
-    return row, end - flat
-
-
-def _mark_starts(ordered: Floats, tolerance: float, starts: NDArray[np.bool_]) -> None:
-    """The greedy pass, all rows at once: a column starts a cluster where it reaches min * (1 + tolerance)."""
-    by_column = np.ascontiguousarray(ordered.T)
-    ends = by_column * (1.0 + tolerance)
+    targets, intervals = ordered.shape
+    starts = np.empty((targets, intervals), np.bool_)
+    ends = ordered * (1.0 + tolerance)
     # The least positive number: zero activity never reaches it, anything else does.
-    limit = np.full(len(ordered), np.nextafter(0.0, 1.0))
-    for column in range(len(by_column)):
-        started = np.greater_equal(by_column[column], limit, out=starts[column])
-        limit = np.where(started, ends[column], limit)
+    limit = np.full(intervals, np.nextafter(0.0, 1.0))
+    for rank in range(targets):
+        # (max - min) < tolerance * min fails: this one starts the next cluster.
+        started = np.greater_equal(ordered[rank], limit, out=starts[rank])
+        limit = np.where(started, ends[rank], limit)
+    flat = np.flatnonzero(np.ascontiguousarray(starts.T))
+    row = flat // max(1, targets)
+    # A cluster ends where the next of its row starts, the last one with the row.
+    end = (row + 1) * targets
+    same = row[1:] == row[:-1]
+    end[:-1][same] = flat[1:][same]
+    return row, end - flat
 
 
 class ParallelismCounts:
@@ -75,16 +70,16 @@ class ParallelismCounts:
 
     def update(self, ordered: Floats) -> None:
         """Adds intervals, given as `sorted_activity`, in time order."""
+        intervals = ordered.shape[1]
         row, size = _clusters(ordered, self.tolerance)
         self.histogram += np.bincount(size, minlength=len(self.histogram))
-        counts = np.zeros((len(ordered), 2 + len(DEGREES)), np.int32)
-        counts[:, 0] = np.bincount(row, minlength=len(ordered))
-        # Sorted ascending: what is not zero is in some cluster.
-        counts[:, 1] = np.count_nonzero(ordered > 0, axis=1)
+        counts = np.zeros((intervals, 2 + len(DEGREES)), np.int32)
+        counts[:, 0] = np.bincount(row, minlength=intervals)
+        counts[:, 1] = np.bincount(row, weights=size, minlength=intervals)
         for place, degree in enumerate(DEGREES, start=2):
             large = size >= degree
             row, size = row[large], size[large]
-            counts[:, place] = np.bincount(row, minlength=len(ordered))
+            counts[:, place] = np.bincount(row, minlength=intervals)
         self._rows.append(counts)
 
     def merge(self, later: ParallelismCounts) -> None:

@@ -113,77 +113,114 @@ def lagged_correlation(x: NDArray[Any], y: NDArray[Any], lags: int) -> Floats:
     return correlation(lagged_sums(x, y, lags, max(1, len(x))).sum(axis=0))
 
 
+class LagBlock:
+    """The next rows of many columns, ready to be correlated: about a fixed shift, after the last rows before them.
+
+    `rows[carried:]` are the new ones. Sums over the ranges that each lag needs differ only at the edges, so they are
+    made once here and shared by every correlation that the columns take part in.
+    """
+
+    def __init__(self, rows: Floats, carried: int, lags: int) -> None:
+        self.rows, self.carried, self.lags = rows, carried, lags
+        new = rows[carried:]
+        total = rows.sum(axis=0)
+        self.gappy = np.isnan(total)
+        self.total = total - rows[:carried].sum(axis=0)
+        self.squares = np.einsum("ij,ij->j", new, new)
+
+    def first_pair(self, lag: int) -> int:
+        """Row of the second member of the first pair: it must be new, and its partner must exist."""
+        return max(self.carried, lag)
+
+    def leading(self, lag: int) -> tuple[Floats, Floats]:
+        """Sum and sum of squares of the first members, rows [first_pair - lag, end - lag)."""
+        first, last = self.first_pair(lag) - lag, len(self.rows) - lag
+        if last < self.carried:
+            return _sums(self.rows[first:last])
+        gained, lost = _sums(self.rows[first : self.carried]), _sums(self.rows[last:])
+        return self.total + gained[0] - lost[0], self.squares + gained[1] - lost[1]
+
+    def trailing(self, lag: int) -> tuple[Floats, Floats]:
+        """The same of the second members, rows [first_pair, end)."""
+        lost = _sums(self.rows[self.carried : self.first_pair(lag)])
+        return self.total - lost[0], self.squares - lost[1]
+
+
+def _sums(rows: Floats) -> tuple[Floats, Floats]:
+    return rows.sum(axis=0), np.einsum("ij,ij->j", rows, rows)
+
+
+class LagStream:
+    """Turns consecutive blocks of the same columns into LagBlocks that join without a seam.
+
+    Values are taken about the mean of the first block, which a correlation does not feel but rounding does.
+    """
+
+    def __init__(self, lags: int) -> None:
+        self.lags = lags
+        self._shift: Floats | None = None
+        self._tail: Floats | None = None
+
+    def next(self, block: NDArray[Any]) -> LagBlock:
+        if self._shift is None or self._tail is None:
+            self._shift = _column_means(block)
+            self._tail = np.empty((0, block.shape[1]))
+        carried = len(self._tail)
+        rows = np.empty((carried + len(block), block.shape[1]))
+        rows[:carried] = self._tail
+        np.subtract(block, self._shift, out=rows[carried:])
+        self._tail = rows[max(0, len(rows) - self.lags) :].copy()
+        return LagBlock(rows, carried, self.lags)
+
+
 class LaggedCorrelation:
     """Lagged correlations of many pairs of columns at once, fed block by block in time order.
 
-    `update(x, y)` takes the next rows; the last `lags` rows are carried over, so blocks join without a seam. Columns
-    without a gap cost one dot product per lag (the other sums differ only at the edges); columns with gaps are
-    counted pairwise. Sums are kept about `shift`, the mean of the first rows seen, which a correlation does not feel.
+    Columns without a gap cost one dot product per lag; columns with gaps are counted pairwise.
     """
 
     def __init__(self, columns: int, lags: int) -> None:
         self.lags = lags
         self.sums = np.zeros((lags + 1, 6, columns))
-        self._shift: tuple[Floats, Floats] | None = None
-        self._tail = (np.full((lags, columns), np.nan), np.full((lags, columns), np.nan))
 
-    def update(self, x: NDArray[Any], y: NDArray[Any] | None = None) -> Floats:
+    def update(self, x: LagBlock, y: LagBlock) -> Floats:
         """Adds the next rows; gives their own part of the sums (lags + 1, 6, columns), for resampling by block."""
-        second = x if y is None else y
-        if self._shift is None:
-            self._shift = (_column_means(x), _column_means(second))
-        left = np.concatenate([self._tail[0], x - self._shift[0]])
-        right = left if y is None else np.concatenate([self._tail[1], second - self._shift[1]])
-        self._tail = (left[len(left) - self.lags :].copy(), right[len(right) - self.lags :].copy())
-        part = self._block(left, right)
+        gappy = x.gappy | y.gappy
+        part = self._pairwise(x.rows, y.rows, x.carried) if gappy.all() else self._complete(x, y)
+        if gappy.any() and not gappy.all():
+            part[..., gappy] = self._pairwise(x.rows[:, gappy], y.rows[:, gappy], x.carried)
         self.sums += part
         return part
 
-    def _block(self, left: Floats, right: Floats) -> Floats:
-        gappy = np.isnan(left.sum(axis=0)) | np.isnan(right.sum(axis=0))
-        if not gappy.any():
-            return self._complete(left, right)
-        if gappy.all():
-            return self._pairwise(left, right)
-        part = np.empty((self.lags + 1, 6, left.shape[1]))
-        part[..., ~gappy] = self._complete(left[:, ~gappy], right[:, ~gappy])
-        part[..., gappy] = self._pairwise(left[:, gappy], right[:, gappy])
-        return part
-
-    def _complete(self, left: Floats, right: Floats) -> Floats:
-        """Pairs (i, i + k) whose second member is in the new rows; nothing is missing."""
-        first, rows = self.lags, len(left) - self.lags
-        out = np.empty((self.lags + 1, 6, left.shape[1]))
-        out[:, N] = rows
-        out[:, SY] = right[first:].sum(axis=0)
-        out[:, SYY] = np.einsum("ij,ij->j", right[first:], right[first:])
+    def _complete(self, x: LagBlock, y: LagBlock) -> Floats:
+        out = np.zeros((self.lags + 1, 6, x.rows.shape[1]))
         for lag in range(self.lags + 1):
-            out[lag, SXY] = np.einsum("ij,ij->j", left[first - lag : first - lag + rows], right[first:])
-        out[:, SX] = left[first:].sum(axis=0)
-        out[:, SXX] = out[:, SYY] if left is right else np.einsum("ij,ij->j", left[first:], left[first:])
-        # Edge corrections: lag k drops the last k new rows on the left and takes k carried ones instead.
-        for lag in range(1, self.lags + 1):
-            gained, lost = left[first - lag : first], left[len(left) - lag :]
-            if rows < lag:  # the block is shorter than the lag: the ranges do not overlap as assumed
-                taken = left[first - lag : first - lag + rows]
-                out[lag, SX], out[lag, SXX] = taken.sum(axis=0), (taken**2).sum(axis=0)
+            first, end = x.first_pair(lag), len(x.rows)
+            if first >= end:
                 continue
-            out[lag, SX] += gained.sum(axis=0) - lost.sum(axis=0)
-            out[lag, SXX] += (gained**2).sum(axis=0) - (lost**2).sum(axis=0)
+            out[lag, N] = end - first
+            out[lag, SX], out[lag, SXX] = x.leading(lag)
+            out[lag, SY], out[lag, SYY] = y.trailing(lag)
+            same = lag == 0 and x is y
+            out[lag, SXY] = (
+                x.squares if same else np.einsum("ij,ij->j", x.rows[first - lag : end - lag], y.rows[first:])
+            )
         return out
 
-    def _pairwise(self, left: Floats, right: Floats) -> Floats:
-        first, rows = self.lags, len(left) - self.lags
-        x_there, y_there = ~np.isnan(left), ~np.isnan(right[first:])
-        x, y = np.where(x_there, left, 0.0), np.where(y_there, right[first:], 0.0)
-        out = np.empty((self.lags + 1, 6, left.shape[1]))
+    def _pairwise(self, left: Floats, right: Floats, carried: int) -> Floats:
+        x_there, y_there = ~np.isnan(left), ~np.isnan(right)
+        x, y = np.where(x_there, left, 0.0), np.where(y_there, right, 0.0)
+        out = np.zeros((self.lags + 1, 6, left.shape[1]))
         for lag in range(self.lags + 1):
-            piece = slice(first - lag, first - lag + rows)
-            both = x_there[piece] & y_there
-            xs, ys = x[piece] * both, y * both
+            first, end = max(carried, lag), len(left)
+            if first >= end:
+                continue
+            lead, trail = slice(first - lag, end - lag), slice(first, end)
+            both = x_there[lead] & y_there[trail]
+            xs, ys = x[lead] * both, y[trail] * both
             out[lag, N] = both.sum(axis=0)
-            out[lag, SX], out[lag, SY] = xs.sum(axis=0), ys.sum(axis=0)
-            out[lag, SXX], out[lag, SYY] = np.einsum("ij,ij->j", xs, xs), np.einsum("ij,ij->j", ys, ys)
+            out[lag, SX], out[lag, SXX] = _sums(xs)
+            out[lag, SY], out[lag, SYY] = _sums(ys)
             out[lag, SXY] = np.einsum("ij,ij->j", xs, ys)
         return out
 
