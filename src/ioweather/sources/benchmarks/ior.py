@@ -1,0 +1,184 @@
+"""IOR: bandwidth of every iteration and the best of each operation, from its text (2.10 to 4.x) or JSON output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import TruncatedInput
+from ioweather.core.frames import Frame
+from ioweather.core.units import MIB, parse_size
+from ioweather.sources.benchmarks.ior_json import looks_like_json, runs_of_json
+from ioweather.sources.benchmarks.ior_text import BANNER, IorRow, IorRun, IorTest, runs_of_text
+from ioweather.sources.benchmarks.phases import (
+    Phase,
+    TextFile,
+    end_of,
+    frames,
+    latest,
+    number,
+    read_text,
+    scaled,
+    within,
+)
+from ioweather.sources.textfiles import plain_head
+
+_OPERATIONS: Final = {"remove": "delete"}
+
+
+@dataclass(frozen=True)
+class IorSource:
+    """Reads IOR's output. Iteration i of an operation is the phase `write[i]`; `write[max]` is IOR's own summary."""
+
+    name: str = "ior"
+    title: str = "IOR output (text of 2.10 to 4.x, JSON)"
+    tables: tuple[str, ...] = ("benchmarks", "events")
+
+    def detect(self, head: bytes, path: Path) -> float:
+        text = plain_head(head)
+        return 0.9 if BANNER.search(text) or looks_like_json(text) else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        text = read_text(path)
+        if looks_like_json("\n".join(text.lines[:50])):
+            runs = runs_of_json(text, context)
+        else:
+            runs = runs_of_text(text, context)
+        phases = [phase for index, run in enumerate(runs, start=1) for phase in _run_phases(index, run)]
+        if any(test.rows for run in runs for test in run.tests):
+            yield from frames(self.name, text, phases, context)
+        _refuse_if_cut(text, runs)
+
+
+def _refuse_if_cut(text: TextFile, runs: list[IorRun]) -> None:
+    """Fewer iterations than were asked for and no end. A missing end alone says little: under IO500 IOR prints none."""
+    for run in runs:
+        rows = [row for test in run.tests for row in test.rows]
+        short = any(0 < len(test.iterations(op)) < test.repetitions for test in run.tests for op in ("write", "read"))
+        if not rows or (run.finished_ns is None and not run.finished and (short or text.torn)):
+            missing = "has no result" if not rows else "ends before its last result"
+            said = f" IOR said: {run.error}" if run.error else ""
+            raise TruncatedInput(
+                f"{text.path} {missing}.{said}",
+                hint="The benchmark failed or is still running; ingest its output when it has finished.",
+            )
+
+
+def _run_phases(index: int, run: IorRun) -> Iterator[Phase]:
+    prefix = "" if index == 1 else f"run{index}/"
+    phases = [phase for position, test in enumerate(run.tests) for phase in _test_phases(prefix, position, run, test)]
+    took = sum(phase.duration_seconds or 0 for phase in phases)
+    whole = Phase(
+        name=f"{prefix}run",
+        start_ns=run.began_ns,
+        end_ns=latest(run.finished_ns, end_of(run.began_ns, took)) if run.finished_ns is not None else None,
+        details=_details(run, run.tests[0]) if run.tests else {"version": run.version},
+        command=run.command,
+        target=_directory(run.tests[0]) if run.tests else None,
+        # Where an iteration has no time of its own, the run is what stands on the time line.
+        marks_time=any(phase.start_ns is None for phase in phases if "[max]" not in phase.name),
+    )
+    yield whole
+    yield from within(whole, phases)
+
+
+def _test_phases(prefix: str, position: int, run: IorRun, test: IorTest) -> Iterator[Phase]:
+    prefix = prefix if position == 0 else f"{prefix}test{position + 1}/"
+    details, directory = _details(run, test), _directory(test)
+    for order, row in enumerate(test.rows):
+        start_ns = row.start_ns
+        if start_ns is None and order == 0:
+            start_ns = test.started_ns  # the first phase begins with the test
+        duration = row.total_seconds if row.total_seconds is not None else _implied_seconds(test, row)
+        yield Phase(
+            name=f"{prefix}{row.access}[{row.iteration}]",
+            operation=_OPERATIONS.get(row.access, row.access),
+            bytes_per_s=scaled(row.mib_per_s, MIB),
+            ops_per_s=row.ops_per_s,
+            duration_seconds=duration,
+            start_ns=start_ns,
+            end_ns=end_of(start_ns, duration),
+            details=details | {"iteration": row.iteration},
+            command=run.command,
+            target=directory,
+        )
+    for access, summary in test.summaries.items():
+        yield Phase(
+            name=f"{prefix}{access}[max]",
+            operation=access,
+            bytes_per_s=scaled(summary.get("max_mib"), MIB),
+            ops_per_s=summary.get("max_ops"),
+            details=details
+            | {
+                "bytes_per_s_min": scaled(summary.get("min_mib"), MIB),
+                "bytes_per_s_mean": scaled(summary.get("mean_mib"), MIB),
+                "bytes_per_s_sd": scaled(summary.get("sd_mib"), MIB),
+                "seconds_mean": summary.get("mean_seconds"),
+            },
+            command=run.command,
+            target=directory,
+        )
+
+
+def _implied_seconds(test: IorTest, row: IorRow) -> float | None:
+    """IOR's bandwidth is the bytes of all tasks over the time from the first open to the last close (its manual);
+    versions that do not print that time still print the other two."""
+    moved = _size(test.options.get("aggregate filesize"))
+    return moved / (row.mib_per_s * MIB) if moved and row.mib_per_s else None
+
+
+def _details(run: IorRun, test: IorTest) -> dict[str, Any]:
+    options = test.options
+    # '2048 (1 per node)' in older versions.
+    clients = re.match(r"(\d+)(?: \((\d+) per node\))?", options.get("clients", ""))
+    tasks = number(options.get("tasks")) or (clients and number(clients[1])) or None
+    per_node = number(options.get("clients per node")) or (clients and number(clients[2])) or None
+    nodes = number(options.get("nodes"))
+    if nodes is None and tasks and per_node:
+        nodes = -(-tasks // per_node)
+    return {
+        "version": run.version,
+        "machine": run.machine,
+        "api": options.get("api"),
+        "access": options.get("access"),
+        "type": options.get("type"),
+        "tasks": None if tasks is None else int(tasks),
+        "nodes": None if nodes is None else int(nodes),
+        "tasks_per_node": None if per_node is None else int(per_node),
+        "segments": _whole(options.get("segments")),
+        "repetitions": _whole(options.get("repetitions")),
+        "transfer_bytes": _size(options.get("xfersize")),
+        "block_bytes": _size(options.get("blocksize")),
+        "aggregate_bytes": _size(options.get("aggregate filesize")),
+    }
+
+
+def _whole(text: str | None) -> int | None:
+    value = number(text)
+    return None if value is None else int(value)
+
+
+def _size(text: str | None) -> int | None:
+    """'1 MiB' or '47008 bytes', in IOR's own rounding to two digits."""
+    try:
+        return parse_size((text or "").replace("bytes", "B"))
+    except ValueError:
+        return None
+
+
+def _directory(test: IorTest) -> str | None:
+    """The directory of the test file. `Path` is that directory in older versions and the file itself in newer ones."""
+    file_name, shown = test.options.get("test filename", ""), test.options.get("path", "")
+    if file_name.startswith("/"):
+        return str(PurePosixPath(file_name).parent)
+    if not shown.startswith("/"):
+        return None
+    inside = file_name and PurePosixPath(shown).name.startswith(PurePosixPath(file_name).name)
+    return str(PurePosixPath(shown).parent if inside else PurePosixPath(shown))
+
+
+IOR: Final = IorSource()
