@@ -36,10 +36,8 @@ def open_archive(path: Path) -> Iterator[Any]:
     try:
         with file:
             yield file
-    except (OSError, RuntimeError) as error:
-        raise _complaint(path, error) from None
-    except KeyError as error:
-        raise CorruptInput(f"{path} lacks a part that it should have: {error.args[0]}.") from None
+    except (OSError, RuntimeError, ValueError, KeyError, OverflowError, MemoryError) as error:
+        raise _complaint(path, error) from None  # what h5py raises where the file's structure is damaged
 
 
 def _complaint(path: Path, error: Exception) -> SourceError:
@@ -49,6 +47,14 @@ def _complaint(path: Path, error: Exception) -> SourceError:
             f"{path} ends before it should: {text}.", hint="Copy it again, or wait until its writer has closed it."
         )
     return CorruptInput(f"HDF5 cannot read {path}: {text}.", hint="Copy it again; h5dump shows how far it is readable.")
+
+
+def find(group: Any, name: str) -> Any:
+    """The dataset of that name; None where there is none, or where a damaged link leads nowhere."""
+    import h5py
+
+    item = group.get(name)
+    return item if isinstance(item, h5py.Dataset) else None
 
 
 def top_level_names(path: Path) -> frozenset[str]:

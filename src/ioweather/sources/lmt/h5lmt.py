@@ -103,26 +103,29 @@ def _target_rows(day: _Day, context: ReadContext) -> Iterator[tuple[str, Frame]]
 
 
 def _load(file: Any, path: Path, context: ReadContext) -> _Day:
-    present = {metric: file[name] for metric, name in _BYTES.items() if name in file}
-    if _STEPS not in file or not present:
+    parts = {name: archive.find(file, name) for name in (_STEPS, *_SERIES)}
+    parts = {name: dataset for name, dataset in parts.items() if dataset is not None}
+    present = {metric: parts[name] for metric, name in _BYTES.items() if name in parts}
+    if _STEPS not in parts or not present:
         raise CorruptInput(f"{path} has no {_STEPS}, or neither of {', '.join(_BYTES.values())}.")
-    stamps = file[_STEPS][:].astype(np.int64)
+    stamps = parts[_STEPS][:].astype(np.int64)
     stamps = stamps[: len(stamps) - int(np.argmax(stamps[::-1] != 0))]  # never filled
-    width = min(len(stamps), *(file[name].shape[-1] for name in _SERIES if name in file))
+    width = min(len(stamps), *(dataset.shape[-1] for name, dataset in parts.items() if name != _STEPS))
     axis = archive.time_axis(stamps[:width], path)
-    step = axis.step_ns / NS
     if axis.positions is not None:
         raise CorruptInput(f"{path}: steps are missing from {_STEPS}, whose writer lays out a whole day.")
     # Stamp i closes (i - 1, i]; stamp 0 is the day before's.
     axis = TimeAxis(axis.first_ns, axis.step_ns, axis.steps - 1, None)
+    step = axis.step_ns / NS
     dataset = next(iter(present.values()))
     targets = archive.attribute_names(dataset, "OSTNames", dataset.shape[0], path)
     moved = {metric: np.rint(_columns(dataset, width) * step) for metric, dataset in present.items()}
-    operations, cpu = _operations(file, width, step, path), _server_cpu(file, width, path)
-    metadata_cpu = file[_MDS_CPU][1:width].astype(np.float64)[:, None] / 100 if _MDS_CPU in file else None
-    system = archive.file_system_of(targets, archive.attribute(file[_STEPS], "fs") or context.system, path)
-    servers, server_cpu = cpu if cpu else ((), None)
-    _blank(axis, moved, operations, server_cpu, metadata_cpu, _unsent(file, width, len(targets), moved))
+    operations = _operations(parts.get(_OPERATIONS), width, step, path)
+    servers, server_cpu = _server_cpu(parts.get(_OSS_CPU), width, path)
+    metadata_cpu = parts[_MDS_CPU][1:width].astype(np.float64)[:, None] / 100 if _MDS_CPU in parts else None
+    system = archive.file_system_of(targets, archive.attribute(parts[_STEPS], "fs") or context.system, path)
+    unsent = _unsent(parts.get(_MISSING), width, len(targets), moved)
+    _blank(axis, moved, operations, server_cpu, metadata_cpu, unsent)
     return _Day(axis, system, tuple(targets), servers, moved, operations, server_cpu, metadata_cpu)
 
 
@@ -131,10 +134,9 @@ def _columns(dataset: Any, width: int) -> Floats:
     return np.ascontiguousarray(dataset[:, 1:width].T, dtype=np.float64)
 
 
-def _operations(file: Any, width: int, step: float, path: Path) -> dict[str, Floats]:
-    if _OPERATIONS not in file:
+def _operations(dataset: Any, width: int, step: float, path: Path) -> dict[str, Floats]:
+    if dataset is None:
         return {}
-    dataset = file[_OPERATIONS]
     names = archive.attribute_names(dataset, "OpNames", dataset.shape[0], path)
     counts = np.rint(_columns(dataset, width) * step)
     sums: dict[str, Floats] = {}
@@ -145,24 +147,22 @@ def _operations(file: Any, width: int, step: float, path: Path) -> dict[str, Flo
     return sums
 
 
-def _server_cpu(file: Any, width: int, path: Path) -> tuple[tuple[str, ...], Floats] | None:
-    if _OSS_CPU not in file:
-        return None
-    dataset = file[_OSS_CPU]
-    names = archive.attribute_names(dataset, "OSSNames", dataset.shape[0], path)
-    return tuple(names), _columns(dataset, width) / 100
+def _server_cpu(dataset: Any, width: int, path: Path) -> tuple[tuple[str, ...], Floats | None]:
+    if dataset is None:
+        return (), None
+    return tuple(archive.attribute_names(dataset, "OSSNames", dataset.shape[0], path)), _columns(dataset, width) / 100
 
 
-def _unsent(file: Any, width: int, targets: int, moved: dict[str, Floats]) -> tuple[Mask, Mask] | None:
+def _unsent(dataset: Any, width: int, targets: int, moved: dict[str, Floats]) -> tuple[Mask, Mask] | None:
     """What servers did not send, as masks of targets and of servers.
 
     The file does not say which OSS serves which OST, but lists OSTs in the order of their OSSs: where they divide
     evenly they belong together in that order. Else a target that moved nothing while any server was silent is taken
     as not sent.
     """
-    if _MISSING not in file:
+    if dataset is None:
         return None
-    servers = file[_MISSING][:, 1:width].T != 0
+    servers = dataset[:, 1:width].T != 0
     if servers.shape[1] and targets % servers.shape[1] == 0:
         return np.repeat(servers, targets // servers.shape[1], axis=1), servers
     idle = np.logical_and.reduce([values == 0 for values in moved.values()])

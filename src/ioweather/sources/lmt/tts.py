@@ -8,7 +8,7 @@ them, at the end of the interval, while their amounts are moved to its start: st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,26 +85,28 @@ class TtsSource:
             version = archive.attribute(file, "version")
             if version not in (None, "1"):
                 raise UnsupportedVersion(f"{path} is a TOKIO time series of version {version}; version 1 is read.")
-            found = [name for name in GROUPS if name in file]
-            if not found:
+            groups = {name: file.get(name) for name in GROUPS if hasattr(file.get(name), "keys")}
+            if not groups:
                 raise CorruptInput(f"{path} has none of the groups {', '.join(GROUPS)}.")
-            system = _system(file, path, context)
-            for name in found:
-                yield from _read_group(file[name], name, system, path, context)
+            system = _system(groups, path, context)
+            for name, group in groups.items():
+                yield from _read_group(group, name, system, path, context)
 
 
-def _system(file: Any, path: Path, context: ReadContext) -> str:
-    for group in ("datatargets", "fullness"):
-        for dataset in file.get(group, {}).values():
-            if "columns" in dataset.attrs:
+def _system(groups: Mapping[str, Any], path: Path, context: ReadContext) -> str:
+    for group in (groups[name] for name in ("datatargets", "fullness") if name in groups):
+        for name in group:
+            dataset = archive.find(group, name)
+            if dataset is not None and "columns" in dataset.attrs:
                 return archive.file_system_of(archive.decoded(dataset.attrs["columns"]), context.system, path)
     return archive.file_system_of((), context.system, path)
 
 
 def _read_group(group: Any, name: str, system: str, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-    if "timestamps" not in group:
+    stamps = archive.find(group, "timestamps")
+    if stamps is None:
         raise CorruptInput(f"{path}: {group.name} has no timestamps.")
-    axis = archive.time_axis(group["timestamps"][:].astype(np.int64), path)
+    axis = archive.time_axis(stamps[:].astype(np.int64), path)
     from_lmt = archive.attribute(group, "source") == "lmt"
     if name in ("datatargets", "mdtargets"):
         yield from _amount_rows(group, name, axis, system, path, context)
@@ -115,9 +117,9 @@ def _read_group(group: Any, name: str, system: str, path: Path, context: ReadCon
 
 
 def _table(group: Any, name: str, axis: TimeAxis, path: Path, factor: float = 1.0) -> _Table | None:
-    if name not in group:
+    dataset = archive.find(group, name)
+    if dataset is None:
         return None
-    dataset = group[name]
     if dataset.ndim != 2 or dataset.shape[0] < 1:
         raise CorruptInput(f"{path}: {dataset.name} has the shape {dataset.shape}, not (time, column).")
     stamps = axis.steps if axis.positions is None else len(axis.positions)
@@ -187,9 +189,10 @@ def _states(
 
 def _fullness(group: Any, axis: TimeAxis, from_lmt: bool, system: str, path: Path) -> Iterator[tuple[str, Frame]]:
     for unit, used_name, total_name in (("bytes", "bytes", "bytestotal"), ("files", "inodes", "inodestotal")):
-        factor = 1.0
-        if unit == "bytes" and used_name in group:
-            factor = 1.0 if archive.attribute(group[used_name], "units") == "bytes" else float(KIB)
+        dataset = archive.find(group, used_name)
+        if dataset is None:
+            continue
+        factor = float(KIB) if unit == "bytes" and archive.attribute(dataset, "units") != "bytes" else 1.0
         used, total = (_table(group, name, axis, path, factor) for name in (used_name, total_name))
         if used is None or total is None or used.components != total.components:
             continue
