@@ -14,7 +14,7 @@ from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.units import GIB
-from ioweather.sources.benchmarks.io500 import IO500
+from ioweather.sources.benchmarks.io500 import SOURCE as IO500
 from ioweather.sources.catalogue import SOURCES
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))

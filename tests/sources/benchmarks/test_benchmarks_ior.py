@@ -14,7 +14,7 @@ from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import MIB
-from ioweather.sources.benchmarks.ior import IOR
+from ioweather.sources.benchmarks.ior import SOURCE as IOR
 from ioweather.sources.catalogue import SOURCES
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))

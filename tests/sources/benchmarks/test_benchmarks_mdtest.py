@@ -13,7 +13,7 @@ import pytest
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import TruncatedInput, UndatedInput
-from ioweather.sources.benchmarks.mdtest import MDTEST
+from ioweather.sources.benchmarks.mdtest import SOURCE as MDTEST
 from ioweather.sources.catalogue import SOURCES
 
 UTC = ReadContext(zone=ZoneInfo("UTC"))

@@ -191,4 +191,4 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-IO500: Final = Io500Source()
+SOURCE: Final = Io500Source()

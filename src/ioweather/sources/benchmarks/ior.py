@@ -181,4 +181,4 @@ def _directory(test: IorTest) -> str | None:
     return str(PurePosixPath(shown).parent if inside else PurePosixPath(shown))
 
 
-IOR: Final = IorSource()
+SOURCE: Final = IorSource()

@@ -145,4 +145,4 @@ def _operations(prefix: str, run: _Run, details: dict[str, Any]) -> Iterator[Pha
         )
 
 
-MDTEST: Final = MdtestSource()
+SOURCE: Final = MdtestSource()
