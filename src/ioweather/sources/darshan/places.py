@@ -117,7 +117,7 @@ def _libraries(log: DarshanLog) -> dict[int, int]:
 
 
 class StripeColumns:
-    """Lustre stripes of files, where the log has them. A file of several components shows the widest. [ours]"""
+    """Lustre stripes of files, where the log has them. Of several components in use the widest shows. [ours]"""
 
     def __init__(self) -> None:
         self._tables: dict[int, dict[int, tuple[int, int, str]]] = {}
@@ -171,6 +171,9 @@ def _stripes(log: DarshanLog) -> dict[int, tuple[int, int, str]]:
 
 
 def _widest(components: NDArray[Any]) -> tuple[int, int]:
+    # LCME_FL_INIT of lustre_idl.h: a component without objects is a plan for a larger file. Plain layouts have no flags.
+    in_use = components[(components["LUSTRE_COMP_FLAGS"] & 0x10) > 0]
+    components = in_use if len(in_use) else components
     if not len(components):
         return 0, 0
     place = int(np.argmax(components["LUSTRE_COMP_STRIPE_COUNT"]))
