@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ioweather.core.errors import CorruptInput
 from ioweather.sources.darshan.layout import ByteOrder
 from ioweather.sources.darshan.refusals import damaged
 from ioweather.sources.darshan.regions import Buffer
 
-_ID_BYTES = 8
-_LENGTH_BYTES = 4
+_ID_BYTES: Final = 8
+_LENGTH_BYTES: Final = 4
+_FREE_NAMES: Final = 1_000_000
+_LEAST_BYTES: Final = 4
 
 
 def text(raw: bytes) -> str:
@@ -16,13 +20,18 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def parse_names(region: Buffer, order: ByteOrder, *, with_lengths: bool) -> dict[int, str]:
-    """Every rank writes its own names, so ids repeat: the first non-empty name stands."""
+def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_lengths: bool) -> dict[int, str]:
+    """Every rank writes its own names, so ids repeat: the first non-empty name stands.
+
+    `stored_bytes` is the size of the region in the file. Ids are hashes, which do not compress: what holds many more
+    names than it has bytes for was made to exhaust memory.
+    """
+    most = _FREE_NAMES + stored_bytes // _LEAST_BYTES
     raw = bytes(region)
-    return _parse_counted(raw, order) if with_lengths else _parse_terminated(raw, order)
+    return _parse_counted(raw, order, most) if with_lengths else _parse_terminated(raw, order, most)
 
 
-def _parse_terminated(raw: bytes, order: ByteOrder) -> dict[int, str]:
+def _parse_terminated(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
     names: dict[int, str] = {}
     position = 0
     size = len(raw)
@@ -37,10 +46,13 @@ def _parse_terminated(raw: bytes, order: ByteOrder) -> dict[int, str]:
         if end > start and record_id not in names:
             names[record_id] = raw[start:end].decode("utf-8", "backslashreplace")
         position = end + 1
+        most -= 1
+        if most < 0:
+            raise _too_many()
     return names
 
 
-def _parse_counted(raw: bytes, order: ByteOrder) -> dict[int, str]:
+def _parse_counted(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
     """Version 3.00 writes the length instead of a terminator."""
     names: dict[int, str] = {}
     position = 0
@@ -54,8 +66,15 @@ def _parse_counted(raw: bytes, order: ByteOrder) -> dict[int, str]:
         if name and record_id not in names:
             names[record_id] = text(name)
         position = end
+        most -= 1
+        if most < 0:
+            raise _too_many()
     return names
 
 
 def _broken(position: int, size: int) -> CorruptInput:
     return damaged(f"The name map of the log breaks off in the name at byte {position} of {size}.")
+
+
+def _too_many() -> CorruptInput:
+    return damaged("The name map of the log holds more names than a region of its size can.")

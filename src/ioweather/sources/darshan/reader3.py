@@ -68,7 +68,12 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
         expand(view[layout.bytes : header.job_end], compression, budget, "job record"), layout.job_words, order
     )
     name_region = view[header.names_offset : header.names_offset + header.names_length]
-    names = parse_names(expand(name_region, compression, budget, "name map"), order, with_lengths=layout.name_lengths)
+    names = parse_names(
+        expand(name_region, compression, budget, "name map"),
+        order,
+        stored_bytes=header.names_length,
+        with_lengths=layout.name_lengths,
+    )
     modules: dict[str, Module] = {}
     unknown: list[str] = []
     for place in header.modules:

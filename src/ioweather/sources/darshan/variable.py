@@ -5,6 +5,7 @@ All of them are runs of 8-byte words: a head of fixed size, then as many words a
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,7 +60,7 @@ def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.
     """First word of each record."""
     view = words.data
     size = len(words)
-    starts: list[int] = []
+    starts = array("q")  # a list of Python integers would be five times as large as what it describes
     position = 0
     while position < size:
         starts.append(position)
@@ -72,7 +73,7 @@ def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.
         position += length
     if position != size:
         raise damaged(f"Record {len(starts) - 1} of the {module} module says it is longer than the module.")
-    return np.array(starts, dtype=np.int64)
+    return np.frombuffer(starts, dtype=np.int64) if starts else np.empty(0, dtype=np.int64)
 
 
 def _uniform(words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64] | None:
@@ -91,10 +92,13 @@ def _split(
     words: NDArray[np.int64], starts: NDArray[np.int64], head_words: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Heads as rows, and all that stands between them."""
-    positions = starts[:, None] + np.arange(head_words)
-    between = np.ones(len(words), dtype=bool)
-    between[positions] = False
-    return words[positions], words[between]
+    heads = np.empty((len(starts), head_words), dtype=words.dtype)
+    between = np.ones(len(words), dtype=np.bool_)
+    for index in range(head_words):  # word by word: all positions at once are as large as the heads themselves
+        positions = starts + index
+        heads[:, index] = words[positions]
+        between[positions] = False
+    return heads, words[between]
 
 
 def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
