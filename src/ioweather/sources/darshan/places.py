@@ -171,7 +171,7 @@ def _stripes(log: DarshanLog) -> dict[int, tuple[int, int, str]]:
 
 
 def _widest(components: NDArray[Any]) -> tuple[int, int]:
-    # LCME_FL_INIT of lustre_idl.h: a component without objects is a plan for a larger file. Plain layouts have no flags.
+    # LCME_FL_INIT of lustre_idl.h: a component without objects is a plan for a larger file. Plain ones have no flags.
     in_use = components[(components["LUSTRE_COMP_FLAGS"] & 0x10) > 0]
     components = in_use if len(in_use) else components
     if not len(components):
