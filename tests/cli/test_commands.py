@@ -1,0 +1,177 @@
+"""The commands as a person runs them: output, formats, exit codes, 80 columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ioweather.cli.main import COMMANDS, run
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The demonstration lake: made once, only read here."""
+    from ioweather.workflows.demo import make_demo
+
+    return make_demo(tmp_path_factory.mktemp("demo") / "lake")
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run_it(*arguments: object) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_it
+
+
+def widest(text: str) -> int:
+    return max((len(line) for line in text.splitlines()), default=0)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_80_columns(call, name):
+    code, out, _ = call(name, "--help")
+    assert code == 0
+    assert widest(out) <= 80
+    assert "Example: ioweather" in out
+
+
+def test_listing_has_no_ansi_codes_and_fits(call, demo):
+    for arguments in (("lake",), ("exhibits",), ("show", "car11.fig7"), ("show", "car11.fig6"), ("show", "car11.volume")):
+        code, out, _ = call(*arguments, "--lake", demo.lake)
+        assert code == 0
+        assert "\x1b" not in out
+        assert widest(out) <= 80, arguments
+
+
+def test_show_as_json_and_csv(call, demo):
+    code, out, _ = call("show", "car11.fig7", "--lake", demo.lake, "--json")
+    assert code == 0
+    exhibit = json.loads(out)
+    assert exhibit["id"] == "car11.fig7"
+    assert exhibit["published"]
+    assert exhibit["provenance"]["table_versions"]["series"] >= 0
+    code, out, _ = call("show", "car11.volume", "--lake", demo.lake, "--csv")
+    assert code == 0
+    assert len(list(csv.reader(io.StringIO(out)))) > 2
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf", "html", "json"])
+def test_show_writes_figures(call, demo, tmp_path, ending):
+    target = tmp_path / f"x.{ending}"
+    code, out, _ = call("show", "car11.fig7", "--lake", demo.lake, "--out", target)
+    assert (code, out) == (0, "")
+    assert target.stat().st_size > 1000
+
+
+def test_a_wrong_ending_is_named(call, demo, tmp_path):
+    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--out", tmp_path / "x.gif")
+    assert code == 2
+    assert ".svg" in err
+
+
+def test_params_are_listed_and_checked(call, demo):
+    code, out, _ = call("show", "car11.fig7", "--params")
+    assert code == 0
+    assert "filesystem" in out
+    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--set", "nonsense=1")
+    assert code == 2
+    assert "filesystem" in err
+    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--set", "resolution=soon")
+    assert code == 2
+    assert "duration" in err
+
+
+def test_a_period_without_data_says_so(call, demo):
+    code, _, err = call("show", "car11.fig7", "--lake", demo.lake, "--from", "1999-01-01", "--to", "1999-01-02")
+    assert code == 1
+    assert err.startswith("ioweather: ")
+    assert "Traceback" not in err
+
+
+def test_results_are_cached_and_fresh_makes_them_anew(call, demo):
+    made = [json.loads(call("show", "car11.fig7", "--lake", demo.lake, "--json", *extra)[1])["provenance"]["made_ns"]
+            for extra in ((), (), ("--fresh",))]  # fmt: skip
+    assert made[0] == made[1] < made[2]
+
+
+def test_unknown_exhibits_lakes_and_files(call, demo, tmp_path):
+    assert call("show", "car11.fig99", "--lake", demo.lake)[0] == 2
+    code, _, err = call("lake", "--lake", tmp_path / "absent")
+    assert code == 2
+    assert "ingest" in err
+    code, _, err = call("ingest", tmp_path / "absent.txt", "--lake", tmp_path / "l")
+    assert code == 2
+    assert "absent.txt" in err
+    assert call("ingest", "--lake", tmp_path / "l")[0] == 2
+    assert call("nonsense")[0] == 2
+
+
+def test_exhibits_lists_all_with_their_state(call, demo):
+    code, out, _ = call("exhibits", "--lake", demo.lake, "--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert len(listed) == 67
+    assert {item["id"] for item in listed if item["ready"]} >= {"car11.fig6", "car11.fig7", "car11.volume"}
+    assert all(item["ready"] or item["missing"] for item in listed)
+
+
+def test_lake_summary_as_json(call, demo):
+    body = json.loads(call("lake", "--lake", demo.lake, "--json")[1])
+    assert body["tables"]["series"]["rows"] > 0
+    assert body["series"][0]["filesystem"] == "scratch"
+
+
+def test_sql_answers_and_refuses(call, demo):
+    code, out, _ = call("sql", "SELECT count(*) AS n FROM ingests", "--lake", demo.lake, "--json")
+    assert (code, json.loads(out)) == (0, [{"n": 4}])
+    code, _, err = call("sql", "DROP TABLE series", "--lake", demo.lake)
+    assert code == 2
+    assert "read-only" in err
+
+
+def test_facility_init_and_check(call, tmp_path, demo):
+    code, out, _ = call("facility", "check", "--lake", demo.lake)
+    assert code == 1, "the hosts' CPU series are not mapped to a file system"
+    assert call("facility", "init", "--lake", demo.lake)[0] == 2, "there is one already"
+    code, out, _ = call("facility", "init", "--lake", tmp_path / "new", "--zone", "Europe/Berlin")
+    assert code == 0
+    assert call("facility", "check", "--lake", tmp_path / "new")[0] == 0
+    assert call("facility", "init", "--lake", tmp_path / "new2", "--zone", "Mars/X")[0] == 2
+
+
+def test_sources_are_listed(call):
+    code, out, _ = call("ingest", "--list-sources", "--csv")
+    assert code == 0
+    assert "iostat," in out
+
+
+def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):
+    from ioweather.store.lake import open_lake
+
+    open_lake(tmp_path / "real", create=True)
+    code, _, err = call("demo", "--out", tmp_path / "real")
+    assert code == 2
+    assert "real lake" in err
+
+
+def test_the_lake_is_found_by_environment(call, demo, monkeypatch):
+    monkeypatch.setenv("IOWEATHER_LAKE", str(demo.lake))
+    assert call("lake")[0] == 0
+
+
+def test_without_a_lake_the_catalogue_is_still_listed(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("IOWEATHER_LAKE", raising=False)
+    code, out, _ = call("exhibits")
+    assert code == 0
+    assert "0 of 67" in out
+    assert not Path(tmp_path, "ioweather").exists()

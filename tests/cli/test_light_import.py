@@ -1,0 +1,41 @@
+"""`ioweather --help` is instant because it loads nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "scipy", "duckdb", "deltalake", "arro3", "altair", "rich", "h5py", "vl_convert", "pandas")
+
+PROBE = """
+import sys
+from ioweather.cli.main import run
+code = run({arguments!r})
+loaded = [name for name in {heavy!r} if name in sys.modules]
+print("LOADED", code, *loaded)
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ingest", "--help"], ["show", "--help"], ["lake", "--help"]])
+def test_help_loads_nothing_heavy(arguments):
+    script = PROBE.format(arguments=arguments, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "LOADED 0"
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    script = f"import sys, ioweather; print([n for n in {HEAVY!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_public_names_are_exactly_these():
+    import ioweather
+
+    assert ioweather.__all__ == ["__version__", "fit_mixture", "open_lake", "read_darshan", "show"]
+    for name in ioweather.__all__:
+        assert getattr(ioweather, name)
+    with pytest.raises(AttributeError):
+        _ = ioweather.nothing  # type: ignore[attr-defined]

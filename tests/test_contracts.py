@@ -1,0 +1,31 @@
+"""The rules of the house that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src" / "ioweather"
+MODULES = sorted(SRC.rglob("*.py"))
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "manager", "util", "misc"}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_a_module_says_what_it_is_for_and_stays_short(module):
+    text = module.read_text()
+    tree = ast.parse(text)
+    assert not text.strip() or ast.get_docstring(tree), "no docstring"
+    assert text.count("\n") <= 420, "over 400 lines: would two names explain it better?"
+    assert module.stem not in FORBIDDEN_NAMES
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert (node.end_lineno or 0) - node.lineno <= 65, f"{node.name} is over 60 lines"
+
+
+def test_layers_and_forbidden_imports_are_kept():
+    """The same contracts that `make lint` checks."""
+    from importlinter.cli import lint_imports
+
+    assert lint_imports(config_filename=str(SRC.parents[1] / "pyproject.toml"), cache_dir=None) == 0
