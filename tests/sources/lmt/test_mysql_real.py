@@ -1,0 +1,116 @@
+"""A live LMT database in a real MariaDB: the same rows as its dump, streamed, and polled piece by piece."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import SourceError
+from ioweather.sources.lmt.mysql import MysqlServer, read_mysql
+from ioweather.sources.lmt.sqlite import SOURCE
+from lmt_files import LAYOUT, LOCAL_MIDNIGHT, Read, lmt_tables, write_sqlite
+
+pymysql = pytest.importorskip("pymysql")
+pytestmark = pytest.mark.real
+ZONE = ZoneInfo("America/Los_Angeles")
+START_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, list[tuple[object, ...]]]:
+    count = 400
+    stamps = [(100 + i, f"2018-01-28 00:{i * 5 // 60:02}:{i * 5 % 60:02}") for i in range(count)]
+    counters = {ost: {100 + i: (2**53 + 11 * i * ost, 7 * i) for i in range(count) if (i + ost) % 31} for ost in (1, 2)}
+    made = lmt_tables(stamps, counters)
+    made["MDS_OPS_DATA"] = [(1, 100 + i, op, 3 * i + op) for i in range(count) for op in (1, 2, 3)]
+    made["OSS_DATA"] = [(1, 100 + i, 12.5, 25.0) for i in range(count)]
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(tables: dict[str, list[tuple[object, ...]]]) -> Iterator[MysqlServer]:
+    if shutil.which("mariadbd") is None:
+        pytest.skip("mariadbd is not installed (apt-get install mariadb-server)")
+    # A socket's path must stay short, and the server gives up root.
+    with tempfile.TemporaryDirectory(prefix="lmt") as name:
+        place = Path(name)
+        place.chmod(0o777)
+        user = ["--user=nobody"] if os.geteuid() == 0 else []
+        data, socket = place / "data", place / "s"
+        data.mkdir()
+        if user:
+            shutil.chown(data, "nobody")
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", *user, f"--datadir={data}",
+             "--auth-root-authentication-method=normal", "--skip-test-db"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        process = subprocess.Popen(
+            ["mariadbd", "--no-defaults", *user, f"--datadir={data}", f"--socket={socket}", "--skip-networking",
+             f"--pid-file={place / 'pid'}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            _fill(str(socket), tables)
+            yield MysqlServer("filesystem_fs1", user="root", unix_socket=str(socket))
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def _fill(socket: str, tables: dict[str, list[tuple[object, ...]]]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not Path(socket).exists():
+        assert time.monotonic() < deadline, f"mariadbd has no socket after {START_SECONDS} s"
+        time.sleep(0.1)
+    connection = pymysql.connect(user="root", unix_socket=socket)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE filesystem_fs1")
+        cursor.execute("USE filesystem_fs1")
+        for name, rows in tables.items():
+            cursor.execute(f"CREATE TABLE {name} ({LAYOUT[name]})")
+            cursor.executemany(f"INSERT INTO {name} VALUES ({', '.join(['%s'] * len(rows[0]))})", rows)
+        connection.commit()
+
+
+def everything(found: Read) -> dict[tuple[str, str], dict[tuple[int, str], tuple[float, int]]]:
+    return {(kind, metric): found.rows(metric, kind) for kind, metric in found.metrics()}
+
+
+def test_live_equals_dump(server: MysqlServer, tables: dict[str, list[tuple[object, ...]]], tmp_path: Path):
+    context = ReadContext(zone=ZONE, keep_raw=True)
+    dump = write_sqlite(tmp_path / "x.sqlite3", tables)
+    live, still = Read(read_mysql(server, context)), Read(SOURCE.read(dump, context))
+    assert everything(live) == everything(still)
+    assert live.total("read_bytes") > 0
+    assert [frame.records() for frame in live.frames["components"]] == [
+        frame.records() for frame in still.frames["components"]
+    ]
+
+
+def test_polls_add_up_to_one_read(server: MysqlServer):
+    context = ReadContext(zone=ZONE)
+    whole = Read(read_mysql(server, context)).rows("read_bytes")
+    joined: dict[tuple[int, str], tuple[float, int]] = {}
+    for first, last in ((0, 7), (7, 8), (8, 33)):
+        since, until = ((LOCAL_MIDNIGHT + 60 * minute) * 10**9 for minute in (first, last))
+        url = f"mysql://root@localhost/filesystem_fs1?unix_socket={server.unix_socket}"
+        part = Read(read_mysql(url, context, since_ns=since, until_ns=until)).rows("read_bytes")
+        assert not set(part) & set(joined)
+        joined |= part
+    assert joined == {key: value for key, value in whole.items() if key[0] < LOCAL_MIDNIGHT + 33 * 60}
+
+
+def test_what_cannot_be_reached_is_said(server: MysqlServer):
+    nobody = MysqlServer("filesystem_nowhere", user="root", unix_socket=server.unix_socket)
+    with pytest.raises(SourceError, match="filesystem_nowhere"):
+        next(read_mysql(nobody, ReadContext(zone=ZONE)))
