@@ -112,26 +112,34 @@ def _estimates(out: Console, estimates: Sequence[Estimate], published: Sequence[
     printed = {item.quantity: item for item in published}
     out.print()
     level = next((e.level for e in estimates if e.level), None)
-    heading = f"{level:.0%} interval" if level else "interval"
-    table = _table([("quantity", False), ("here", True), (heading, False), ("published", True), ("n", True)])
+    # Columns that would be empty are left out: the room is needed.
+    columns = [("quantity", False), ("here", True)]
+    columns += [(f"{level:.0%} interval", False)] if level else []
+    columns += [("published", True)] if any(e.name in printed for e in estimates) else []
+    columns += [("n", True)] if any(e.n is not None for e in estimates) else []
+    table = _table(columns)
     for estimate in estimates:
-        paper = printed.get(estimate.name)
-        interval = (
-            f"{format_value(estimate.low, estimate.unit)} to {format_value(estimate.high, estimate.unit)}"
-            if estimate.low is not None and estimate.high is not None
-            else ""
-        )
-        table.add_row(
-            estimate.name.replace("_", " "),
-            _cell(estimate.value, estimate.unit),
-            interval,
-            _cell(paper.value, paper.unit) if paper else "",
-            _cell(estimate.n) if estimate.n is not None else "",
-        )
+        cells: dict[str, Text | str] = {
+            "quantity": estimate.name.replace("_", " "),
+            "here": _cell(estimate.value, estimate.unit),
+            "published": _cell(printed[estimate.name].value, printed[estimate.name].unit)
+            if estimate.name in printed
+            else "",
+            "n": _cell(estimate.n) if estimate.n is not None else "",
+        }
+        table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
     out.print(Padding(table, (0, 0, 0, 2)))
 
 
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{format_value(estimate.low, estimate.unit)} – {format_value(estimate.high, estimate.unit)}"
+
+
 def _result_table(out: Console, table: ResultTable, most: int = 40) -> None:
+    if not table.rows:
+        return
     out.print()
     if table.title:
         out.print(Padding(Text(table.title, style="italic"), (0, 0, 0, 2)))

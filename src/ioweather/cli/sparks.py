@@ -101,11 +101,12 @@ def _cdf(chart: Chart, width: int) -> list[str]:
     lines = []
     for name, rows in list(_series(chart).items())[:6]:
         parts = []
-        for p in (0.05, 0.25, 0.5, 0.75, 0.95, 0.99):
+        for p in (0.25, 0.5, 0.75, 0.9, 0.99):
             at = next((x[i] for i in rows if (y[i] or 0.0) >= p), None)
-            parts.append(f"{p:.0%} {format_value(at, unit)}")
+            parts.append(f"{p:.0%} < {format_value(at, unit)}")
         prefix = f"{name}: " if name else ""
-        lines.append((prefix + "below  " + "  ".join(parts))[:width])
+        line = prefix + ", ".join(parts)
+        lines.append(line if len(line) <= width else line[: width - 1] + "…")
     return lines
 
 

@@ -85,7 +85,7 @@ def format_seconds(value: float) -> str:
 def _digits(value: float) -> str:
     """Three significant digits without an exponent."""
     magnitude = abs(value)
-    if magnitude >= 100 or value == 0:
+    if magnitude >= 100 or value == round(value):
         return f"{value:,.0f}"
     return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
 

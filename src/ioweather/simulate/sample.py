@@ -68,10 +68,12 @@ def _write_server(
 ) -> None:
     down = tuple(offset.total_seconds() / 60 for offset in MAINTENANCE)
     with path.open("w", encoding="utf-8") as file:
-        file.write(f"Linux 6.1.0 ({host}) \t{FIRST_DAY:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n")
-        file.write(_report(FIRST_DAY, 5.0, 3.0, rng))  # the first report is the mean since boot
+        file.write(_beginning(host, FIRST_DAY, rng))
         for minute in range(1, days * 1440 + 1):
-            if down[0] < minute <= down[1]:
+            if down[0] < minute < down[1]:
+                continue
+            if minute == down[1]:  # the server is back, and iostat is started anew
+                file.write(_beginning(host, FIRST_DAY + dt.timedelta(minutes=minute), rng))
                 continue
             day_part = 0.6 + 0.4 * math.sin((minute / 1440 - 0.3) * 2 * math.pi)
             read = rng.gammavariate(2.0, 6.0 * day_part)
@@ -81,6 +83,11 @@ def _write_server(
                     share = min(strength, 900.0) * rng.uniform(0.85, 1.15)
                     read, write = (read + share, write) if is_read else (read, write + share)
             file.write(_report(FIRST_DAY + dt.timedelta(minutes=minute), read, write, rng))
+
+
+def _beginning(host: str, moment: dt.datetime, rng: random.Random) -> str:
+    """Header, and the first report: the mean since boot, not a sample."""
+    return f"Linux 6.1.0 ({host}) \t{moment:%Y-%m-%d} \t_x86_64_\t(32 CPU)\n\n" + _report(moment, 5.0, 3.0, rng)
 
 
 def _report(moment: dt.datetime, read_mb: float, write_mb: float, rng: random.Random) -> str:
