@@ -33,13 +33,15 @@ class _Shape:
     """`counts`: (index of a head word, words per counted item), in the order the items stand behind the head."""
 
     head_words: int
-    counts: tuple[tuple[int, int], ...]
+    counts: tuple[tuple[int, int], tuple[int, int]]
 
 
-_HEATMAP: Final = _Shape(6, ((3, 2),))
+_COMPONENT_WORDS: Final = 9
+_LUSTRE_V1: Final = _Shape(7, ((6, 1), (6, 0)))
+_LUSTRE_V2: Final = _Shape(4, ((2, _COMPONENT_WORDS), (3, 1)))
+_HEATMAP: Final = _Shape(6, ((3, 1), (3, 1)))
 _DXT_HEAD_WORDS: Final = 13
 _HOSTNAME_WORDS: Final = slice(3, 11)
-_COMPONENT_WORDS: Final = 9
 
 
 def parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
@@ -60,28 +62,29 @@ def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.
     """First word of each record."""
     view = words.data
     size = len(words)
+    last_start = size - shape.head_words
+    (first, first_words), (second, second_words) = shape.counts
     starts = array("q")  # a list of Python integers would be five times as large as what it describes
+    append = starts.append
     position = 0
-    while position < size:
-        starts.append(position)
-        length = shape.head_words
-        if position + length <= size:
-            for index, item_words in shape.counts:
-                count = view[position + index]
-                # A negative count would walk backwards, for ever.
-                length += count * item_words if count >= 0 else size
-        position += length
+    while position <= last_start:
+        append(position)
+        first_count = view[position + first]
+        second_count = view[position + second]
+        if first_count < 0 or second_count < 0:  # would walk backwards, for ever
+            break
+        position += shape.head_words + first_count * first_words + second_count * second_words
     if position != size:
-        raise damaged(f"Record {len(starts) - 1} of the {module} module says it is longer than the module.")
+        raise damaged(f"Record {max(len(starts) - 1, 0)} of the {module} module does not end where the module does.")
     return np.frombuffer(starts, dtype=np.int64) if starts else np.empty(0, dtype=np.int64)
 
 
 def _uniform(words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64] | None:
-    """The records as rows where all say that they are as long as the first."""
-    ((index, item_words),) = shape.counts
+    """The records as rows where all say that they are as long as the first; for one count that stands for both."""
+    (index, first_words), (_, second_words) = shape.counts
     if len(words) <= index or not 0 <= (count := int(words[index])) <= len(words):
         return None
-    length = shape.head_words + count * item_words
+    length = shape.head_words + count * (first_words + second_words)
     if len(words) % length:
         return None
     rows = words.reshape(-1, length)
@@ -118,13 +121,13 @@ def _alternating(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray
 
 
 def _lustre_v1(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
-    heads, ost_ids = _split(words, _starts("LUSTRE", words, _Shape(7, ((6, 1),))), 7)
+    heads, ost_ids = _split(words, _starts("LUSTRE", words, _LUSTRE_V1), 7)
     records = heads.view(LUSTRE_V1_DTYPE)[:, 0]
     return records, {"ost_ids": Ragged(_offsets(records["LUSTRE_STRIPE_WIDTH"]), ost_ids)}
 
 
 def _lustre_v2(words: NDArray[np.int64], stored: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
-    starts = _starts("LUSTRE", words, _Shape(4, ((2, _COMPONENT_WORDS), (3, 1))))
+    starts = _starts("LUSTRE", words, _LUSTRE_V2)
     heads, rest = _split(words, starts, 4)
     records = heads.view(LUSTRE_V2_DTYPE)[:, 0]
     is_component = _alternating(records["components"] * _COMPONENT_WORDS, records["stripes"])
