@@ -1,0 +1,135 @@
+"""Differences of the counters of /proc/diskstats: amounts per interval, with wraps and restarts told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.sources.devices.layout import SECTOR_BYTES, Floats
+from ioweather.sources.devices.rows import Spans, Values
+from ioweather.tables import Quality
+
+Counters: TypeAlias = NDArray[np.uint64]
+
+# Places of the counters behind the device's name (iostats.rst, fields 1-17).
+_READS, _READ_SECTORS, _READ_MS = 0, 2, 3
+_WRITES, _WRITE_SECTORS, _WRITE_MS = 4, 6, 7
+_IN_FLIGHT, _BUSY_MS, _QUEUE_MS = 8, 9, 10
+_DISCARDS, _DISCARD_SECTORS, _DISCARD_MS, _FLUSHES = 11, 13, 14, 15
+
+# Counters of requests and sectors never fall but by a wrap or a restart. Those of milliseconds are 32 bits wide on
+# every kernel, and some kernels let them slip back a little.
+_STEADY = (_READS, _READ_SECTORS, _WRITES, _WRITE_SECTORS, _DISCARDS, _DISCARD_SECTORS, _FLUSHES)
+_MILLISECONDS = (_READ_MS, _WRITE_MS, _BUSY_MS, _QUEUE_MS, _DISCARD_MS)
+
+# The most a counter can plausibly grow in a second; a fall is a wrap only where the way round is no longer than that.
+_MOST_PER_SECOND = {
+    **dict.fromkeys((_READS, _WRITES, _DISCARDS, _FLUSHES), 1e6),
+    **dict.fromkeys((_READ_SECTORS, _WRITE_SECTORS), 2e7),  # 10 GB/s
+    _DISCARD_SECTORS: 2e9,
+    _BUSY_MS: 2e3,
+    **dict.fromkeys((_READ_MS, _WRITE_MS, _QUEUE_MS, _DISCARD_MS), 1e6),  # a thousand requests in flight
+}
+
+Difference: TypeAlias = "tuple[list[str], Spans, Values, NDArray[np.int64]]"
+
+
+class Differences:
+    """Takes samples piece by piece and keeps the last of each device, so that pieces give the rows of the whole."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, Counters]] = {}
+
+    def add(self, devices: Sequence[str], times_ns: Sequence[int], counters: Counters) -> Iterator[Difference]:
+        if len(devices) == 0:
+            return
+        known = [name for name in dict.fromkeys(devices) if name in self._last]
+        if known and counters.shape[1] != len(self._last[known[0]][1]):
+            self._last, known = {}, []  # another kernel: its counters began anew
+        names = [*known, *devices]
+        times = np.array([self._last[name][0] for name in known] + list(times_ns), np.int64)
+        table = np.vstack([*(self._last[name][1] for name in known), counters])
+        codes = _codes(names)
+        order = np.argsort(codes, kind="stable")
+        codes, times, table = codes[order], times[order], table[order]
+        fresh = np.ones(len(codes), np.bool_)
+        fresh[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])  # a sample that is there twice
+        codes, times, table, order = codes[fresh], times[fresh], table[fresh], order[fresh]
+        # A clock that was set back leaves an interval of unknown length: that pair makes no row.
+        pairs = np.flatnonzero((codes[1:] == codes[:-1]) & (times[1:] > times[:-1]))
+        for last in np.flatnonzero(np.append(codes[1:] != codes[:-1], True)):
+            self._last[names[order[last]]] = (int(times[last]), table[last])
+        if len(pairs):
+            spans = Spans(times[pairs], times[pairs + 1] - times[pairs])
+            amounts, restarted = _amounts(table[pairs], table[pairs + 1], spans.seconds)
+            quality = np.where(restarted, int(Quality.RESET), int(Quality.OK)).astype(np.int64)
+            yield [names[place] for place in order[pairs]], spans, _values(amounts, spans.seconds), quality
+
+
+def _codes(names: Sequence[str]) -> NDArray[np.int64]:
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+
+
+def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """What each counter grew by, and where the device's counters restarted: there all that it counted since is given,
+    a lower bound. NaN where a fall means nothing."""
+    amounts = (after - before).astype(np.float64)
+    restarted = np.zeros(len(before), np.bool_)
+    fell = after < before
+    fell[:, _IN_FLIGHT] = False
+    for row in np.flatnonzero(fell.any(axis=1)):
+        for place in np.flatnonzero(fell[row]):
+            most = _MOST_PER_SECOND.get(int(place), 0.0) * seconds[row]
+            way_round = _way_round(int(before[row, place]), int(after[row, place]))
+            if way_round <= most:
+                amounts[row, place] = way_round
+            elif place in _STEADY:
+                restarted[row] = True
+            else:
+                amounts[row, place] = np.nan
+    amounts[restarted] = after[restarted]
+    return amounts, restarted
+
+
+def _way_round(before: int, after: int) -> int:
+    width = 32 if before < 1 << 32 else 64
+    return after + (1 << width) - before
+
+
+def _values(amounts: Floats, seconds: Floats) -> Values:
+    values: dict[str, tuple[Floats, NDArray[np.bool_] | None]] = {}
+
+    def put(metric: str, numbers: Floats) -> None:
+        values[metric] = (numbers, None)
+
+    put("read_ops", amounts[:, _READS])
+    put("write_ops", amounts[:, _WRITES])
+    put("read_bytes", amounts[:, _READ_SECTORS] * SECTOR_BYTES)
+    put("write_bytes", amounts[:, _WRITE_SECTORS] * SECTOR_BYTES)
+    put("read_busy_seconds", amounts[:, _READ_MS] / 1e3)
+    put("write_busy_seconds", amounts[:, _WRITE_MS] / 1e3)
+    requests = amounts[:, _READS] + amounts[:, _WRITES]
+    waited_ms = amounts[:, _READ_MS] + amounts[:, _WRITE_MS]
+    if amounts.shape[1] > _DISCARD_MS:
+        put("discard_ops", amounts[:, _DISCARDS])
+        put("discard_bytes", amounts[:, _DISCARD_SECTORS] * SECTOR_BYTES)
+        requests = requests + amounts[:, _DISCARDS]
+        waited_ms = waited_ms + amounts[:, _DISCARD_MS]
+    if amounts.shape[1] > _FLUSHES:
+        put("flush_ops", amounts[:, _FLUSHES])
+    put("read_await_seconds", _mean_seconds(amounts[:, _READ_MS], amounts[:, _READS]))
+    put("write_await_seconds", _mean_seconds(amounts[:, _WRITE_MS], amounts[:, _WRITES]))
+    put("await_seconds", _mean_seconds(waited_ms, requests))
+    put("queue_length", amounts[:, _QUEUE_MS] / 1e3 / seconds)
+    put("busy_ratio", np.clip(amounts[:, _BUSY_MS] / 1e3 / seconds, 0.0, 1.0))
+    return values
+
+
+def _mean_seconds(waited_ms: Floats, requests: Floats) -> Floats:
+    """No request, no response time: null."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(requests > 0, waited_ms / requests / 1e3, np.nan)

@@ -1,0 +1,169 @@
+"""Logs of /proc/diskstats: the source `diskstats`.
+
+Three shapes: every line begins with its time (`1794726355242525983 254 0 vda ...`), each snapshot follows a line with
+its time (`date +%s.%N; cat /proc/diskstats`), or bare snapshots without any time. The fields are those of the kernel's
+Documentation/admin-guide/iostats.rst; counters run since boot, so rows are differences of two samples of one device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.clock import parse_time_ns
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
+from ioweather.core.frames import Frame
+from ioweather.sources.devices.counters import Differences
+from ioweather.sources.devices.rows import device_rows
+from ioweather.sources.textfiles import LineBlock, line_blocks, plain_head
+
+# 11 counters until Linux 4.17, 15 with discards, 17 with flushes, maybe more to come; 4 for partitions before 2.6.25,
+# which are left out.
+_WIDTHS = (11, 15, *range(17, 32))
+_OLD_PARTITION_WIDTH = 4
+_SNAPSHOT_LINE = re.compile(r"\s*\d{1,4}\s+\d+\s+[A-Za-z]\S*(?:\s+\d+){4,31}\s*")
+_STAMPED_LINE = re.compile(r"(\d{9,19}(?:\.\d{1,9})?)\s+(?=\d{1,4}\s+\d+\s+[A-Za-z])")
+_EPOCH = re.compile(r"\d{9,19}(?:\.\d{1,9})?")
+
+
+@dataclass(frozen=True)
+class Diskstats:
+    name: str = "diskstats"
+    title: str = "logs of /proc/diskstats"
+    tables: tuple[str, ...] = ("series",)
+
+    def detect(self, head: bytes, path: Path) -> float:
+        lines = [line for line in plain_head(head).split("\n")[:4] if line.strip()][:2]
+        if lines and _is_time(lines[0].strip()):
+            lines = lines[1:]
+        return 0.9 if lines and _SNAPSHOT_LINE.fullmatch(_STAMPED_LINE.sub("", lines[0], count=1)) else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        host = context.host or "localhost"
+        reader = _Reader(path, context)
+        differences = Differences()
+        empty, rows = True, 0
+        for block in line_blocks(path):
+            if block.torn:
+                break
+            samples = reader.read(block)
+            empty = empty and not samples.devices
+            for devices, spans, values, quality in differences.add(
+                samples.devices, samples.times_ns, samples.counters(path)
+            ):
+                frame = device_rows(host, devices, spans, values, quality)
+                rows += frame.rows
+                yield "series", frame
+        if empty:
+            raise EmptyInput(f"{path} holds no line of /proc/diskstats.")
+        if rows == 0:
+            raise TruncatedInput(
+                f"{path} holds one sample of each device, and an amount is the difference of two.",
+                hint="Put at least two snapshots into one file, in the order of time.",
+            )
+
+
+def _is_time(text: str) -> bool:
+    return _EPOCH.fullmatch(text) is not None or (text[:2] == "20" and len(text) > 18 and text[4] == "-")
+
+
+def _epoch_ns(text: str) -> int:
+    """Epoch in seconds, with or without fraction, or in ms, us or ns by the number of digits."""
+    whole, point, _ = text.partition(".")
+    if point or len(whole) <= 11:
+        value = parse_time_ns("@" + text)
+    else:
+        value = int(whole) * (10**6 if len(whole) <= 14 else 10**3 if len(whole) <= 17 else 1)
+    if value >= 1 << 63:
+        raise ValueError(f"{text} is beyond what int64 nanoseconds hold")
+    return value
+
+
+@dataclass
+class _Samples:
+    devices: list[str] = field(default_factory=list)
+    times_ns: list[int] = field(default_factory=list)
+    rests: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+    def counters(self, path: Path) -> NDArray[np.uint64]:
+        """All counters, sample x field."""
+        if not self.rests:
+            return np.zeros((0, _WIDTHS[0]), np.uint64)
+        try:
+            counters: NDArray[np.uint64] = np.loadtxt(self.rests, np.uint64, comments=None, ndmin=2)
+            if len(counters) == len(self.rests) and counters.shape[1] in _WIDTHS:
+                return counters
+        except ValueError:
+            pass
+        width = len(self.rests[0].split())
+        for rest, line in zip(self.rests, self.lines, strict=True):
+            words = rest.split()
+            if len(words) not in _WIDTHS or len(words) != width or not all(word.isdigit() for word in words):
+                raise CorruptInput(
+                    f"{path}, line {line}: expected 11, 15, 17 or more counters behind the device's name, like in "
+                    f"the lines before, found {rest[:60]!r}."
+                )
+        raise CorruptInput(f"{path}, line {self.lines[0]}: its counters cannot be read.")
+
+
+class _Reader:
+    """Lines to samples; keeps the time, and how many snapshots there were, from block to block."""
+
+    def __init__(self, path: Path, context: ReadContext) -> None:
+        self._path = path
+        self._context = context
+        self._time_ns: int | None = None
+        self._snapshot = 0
+        self._in_snapshot: set[str] = set()
+
+    def read(self, block: LineBlock) -> _Samples:
+        samples = _Samples()
+        for number, line in enumerate(block.lines, block.first):
+            stamped = _STAMPED_LINE.match(line)
+            words = line[stamped.end() if stamped else 0 :].split(None, 3)
+            if len(words) == 4:
+                if words[3].count(" ") + 1 == _OLD_PARTITION_WIDTH:
+                    continue
+                samples.devices.append(words[2])
+                samples.times_ns.append(self._read_time(stamped[1], number) if stamped else self._bare_time(words[2]))
+                samples.rests.append(words[3])
+                samples.lines.append(number)
+            elif words:
+                self._time_ns = self._read_time(line.strip(), number)
+        return samples
+
+    def _read_time(self, text: str, number: int) -> int:
+        try:
+            return _epoch_ns(text) if _EPOCH.fullmatch(text) else parse_time_ns(text, self._context.zone)
+        except UndatedInput as error:
+            raise UndatedInput(f"{self._path}, line {number}: {error.message}", hint=error.hint) from None
+        except (ValueError, OverflowError):
+            raise CorruptInput(
+                f"{self._path}, line {number}: {text[:60]!r} is neither a line of /proc/diskstats nor a time.",
+                hint="Times are epoch seconds or nanoseconds, or ISO 8601 with offset.",
+            ) from None
+
+    def _bare_time(self, device: str) -> int:
+        """The time of a line without one: that of the line before its snapshot, else by counting snapshots."""
+        if self._time_ns is not None:
+            return self._time_ns
+        if self._context.start_ns is None or self._context.interval_ns is None:
+            raise UndatedInput(
+                f"{self._path} has no time stamps.",
+                hint="Give --start and --interval: when the first snapshot was taken, and how far apart they are.",
+            )
+        if device in self._in_snapshot:
+            self._snapshot += 1
+            self._in_snapshot.clear()
+        self._in_snapshot.add(device)
+        return self._context.start_ns + self._snapshot * self._context.interval_ns
+
+
+SOURCE = Diskstats()

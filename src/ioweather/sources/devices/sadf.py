@@ -1,0 +1,301 @@
+"""sadf: what sar collected, as JSON (-j), semicolons (-d) or tabs (-p): the source `sadf`.
+
+Every record says how long its interval was, and ends at its time stamp. Records of no length (the collector was
+restarted within the second) and notes (restarts, comments) make no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, UnsupportedVersion
+from ioweather.core.frames import Frame
+from ioweather.core.units import NS
+from ioweather.sources.devices.layout import SAR, Floats, Layout, cpu_ratio
+from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
+from ioweather.sources.devices.stamps import StampReader
+from ioweather.sources.devices.sysstat_json import Record, entries, numbers_of, read_records
+from ioweather.sources.textfiles import line_blocks, plain_head
+
+_HEADER = "# hostname;interval;timestamp"
+_ALL_CPUS = ("-1", "all")
+_LONGEST_INTERVAL = 10 * 366 * 86_400
+
+
+@dataclass(frozen=True)
+class Sadf:
+    name: str = "sadf"
+    title: str = "sar data through sadf: -j, -d or -p"
+    tables: tuple[str, ...] = ("series",)
+
+    def detect(self, head: bytes, path: Path) -> float:
+        text = plain_head(head)
+        if text.lstrip().startswith("{"):
+            return 0.9 if '"sysstat"' in text and '"file-date"' in text else 0.0
+        if text.startswith(_HEADER):
+            return 0.9
+        return 0.8 if _is_tabbed(text) else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        empty = True
+        for table in _tables(path, context):
+            for frame in table.frames(path):
+                empty = empty and frame.rows == 0
+                yield "series", frame
+        if empty:
+            raise EmptyInput(
+                f"{path} holds no interval of devices, of all devices together, or of CPUs.",
+                hint="Export them with: sadf -j FILE -- -d -b -u",
+            )
+
+
+def _is_tabbed(text: str) -> bool:
+    lines = text.split("\n")[:-1]
+    fields = [line.split("\t") for line in lines[:50]]
+    return bool(fields) and all(
+        len(parts) >= 5 and parts[1].lstrip("-").isdigit() and parts[2][:4].isdigit() for parts in fields
+    )
+
+
+@dataclass
+class _Table:
+    """Samples of one activity with the same columns. `kind` is what a sample is of: device, host or cpu."""
+
+    kind: str
+    columns: tuple[str, ...]
+    hosts: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    rows: list[Any] = field(default_factory=list)  # text between semicolons, or lists of numbers
+    lines: list[int] = field(default_factory=list)
+
+    def frames(self, path: Path) -> Iterator[Frame]:
+        if not self.spans:
+            return
+        printed = self._numbers(path)
+        spans = Spans.of(self.spans)
+        if self.kind == "cpu":
+            ratio = cpu_ratio(self.columns, printed)
+            if ratio is not None:
+                yield host_rows(self.hosts, spans, {"cpu_ratio": (ratio, np.isfinite(ratio))})
+            return
+        values: Values = Layout(self.columns, SAR).metrics(printed, spans.seconds)
+        if self.kind == "device":
+            yield device_rows(self.hosts, self.names, spans, values)
+        elif values:
+            yield host_rows(self.hosts, spans, values)
+
+    def _numbers(self, path: Path) -> Floats:
+        if not isinstance(self.rows[0], str):
+            return np.array(self.rows, np.float64).reshape(len(self.rows), len(self.columns))
+        rows = [row.replace(",", ".") for row in self.rows]
+        try:
+            numbers: Floats = np.loadtxt(rows, np.float64, delimiter=";", comments=None, ndmin=2)
+            if numbers.shape == (len(rows), len(self.columns)):
+                return numbers
+        except ValueError:
+            pass
+        for row, line in zip(rows, self.lines, strict=True):
+            values = row.split(";")
+            if len(values) != len(self.columns) or not all(map(_is_number, values)):
+                raise CorruptInput(
+                    f"{path}, line {line}: expected the numbers {';'.join(self.columns)}, found {row!r}."
+                )
+        raise CorruptInput(f"{path}, line {self.lines[0]}: its numbers cannot be read.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+    with path.open("rb") as file:
+        head = plain_head(file.read(64 << 10))
+    if head.lstrip().startswith("{"):
+        return _json_tables(path, context)
+    if head.startswith("#"):
+        return _semicolon_tables(path, context)
+    return _tabbed_tables(path, context)
+
+
+def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
+    if interval > _LONGEST_INTERVAL:
+        raise CorruptInput(f"{path}, line {line}: an interval of {interval} seconds.")
+    return end_ns - interval * NS, interval * NS
+
+
+def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+    """sadf -d: a header per activity, then its records in the order of time."""
+    stamps = StampReader(str(path), context.zone)
+    table: _Table | None = None
+    for block in line_blocks(path):
+        if block.torn:
+            break
+        for number, line in enumerate(block.lines, block.first):
+            if line.startswith("#"):
+                if table is not None:
+                    yield table
+                table = _open_table(path, line, number)
+                stamps.restart()
+                continue
+            if not line:
+                continue
+            if table is None:
+                raise CorruptInput(f"{path}, line {number}: a record before the line that names its columns.")
+            _add_record(path, table, stamps, line, number, context.host)
+            if len(table.spans) >= BATCH_SAMPLES:
+                yield table
+                table = _Table(table.kind, table.columns)
+    if table is not None:
+        yield table
+
+
+def _open_table(path: Path, line: str, number: int) -> _Table:
+    columns = line[2:].split(";")
+    if columns[:3] != ["hostname", "interval", "timestamp"]:
+        raise CorruptInput(f"{path}, line {number}: expected {_HEADER!r}, found {line[:60]!r}.")
+    names = tuple(columns[3:])
+    if len(set(names)) < len(names) or any("[...]" in name for name in names):
+        raise UnsupportedVersion(
+            f"{path}, line {number}: several devices or activities in one line (sadf -h).", hint="Run sadf without -h."
+        )
+    if names[:1] == ("DEV",):
+        return _Table("device", names[1:])
+    if names[:1] == ("CPU",):
+        return _Table("cpu", names[1:])
+    return _Table("host", names)
+
+
+def _add_record(path: Path, table: _Table, stamps: StampReader, line: str, number: int, host: str | None) -> None:
+    named = table.kind != "host"
+    parts = line.split(";", 4 if named else 3)
+    if len(parts) > 1 and parts[1] == "-1":
+        return  # LINUX-RESTART, or a comment
+    if len(parts) < (5 if named else 4) or not parts[1].isdigit():
+        raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
+    if parts[1] == "0" or (table.kind == "cpu" and parts[3] not in _ALL_CPUS):
+        return
+    table.spans.append(_span(path, number, stamps.read(parts[2], number), int(parts[1])))
+    table.hosts.append(host or parts[0])
+    table.names.append(parts[3] if named else "")
+    table.rows.append(parts[-1])
+    table.lines.append(number)
+
+
+@dataclass
+class _Sample:
+    """Consecutive lines of sadf -p about one thing at one time."""
+
+    key: list[str]  # host, interval, time, device
+    line: int
+    values: dict[str, float] = field(default_factory=dict)
+
+
+def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+    """sadf -p: one number a line; lines of one sample stand together, each with its name."""
+    stamps = StampReader(str(path), context.zone)
+    samples: list[_Sample] = []
+    for block in line_blocks(path):
+        if block.torn:
+            break
+        for number, line in enumerate(block.lines, block.first):
+            parts = line.split("\t")
+            if not line or (len(parts) > 1 and parts[1] == "-1"):
+                continue  # a restart, or a comment
+            value = parts[5].replace(",", ".") if len(parts) == 6 else ""
+            if not _is_number(value) or not parts[1].isdigit():
+                raise CorruptInput(
+                    f"{path}, line {number}: expected host, interval, time, device, name and number between tabs, "
+                    f"found {line[:60]!r}."
+                )
+            # In the doubled hour of autumn a local time comes twice: then a name comes again.
+            if not samples or samples[-1].key != parts[:4] or parts[4] in samples[-1].values:
+                if len(samples) >= BATCH_SAMPLES:
+                    yield from _pivot(path, samples, stamps, context.host)
+                    samples = []
+                samples.append(_Sample(parts[:4], number))
+            samples[-1].values[parts[4]] = float(value)
+    yield from _pivot(path, samples, stamps, context.host)
+
+
+def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | None) -> Iterator[_Table]:
+    tables: dict[tuple[str, tuple[str, ...]], _Table] = {}
+    activity = ""
+    for sample in samples:
+        name, interval, stamp, device = sample.key
+        columns = tuple(sample.values)
+        if columns[0] != activity:
+            activity = columns[0]
+            stamps.restart()  # each activity begins at the first time again
+        kind = "cpu" if "%user" in columns or "%usr" in columns else "host" if device == "-" else "device"
+        if interval == "0" or (kind == "cpu" and device not in _ALL_CPUS):
+            continue
+        table = tables.setdefault((kind, columns), _Table(kind, columns))
+        table.spans.append(_span(path, sample.line, stamps.read(stamp, sample.line), int(interval)))
+        table.hosts.append(host or name)
+        table.names.append(device)
+        table.rows.append(list(sample.values.values()))
+    yield from tables.values()
+
+
+def _json_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+    tables: dict[tuple[str, tuple[str, ...]], _Table] = {}
+    stamps = StampReader(str(path), context.zone)
+    for record in read_records(path):
+        if record.opens_run:
+            stamps.restart()
+        stamp = record.body.get("timestamp")
+        if not isinstance(stamp, dict):
+            continue
+        text, interval = _json_time(path, record, stamp)
+        if interval <= 0:
+            continue
+        host = context.host or record.host
+        if host is None:
+            raise CorruptInput(f"{path}, line {record.line}: no nodename before the statistics.", hint="Give --host.")
+        span = _span(path, record.line, stamps.read(text, record.line), interval)
+        for kind, name, columns, values in _activities(path, record):
+            table = tables.setdefault((kind, columns), _Table(kind, columns))
+            table.spans.append(span)
+            table.hosts.append(host)
+            table.names.append(name)
+            table.rows.append(values)
+        if sum(len(table.spans) for table in tables.values()) >= BATCH_SAMPLES:
+            yield from tables.values()
+            tables = {}
+    yield from tables.values()
+
+
+def _json_time(path: Path, record: Record, stamp: dict[str, object]) -> tuple[str, int]:
+    date, time, interval = stamp.get("date"), stamp.get("time"), stamp.get("interval")
+    if not isinstance(date, str) or not isinstance(time, str) or not isinstance(interval, int):
+        raise CorruptInput(f"{path}, line {record.line}: expected date, time and interval, found {stamp}.")
+    is_utc = stamp.get("utc") == 1 or stamp.get("tz") == "UTC"
+    return f"{date} {time} UTC" if is_utc else f"{date} {time}", interval
+
+
+def _activities(path: Path, record: Record) -> Iterator[tuple[str, str, tuple[str, ...], list[float]]]:
+    """Kind, name, columns and numbers of what a record holds of devices, of the host's I/O and of its CPUs."""
+    for entry in entries(path, record, "disk"):
+        yield ("device", *numbers_of(path, record.line, entry, "disk-device"))
+    totals = record.body.get("io")
+    if isinstance(totals, dict):
+        flat = {name: value for part in totals.values() if isinstance(part, dict) for name, value in part.items()}
+        yield ("host", *numbers_of(path, record.line, {"host": "", **flat}, "host"))
+    for entry in entries(path, record, "cpu-load"):
+        name, columns, values = numbers_of(path, record.line, entry, "cpu")
+        if name in _ALL_CPUS:
+            yield "cpu", name, columns, values
+
+
+SOURCE = Sadf()

@@ -1,0 +1,85 @@
+"""Text logs of any size, plain or gzipped: read in blocks of whole lines, with a torn last line marked."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioweather.core.errors import CorruptInput
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BLOCK_BYTES = 4 << 20
+_LONGEST_LINE = 16 << 20
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Consecutive lines without their line ends. `first` is the number of the first line, counted from 1.
+
+    `torn` says that the last line has no line end: the file is still being written, or was cut.
+    """
+
+    first: int
+    lines: list[str]
+    torn: bool = False
+
+
+def plain_head(head: bytes) -> str:
+    """The first bytes of a file as text, unzipped if need be; for `detect`, so it never fails."""
+    if head.startswith(_GZIP_MAGIC):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, 64 << 10)
+        except zlib.error:
+            return ""
+    return head.decode("utf-8", errors="replace")
+
+
+def text_blocks(path: Path) -> Iterator[str]:
+    """The text in pieces of some megabytes, cut anywhere; what the encoding does not allow is replaced."""
+    with path.open("rb") as plain:
+        zipped = plain.read(2) == _GZIP_MAGIC
+        plain.seek(0)
+        # read1 gives what a cut gzip file still holds before it fails.
+        read = gzip.GzipFile(fileobj=plain).read1 if zipped else plain.read
+        pending = b""
+        while True:
+            try:
+                data = read(_BLOCK_BYTES)
+            except EOFError:
+                data = b""  # a gzip file that is still being written: what came out so far is good
+            except (OSError, zlib.error) as error:
+                if not zipped:
+                    raise
+                raise CorruptInput(
+                    f"{path} is damaged: it cannot be unzipped ({error}).", hint="Fetch the file again."
+                ) from None
+            data = pending + data
+            if not data:
+                return
+            # Cut behind the last line end where there is one, so that no character is cut in two.
+            end = data.rfind(b"\n") + 1
+            if end == 0 or len(data) == len(pending):
+                end = len(data)
+            pending = data[end:]
+            yield data[:end].decode("utf-8", errors="replace")
+
+
+def line_blocks(path: Path) -> Iterator[LineBlock]:
+    """All lines, a block at a time."""
+    number = 1
+    rest = ""
+    for text in text_blocks(path):
+        lines = (rest + text).split("\n")
+        rest = lines.pop()
+        if len(rest) > _LONGEST_LINE:
+            raise CorruptInput(f"{path}, line {number + len(lines)}: a line of more than {_LONGEST_LINE} characters.")
+        if "\r" in text:
+            lines = [line.rstrip("\r") for line in lines]
+        if lines:
+            yield LineBlock(number, lines)
+            number += len(lines)
+    if rest:
+        yield LineBlock(number, [rest], torn=True)

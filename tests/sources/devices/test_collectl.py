@@ -1,0 +1,116 @@
+"""collectl -P, on the terminal and in files with a preamble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+
+SECOND = 10**9
+START = 1794724338 * SECOND  # 2026-11-15 06:32:18 UTC
+
+Read = Callable[..., dict[tuple[Any, ...], float | None]]
+Pick = Callable[..., dict[int, float | None]]
+
+PREAMBLE = """\
+################################################################################
+# Collectl:   V4.3.1-1  HiRes: 1  Options: -scdD -P
+# Host:       oss1  DaemonOpts:
+# Date:       20261115-092000  Secs: 1794734400 TZ: +0000
+# SubSys:     cdD Options: {options} Interval: 10 NumCPUs: 2  NumBud: 0 Flags: i
+################################################################################
+"""
+COLUMNS = (
+    "#Date Time [CPU]User% [CPU]Wait% [CPU]Idle% [CPU]Totl% [DSK]ReadTot [DSK]WriteTot [DSK]ReadKBTot [DSK]WriteKBTot "
+    "[DSK:sda]Name [DSK:sda]Reads [DSK:sda]RKBytes [DSK:sda]WaitR [DSK:sdb]Name [DSK:sdb]Reads [DSK:sdb]Util "
+    "[NET]RxPktTot\n"
+)
+LINES = "".join(
+    f"20261115 06:32:{second} 10 20 65 15 3 4 12 16 sda 1 4 0 sdb 2 50 9\n" for second in ("10", "20", "30")
+)
+
+
+@pytest.mark.shared
+def test_terminal_output_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
+    path = shared_data / "iostat/collectl_P_sD.csv"
+    with pytest.raises(SourceError, match="--host"):
+        read("collectl", path, zone="UTC")
+    with pytest.raises(UndatedInput, match="--zone"):
+        read("collectl", path, host="vm")
+    rows = read("collectl", path, zone="UTC", host="vm")
+    assert len(rows) == 6 * 9
+    reads = pick(rows, metric="read_bytes")
+    assert list(reads) == [START + i * SECOND for i in range(6)]
+    assert list(reads.values()) == [kb * 1024 for kb in (615153, 2402, 615765, 349329, 287486, 6443)]
+    assert pick(rows, metric="write_ops")[START + SECOND] == 885
+    assert pick(rows, metric="write_await_seconds")[START + SECOND] == 0.007
+    assert pick(rows, metric="busy_ratio")[START] == 0.33
+    assert {key[2:5] for key in rows} == {("vm:vda", "device", "vda")}
+
+
+def test_file_with_preamble(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "oss1-20261115.tab"
+    path.write_text(PREAMBLE.format(options="z") + COLUMNS + LINES)
+    rows = read("collectl", path, zone="UTC")
+    assert {key[1] for key in rows} == {10 * SECOND}
+    assert list(pick(rows, metric="cpu_ratio", kind="host").values()) == pytest.approx([0.15] * 3)
+    assert set(pick(rows, metric="read_bytes", kind="host").values()) == {12 * 1024 * 10}
+    assert set(pick(rows, metric="read_bytes", component="sda").values()) == {4 * 1024 * 10}
+    assert set(pick(rows, metric="busy_ratio", component="sdb").values()) == {0.5}
+    assert len(pick(rows, metric="read_ops", component="sda")) == 3
+    assert {key[2] for key in rows} == {"oss1", "oss1:sda", "oss1:sdb"}
+
+
+def test_amounts_under_on(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "tab"
+    path.write_text(PREAMBLE.format(options="nz") + COLUMNS + LINES)
+    assert set(pick(read("collectl", path, zone="UTC"), metric="read_bytes", component="sda").values()) == {4 * 1024}
+
+
+def test_epoch_needs_no_zone(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "tab"
+    path.write_text(
+        "#UTC [DSK:sda]Name [DSK:sda]Reads\n1794734398.017 sda 8\n1794734399.005 sda 4\n1794734400.000 sda 2\n"
+    )
+    assert pick(read("collectl", path, host="h"), metric="read_ops") == {
+        1794734397_029_000_000: pytest.approx(8 * 0.988),
+        1794734398_017_000_000: pytest.approx(4 * 0.988),
+        1794734399_005_000_000: pytest.approx(2 * 0.995),
+    }
+
+
+def test_a_restart_begins_anew(tmp_path: Path, read: Read, pick: Pick) -> None:
+    """Between two runs nobody measured: the first sample of the second run is no hours long."""
+    path = tmp_path / "tab"
+    later = LINES.replace("06:32", "09:32")
+    path.write_text(COLUMNS + LINES + COLUMNS + later)
+    rows = read("collectl", path, zone="UTC", host="h")
+    assert {key[1] for key in rows} == {10 * SECOND}
+    assert len(pick(rows, metric="read_ops", component="sda")) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (COLUMNS + LINES.replace(" 50 9\n", " 50\n"), CorruptInput, "line 2: expected 18 fields, found 17"),
+        (COLUMNS + LINES.replace("sdb 2 50", "sdb 2 full"), CorruptInput, r"line 2: 'full' in \[DSK:sdb\]Util"),
+        (COLUMNS + LINES.replace("20261115", "today"), CorruptInput, "line 2"),
+        (COLUMNS + LINES.splitlines(keepends=True)[0], EmptyInput, "no two samples"),
+        ("waiting for 1 second sample...\n", EmptyInput, "collectl"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, read: Read, text: str, error: type[Exception], message: str) -> None:
+    path = tmp_path / "tab"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        read("collectl", path, zone="UTC", host="h")
+
+
+def test_doubled_lines_make_no_row(tmp_path: Path, read: Read) -> None:
+    path = tmp_path / "tab"
+    path.write_text(COLUMNS + "".join(line * 2 for line in LINES.splitlines(keepends=True)))
+    assert {key[1] for key in read("collectl", path, zone="UTC", host="h")} == {10 * SECOND}

@@ -1,0 +1,220 @@
+"""Logs of /proc/diskstats: three shapes, differences by hand, and what counters do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
+from ioweather.sources.catalogue import SOURCES
+from ioweather.tables import Quality
+
+SECOND = 10**9
+T0 = 1794726355242525983
+
+Read = Callable[..., dict[tuple[Any, ...], float | None]]
+Pick = Callable[..., dict[int, float | None]]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("folder", ["contention", "causes"])
+def test_a_log_adds_up_to_its_ends(shared_data: Path, read: Read, pick: Pick, folder: str) -> None:
+    path = shared_data / folder / "diskstats.log"
+    lines = [line.split() for line in path.read_text().splitlines()]
+    rows = read("diskstats", path, host="vm")
+    assert {key[2:5] for key in rows} == {("vm:vda", "device", "vda")}
+    assert len(rows) == (len(lines) - 1) * 14
+
+    def grown(field: int) -> int:
+        return int(lines[-1][3 + field]) - int(lines[0][3 + field])
+
+    for metric, expected in {
+        "read_ops": grown(1), "read_bytes": grown(3) * 512, "read_busy_seconds": grown(4) / 1000,
+        "write_ops": grown(5), "write_bytes": grown(7) * 512, "write_busy_seconds": grown(8) / 1000,
+        "discard_ops": grown(12), "discard_bytes": grown(14) * 512, "flush_ops": grown(16),
+    }.items():  # fmt: skip
+        assert sum(value or 0 for value in pick(rows, metric=metric).values()) == pytest.approx(expected)
+    starts = pick(rows, metric="read_ops")
+    assert list(starts) == [int(line[0]) for line in lines[:-1]]
+    intervals = {key[0]: key[1] for key in rows}
+    assert all(start + intervals[start] == int(after[0]) for start, after in zip(starts, lines[1:], strict=True))
+
+
+@pytest.mark.shared
+def test_one_interval_by_hand(shared_data: Path, read: Read) -> None:
+    rows = read("diskstats", shared_data / "contention/diskstats.log")
+    first = {key[5]: value for key, value in rows.items() if key[0] == T0}
+    interval = 1794726356242788481 - T0
+    assert {key[1:3] for key in rows if key[0] == T0} == {(interval, "localhost:vda")}
+    assert first["read_ops"] == 455471 - 449026
+    assert first["read_bytes"] == (38481660 - 36092100) * 512
+    assert first["write_bytes"] == (172843816 - 172622424) * 512
+    assert first["read_await_seconds"] == pytest.approx((302404 - 298296) / (455471 - 449026) / 1000)
+    assert first["await_seconds"] == pytest.approx((4108 + 393) / (6445 + 137) / 1000)
+    assert first["busy_ratio"] == pytest.approx((83260 - 82920) / 1000 / (interval / 1e9))
+    assert first["queue_length"] == pytest.approx((944336 - 939834) / 1000 / (interval / 1e9))
+
+
+@pytest.mark.shared
+def test_bare_snapshots(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
+    before, after = (shared_data / f"iostat/proc_diskstats.t{t}.txt" for t in ("0", "11"))
+    with pytest.raises(UndatedInput, match="--start and --interval"):
+        read("diskstats", before)
+    with pytest.raises(TruncatedInput, match="two snapshots"):
+        read("diskstats", before, start_ns=0, interval_ns=SECOND)
+    both = tmp_path / "both"
+    both.write_bytes(before.read_bytes() + after.read_bytes())
+    rows = read("diskstats", both, start_ns=1000, interval_ns=11 * SECOND, host="vm")
+    assert {key[:5] for key in rows} == {(1000, 11 * SECOND, "vm:vda", "device", "vda")}  # no loop0, no zram0
+    assert pick(rows, metric="read_ops") == {1000: 102415 - 96186}
+    assert pick(rows, metric="write_bytes") == {1000: (55493920 - 47085976) * 512}
+    assert pick(rows, metric="discard_bytes") == {1000: (10091712 - 7731576) * 512}
+    assert pick(rows, metric="flush_ops") == {1000: 9570 - 9527}
+
+
+def line(time: int | str, device: str = "sda", **fields: int) -> str:
+    """A stamped line; fields by their number in the kernel's documentation, f1 to f17."""
+    counters = [fields.get(f"f{number}", 0) for number in range(1, 18)]
+    return f"{time} 8 0 {device} {' '.join(map(str, counters))}\n"
+
+
+def read_quality(path: Path) -> dict[tuple[str, int, str], tuple[float | None, int]]:
+    return {
+        (row["component"], row["start_ns"], row["metric"]): (row["value"], row["quality"])
+        for _, frame in SOURCES["diskstats"].read(path, ReadContext())
+        for row in frame.records()
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("1794726355", "1794726356"), ("1794726355.25", "1794726356.25"), ("1794726355000", "1794726356000"),
+     ("1794726355000000", "1794726356000000"), ("1794726355000000000", "1794726356000000000")],
+)  # fmt: skip
+def test_epochs_in_any_unit(tmp_path: Path, read: Read, first: str, second: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(line(first) + line(second))
+    assert SOURCES["diskstats"].detect(path.read_bytes(), path) == 0.9
+    ((start, interval),) = {key[:2] for key in read("diskstats", path)}
+    assert interval == SECOND
+    assert start // SECOND == 1794726355
+
+
+@pytest.mark.parametrize("stamps", [("1794726355", "1794726356"), ("2026-11-15T07:05:55Z", "2026-11-15T07:05:56Z")])
+def test_snapshots_behind_their_time(tmp_path: Path, read: Read, pick: Pick, stamps: tuple[str, str]) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        "".join(
+            f"{stamp}\n" + "".join(line("  ", device, f1=10 * i) for device in ("sda", "sdb"))
+            for i, stamp in enumerate(stamps)
+        )
+    )
+    assert SOURCES["diskstats"].detect(path.read_bytes(), path) == 0.9
+    rows = read("diskstats", path)
+    assert {key[:2] for key in rows} == {(1794726355 * SECOND, SECOND)}
+    assert pick(rows, metric="read_ops", component="sdb") == {1794726355 * SECOND: 10}
+
+
+def test_wraps_are_followed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        line(T0, f1=5, f4=2**32 - 100, f5=2**32 - 2, f7=2**64 - 8) + line(T0 + SECOND, f1=6, f4=150, f5=3, f7=16)
+    )
+    rows = read_quality(path)
+    assert rows["sda", T0, "read_busy_seconds"] == (0.25, 0)
+    assert rows["sda", T0, "write_ops"] == (5.0, 0)
+    assert rows["sda", T0, "write_bytes"] == (24.0 * 512, 0)
+
+
+def test_a_restart_gives_what_was_counted_since(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        line(T0, f1=1000, f3=8000, f4=70, f10=60)
+        + line(T0 + SECOND, f1=10, f3=9000, f4=7, f10=6)
+        + line(T0 + 2 * SECOND, f1=15, f3=9001, f4=8, f10=7)
+    )
+    rows = read_quality(path)
+    reset = int(Quality.RESET)
+    assert rows["sda", T0, "read_ops"] == (10.0, reset)
+    # The sectors did not fall, but they began anew as well.
+    assert rows["sda", T0, "read_bytes"] == (9000 * 512.0, reset)
+    assert rows["sda", T0 + SECOND, "read_ops"] == (5.0, 0)
+
+
+def test_milliseconds_that_slip_back_mean_nothing(tmp_path: Path) -> None:
+    """Some kernels let the time counters fall a little; that is neither a wrap nor a restart."""
+    path = tmp_path / "log"
+    path.write_text(line(T0, f1=5, f10=900, f11=5000) + line(T0 + SECOND, f1=6, f10=898, f11=4000))
+    rows = read_quality(path)
+    assert rows["sda", T0, "busy_ratio"] == (None, 0)
+    assert rows["sda", T0, "queue_length"] == (None, 0)
+    assert rows["sda", T0, "read_ops"] == (1.0, 0)
+
+
+def test_doubled_backward_and_missing_samples(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        line(T0, f1=0) + line(T0, f1=1)  # the same moment twice
+        + line(T0, "sdb", f1=100)
+        + line(T0 + 1 * SECOND, f1=10) + line(T0 + 1 * SECOND, "sdb", f1=101)
+        + line(T0 - 5 * SECOND, f1=20)  # the clock was set back; sdb is gone
+        + line(T0 - 4 * SECOND, f1=30)
+        + line(T0 + 9 * SECOND, f1=31) + line(T0 + 9 * SECOND, "sdb", f1=109)  # and is back
+    )  # fmt: skip
+    rows = read("diskstats", path)
+    assert pick(rows, metric="read_ops", component="sda") == {
+        T0: 10, T0 - 5 * SECOND: 10, T0 - 4 * SECOND: 1
+    }  # fmt: skip
+    assert pick(rows, metric="read_ops", component="sdb") == {T0: 1, T0 + SECOND: 8}
+    assert all(key[1] > 0 for key in rows)
+
+
+def test_pieces_make_the_rows_of_the_whole(tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    random = np.random.default_rng(3)
+    text, counts = "", np.zeros((3, 2), int)
+    for second in range(60):
+        counts += random.integers(0, 50, (3, 2))
+        for device in range(3):
+            if random.random() < 0.8:
+                text += line(T0 + second * SECOND, f"sd{'abc'[device]}", f1=counts[device, 0], f3=counts[device, 1])
+    path.write_text(text)
+    whole = read("diskstats", path)
+    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", 150)
+    assert read("diskstats", path) == whole
+    assert len(whole) > 100 * 14
+
+
+def test_old_kernels(tmp_path: Path, read: Read) -> None:
+    """11 counters before Linux 4.18; partitions before 2.6.25 had four, and are left out."""
+    path = tmp_path / "log"
+    path.write_text(
+        "".join(f"{T0 + i * SECOND} 8 0 sda {' '.join([str(i)] * 11)}\n{T0} 8 1 sda1 1 2 3 4\n" for i in range(2))
+    )
+    rows = read("diskstats", path)
+    assert {key[4] for key in rows} == {"sda"}
+    assert not {key[5] for key in rows} & {"discard_ops", "discard_bytes", "flush_ops"}
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (line(T0) + f"{T0 + SECOND} 8 0 sda 1 2 3 4 5\n", CorruptInput, "line 2"),
+        (line(T0) + f"{T0 + SECOND} 8 0 sda {'x ' * 17}\n", CorruptInput, "line 2"),
+        (line(T0) + "hello\n", CorruptInput, "line 2.*neither"),
+        (line(T0) + line("9999999999999999999"), CorruptInput, "line 2"),
+        (line(T0), TruncatedInput, "two snapshots"),
+        ("\n", EmptyInput, "no line"),
+        ("2026-11-15 07:05:55\n" + line(" "), UndatedInput, "line 1.*zone"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, read: Read, text: str, error: type[Exception], message: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        read("diskstats", path)

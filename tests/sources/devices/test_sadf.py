@@ -1,0 +1,154 @@
+"""sadf in its three dresses: the same data file must give the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UnsupportedVersion
+from ioweather.sources.catalogue import SOURCES
+
+START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
+SECOND = 10**9
+
+Read = Callable[..., dict[tuple[Any, ...], float | None]]
+Pick = Callable[..., dict[int, float | None]]
+
+
+@pytest.mark.shared
+def test_semicolons_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
+    rows = read("sadf", shared_data / "iostat/sadf_d_disk.csv")
+    assert len(rows) == 8 * 6
+    assert {key[1:5] for key in rows} == {(SECOND, "vm:vda", "device", "vda")}
+    assert list(pick(rows, metric="read_bytes")) == [START + i * SECOND for i in range(8)]
+    assert pick(rows, metric="read_bytes")[START] == 619340.00 * 1024
+    assert pick(rows, metric="write_bytes")[START + 7 * SECOND] == pytest.approx(1306.93 * 1024)
+    assert pick(rows, metric="await_seconds")[START + 2 * SECOND] == pytest.approx(0.00573)
+    assert pick(rows, metric="queue_length")[START + 2 * SECOND] == 6.20
+    assert pick(rows, metric="busy_ratio")[START] == pytest.approx(0.352)
+    assert "read_ops" not in {key[5] for key in rows}
+
+
+@pytest.mark.shared
+def test_tabs_equal_semicolons(shared_data: Path, read: Read) -> None:
+    folder = shared_data / "iostat"
+    assert read("sadf", folder / "sadf_p_disk.tsv") == read("sadf", folder / "sadf_d_disk.csv")
+
+
+@pytest.mark.shared
+def test_json_agrees_within_its_digits(shared_data: Path, read: Read, pick: Pick) -> None:
+    folder = shared_data / "iostat"
+    from_json, disks = read("sadf", folder / "sadf_A.json"), read("sadf", folder / "sadf_d_disk.csv")
+    assert {key for key in from_json if key[3] == "device"} == set(disks)
+    for key, value in disks.items():
+        # Printed to 0.01 kB or 0.01 sectors.
+        assert from_json[key] == pytest.approx(value, rel=1e-9, abs=0.01 * 1024)
+    totals = read("sadf", folder / "sadf_dU_b_epoch.csv")
+    assert {key: value for key, value in from_json.items() if key[3] == "host" and key[5] != "cpu_ratio"} == totals
+    # One disk: the host's total is the disk's.
+    assert pick(totals, metric="read_bytes", kind="host") == pytest.approx(
+        pick(from_json, metric="read_bytes", kind="device")
+    )
+    assert pick(totals, metric="read_ops", kind="host")[START] == 786.0
+    assert len(pick(from_json, metric="cpu_ratio", kind="host")) == 8
+
+
+def table(*lines: str, header: str = "DEV;tps;rkB/s;wkB/s;await;%util") -> str:
+    return f"# hostname;interval;timestamp;{header}\n" + "".join(f"{line}\n" for line in lines)
+
+
+def test_restarts_comments_and_empty_intervals(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "sa.csv"
+    path.write_text(
+        table(
+            "oss1;600;2026-11-15 00:10:01 UTC;sda;1.00;2.00;3.00;0.00;5.00",
+            "oss1;-1;2026-11-15 00:15:00 UTC;LINUX-RESTART\t(2 CPU)",
+            "oss1;-1;2026-11-15 00:15:01 UTC;COM hello; world",
+            "oss1;0;2026-11-15 00:15:01 UTC;sda;100.00;300.00;300.00;0.00;0.00",
+            "oss1;299;2026-11-15 00:20:01 UTC;sda;0.00;2.00;3.00;0.00;5.00",
+        )
+    )
+    rows = read("sadf", path)
+    assert {key[1] for key in rows} == {600 * SECOND, 299 * SECOND}
+    assert set(pick(rows, metric="read_bytes").values()) == {2 * 1024 * 600, 2 * 1024 * 299}
+    # A response time of 0.00 is one where there were requests, and none where there were not.
+    assert list(pick(rows, metric="await_seconds").values()) == [0.0, None]
+
+
+def test_cpu_of_all_and_totals(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "sa.csv"
+    cpu = "CPU;%user;%nice;%system;%iowait;%steal;%idle"
+    path.write_text(
+        table("h;10;1794724337;-1;10.00;0.00;5.00;20.00;1.00;64.00", "h;10;1794724337;0;1;1;1;1;1;1", header=cpu)
+        + table("h;10;1794724337;5.00;2.00;3.00;8.00;16.00", header="tps;rtps;wtps;bread/s;bwrtn/s")
+    )
+    rows = read("sadf", path, host="oss7")
+    end = 1794724337 * SECOND
+    assert pick(rows, metric="cpu_ratio", kind="host") == {end - 10 * SECOND: pytest.approx(0.16)}
+    assert pick(rows, metric="write_bytes", kind="host") == {end - 10 * SECOND: 16 * 512 * 10}
+    assert {key[2] for key in rows} == {"oss7"}
+
+
+def test_old_sectors_and_decimal_commas(tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = tmp_path / "sa.csv"
+    header = "DEV;tps;rd_sec/s;wr_sec/s;avgrq-sz;avgqu-sz;await;svctm;%util"
+    path.write_text(table("h;1;1794724337;dev8-0;1,00;2,50;4,00;8,00;0,10;2,00;1,00;50,00", header=header))
+    rows = read("sadf", path)
+    assert list(pick(rows, metric="read_bytes", component="dev8-0").values()) == [2.5 * 512]
+    assert list(pick(rows, metric="queue_length").values()) == [0.10]
+
+
+def test_local_times_need_a_zone_and_order(tmp_path: Path, read: Read) -> None:
+    times = ["01:30:00", "02:00:00", "02:30:00", "02:00:00", "02:30:00", "03:00:00"]
+    path = tmp_path / "sa.csv"
+    path.write_text(table(*(f"h;1800;2026-10-25 {time};sda;1.00;2.00;3.00;1.00;5.00" for time in times)))
+    with pytest.raises(UndatedInput, match=r"line 2.*--zone"):
+        read("sadf", path)
+    starts = sorted({key[0] for key in read("sadf", path, zone="Europe/Berlin")})
+    assert [b - a for a, b in pairwise(starts)] == [1800 * SECOND] * 5
+    tabbed = tmp_path / "sa.tsv"
+    lines = [f"h\t1800\t2026-10-25 {time}\tsda\t{name}\t1.00\n" for time in times for name in ("tps", "rkB/s")]
+    tabbed.write_text("".join(lines))
+    assert sorted({key[0] for key in read("sadf", tabbed, zone="Europe/Berlin")}) == starts
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (table("h;1;1794724337;sda;1.00;2.00;3.00;4.00"), CorruptInput, "line 2: expected the numbers"),
+        (table("h;1;1794724337;sda;1.00;2.00;3.00;4.00;5.00;6.00"), CorruptInput, "line 2"),
+        (table("h;1;1794724337;sda;1.00;2.00;3.00;4.00;much"), CorruptInput, "line 2"),
+        (table("h;one;1794724337;sda;1.00;2.00;3.00;4.00;5.00"), CorruptInput, "line 2"),
+        (table("h;99999999999;1794724337;sda;1.00;2.00;3.00;4.00;5.00"), CorruptInput, "interval"),
+        (table("h;1;yesterday;sda;1.00;2.00;3.00;4.00;5.00"), CorruptInput, "not a time"),
+        (table("h;1;1;", header="tps;DEV;tps"), UnsupportedVersion, "without -h"),
+        ("# comment\n", CorruptInput, "line 1"),
+        (table(), EmptyInput, "sadf -j"),
+        (table("h;1;1794724337;3.00", header="kbmemfree"), EmptyInput, "sadf -j"),
+        ("h\t1\t1794724337\tsda\ttps\tmany\nx\n", CorruptInput, "line 1.*between tabs"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, read: Read, text: str, error: type[Exception], message: str) -> None:
+    path = tmp_path / "sa"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        read("sadf", path, zone="UTC")
+
+
+def test_json_local_time_and_notes(tmp_path: Path, read: Read) -> None:
+    path = tmp_path / "sa.json"
+    stamp = '{"date": "2026-11-15", "time": "06:32:17", "utc": 0, "interval": %d}'
+    disk = '"disk": [{"disk-device": "sda", "tps": 1.0, "rkB": 2.0}]'
+    records = [f'{{"timestamp": {stamp % 60}, {disk}}}', f'{{"timestamp": {stamp % 0}, {disk}}}', '{"x": 1}']
+    head = '{"sysstat": {"hosts": [{"nodename": "oss1", "file-date": "2026-11-15", "statistics": ['
+    path.write_text(head + ",\n".join(records) + "]}]}}\n")
+    assert SOURCES["sadf"].detect(path.read_bytes(), path) == 0.9
+    with pytest.raises(UndatedInput, match="--zone"):
+        read("sadf", path)
+    rows = read("sadf", path, zone="UTC")
+    assert set(rows.values()) == {2 * 1024 * 60.0}
+    assert {key[2] for key in rows} == {"oss1:sda"}
