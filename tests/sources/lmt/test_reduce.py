@@ -13,10 +13,10 @@ from ioweather.sources.lmt.reduce import (
     flag_late,
     late_spikes,
     learned_limit,
+    pieces,
     spans_over_gaps,
     spread_to_minutes,
     to_minutes,
-    utc_days,
 )
 from ioweather.tables.series import Quality
 
@@ -185,7 +185,9 @@ def test_a_spike_without_silence_or_beyond_belief_is_not():
     read[50, 0] = 3.6e9
     read[100:103, 1] = np.nan
     read[103, 1] = 1e12  # no minute at the limit could hold this
-    assert late_spikes(read, np.isnan(read), learned_limit(read), 12) is None
+    limit = learned_limit(read)
+    assert np.count_nonzero(read > limit) == 2
+    assert not late_spikes(read > limit, read, np.isnan(read), limit, 12).any()
 
 
 def test_a_given_limit_is_used():
@@ -207,8 +209,9 @@ def test_a_quiet_file_teaches_no_limit():
     assert flag_late({}, {}, STEP, None) == {}
 
 
-def test_days_are_cut_at_midnight_and_overlap_backwards():
+def test_pieces_are_cut_at_midnight_and_overlap_backwards():
     day = 17_280
-    pieces = list(utc_days(day * STEP - 10 * STEP, STEP, day + 20, 12))
-    assert pieces == [(0, 0, 10), (0, 10, day + 10), (day - 2, day + 10, day + 20)]
-    assert list(utc_days(3, STEP, 100_000, 12)) == [(0, 0, 100_000)]
+    found = list(pieces(day * STEP - 10 * STEP, STEP, 3 * day + 20, 12))
+    assert found == [(0, 0, day + 10), (day - 2, day + 10, 3 * day + 10), (3 * day - 2, 3 * day + 10, 3 * day + 20)]
+    assert len(list(pieces(8 * 3600 * NS, STEP, day, 12))) == 1
+    assert list(pieces(3, STEP, 100_000, 12)) == [(0, 0, 100_000)]

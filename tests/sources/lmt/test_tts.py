@@ -114,24 +114,24 @@ def test_metadata_operations(tmp_path: Path):
 
 
 def test_several_groups_cross_midnight_without_a_row_twice(tmp_path: Path):
-    """Read.rows refuses doubles; a file over two UTC days is worked on in two pieces."""
-    rows, start = 240, 1_517_184_000 - 600  # ten minutes each side of midnight UTC
+    """Read.rows refuses doubles; a file over more than two UTC days is worked on in pieces."""
+    rows, start = 17_280 + 240, 1_517_184_000 - 600  # ten minutes, a day, ten minutes
     path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((rows, 2))}, start=start)
     write_tts(path, {"cpuload": np.ones((rows, 1))}, start=start, group="dataservers", columns=("oss0",))
     found = read(path)
-    assert found.total("read_bytes") == 480
-    assert len(found.rows("cpu_ratio")) == 20
+    assert found.total("read_bytes") == 2 * rows
+    assert len(found.rows("cpu_ratio")) == rows // 12
     assert {quality for _, quality in found.rows("read_bytes").values()} == {0}
 
 
-def test_a_gap_over_midnight_is_late(tmp_path: Path):
-    start = 1_517_184_000 - 600
-    values = np.ones((240, 2))
-    values[117:121, 0] = -0.0
-    values[121, 0] = 5.0
+def test_a_gap_between_pieces_is_late(tmp_path: Path):
+    start, border = 1_517_184_000 - 600, 120 + 17_280
+    values = np.ones((border + 120, 2))
+    values[border - 3 : border + 1, 0] = -0.0
+    values[border + 1, 0] = 5.0
     found = read(write_tts(tmp_path / "x.hdf5", {"readbytes": values}, start=start)).rows("read_bytes")
-    assert found[start + 540, OSTS[0]] == (9.0, PARTIAL)
-    assert found[start + 600, OSTS[0]] == (15.0, LATE | PARTIAL)
+    assert found[start + border * 5 - 60, OSTS[0]] == (9.0, PARTIAL)
+    assert found[start + border * 5, OSTS[0]] == (15.0, LATE | PARTIAL)
 
 
 def test_holes_in_the_stamps_are_missing_samples(tmp_path: Path):

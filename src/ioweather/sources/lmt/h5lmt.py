@@ -26,7 +26,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.lmt import archive
 from ioweather.sources.lmt.archive import TimeAxis
-from ioweather.sources.lmt.reduce import Floats, Samples, flag_late, utc_days
+from ioweather.sources.lmt.reduce import Floats, Samples, flag_late, pieces
 from ioweather.sources.lmt.rows import series_rows
 from ioweather.sources.lustre.operations import metadata_metric
 
@@ -93,7 +93,7 @@ class H5lmtSource:
 def _target_rows(day: _Day, context: ReadContext) -> Iterator[tuple[str, Frame]]:
     axis = day.axis
     lookback = max(2, MINUTE_NS // axis.step_ns)
-    for begin, first, end in utc_days(axis.first_ns, axis.step_ns, axis.steps, lookback):
+    for begin, first, end in pieces(axis.first_ns, axis.step_ns, axis.steps, lookback):
         values = {metric: array[begin:end] for metric, array in day.bytes.items()}
         late = flag_late(values, {}, axis.step_ns, context.limit_bytes_per_s)
         for metric, array in values.items():

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.tables.series import Quality
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.uint8]
+Number = TypeVar("Number", bound=np.generic)
+Spans: TypeAlias = NDArray[np.signedinteger[Any]]
 
 # A component's limit is learned as this many times the highest amount that any component held for two samples in a
 # row: a late sum stands alone, real load does not. Fewer samples near that height than SUPPORT prove nothing.
@@ -39,7 +41,7 @@ class Samples:
     step_ns: int
     values: Floats
     extensive: bool
-    spans: NDArray[np.int64] | None = None
+    spans: Spans | None = None
     quality: Flags | None = None
 
     def after(self, rows: int) -> Samples:
@@ -64,14 +66,21 @@ class Samples:
         )
 
 
-def spans_over_gaps(missing: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+def spans_over_gaps(missing: NDArray[np.bool_]) -> Spans | None:
     """Steps since the component's sample before; 1 for its first one, which has nothing to make up for."""
-    if not missing.any():
+    flat = np.flatnonzero(missing)
+    if len(flat) == 0:
         return None
-    steps = np.arange(len(missing))[:, None]
-    latest = np.maximum.accumulate(np.where(missing, -1, steps), axis=0)
-    before = np.vstack([np.full((1, missing.shape[1]), -1), latest[:-1]])
-    return np.where(missing | (before < 0), 1, steps - before)
+    rows, columns = np.divmod(flat, missing.shape[1])
+    order = np.argsort(columns, kind="stable")  # by component, in time
+    rows, columns = rows[order], columns[order]
+    begins = np.nonzero((np.diff(columns, prepend=-1) != 0) | (np.diff(rows, prepend=-2) != 1))[0]
+    ends = np.append(begins[1:], len(rows)) - 1
+    first, after, column = rows[begins], rows[ends] + 1, columns[begins]
+    spans = np.ones(missing.shape, np.int32)
+    closed = (first > 0) & (after < len(missing))
+    spans[after[closed], column[closed]] = (after - first + 1)[closed]
+    return spans
 
 
 def learned_limit(amounts: Floats) -> float:
@@ -83,42 +92,42 @@ def learned_limit(amounts: Floats) -> float:
     return float(LIMIT_MARGIN * top)
 
 
-def late_spikes(amounts: Floats, silent: NDArray[np.bool_], limit: float, window: int) -> NDArray[np.bool_] | None:
-    """Samples above the limit that make up for silence: within `window` steps the component was `silent` (no sample,
-    or a counter that stood still), and over the window as a whole the amount is within the limit."""
-    rows, columns = np.nonzero(amounts > limit)
-    if len(rows) == 0:
-        return None
+def late_spikes(
+    spikes: NDArray[np.bool_], amounts: Floats, silent: NDArray[np.bool_], limit: float, window: int
+) -> NDArray[np.bool_]:
+    """Which spikes (amounts above the limit) make up for silence: within `window` steps the component was `silent` (no
+    sample, or a counter that stood still), and over the window as a whole the amount is within the limit."""
+    rows, columns = np.nonzero(spikes)
     back = rows[:, None] - np.arange(window)[None, :]
     inside, column = back >= 0, columns[:, None]
     made_up = (silent[back, column] & inside)[:, 1:].any(axis=1)
     believable = np.nansum(np.where(inside, amounts[back, column], 0.0), axis=1) / window <= limit
     late = np.zeros(amounts.shape, np.bool_)
     late[rows, columns] = made_up & believable
-    return late if late.any() else None
+    return late
 
 
 def flag_late(
     amounts: Mapping[str, Floats],
-    spans: Mapping[str, NDArray[np.int64] | None],
+    spans: Mapping[str, Spans | None],
     step_ns: int,
     limit_bytes_per_s: float | None,
 ) -> dict[str, Flags | None]:
     """LATE flags of the byte counters of one kind of component (all of one shape): what follows a gap whose amount it
     holds, and what breaks the limit after the counters stood still."""
-    if not amounts:
-        return {}
-    still = np.logical_and.reduce([np.isnan(values) | (values == 0) for values in amounts.values()])
     window = max(2, MINUTE_NS // step_ns)
     flags: dict[str, Flags | None] = {}
     for metric, values in amounts.items():
-        limit = learned_limit(values) if limit_bytes_per_s is None else limit_bytes_per_s * step_ns / 1e9
-        late = late_spikes(values, still, limit, window)
+        late = np.zeros(values.shape, np.bool_)
+        limit = learned_limit(values) if limit_bytes_per_s is None else limit_bytes_per_s * step_ns / NS
+        spikes = values > limit
+        if spikes.any():
+            still = np.logical_and.reduce([np.isnan(other) | (other == 0) for other in amounts.values()])
+            late |= late_spikes(spikes, values, still, limit, window)
         covered = spans.get(metric)
         if covered is not None:
-            after_gap = (covered > 1) & (values > 0)
-            late = after_gap if late is None else late | after_gap
-        flags[metric] = None if late is None else late.astype(np.uint8) * np.uint8(Quality.LATE)
+            late |= (covered > 1) & (values > 0)
+        flags[metric] = late.view(np.uint8) * np.uint8(Quality.LATE) if late.any() else None
     return flags
 
 
@@ -134,25 +143,33 @@ def to_minutes(samples: Samples) -> Samples:
     lead = samples.start_ns % MINUTE_NS // samples.step_ns
     tail = -(lead + len(samples.values)) % per_minute
     values = _blocks(samples.values, lead, tail, per_minute, np.nan)
-    present = ~np.isnan(values)
-    count = present.sum(axis=1)
-    total = (values if present.all() else np.where(present, values, 0.0)).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        reduced = np.where(count > 0, total if samples.extensive else total / count, np.nan)
-    quality = np.zeros(reduced.shape, np.uint8)
+    total = values.sum(axis=1)
+    count = np.full(total.shape, per_minute)
+    holed = np.nonzero(np.isnan(total))  # only minutes with a hole are looked at sample by sample
+    count[holed] = (~np.isnan(values[holed[0], :, holed[1]])).sum(axis=1)
+    total[holed] = np.nansum(values[holed[0], :, holed[1]], axis=1)
+    total[count == 0] = np.nan
+    quality = np.zeros(total.shape, np.uint8)
     if samples.quality is not None:
         quality |= np.bitwise_or.reduce(_blocks(samples.quality, lead, tail, per_minute, 0), axis=1)
     whole = count == per_minute
     if samples.spans is not None:
-        spans = np.where(present, _blocks(samples.spans, lead, tail, per_minute, 1), 0)
-        reaches_back = (spans > np.arange(1, per_minute + 1)[None, :, None]).any(axis=1)
-        whole = (spans.sum(axis=1) == per_minute) & ~reaches_back
+        _count_carried(whole, values, _blocks(samples.spans, lead, tail, per_minute, 1))
     quality[~whole & (count > 0)] |= np.uint8(Quality.PARTIAL)
-    first = samples.start_ns - lead * samples.step_ns
-    return Samples(first, MINUTE_NS, reduced, samples.extensive, quality=quality)
+    reduced = total if samples.extensive else total / np.maximum(count, 1)
+    return Samples(samples.start_ns - lead * samples.step_ns, MINUTE_NS, reduced, samples.extensive, quality=quality)
 
 
-def _blocks(array: NDArray[np.generic], lead: int, tail: int, per_minute: int, fill: float) -> NDArray[np.generic]:
+def _count_carried(whole: NDArray[np.bool_], values: Floats, spans: Spans) -> None:
+    """Correct, in place, which minutes are whole: holes that a later sample of the minute makes up for are none, and
+    a sample that reaches back over the minute's start brings what is not its own."""
+    minute, component = np.nonzero(~whole | (spans.max(axis=1) > 1))
+    covered = np.where(np.isnan(values[minute, :, component]), 0, spans[minute, :, component])
+    position = np.arange(1, covered.shape[1] + 1)
+    whole[minute, component] = (covered.sum(axis=1) == covered.shape[1]) & ~(covered > position).any(axis=1)
+
+
+def _blocks(array: NDArray[Number], lead: int, tail: int, per_minute: int, fill: float) -> NDArray[Number]:
     """(minute, sample, component), padded to whole minutes."""
     if lead or tail:
         array = np.pad(array, ((lead, tail), (0, 0)), constant_values=fill)
@@ -199,15 +216,16 @@ def _integral(bounds_ns: NDArray[np.int64], amount: Floats, edges_ns: NDArray[np
     return share
 
 
-def utc_days(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
-    """(from, first, end): pieces of at most a UTC day, to bound memory, each read from up to `lookback` steps before
-    its first so that what came late is still recognised. Steps that do not fill minutes evenly stay in one piece."""
+def pieces(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
+    """(from, first, end): pieces of one to two days, cut at midnight UTC, to bound memory, each read from up to
+    `lookback` steps before its first so that what came late is still recognised. A file of one local day is one piece;
+    so is one whose steps do not fill minutes evenly."""
     if MINUTE_NS % step_ns or start_ns % step_ns:
         yield 0, 0, steps
         return
     first = 0
     while first < steps:
-        midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + DAY_NS
+        midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + 2 * DAY_NS
         end = min(steps, -(-(midnight - start_ns) // step_ns))
         yield max(0, first - lookback), first, end
         first = end

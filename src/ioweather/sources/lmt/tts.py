@@ -22,7 +22,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import KIB, MINUTE_NS, NS
 from ioweather.sources.lmt import archive
 from ioweather.sources.lmt.archive import TimeAxis
-from ioweather.sources.lmt.reduce import Floats, Samples, flag_late, spans_over_gaps, utc_days
+from ioweather.sources.lmt.reduce import Floats, Samples, flag_late, pieces, spans_over_gaps
 from ioweather.sources.lmt.rows import fullness_rows, series_rows
 
 GROUPS = ("datatargets", "mdtargets", "dataservers", "mdservers", "fullness")
@@ -150,7 +150,7 @@ def _amount_rows(
         if table is not None:
             tables[metric] = table
     lookback = max(2, MINUTE_NS // axis.step_ns)
-    for begin, first, end in utc_days(axis.first_ns, axis.step_ns, axis.steps, lookback):
+    for begin, first, end in pieces(axis.first_ns, axis.step_ns, axis.steps, lookback):
         values = {metric: _whole_numbers(table, begin, end) for metric, table in tables.items()}
         # The value after a hole is the difference to the last counter before it: it holds the hole's amount.
         spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
@@ -182,7 +182,7 @@ def _states(
         table = _table(group, dataset, axis, path, 0.01)
         if table is None:
             continue
-        for begin, end, start_ns in _state_days(axis, from_lmt):
+        for begin, end, start_ns in _state_pieces(axis, from_lmt):
             samples = Samples(start_ns, axis.step_ns, table.rows(begin, end), False)
             yield from series_rows(system, kind, table.components, metric, samples, context)
 
@@ -197,7 +197,7 @@ def _fullness(group: Any, axis: TimeAxis, from_lmt: bool, system: str, path: Pat
         if used is None or total is None or used.components != total.components:
             continue
         kind = _kind("datatargets", used.components)
-        for begin, end, start_ns in _state_days(axis, from_lmt):
+        for begin, end, start_ns in _state_pieces(axis, from_lmt):
             capacity = total.rows(begin, end)
             for metric, values in (
                 (f"capacity_{unit}", capacity),
@@ -207,11 +207,11 @@ def _fullness(group: Any, axis: TimeAxis, from_lmt: bool, system: str, path: Pat
                 yield from fullness_rows(system, kind, used.components, metric, samples)
 
 
-def _state_days(axis: TimeAxis, from_lmt: bool) -> Iterator[tuple[int, int, int]]:
-    """(first row, end row, start of the first row's interval) by UTC day."""
+def _state_pieces(axis: TimeAxis, from_lmt: bool) -> Iterator[tuple[int, int, int]]:
+    """(first row, end row, start of the first row's interval) by piece."""
     # LMT's first stamp closes an interval that belongs to the file before.
     skipped = 1 if from_lmt else 0
-    for _, first, end in utc_days(axis.first_ns, axis.step_ns, axis.steps - skipped, 0):
+    for _, first, end in pieces(axis.first_ns, axis.step_ns, axis.steps - skipped, 0):
         yield first + skipped, end + skipped, axis.first_ns + first * axis.step_ns
 
 
