@@ -15,7 +15,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 TOLERANCE = 0.05
-DEGREES = (10, 25, 50, 75, 100)  # pat19 table 1
+DEGREES = (10, 20, 25, 50, 75, 100)  # pat19 table 1, and 20 of figure 11
 
 
 def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:

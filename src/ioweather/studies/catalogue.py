@@ -8,6 +8,7 @@ from ioweather.core.registry import Catalogue
 STUDIES: Catalogue[Study] = Catalogue(
     "study",
     {
+        "climate": "ioweather.studies.climate:STUDY",
         "utilisation": "ioweather.studies.utilisation:STUDY",
     },
 )

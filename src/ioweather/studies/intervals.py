@@ -36,8 +36,8 @@ class Intervals:
         self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
         self.units = max(1, -(-steps // self.unit))
         self.on = on
-        name = unit_name or _name(self.unit * step_ns)
-        self._bootstrap = BlockBootstrap(self.units, level=LEVEL, unit_name=name) if on else None
+        self.unit_name = unit_name or _name(self.unit * step_ns)
+        self._bootstrap = BlockBootstrap(self.units, level=LEVEL, unit_name=self.unit_name) if on else None
 
     @property
     def block(self) -> int:
@@ -106,6 +106,15 @@ def standing(estimate: Estimate, *, above: float | None = None, below: float | N
         else (estimate.high < (below or 0.0), estimate.low >= (below or 0.0))
     )
     return "supported" if inside else "refuted" if outside else "undecided"
+
+
+def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
+    """The sentence that the value speaks for, as sure as its interval is that the value lies on that side."""
+    if estimate.value is None:
+        return Finding(f"{estimate.name.replace('_', ' ')} cannot be told from these data.", "undecided")
+    if estimate.value > pivot:
+        return finding(above, standing(estimate, above=pivot))
+    return finding(below, standing(estimate, below=pivot))
 
 
 def finding(text: str, kind: Standing) -> Finding:
