@@ -1,0 +1,256 @@
+"""Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and where it all came from.
+
+A page is drawn as SVG by default: no script, a tenth of the size, and it opens wherever a ticket system shows it.
+`interactive=True` ships Vega with the page (0.9 MB once) and adds what a pointer shows; it is for a report with many
+charts, where the drawings together would be larger than Vega.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from html import escape
+
+from ioweather.core.clock import format_time_ns
+from ioweather.core.results import (
+    Answer,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    FactGroup,
+    Finding,
+    Provenance,
+    Published,
+    ResultTable,
+)
+from ioweather.core.units import format_value
+from ioweather.figures.alt_text import describe
+from ioweather.figures.page import PageTheme, html_page, json_block
+from ioweather.figures.render import draw, spec
+
+WIDE_PX = 760
+NARROW_PX = 330
+_MOST_ROWS = 400
+_MOST_CHART_ROWS = 60
+_MARK = {"supported": "supported", "refuted": "not supported", "undecided": "undecided", "note": ""}
+_TEXT_UNITS = ("text", "date", "time_ns")
+
+
+def exhibit_html(exhibit: Exhibit, theme: PageTheme = "auto", *, interactive: bool = False) -> str:
+    """One exhibit as a page of its own."""
+    body = exhibit_section(exhibit, 1, interactive=interactive)
+    footer = provenance_html(exhibit.provenance)
+    return html_page(f"{exhibit.id}: {exhibit.title}", [body], theme, footer=footer, interactive=interactive)
+
+
+def answer_html(answer: Answer, theme: PageTheme = "auto", *, interactive: bool = False) -> str:
+    """One answer as a page of its own: the headline, the facts, then the exhibits behind them."""
+    parts = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h1>{escape(answer.headline)}</h1>"]
+    parts += [_findings(answer.findings)]
+    parts += [_facts(group) for group in answer.facts]
+    parts += _closing(answer.caveats, answer.coverage, 2)
+    parts += [exhibit_section(exhibit, 2, interactive=interactive) for exhibit in answer.exhibits]
+    footer = provenance_html(answer.provenance)
+    return html_page(answer.headline, [part for part in parts if part], theme, footer=footer, interactive=interactive)
+
+
+def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = False) -> str:
+    """One exhibit as a part of a page; its headings begin at `level`, and its id is the anchor."""
+    inner = level + 1
+    parts = [f'<p class="kicker">{escape(exhibit.id)}</p>', f"<h{level}>{escape(exhibit.title)}</h{level}>"]
+    parts += [_findings(exhibit.findings), _estimates(exhibit.estimates, exhibit.published, inner)]
+    for number, chart in enumerate(exhibit.charts):
+        name = f"{exhibit.id}-{number + 1}"
+        parts.append(
+            figure_html(chart, name, inner, interactive=interactive, with_rows=chart.table not in exhibit.tables)
+        )
+    parts += [table_html(table) for table in exhibit.tables]
+    parts += _closing(exhibit.caveats, exhibit.coverage, inner)
+    if level > 1 and exhibit.provenance != Provenance():
+        parts.append(f"<details><summary>Provenance</summary>{provenance_html(exhibit.provenance)}</details>")
+    content = "\n".join(part for part in parts if part)
+    return f'<section class="exhibit" id="{escape(exhibit.id)}">\n{content}\n</section>'
+
+
+def figure_html(chart: Chart, name: str, level: int = 2, *, interactive: bool = False, with_rows: bool = True) -> str:
+    """A chart for wide and for narrow screens. Its title is a heading of the page, not a text in the picture."""
+    untitled = replace(chart, title="")
+    wide, narrow = spec(untitled, width=WIDE_PX), spec(untitled, width=NARROW_PX)
+    text = escape(describe(chart))
+    heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
+    if interactive:
+        for part in (wide, narrow):
+            part.pop("$schema")
+        block = json_block(f"{name}-spec", {"wide": wide, "narrow": narrow})
+        picture = f'<div role="img" aria-label="{text}" data-chart="{escape(name)}-spec"></div>{block}'
+    else:
+        drawings = (("wide", wide), ("narrow", narrow))
+        picture = "".join(
+            f'<div class="{kind}">{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
+            for kind, part in drawings
+        )
+    rows = _chart_rows(chart) if with_rows else ""
+    return f'{heading}\n<figure class="chart">{picture}{rows}</figure>'
+
+
+def _inline_svg(svg: str, name: str, text: str) -> str:
+    """The drawing as an element of the page, whose ids must differ from those of every other drawing there."""
+    prefix = "c" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}\1)", svg)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{text}" ', 1)
+
+
+def _chart_rows(chart: Chart) -> str:
+    if not 0 < len(chart.table.rows) <= _MOST_CHART_ROWS:
+        return ""
+    return f"<details><summary>The numbers behind this chart</summary>{table_html(chart.table)}</details>"
+
+
+def table_html(table: ResultTable) -> str:
+    """A table with its headings; numbers stand to the right, in the units people read."""
+    numeric = [
+        column.unit not in _TEXT_UNITS and not any(isinstance(cell, str) for cell in table.column(column.name))
+        for column in table.columns
+    ]
+    heads = [(column.heading, right) for column, right in zip(table.columns, numeric, strict=True)]
+    units = [column.unit for column in table.columns]
+    rows = [
+        [(format_value(cell, unit), right) for cell, unit, right in zip(row, units, numeric, strict=True)]
+        for row in table.rows[:_MOST_ROWS]
+    ]
+    more = len(table.rows) - _MOST_ROWS
+    note = f'<p class="quiet">{more:,} more rows are not shown.</p>' if more > 0 else ""
+    note = '<p class="quiet">No rows.</p>' if not table.rows else note
+    return _table(heads, rows, caption=table.title) + note
+
+
+def _table(heads: Sequence[tuple[str, bool]], rows: Iterable[Sequence[tuple[str, bool]]], *, caption: str = "") -> str:
+    """Texts and whether they stand to the right. The first column names its row."""
+    head = "".join(f'<th scope="col"{_right(right)}>{escape(text)}</th>' for text, right in heads)
+    body = "".join(f"<tr>{_cell(row[:1], 'th')}{_cell(row[1:], 'td')}</tr>" for row in rows)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return _scrolling(f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", caption or "Table")
+
+
+def _cell(cells: Sequence[tuple[str, bool]], element: str) -> str:
+    scope = ' scope="row"' if element == "th" else ""
+    return "".join(f"<{element}{scope}{_right(right)}>{escape(text)}</{element}>" for text, right in cells)
+
+
+def _scrolling(table: str, label: str) -> str:
+    """A region that scrolls must be reachable by keyboard, and have a name."""
+    return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">{table}</div>'
+
+
+def _right(right: bool) -> str:
+    return ' class="number"' if right else ""
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return ""
+    items = "".join(
+        f'<li class="{finding.kind}">{_tag(_MARK[finding.kind])}{escape(finding.text)}</li>' for finding in findings
+    )
+    return f'<ul class="findings">{items}</ul>'
+
+
+def _tag(text: str) -> str:
+    return f'<span class="tag">{text}</span>' if text else ""
+
+
+def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], level: int) -> str:
+    """Ours beside what the paper prints, where both have the same name; what else it prints follows."""
+    beside = {p.quantity.casefold(): p for p in published}
+    own = {estimate.name.casefold() for estimate in estimates}
+    parts = []
+    if estimates:
+        heads = [("Estimate", False), ("Value", True), ("Interval", True), ("n", True), ("Method", False)]
+        matched = any(name in beside for name in own)
+        heads[2:2] = [("Published", True)] if matched else []
+        rows = []
+        for estimate in estimates:
+            paper = beside.get(estimate.name.casefold())
+            row = [(estimate.name, False), (format_value(estimate.value, estimate.unit), True)]
+            row += [(format_value(paper.value, paper.unit) if paper else "", True)] if matched else []
+            row += [(_interval(estimate), True), (format_value(estimate.n, "count"), True), (estimate.method, False)]
+            rows.append(row)
+        parts.append(f"<h{level}>Estimates</h{level}>" + _table(heads, rows))
+    others = [p for p in published if p.quantity.casefold() not in own]
+    if others:
+        rows = [[(p.quantity, False), (format_value(p.value, p.unit), True), (_place(p), False)] for p in others]
+        heads = [("Quantity", False), ("Published", True), ("Where", False)]
+        parts.append(f"<h{level}>Published values</h{level}>" + _table(heads, rows))
+    return "".join(parts)
+
+
+def _place(published: Published) -> str:
+    return "; ".join(text for text in (published.place or published.exhibit, published.note) if text)
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None and estimate.high is None:
+        return "–"
+    low, high = (format_value(v, estimate.unit) for v in (estimate.low, estimate.high))
+    level = f" ({estimate.level:.0%})" if estimate.level is not None else ""
+    return f"{low} to {high}{level}"
+
+
+def _facts(group: FactGroup) -> str:
+    rows = []
+    for fact in group.facts:
+        bar = _bar(fact.share) if fact.share is not None else ""
+        rows.append(
+            f'<tr><th scope="row">{escape(fact.label)}</th>'
+            f'<td class="number">{escape(format_value(fact.value, fact.unit))}</td>'
+            f"<td>{bar}</td><td>{escape(fact.note)}</td></tr>"
+        )
+    table = f'<table class="facts"><tbody>{"".join(rows)}</tbody></table>'
+    return f"<h2>{escape(group.title)}</h2>{_scrolling(table, group.title)}"
+
+
+def _bar(share: float) -> str:
+    filled = min(max(share, 0.0), 1.0) * 100 if share == share else 0.0
+    text = format_value(share, "ratio")
+    return (
+        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="{text}">'
+        f'<rect class="track" width="100" height="8"/><rect class="share" width="{filled:.1f}" height="8"/></svg>'
+    )
+
+
+def _closing(caveats: Sequence[str], coverage: Sequence[Coverage], level: int) -> list[str]:
+    parts = []
+    if caveats:
+        items = "".join(f"<li>{escape(caveat)}</li>" for caveat in caveats)
+        parts.append(f"<h{level}>Caveats</h{level}><ul>{items}</ul>")
+    if coverage:
+        items = "".join(f"<li>{escape(_coverage(c))}</li>" for c in coverage)
+        parts.append(f"<h{level}>Coverage</h{level}><ul>{items}</ul>")
+    return parts
+
+
+def _coverage(coverage: Coverage) -> str:
+    share = f" ({format_value(coverage.ratio, 'ratio')})" if coverage.ratio is not None else ""
+    text = f"{coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}"
+    if coverage.excluded:
+        text += "; left out: " + ", ".join(f"{reason} {count:,}" for reason, count in coverage.excluded.items())
+    return f"{text}. {coverage.detail}" if coverage.detail else text
+
+
+def provenance_html(provenance: Provenance) -> str:
+    """What is needed to make the same result again; empty where nothing is known."""
+    pairs = [
+        ("Lake", provenance.lake),
+        ("Tables", ", ".join(f"{name} version {number}" for name, number in provenance.table_versions.items())),
+        ("Parameters", ", ".join(f"{name} = {format_value(value)}" for name, value in provenance.params.items())),
+        ("Facility", provenance.facility_digest),
+        ("Inputs", provenance.input_digest),
+        ("ioweather", provenance.software_version),
+        ("Made", format_time_ns(provenance.made_ns) if provenance.made_ns else ""),
+    ]
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in pairs if value)
+    return f"<dl>{rows}</dl>" if rows else ""

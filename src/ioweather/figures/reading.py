@@ -1,0 +1,101 @@
+"""Reading the table of a chart: columns by the channel they are drawn on, as arrays or as names."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ioweather.core.results import Cell, Chart, ResultColumn
+from ioweather.core.units import format_value
+from ioweather.figures.decimate import Floats
+
+_NS_PER_MS = 1_000_000
+_TIME_UNITS = ("time_ns", "date")
+
+
+def column(chart: Chart, channel: str) -> ResultColumn:
+    """What is known of the column on a channel."""
+    name = chart.encoding[channel]
+    return next(c for c in chart.table.columns if c.name == name)
+
+
+def is_time(chart: Chart, channel: str) -> bool:
+    return column(chart, channel).unit in _TIME_UNITS
+
+
+def cells(chart: Chart, channel: str) -> tuple[Cell, ...]:
+    return chart.table.column(chart.encoding[channel])
+
+
+def numbers(chart: Chart, channel: str) -> Floats:
+    """The column as floats; missing, text and infinities are NaN. Times become epoch milliseconds."""
+    unit = column(chart, channel).unit
+    if unit == "time_ns":
+        return np.array([_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
+    if unit == "date":
+        return np.array([_date_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
+    return np.array([_number(cell) for cell in cells(chart, channel)], dtype=np.float64)
+
+
+def is_numeric(chart: Chart, channel: str) -> bool:
+    """Whether the column holds numbers: at least one, and no text."""
+    known = [cell for cell in cells(chart, channel) if cell is not None]
+    return bool(known) and all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in known)
+
+
+def names(chart: Chart, channel: str) -> list[str]:
+    """The column as what a person reads."""
+    unit = column(chart, channel).unit
+    return [name_of(cell, unit) for cell in cells(chart, channel)]
+
+
+def name_of(cell: Cell, unit: str) -> str:
+    return "(none)" if cell is None or cell == "" else format_value(cell, unit)
+
+
+def distinct(values: Iterable[str]) -> tuple[str, ...]:
+    """In the order of first appearance."""
+    return tuple(dict.fromkeys(values))
+
+
+def with_rows(chart: Chart, rows: Sequence[tuple[Cell, ...]]) -> Chart:
+    return replace(chart, table=replace(chart.table, rows=tuple(rows)))
+
+
+def drawable(value: float) -> float | int | None:
+    """A number as it goes into a specification, without digits that no screen shows. NaN is null.
+
+    From a million on whole numbers are fine enough, and times (1.7e12 ms) need every digit before the point.
+    """
+    if not math.isfinite(value):
+        return None
+    whole = round(value)
+    if (whole == value or abs(value) >= 1e6) and abs(whole) < 1 << 53:
+        return whole
+    return float(f"{value:.9g}")
+
+
+def _number(cell: Cell) -> float:
+    if cell is None or isinstance(cell, str):
+        return math.nan
+    value = float(cell)
+    return value if math.isfinite(value) else math.nan
+
+
+def _milliseconds(cell: Cell) -> float:
+    # Divided as an integer: 1.7e18 ns has no exact float.
+    if isinstance(cell, int):
+        return float(cell // _NS_PER_MS)
+    return _number(cell) / _NS_PER_MS
+
+
+def _date_milliseconds(cell: Cell) -> float:
+    try:
+        day = dt.date.fromisoformat(str(cell)[:10])
+    except ValueError:
+        return math.nan
+    return (day - dt.date(1970, 1, 1)).days * 86_400_000.0

@@ -1,0 +1,98 @@
+"""Charts as Vega-Lite specifications and as pictures: SVG, PNG or PDF, without a browser and without a network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from ioweather.core.errors import UsageError
+from ioweather.core.results import Chart, Exhibit
+from ioweather.figures.alt_text import describe
+from ioweather.figures.catalogue import KINDS
+from ioweather.figures.theme import Spec, Theme, config, recolour
+from ioweather.figures.tooltips import HOVER
+
+Format: TypeAlias = Literal["svg", "png", "pdf"]
+
+# The version every supported vl-convert carries (1.7 and later).
+VEGA_LITE: Final = "5.20"
+_SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
+_STACK_SPACING: Final = 34
+
+
+def spec(chart: Chart, theme: Theme = "light", width: int = 640) -> Spec:
+    """The Vega-Lite specification of a chart, with its data inside, about `width` pixels wide."""
+    return _finished(_body(chart, width), describe(chart), theme)
+
+
+def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> Spec:
+    """All charts of an exhibit as one picture, one below the other."""
+    if not exhibit.charts:
+        raise UsageError(
+            f"Exhibit {exhibit.id} has no chart to draw.", hint="Write it as .html, .json or .csv to see its tables."
+        )
+    bodies = [_body(chart, width) for chart in exhibit.charts]
+    if len(bodies) == 1 and not exhibit.charts[0].title:
+        bodies[0] = _body(replace(exhibit.charts[0], title=exhibit.title), width)
+    text = " ".join(describe(chart) for chart in exhibit.charts)
+    if len(bodies) == 1:
+        return _finished(bodies[0], text, theme)
+    independent = {"scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")}
+    stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": independent}
+    return _finished(stacked, text, theme)
+
+
+def static(chart: Chart, format: Format = "svg", theme: Theme = "light", scale: float = 1.0) -> bytes:  # noqa: A002
+    """A chart as a picture. `scale` enlarges PNG; SVG and PDF have no pixels."""
+    return draw(spec(chart, theme), format, scale)
+
+
+def exhibit_figure(
+    exhibit: Exhibit,
+    format: Format = "svg",
+    theme: Theme = "light",
+    scale: float = 2.0,
+) -> bytes:
+    """All charts of an exhibit as one picture."""
+    return draw(exhibit_spec(exhibit, theme), format, scale)
+
+
+def draw(specification: Spec, format: Format = "svg", scale: float = 1.0) -> bytes:  # noqa: A002
+    """Any specification made here as a picture."""
+    if format not in get_args(Format):
+        raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
+    import vl_convert  # 30 ms and a V8: only when something is drawn
+
+    # No address is allowed: a specification that asks for one fails instead of waiting for a network.
+    svg = vl_convert.vegalite_to_svg(_printed(specification), vl_version=VEGA_LITE, allowed_base_urls=[])
+    if format == "svg":
+        return svg.encode()
+    return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))
+
+
+def _body(chart: Chart, width: int) -> Spec:
+    kind = KINDS[chart.kind]
+    missing = [channel for channel in kind.required if channel not in chart.encoding]
+    unknown = sorted(set(chart.encoding) - set(kind.required) - set(kind.optional))
+    if missing or unknown:
+        wrong = f"lacks {', '.join(missing)}" if missing else f"knows no {', '.join(unknown)}"
+        raise UsageError(
+            f"The {chart.kind} chart {chart.title!r} {wrong}.",
+            hint=f"A {chart.kind} is drawn from {', '.join(kind.required)} and optionally {', '.join(kind.optional)}.",
+        )
+    return kind.build(chart, width)
+
+
+def _finished(body: Spec, description: str, theme: Theme) -> Spec:
+    whole: Spec = {"$schema": _SCHEMA, "description": description, "config": config(), **body}
+    recoloured: Spec = recolour(whole, theme)
+    return recoloured
+
+
+def _printed(value: Any) -> Any:
+    """The specification without what only a pointer can reach."""
+    if isinstance(value, dict):
+        return {k: v if k == "data" else _printed(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_printed(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
+    return value
