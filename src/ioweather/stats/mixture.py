@@ -1,0 +1,241 @@
+"""A head and a heavy tail: the mixed distribution of response times (don15 section 4.2), with its uncertainty.
+
+The paper splits a sample at the pivot where the Kolmogorov-Smirnov distances of head and tail, together, are least.
+Its text leaves open how two distances become one (`combination`, by default weighted by group size), where a tail's
+lower bound lies (the pivot) and how small a tail may be (`minimum_group`): these choices are ours, and stand in the
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ioweather.stats.tails.bounded import BoundedDistribution, BoundedWeibull
+from ioweather.stats.tails.boundedfit import fit_weibull_tail
+from ioweather.stats.tails.families import Cauchy, Distribution, Normal
+from ioweather.stats.tails.gaps import largest_gap
+from ioweather.stats.tails.heads import truncated_head
+from ioweather.stats.tails.points import EXACT_POINTS, fit_cauchy
+from ioweather.stats.tails.sample import Sample, sample_of
+from ioweather.stats.tails.splits import (
+    ALL_HEADS,
+    COMBINATIONS,
+    HEADS,
+    TAILS,
+    BestSplit,
+    Combination,
+    HeadName,
+    Splits,
+    TailName,
+    candidate_cuts,
+    coarse_of,
+    search_pair,
+    thinned,
+)
+from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+
+# A group this small says little about its family: without a bound an Exponential picks tails of 7 to 21 points.
+MINIMUM_GROUP = 50
+# Candidate pivots per bootstrap replicate: a 400th of the sample is finer than any interval.
+_REPLICATE_CUTS = 400
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+    level: float
+    method: str
+
+
+@dataclass(frozen=True)
+class PairFit:
+    """One pair of families at its best pivot. The distances are the paper's; `aic` is that of `distribution`.
+
+    `head` is fitted to the head group as the paper does, `distribution.head` ends at the pivot. `collapsed`: the tail
+    has become the power law under another name, and does not compete.
+    """
+
+    head: Distribution
+    tail: BoundedDistribution
+    pivot: float
+    tail_share: float
+    head_ks: float
+    tail_ks: float
+    ks: float
+    aic: float
+    distribution: Mixture
+    collapsed: bool
+
+    @property
+    def name(self) -> str:
+        return f"{_head_name(self.head)} + {self.tail.name}"
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """The pair with the least combined distance, and all pairs beside it, best first."""
+
+    n: int
+    best: PairFit
+    pairs: tuple[PairFit, ...]
+    combination: Combination
+    minimum_group: int
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+    @property
+    def pivot(self) -> float:
+        return self.best.pivot
+
+    @property
+    def tail_share(self) -> float:
+        return self.best.tail_share
+
+    @property
+    def ks(self) -> float:
+        return self.best.ks
+
+    @property
+    def distribution(self) -> Mixture:
+        return self.best.distribution
+
+    @property
+    def best_by_aic(self) -> PairFit:
+        """Often another pair: the distance alone does not separate families that come near the power law."""
+        return min(self.pairs, key=lambda pair: pair.aic)
+
+
+def fit_mixture(
+    times: ArrayLike,
+    *,
+    heads: Sequence[HeadName] = HEADS,
+    tails: Sequence[TailName] = TAILS,
+    combination: Combination = "weighted",
+    minimum_group: int | None = None,
+    replicates: int = 0,
+    level: float = 0.95,
+    seed: int = 0,
+) -> MixtureFit:
+    """Split response times (seconds, or any unit) into head and tail at the best of all pivots.
+
+    Every distinct value with at least `minimum_group` observations on either side is a candidate (default: a tenth
+    of the sample, at least 5 and at most 50). With `replicates` the winning pair's parameters get bootstrap intervals
+    (200 are enough for .95). Ties at the pivot go to the head. Zeros may lie in the head only. ValueError for fewer
+    than 10 times, missing, negative or infinite ones, or times that are all equal.
+    """
+    _check_choice("head", heads, ALL_HEADS)
+    _check_choice("tail", tails, TAILS)
+    _check_choice("combination", [combination], COMBINATIONS)
+    sample = sample_of(times)
+    smallest = minimum_group if minimum_group is not None else min(MINIMUM_GROUP, max(5, sample.n // 10))
+    every = Splits(sample, candidate_cuts(sample, smallest, smallest))
+    if not every.cuts.size:
+        raise ValueError(
+            f"no pivot leaves {smallest} times and two distinct values on either side of {sample.n} times "
+            f"({sample.distinct} distinct): measure more, or lower minimum_group"
+        )
+    coarse = coarse_of(every)
+    fits = [
+        _pair_fit(sample, search_pair(every, coarse, head, tail, combination), combination)
+        for head in heads
+        for tail in tails
+    ]
+    ranked = tuple(sorted(fits, key=lambda pair: (pair.collapsed and "power_law" in tails, pair.ks)))
+    fit = MixtureFit(sample.n, ranked[0], ranked, combination, smallest)
+    if not replicates:
+        return fit
+    return replace(fit, intervals=bootstrap_intervals(sample, fit, replicates=replicates, level=level, seed=seed))
+
+
+def bootstrap_intervals(
+    sample: Sample, fit: MixtureFit, *, replicates: int = 200, level: float = 0.95, seed: int = 0
+) -> Mapping[str, Interval]:
+    """Percentile intervals of the parameters of `fit.distribution`: observations drawn again, pivot searched again,
+    the pair of families kept. Observations must be independent for these to hold."""
+    rng = np.random.default_rng(seed)
+    rows = [refitted(sample.resampled(rng), fit).distribution.parameters for _ in range(replicates)]
+    method = f"percentile bootstrap, {replicates} replicates, pivot searched again in each"
+
+    def interval(name: str) -> Interval:
+        low, high = np.quantile([row[name] for row in rows], [(1 - level) / 2, (1 + level) / 2])
+        return Interval(float(low), float(high), level, method)
+
+    return {name: interval(name) for name in fit.distribution.parameters}
+
+
+def goodness_of_fit(fit: MixtureFit, *, replicates: int = 200, seed: int = 0) -> float:
+    """p: the share of samples drawn from `fit.distribution`, fitted in the same way, that fit no better than the data.
+
+    Small p (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out.
+    """
+    rng = np.random.default_rng(seed)
+    worse = 0
+    for _ in range(replicates):
+        drawn = sample_of(fit.distribution.sample(fit.n, rng))
+        worse += refitted(drawn, fit).ks >= fit.ks
+    return worse / replicates
+
+
+def refitted(sample: Sample, fit: MixtureFit) -> PairFit:
+    """The winning pair of `fit`, fitted to another sample of the same size."""
+    cuts = thinned(candidate_cuts(sample, fit.minimum_group, fit.minimum_group), _REPLICATE_CUTS)
+    if not cuts.size:
+        return fit.best
+    splits = Splits(sample, cuts)
+    head: HeadName = _head_name(fit.best.head)
+    tail: TailName = fit.best.tail.name  # type: ignore[assignment]
+    return _pair_fit(sample, search_pair(splits, splits, head, tail, fit.combination), fit.combination)
+
+
+def _pair_fit(sample: Sample, best: BestSplit, combination: Combination) -> PairFit:
+    best = _on_all_values(sample, best, combination)
+    head_size = float(sample.below[best.cut + 1])
+    share = 1 - head_size / sample.n
+    plain = best.head.base if isinstance(best.head, TruncatedHead) else best.head
+    assert isinstance(plain, (Normal, Cauchy))
+    assert isinstance(best.tail, BoundedDistribution)
+    mixture = Mixture(truncated_head(sample, best.cut, plain), best.tail, share)
+    return PairFit(
+        head=best.head,
+        tail=best.tail,
+        pivot=float(sample.values[best.cut]),
+        tail_share=share,
+        head_ks=best.head_gap,
+        tail_ks=best.tail_gap,
+        ks=best.value,
+        aic=2 * len(mixture.parameters) - 2 * float(sample.counts @ mixture.log_density(sample.values)),
+        distribution=mixture,
+        collapsed=best.tail.collapsed,
+    )
+
+
+def _on_all_values(sample: Sample, best: BestSplit, combination: Combination) -> BestSplit:
+    """The chosen split of a Cauchy or Weibull, solved once more without the run-wise points of the search."""
+    solved_on_points = isinstance(best.head, Cauchy) or isinstance(best.tail, BoundedWeibull)
+    if sample.distinct <= EXACT_POINTS or not solved_on_points:
+        return best
+    stop, counts, head, tail = best.cut + 1, sample.counts, best.head, best.tail
+    if isinstance(head, Cauchy):
+        head = fit_cauchy(sample.values[:stop], counts[:stop], head)
+    if isinstance(tail, BoundedWeibull):
+        tail = fit_weibull_tail(float(tail.low), sample.values[stop:], counts[stop:], float(tail.shape))
+    gaps = largest_gap(sample, head, 0, stop).distance, largest_gap(sample, tail, stop).distance
+    combine = Splits(sample, np.array([best.cut])).combine(combination)
+    value = float(combine(np.array([0]), [np.array([gap]) for gap in gaps])[0])
+    return replace(best, head=head, tail=tail, head_gap=gaps[0], tail_gap=gaps[1], value=value)
+
+
+def _head_name(head: Distribution) -> HeadName:
+    if isinstance(head, TruncatedHead):
+        return "truncated_normal"
+    return "cauchy" if isinstance(head, Cauchy) else "normal"
+
+
+def _check_choice(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        raise ValueError(f"unknown {what} {', '.join(unknown) or '(none given)'}: there are {', '.join(known)}")
