@@ -36,7 +36,8 @@ def tables_page() -> str:
         lines += ["| column | type | meaning |", "|---|---|---|"]
         lines += [f"| `{c.name}` | {c.type}{', nullable' if c.nullable else ''} | {c.doc} |" for c in spec.columns]
         lines.append("")
-    lines += ["## Metrics of series\n", "Extensive metrics are amounts in the interval; intensive ones are means over it.\n"]
+    lines.append("## Metrics of series\n")
+    lines.append("Extensive metrics are amounts in the interval; intensive ones are means over it.\n")
     lines += ["| metric | unit | kind | meaning |", "|---|---|---|---|"]
     lines += [
         f"| `{m.name}` | {m.unit} | {'extensive' if m.extensive else 'intensive'} | {m.doc} |" for m in METRICS.values()
@@ -69,7 +70,8 @@ def _help(command: click.Command, name: str, parent: click.Context) -> list[str]
 
 
 def sources_page() -> str:
-    lines = ["# Sources\n", "What `ioweather ingest` reads, recognised by content.\n", "| source | reads | into |", "|---|---|---|"]
+    lines = ["# Sources\n", "What `ioweather ingest` reads, recognised by content.\n"]
+    lines += ["| source | reads | into |", "|---|---|---|"]
     lines += [f"| `{name}` | {s.title} | {', '.join(f'`{t}`' for t in s.tables)} |" for name, s in SOURCES.items()]
     return "\n".join(lines) + "\n"
 

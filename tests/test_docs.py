@@ -1,4 +1,4 @@
-"""The documentation says what the code does: every command, table, source and exhibit, and pages that are up to date."""
+"""The documentation says what the code does: every command, table, source and exhibit."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 
 import pytest
 from hypothesis import given
@@ -72,7 +73,7 @@ def test_a_day_of_local_minutes_is_monotonic_over_the_doubled_hour():
     for wall in walls:
         previous = local_to_ns(wall, BERLIN, after_ns=previous)
         seen.append(previous)
-    assert {b - a for a, b in zip(seen, seen[1:], strict=False)} == {60 * NS}
+    assert {b - a for a, b in itertools.pairwise(seen)} == {60 * NS}
 
 
 @given(st.integers(0, 4_000_000_000 * NS))

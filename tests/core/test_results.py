@@ -24,12 +24,15 @@ from ioweather.core.results import (
     to_jsonable,
 )
 
-TABLE = ResultTable("t", (ResultColumn("x", unit="time_ns"), ResultColumn("y", "rate", "bytes_per_s")), ((1, 2.0), (2, None)))
+TABLE = ResultTable(
+    "t", (ResultColumn("x", unit="time_ns"), ResultColumn("y", "rate", "bytes_per_s")), ((1, 2.0), (2, None))
+)
 
 
 def test_an_exhibit_survives_json():
     exhibit = Exhibit(
-        "car11.fig7", "CDF", (TABLE,), (Chart("timeline", TABLE, {"x": "x", "y": "y"}, references=(Reference("y", 1.0),)),),
+        "car11.fig7", "CDF", (TABLE,),
+        (Chart("timeline", TABLE, {"x": "x", "y": "y"}, references=(Reference("y", 1.0),)),),
         (Estimate("mean", 1.0, "bytes_per_s", 0.5, 1.5, 0.9, 10, "bootstrap"),), (Finding("f", "supported"),), ("c",),
         (Coverage(10, 9, "steps", {"gap": 1}),), (Published("car11.fig7", "mean", 1984, "mib_per_s", "fig. 7"),),
         Provenance("lake", {"series": 3}, {"p": 1}),

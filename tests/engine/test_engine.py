@@ -38,7 +38,7 @@ def test_an_error_in_a_task_comes_out():
 
 
 def test_a_killed_worker_is_named_with_what_to_do():
-    with local_executor(2) as pool, pytest.raises(IoweatherError, match="worker process died.*again"):
+    with local_executor(2) as pool, pytest.raises(IoweatherError, match=r"worker process died.*again"):
         list(in_order_of_completion(pool, os._exit, [(9,)]))
 
 

@@ -143,7 +143,7 @@ def test_the_ledger_is_a_view_of_what_came_in(lake):
 def test_a_newer_lake_is_refused(lake):
     marker = layout.lake_marker(lake.root)
     marker.write_text(json.dumps({"schema_version": 99}))
-    with pytest.raises(LakeVersionError, match="99.*Upgrade"):
+    with pytest.raises(LakeVersionError, match=r"99.*Upgrade"):
         open_lake(lake.root)
 
 

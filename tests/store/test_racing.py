@@ -194,5 +194,3 @@ def test_two_sealers_do_not_double(tmp_path):
     assert [finish(sealer) for sealer in sealers] == [0, 0, 0]
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT count(*) FROM series") == 16
-
-

@@ -90,9 +90,7 @@ def test_a_query_that_runs_away_is_stopped(lake):
 
 def test_a_query_that_eats_memory_is_stopped(lake):
     with pytest.raises(QueryRefused, match="memory"):
-        run_user_sql(
-            lake.snapshot(), "SELECT list(range) FROM range(50000000)", Limits(memory="50MB", seconds=60)
-        )
+        run_user_sql(lake.snapshot(), "SELECT list(range) FROM range(50000000)", Limits(memory="50MB", seconds=60))
 
 
 def test_rows_are_limited_and_said(lake):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ioweather.workflows.ingest import IngestReport
 
 EPILOG = """\b
-Exit codes: 0 everything is in; 1 some files were refused (the rest is in); 2 nothing was done.
-Sources: `ioweather ingest --list-sources`.
+Exit codes: 0 everything is in; 1 some files were refused (the rest is in);
+2 nothing was done. Sources: `ioweather ingest --list-sources`.
 
 \b
-Example: ioweather ingest /var/log/iostat/ logs/*.darshan --zone Europe/Berlin
+Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 """
 
 
@@ -140,8 +140,18 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
     click.echo(f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}.")
     if report.known:
         click.echo(f"{report.known:,} files were in already.")
-    for outcome in report.bad[:20]:
-        verb = "refused" if outcome.status == "quarantined" else "read in part"
-        click.echo(f"  {verb} ({outcome.reason}): {outcome.message}")
-    if len(report.bad) > 20:
-        click.echo(f"  ... and {len(report.bad) - 20:,} more: `ioweather lake quarantine`.")
+    _print_refused(report)
+
+
+def _print_refused(report: IngestReport, most: int = 3) -> None:
+    """Grouped by reason, a few of each: a hundred strangers in a directory are one line of news."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for outcome in report.bad:
+        groups.setdefault((outcome.status, outcome.reason or ""), []).append(outcome.message or str(outcome.path))
+    for (status, reason), messages in sorted(groups.items()):
+        verb = "refused" if status == "quarantined" else "read in part"
+        click.echo(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}")
+        for message in messages[:most]:
+            click.echo(click.wrap_text(message, 78, "  - ", "    "))
+        if len(messages) > most:
+            click.echo(f"    ... and {len(messages) - most:,} more: ioweather lake quarantine")

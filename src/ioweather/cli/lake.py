@@ -55,7 +55,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
     if series:
         click.echo("\nSeries")
         shown = [
-            (fs, kind, source, n, format_seconds(s), format_time_ns(a)[:16], format_time_ns(b)[:16], rows)
+            (fs, kind, source, n, format_seconds(s), format_time_ns(a)[:10], format_time_ns(b)[:10], rows)
             for fs, kind, source, n, s, a, b, rows in series
         ]
         print_rows(("file system", "kind", "source", "n", "step", "from", "to", "rows"), shown, form)

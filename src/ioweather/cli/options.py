@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -86,7 +87,7 @@ def converted(parse: Callable[[str], Any], text: str | None, option: str) -> Any
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """A bar on standard error, if that is a terminal."""
-    if not click.get_text_stream("stderr").isatty():
+    if not sys.stderr.isatty():
         yield silent
         return
     from rich.console import Console

@@ -10,11 +10,11 @@ from ioweather.cli.options import lake_option, open_lake_at, output_form, output
 from ioweather.core.errors import UsageError
 
 EPILOG = """\b
-Tables and columns: docs/reference/tables.md, or `ioweather sql "DESCRIBE series"` as SELECT:
-  SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'series'
+Tables and columns are listed by
+  SELECT table_name, column_name FROM information_schema.columns
 
 \b
-Example: ioweather sql "SELECT day, sum(value) FROM series WHERE metric='read_bytes' GROUP BY day"
+Example: ioweather sql "SELECT day, count(*) FROM series GROUP BY day"
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
@@ -13,6 +13,9 @@ from ioweather.core.results import Cell, Exhibit
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
 
@@ -50,6 +53,20 @@ class Source(Protocol):
     def tables(self) -> tuple[str, ...]: ...
     def detect(self, head: bytes, path: Path) -> float: ...
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]: ...
+
+
+@runtime_checkable
+class BatchSource(Source, Protocol):
+    """A source of many small files, whose rows cost less when they are made together.
+
+    `parse` reads one file (its errors are that file's alone); `rows` makes the rows of all of them: (table, Frame,
+    position of the file that each row came from).
+    """
+
+    def parse(self, path: Path, context: ReadContext) -> Any: ...
+    def rows(
+        self, parsed: Sequence[Any], context: ReadContext
+    ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
 Shape: TypeAlias = Literal["rows", "matrix", "rollup"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ioweather.core.contracts import ReadContext, Source
+from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import AmbiguousFormat, EmptyInput, SourceError, UnknownFormat
 from ioweather.core.frames import Frame
 from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import concat
+from ioweather.tables import TABLES, concat
 
 _HEAD_BYTES = 64 << 10
 
@@ -48,8 +49,6 @@ def digest_of(path: Path) -> str:
 
 def choose_source(head: bytes, path: Path) -> Source:
     """The source that recognises the content best."""
-    if not head:
-        raise EmptyInput(f"{path} is empty.")
     scores = sorted(((source.detect(head, path), name) for name, source in SOURCES.items()), reverse=True)
     best, name = scores[0]
     if best <= 0:
@@ -66,33 +65,26 @@ def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[
     """(source, table, rows) as they come; last, what became of the file."""
     source_name: str | None = reading.source
     rows: dict[str, int] = {}
+    made: dict[str, list[Frame]] = {}
     try:
-        if size == 0:
-            raise EmptyInput(f"{path} is empty.")
         if reading.mapping is not None:
             from ioweather.sources.mapped import read_mapped
 
             source_name = "mapped"
-            table, mapping = reading.mapping
-            pieces: Iterator[tuple[str, Frame]] = read_mapped(path, table, mapping, reading.context)
+            pieces: Iterator[tuple[str, Frame]] = read_mapped(path, *reading.mapping, reading.context)
         else:
-            with path.open("rb") as file:
-                head = file.read(_HEAD_BYTES)
-            source = SOURCES[reading.source] if reading.source else choose_source(head, path)
+            source = _source_for(path, reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in pieces:
             rows[table] = rows.get(table, 0) + frame.rows
+            if source_name in DERIVED:
+                made.setdefault(table, []).append(frame)
             yield source_name, table, frame
-    except SourceError as error:
-        status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
-        yield FileOutcome(path, digest, size, source_name, status, rows, error.reason, str(error))
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror or error}."
-        yield FileOutcome(path, digest, size, source_name, "quarantined", rows, "unreadable", message)
-    except Exception as error:  # a mistake of ours must not stop the other files
-        message = f"{path}: the {source_name} reader failed ({type(error).__name__}: {error}). Please report this."
-        yield FileOutcome(path, digest, size, source_name, "quarantined", rows, "reader_failed", message)
+        for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
+            yield source_name, table, frame
+    except Exception as error:
+        yield _refused(error, path, digest, size, source_name, rows)
     else:
         yield FileOutcome(path, digest, size, source_name, "ok", rows)
 
@@ -101,11 +93,83 @@ def read_batch(batch: list[tuple[Path, str, int]], reading: Reading) -> tuple[li
     """Many files in one task: outcomes, and one frame per source and table."""
     outcomes: list[FileOutcome] = []
     frames: Frames = {}
+    together: dict[str, list[tuple[Path, str, int, Any]]] = {}
     for path, digest, size in batch:
+        source = None
+        try:
+            source = None if reading.mapping is not None else _source_for(path, reading)
+            if isinstance(source, BatchSource):
+                parsed = source.parse(path, reading.context)
+                together.setdefault(source.name, []).append((path, digest, size, parsed))
+                continue
+        except Exception as error:
+            outcomes.append(_refused(error, path, digest, size, source.name if source else None, {}))
+            continue
         for item in read_file(path, digest, size, reading):
             if isinstance(item, FileOutcome):
                 outcomes.append(item)
             else:
-                source, table, frame = item
-                frames.setdefault((source, table), []).append(frame)
+                frames.setdefault(item[:2], []).append(item[2])
+    for name, members in together.items():
+        outcomes += _rows_together(name, members, reading, frames)
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
+
+
+def _rows_together(
+    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
+) -> list[FileOutcome]:
+    source = SOURCES[name]
+    assert isinstance(source, BatchSource)
+    counts: list[dict[str, int]] = [{} for _ in members]
+    made: dict[str, Frame] = {}
+    for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
+        made[table] = frame
+        frames.setdefault((name, table), []).append(frame)
+        for position, count in Counter(owner.tolist()).items():
+            counts[position][table] = count
+    for table, frame in derive(name, made):
+        frames.setdefault((name, table), []).append(frame)
+    return [
+        FileOutcome(path, digest, size, name, "ok", rows)
+        for (path, digest, size, _), rows in zip(members, counts, strict=True)
+    ]
+
+
+def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+    from ioweather.derive.job_io import job_io
+
+    applications = made["applications"]
+    files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)
+    yield "job_io", job_io(applications, files)
+
+
+# What follows from the rows of a source alone, made at once while they are at hand.
+DERIVED: dict[str, Callable[[Mapping[str, Frame]], Iterator[tuple[str, Frame]]]] = {"darshan": _job_io}
+
+
+def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
+    if source in DERIVED and made:
+        yield from DERIVED[source](made)
+
+
+def _source_for(path: Path, reading: Reading) -> Source:
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not head:
+        raise EmptyInput(f"{path} is empty.")
+    return SOURCES[reading.source] if reading.source else choose_source(head, path)
+
+
+def _refused(
+    error: Exception, path: Path, digest: str, size: int, source: str | None, rows: Mapping[str, int]
+) -> FileOutcome:
+    """Rows that came before the trouble stay; the file is then known to be partial."""
+    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    if isinstance(error, SourceError):
+        return FileOutcome(path, digest, size, source, status, rows, error.reason, str(error))
+    if isinstance(error, OSError):
+        message = f"{path} cannot be read: {error.strerror or error}."
+        return FileOutcome(path, digest, size, source, status, rows, "unreadable", message)
+    # A mistake of ours must not stop the other files.
+    message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this."
+    return FileOutcome(path, digest, size, source, status, rows, "reader_failed", message)

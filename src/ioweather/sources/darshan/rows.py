@@ -59,10 +59,19 @@ class DarshanSource:
         return 0.5 if start[:8].rstrip(b"\0") in LAYOUTS else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        applications, files = rows_of_logs([read_log(path, modules=self.modules)], context.paths)
-        yield "applications", applications
+        for table, frame, _ in self.rows([self.parse(path, context)], context):
+            yield table, frame
+
+    def parse(self, path: Path, context: ReadContext) -> DarshanLog:
+        return read_log(path, modules=self.modules)
+
+    def rows(
+        self, parsed: Sequence[DarshanLog], context: ReadContext
+    ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]:
+        applications, files = rows_of_logs(parsed, context.paths)
+        yield "applications", applications, np.arange(applications.rows)
         if files.rows:
-            yield "files", files
+            yield "files", files, files.text("log_digest").codes
 
 
 DARSHAN = DarshanSource()

@@ -1,0 +1,206 @@
+"""Ingest through the normal door: what goes in, once; what is refused, and why; what resumes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ioweather.core.clock import zone_named
+from ioweather.core.contracts import ReadContext
+from ioweather.simulate.sample import write_sample
+from ioweather.store.lake import open_lake
+from ioweather.workflows.ingest import find_files, ingest
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    return write_sample(tmp_path_factory.mktemp("sample"), days=1, servers=2)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return open_lake(tmp_path / "lake", create=True)
+
+
+def total(lake) -> tuple[int, int]:
+    with lake.snapshot() as snapshot:
+        (row,) = snapshot.con.sql(
+            "SELECT sum(round(value)::HUGEINT), count(*) FROM series WHERE metric = 'read_bytes'"
+        ).fetchall()
+    return row
+
+
+def test_a_directory_goes_in_once(lake, sample):
+    first = ingest(lake, [sample.folder])
+    assert [outcome.status for outcome in first.outcomes] == ["ok", "ok"]
+    before = total(lake)
+    second = ingest(lake, [sample.folder, sample.folder])
+    assert (second.known, second.outcomes) == (2, [])
+    assert total(lake) == before
+
+
+def test_a_file_that_grew_adds_only_what_is_new(lake, sample, tmp_path):
+    whole = (sample.folder / "oss1.iostat.txt").read_text()
+    growing = tmp_path / "growing.txt"
+    for share in (0.3, 0.31, 0.75, 1.0):
+        growing.write_text(whole[: int(len(whole) * share)])
+        report = ingest(lake, [growing])
+        assert not report.bad
+    grown = total(lake)
+    other = open_lake(tmp_path / "other", create=True)
+    ingest(other, [sample.folder / "oss1.iostat.txt"])
+    assert grown == total(other)
+
+
+def test_two_overlapping_dumps_are_one(lake, sample, tmp_path):
+    reports = (sample.folder / "oss1.iostat.txt").read_text().split("\n\n\n")
+    header, rest = reports[0], reports[1:]
+    (tmp_path / "a.txt").write_text("\n\n\n".join([header, *rest[:700]]) + "\n\n\n")
+    beginning = header.split("\n\n")[0] + "\n\n"
+    (tmp_path / "b.txt").write_text(beginning + "\n\n\n".join(rest[500:]) + "\n\n\n")
+    ingest(lake, [tmp_path / "a.txt", tmp_path / "b.txt"])
+    other = open_lake(tmp_path / "other", create=True)
+    ingest(other, [sample.folder / "oss1.iostat.txt"])
+    assert total(lake) == total(other)
+
+
+LOCAL = """Linux 6.1.0 (oss9) \t10/25/26 \t_x86_64_\t(2 CPU)
+
+10/25/26 {first}
+Device            r/s     rkB/s     w/s     wkB/s  %util
+sda              1.00     10.00    1.00     10.00   1.00
+
+10/25/26 {second}
+Device            r/s     rkB/s     w/s     wkB/s  %util
+sda              1.00     10.00    1.00     10.00   1.00
+
+10/25/26 {third}
+Device            r/s     rkB/s     w/s     wkB/s  %util
+sda              1.00     10.00    1.00     10.00   1.00
+
+"""
+
+
+def test_each_bad_file_is_refused_with_its_own_reason_while_the_rest_goes_in(lake, sample, tmp_path):
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    shutil.copy(sample.folder / "oss1.iostat.txt", folder / "good.txt")
+    (folder / "empty.txt").write_text("")
+    (folder / "garbage.bin").write_bytes(bytes(range(256)) * 40)
+    (folder / "undated.txt").write_text(
+        "Linux 6.1.0 (oss9) \t10/25/26\n\nDevice r/s rkB/s w/s wkB/s %util\nsda 1.00 10.00 1.00 10.00 1.00\n\n"
+    )
+    (folder / "no_zone.txt").write_text(LOCAL.format(first="06:00:00", second="06:01:00", third="06:02:00"))
+    (folder / "truncated.darshan").write_bytes(_truncated_darshan())
+    report = ingest(lake, [folder])
+    assert {o.path.name: o.reason for o in report.bad} == {
+        "empty.txt": "empty_input",
+        "garbage.bin": "unknown_format",
+        "undated.txt": "undated_input",
+        "no_zone.txt": "undated_input",
+        "truncated.darshan": "truncated_input",
+    }
+    assert [o.path.name for o in report.good] == ["good.txt"]
+    messages = {o.path.name: o.message or "" for o in report.bad}
+    assert "--start" in messages["undated.txt"]
+    assert "--zone" in messages["no_zone.txt"]
+
+
+def _truncated_darshan() -> bytes:
+    """A 3.41 header that promises more than there is."""
+    header = bytearray(1328)
+    header[:4] = b"3.41"
+    header[8:16] = (6567223).to_bytes(8, "little")
+    header[32:48] = (4000).to_bytes(8, "little") + (500).to_bytes(8, "little")
+    return bytes(header)
+
+
+def test_a_wrong_zone_is_refused_where_the_hour_does_not_exist(lake, tmp_path):
+    """02:30 on 29 March does not exist in Berlin: the file was not written there."""
+    text = LOCAL.replace("10/25/26", "03/29/26").format(first="02:29:00", second="02:30:00", third="02:31:00")
+    (tmp_path / "x.txt").write_text(text)
+    (outcome,) = ingest(lake, [tmp_path / "x.txt"], context=ReadContext(zone=zone_named("Europe/Berlin"))).bad
+    assert outcome.reason == "undated_input"
+    assert "does not exist" in (outcome.message or "")
+    report = ingest(lake, [tmp_path / "x.txt"], context=ReadContext(zone=zone_named("UTC")))
+    assert not report.bad, "what was quarantined is tried again when more is known"
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM quarantine") == 0
+
+
+def test_a_reader_that_fails_does_not_stop_the_others(lake, sample, tmp_path, monkeypatch):
+    from ioweather.sources.catalogue import SOURCES
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(type(SOURCES["collectl"]), "read", broken)
+    (tmp_path / "c.csv").write_text("#Date,Time,[DSK:vda]Name,[DSK:vda]Reads\n20261115,06:32:19,vda,667\n")
+    report = ingest(lake, [tmp_path / "c.csv", sample.folder / "oss2.iostat.txt"])
+    (bad,) = report.bad
+    assert bad.reason == "reader_failed"
+    assert "boom" in (bad.message or "")
+    assert len(report.good) == 1
+
+
+def test_workers_and_one_process_give_the_same_lake(sample, tmp_path):
+    totals = []
+    for workers in (1, 2):
+        lake = open_lake(tmp_path / f"lake{workers}", create=True)
+        copies = tmp_path / f"copies{workers}"
+        copies.mkdir()
+        text = (sample.folder / "oss1.iostat.txt").read_text()[:20_000]
+        for n in range(70):  # more than the number for which one process would do
+            (copies / f"{n:03}.txt").write_text(text.replace("(oss1)", f"(oss{n})"))
+        report = ingest(lake, [copies], workers=workers)
+        assert len(report.good) == 70
+        totals.append(total(lake))
+    assert totals[0] == totals[1]
+
+
+def test_hidden_files_and_links_below_directories_are_left_alone(tmp_path):
+    (tmp_path / "d" / ".hidden").mkdir(parents=True)
+    (tmp_path / "d" / ".hidden" / "x").write_text("x")
+    (tmp_path / "d" / ".y").write_text("x")
+    (tmp_path / "d" / "z").write_text("x")
+    (tmp_path / "d" / "link").symlink_to(tmp_path / "d" / "z")
+    assert [found.path.name for found in find_files([tmp_path / "d"])] == ["z"]
+    assert [found.path for found in find_files([tmp_path / "d" / "link"])] == [tmp_path / "d" / "link"]
+
+
+def test_an_unreadable_name_is_a_usage_error(lake):
+    from ioweather.core.errors import UsageError
+
+    with pytest.raises(UsageError, match="no file"):
+        ingest(lake, [Path("/no/such/file")])
+
+
+@pytest.mark.shared
+def test_a_half_day_from_three_archives_of_one_system_counts_once(shared_data, tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    los_angeles = ReadContext(zone=zone_named("America/Los_Angeles"))
+    ingest(lake, sorted((shared_data / "lmt").glob("snx11025_2018-01-28.*")), context=los_angeles)
+    with lake.snapshot() as snapshot:
+        sources = {g.source for g in snapshot.series() if g.component_kind == "ost" and g.metric == "read_bytes"}
+        assert {"h5lmt", "tts"} <= sources
+        selection = snapshot.selection(
+            filesystem="snx11025", component_kind="ost", metrics=("read_bytes",), step_ns=60 * 10**9
+        )
+        assert {group.source for group in selection.groups} == {"tts"}
+
+
+@pytest.mark.shared
+def test_darshan_logs_of_a_directory_become_jobs_in_bulk(shared_data, tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    report = ingest(lake, [shared_data / "contention"])
+    assert sum(o.source == "darshan" for o in report.good) == 80
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM job_io") == 80
+        counted = snapshot.scalar(
+            "SELECT sum(CAST(json_extract(rows, '$.files') AS BIGINT)) FROM ingests WHERE source = 'darshan'"
+        )
+        assert counted == snapshot.scalar("SELECT count(*) FROM files")
+    again = ingest(lake, [shared_data / "contention"])
+    assert not again.good
