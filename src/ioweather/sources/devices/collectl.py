@@ -18,6 +18,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.layout import COLLECTL, Floats, Layout, cpu_ratio
+from ioweather.sources.devices.numbers import is_number
 from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.textfiles import line_blocks, plain_head
@@ -106,7 +107,14 @@ class _Batch:
 
     def _disk_values(self, columns: tuple[str, ...], printed: Floats, spans: Spans) -> Values:
         seconds = np.ones(len(self.rows)) if self.header.has_amounts else spans.seconds
-        return Layout(columns, COLLECTL).metrics(printed, seconds)
+        values = Layout(columns, COLLECTL).metrics(printed, seconds)
+        # Whole milliseconds: a 0 is no request, or any time below one, so it says nothing.
+        return {
+            metric: (np.where(numbers == 0, np.nan, numbers), present)
+            if metric.endswith("await_seconds")
+            else (numbers, present)
+            for metric, (numbers, present) in values.items()
+        }
 
     def _numbers(self, path: Path) -> Floats:
         skipped = self.header.text_columns | {place for place, t in enumerate(self.header.columns) if t[0] != "["}
@@ -117,20 +125,12 @@ class _Batch:
             try:
                 numbers[:, place] = [float(row[place]) for row in self.rows]
             except ValueError:
-                wrong = next(index for index, row in enumerate(self.rows) if not _is_number(row[place]))
+                wrong = next(index for index, row in enumerate(self.rows) if not is_number(row[place]))
                 raise CorruptInput(
                     f"{path}, line {self.lines[wrong]}: {self.rows[wrong][place]!r} in "
                     f"{self.header.columns[place]} is not a number."
                 ) from None
         return numbers
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _batches(path: Path, context: ReadContext) -> Iterator[_Batch]:

@@ -20,6 +20,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.counters import Differences
+from ioweather.sources.devices.numbers import parse_lines
 from ioweather.sources.devices.rows import device_rows
 from ioweather.sources.textfiles import LineBlock, line_blocks, plain_head
 
@@ -96,12 +97,9 @@ class _Samples:
         """All counters, sample x field."""
         if not self.rests:
             return np.zeros((0, _WIDTHS[0]), np.uint64)
-        try:
-            counters: NDArray[np.uint64] = np.loadtxt(self.rests, np.uint64, comments=None, ndmin=2)
-            if len(counters) == len(self.rests) and counters.shape[1] in _WIDTHS:
-                return counters
-        except ValueError:
-            pass
+        counters = parse_lines(self.rests, np.uint64)
+        if counters is not None and counters.shape[1] in _WIDTHS:
+            return counters
         width = len(self.rests[0].split())
         for rest, line in zip(self.rests, self.lines, strict=True):
             words = rest.split()

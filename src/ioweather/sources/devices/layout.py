@@ -84,7 +84,8 @@ SAR: dict[str, Reading] = {
     "util-percent": Reading("busy_ratio", _PERCENT),
 }  # fmt: skip
 
-# collectl: per device ([DSK:sda]Reads) and all together ([DSK]ReadTot).
+# collectl: per device ([DSK:sda]Reads) and all together ([DSK]ReadTot). Its QueLen is the mean while the device was
+# busy, not over the interval, and therefore another quantity than `queue_length`.
 COLLECTL: dict[str, Reading] = {
     **_rates("read_ops", {"Reads": 1, "ReadTot": 1}),
     **_rates("write_ops", {"Writes": 1, "WriteTot": 1}),
@@ -93,15 +94,14 @@ COLLECTL: dict[str, Reading] = {
     "Wait": Reading("await_seconds", _MILLISECONDS),
     "WaitR": Reading("read_await_seconds", _MILLISECONDS),
     "WaitW": Reading("write_await_seconds", _MILLISECONDS),
-    "QueLen": Reading("queue_length"),
     "Util": Reading("busy_ratio", _PERCENT),
 }
 
 # The columns whose sum is the number of requests behind a mean response time.
 _REQUESTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "await_seconds": (("tps",), ("r/s", "w/s"), ("r", "w"), ("Reads", "Writes")),
-    "read_await_seconds": (("r/s",), ("r",), ("Reads",)),
-    "write_await_seconds": (("w/s",), ("w",), ("Writes",)),
+    "await_seconds": (("tps",), ("r/s", "w/s"), ("r", "w")),
+    "read_await_seconds": (("r/s",), ("r",)),
+    "write_await_seconds": (("w/s",), ("w",)),
 }
 _IDLE = ("%idle", "idle", "Idle%")
 _WAITING = ("%iowait", "iowait", "Wait%")

@@ -20,6 +20,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.layout import IOSTAT, Floats, Layout, cpu_ratio
+from ioweather.sources.devices.numbers import is_number, parse_lines
 from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, device_rows, host_rows
 from ioweather.sources.devices.stamps import StampReader
 
@@ -160,33 +161,25 @@ def _numbers(path: Path, batch: list[Placed]) -> Floats:
     """All printed numbers, device x column."""
     rows = [row for item in batch for row in item.report.rows]
     columns = len(batch[0].report.columns)
-    try:
-        if not isinstance(rows[0], str):
-            return np.array(rows, np.float64).reshape(len(rows), columns)
-        if "," in rows[0]:
-            rows = [row.replace(",", ".") for row in rows]  # the writer's locale has a decimal comma
-        numbers: Floats = np.loadtxt(rows, np.float64, comments=None, ndmin=2)
-        if numbers.shape != (len(rows), columns):
-            raise ValueError(numbers.shape)
-        return numbers
-    except (ValueError, TypeError):
-        lines = [line for item in batch for line in item.report.lines]
-        raise _complaint(path, rows, lines, columns) from None
+    if not isinstance(rows[0], str):
+        return np.array(rows, np.float64).reshape(len(rows), columns)
+    if "," in rows[0]:
+        rows = [row.replace(",", ".") for row in rows]  # the writer's locale has a decimal comma
+    numbers = parse_lines(rows, np.float64)
+    if numbers is None or numbers.shape[1] != columns:
+        raise _complaint(path, rows, [line for item in batch for line in item.report.lines], columns)
+    return numbers
 
 
-def _complaint(path: Path, rows: list[Any], lines: list[int], columns: int) -> CorruptInput:
-    """Which line is the wrong one: looked for only when there is one."""
+def _complaint(path: Path, rows: list[str], lines: list[int], columns: int) -> CorruptInput:
     for row, line in zip(rows, lines, strict=True):
-        values = row.split() if isinstance(row, str) else row
+        words = row.split()
         where = f"{path}, line {line}"
-        if len(values) != columns:
-            return CorruptInput(f"{where}: expected {columns} numbers behind the device's name, found {len(values)}.")
-        for value in values:
-            try:
-                float(value)
-            except (ValueError, TypeError):
-                return CorruptInput(
-                    f"{where}: {value!r} is not a number.",
-                    hint="iostat -h (--human) rounds to two digits; run it without.",
-                )
+        if len(words) != columns:
+            return CorruptInput(f"{where}: expected {columns} numbers behind the device's name, found {len(words)}.")
+        wrong = next((word for word in words if not is_number(word)), None)
+        if wrong is not None:
+            return CorruptInput(
+                f"{where}: {wrong!r} is not a number.", hint="iostat -h (--human) rounds to two digits; run it without."
+            )
     return CorruptInput(f"{path}, line {lines[0]}: its numbers cannot be read.")

@@ -18,6 +18,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.sources.devices.layout import SAR, Floats, Layout, cpu_ratio
+from ioweather.sources.devices.numbers import is_number, parse_lines
 from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.devices.sysstat_json import Record, entries, numbers_of, read_records
@@ -95,27 +96,16 @@ class _Table:
         if not isinstance(self.rows[0], str):
             return np.array(self.rows, np.float64).reshape(len(self.rows), len(self.columns))
         rows = [row.replace(",", ".") for row in self.rows]
-        try:
-            numbers: Floats = np.loadtxt(rows, np.float64, delimiter=";", comments=None, ndmin=2)
-            if numbers.shape == (len(rows), len(self.columns)):
-                return numbers
-        except ValueError:
-            pass
+        numbers = parse_lines(rows, np.float64, ";")
+        if numbers is not None and numbers.shape[1] == len(self.columns):
+            return numbers
         for row, line in zip(rows, self.lines, strict=True):
             values = row.split(";")
-            if len(values) != len(self.columns) or not all(map(_is_number, values)):
+            if len(values) != len(self.columns) or not all(map(is_number, values)):
                 raise CorruptInput(
                     f"{path}, line {line}: expected the numbers {';'.join(self.columns)}, found {row!r}."
                 )
         raise CorruptInput(f"{path}, line {self.lines[0]}: its numbers cannot be read.")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _tables(path: Path, context: ReadContext) -> Iterator[_Table]:
@@ -213,7 +203,7 @@ def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
             if not line or (len(parts) > 1 and parts[1] == "-1"):
                 continue  # a restart, or a comment
             value = parts[5].replace(",", ".") if len(parts) == 6 else ""
-            if not _is_number(value) or not parts[1].isdigit():
+            if not is_number(value) or not parts[1].isdigit():
                 raise CorruptInput(
                     f"{path}, line {number}: expected host, interval, time, device, name and number between tabs, "
                     f"found {line[:60]!r}."

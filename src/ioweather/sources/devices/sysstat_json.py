@@ -48,7 +48,7 @@ def read_records(path: Path) -> Iterator[Record]:
             start = _STATISTICS.search(text, position)
             if start is not None:
                 names = _NODENAME.findall(text, position, start.start())
-                host = json.loads(names[-1]) if names else None
+                host = _unquoted(names[-1]) if names else None
                 line += text.count("\n", position, start.end())
                 position, inside, opens_run = start.end(), True, True
         if inside:
@@ -74,6 +74,13 @@ def read_records(path: Path) -> Iterator[Record]:
             line += text.count("\n", position, max(position, len(text) - _HEADER_LENGTH))
             position = max(position, len(text) - _HEADER_LENGTH)
         text, position = text[position:] + (piece or ""), 0
+
+
+def _unquoted(text: str) -> str | None:
+    try:
+        return str(json.loads(text))
+    except json.JSONDecodeError:
+        return None
 
 
 def _skip(text: str, position: int) -> int:
