@@ -59,7 +59,8 @@ def _dtype_of(module: str, version: int) -> np.dtype[Any]:
 
 def _heads(module: Module) -> NDArray[np.int64]:
     """The fixed part of each record as words."""
-    words = np.ascontiguousarray(module.records).view(np.int64).reshape(len(module.records), -1)
+    words = np.ascontiguousarray(module.records).view(np.int64)
+    words = words.reshape(len(module.records), module.records.dtype.itemsize // 8)
     if module.name != "HEATMAP":
         return words
     # A heat map has two pointers behind its head, meaningless in a file.

@@ -30,7 +30,11 @@ def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
         uid, start, end, nprocs, job_id = values
         start_part_ns = end_part_ns = 0
     metadata = parse_metadata(raw[8 * words : head_bytes])
-    exe, mounts = parse_command(text(raw[head_bytes:].partition(b"\0")[0]))
+    command, _, rest = raw[head_bytes:].partition(b"\0")
+    if rest.strip(b"\0"):
+        # A header that has lost the place of the next region makes it look like the end of this one.
+        raise damaged(f"The job record is followed by {len(rest)} bytes that do not belong to it.")
+    exe, mounts = parse_command(text(command))
     check_job(start, end, nprocs, start_part_ns, end_part_ns)
     start_ns = start * NS + start_part_ns
     end_ns = end * NS + end_part_ns

@@ -48,7 +48,9 @@ def parse_variable(name: str, version: int, partial: bool, region: Buffer, order
     if len(region) % 8:
         raise damaged(f"The {name} module has {len(region)} bytes, which is no multiple of 8.")
     stored = np.frombuffer(region, f"{ORDER_CHARACTER[order]}i8")
-    words = stored if order == NATIVE else stored.astype(f"{ORDER_CHARACTER[NATIVE]}i8")
+    # A region that is not compressed lies anywhere in the file, and words must be aligned to be looked at one by one.
+    as_it_is = order == NATIVE and stored.flags.aligned
+    words = stored if as_it_is else stored.astype(f"{ORDER_CHARACTER[NATIVE]}i8")
     if name == "LUSTRE":
         records, ragged = _lustre_v1(words) if version == 1 else _lustre_v2(words, stored)
         return Module(name, version, partial, records, ragged)

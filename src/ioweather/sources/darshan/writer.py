@@ -100,8 +100,7 @@ def _job_region(job: DarshanJob) -> bytes:
     check_job(start, end, job.nprocs)
     words = struct.pack("<7q", job.uid, start, start_part_ns, end, end_part_ns, job.nprocs, job.job_id)
     metadata = "".join(f"{key}={value}\n" for key, value in job.metadata.items()).encode()
-    # The shortest mount first, as Darshan's runtime writes them.
-    lines = [job.exe, *(f"{kind}\t{path}" for path, kind in reversed(job.mounts))]
+    lines = [job.exe, *(f"{kind}\t{path}" for path, kind in job.mounts)]
     command = "\n".join(lines).encode()
     if len(metadata) >= METADATA_BYTES or len(command) > _COMMAND_BYTES:
         raise ValueError(f"the job's metadata or its command and mounts are longer than {_COMMAND_BYTES} bytes")
@@ -112,7 +111,7 @@ def _job_region(job: DarshanJob) -> bytes:
 
 def _reads_back(command: bytes, job: DarshanJob) -> bool:
     exe, mounts = parse_command(command.decode())
-    return b"\0" not in command and exe == job.exe and sorted(mounts) == sorted(longest_first(list(job.mounts)))
+    return b"\0" not in command and exe == job.exe and mounts == longest_first(list(job.mounts))
 
 
 def _name_region(names: Mapping[int, str]) -> bytes:
