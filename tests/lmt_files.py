@@ -28,15 +28,15 @@ def write_tts(
     source: str = "lmt",
 ) -> Path:
     with h5py.File(path, "a") as file:
-        file.attrs["version"] = version
+        file.attrs["version"] = np.bytes_(version)  # of fixed length: HDF5 can crash on a damaged heap of strings
         where = file.create_group(group)
-        where.attrs["source"] = source
+        where.attrs["source"] = np.bytes_(source)
         rows = len(next(iter(amounts.values())))
         where.create_dataset("timestamps", data=start + step * np.arange(rows), dtype="i8")
         for name, values in amounts.items():
             dataset = where.create_dataset(name, data=np.asarray(values, np.float64), compression="gzip")
             dataset.attrs["columns"] = np.array([c.encode() for c in columns])
-            dataset.attrs["units"] = units
+            dataset.attrs["units"] = np.bytes_(units)
     return path
 
 

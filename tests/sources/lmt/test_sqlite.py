@@ -169,6 +169,14 @@ def test_polls_that_adjoin_equal_one_read(tmp_path: Path):
     assert joined == {key: value for key, value in whole.items() if key[0] < T0 + 3000}
 
 
+def test_a_stamp_centuries_away_costs_nothing(tmp_path: Path):
+    far = [*stamps(25), (125, "2818-01-28 00:00:00")]
+    found = read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables(far, {1: steady(26), 2: steady(25)})))
+    rows = found.rows("read_bytes")
+    assert rows[T0, OSTS[0]] == (120.0, 0)
+    assert len(rows) == 5  # two minutes of two targets, and the far one
+
+
 def test_clocks_that_go_back(tmp_path: Path):
     """The hour from 1:00 to 2:00 comes twice; the order of rows tells which is which."""
     wall = [f"2018-11-04 {hour:02}:{minute:02}:00" for hour in (0, 1) for minute in range(60)]

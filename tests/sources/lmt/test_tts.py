@@ -218,6 +218,14 @@ def test_contradictions_are_named(tmp_path: Path, change, error, message):
         read(path)
 
 
+@pytest.mark.parametrize("value", [-1.0, np.inf, 1e300])
+def test_impossible_values_are_refused(tmp_path: Path, value: float):
+    values = np.ones((12, 2))
+    values[5, 1] = value
+    with pytest.raises(CorruptInput, match="beyond all measure"):
+        read(write_tts(tmp_path / "x.hdf5", {"readbytes": values}))
+
+
 def test_rows_and_stamps_that_differ_in_number(tmp_path: Path):
     path = write_tts(tmp_path / "x.hdf5", {"readbytes": np.ones((12, 2))})
     with h5py.File(path, "a") as file:

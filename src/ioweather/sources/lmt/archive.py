@@ -16,6 +16,8 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, Truncat
 from ioweather.core.units import NS
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# No counter grows by an exabyte in a step, and no share of a CPU is negative.
+MAX_VALUE = 1e18
 # More empty steps than this for each one that is there: the times are broken, not the collection.
 MAX_HOLES = 20
 
@@ -87,6 +89,13 @@ def attribute_names(dataset: Any, name: str, expected: int, path: Path) -> list[
             f"{path}: {dataset.name} has {expected} components, its attribute {name} {len(names)} names."
         )
     return names
+
+
+def checked(values: NDArray[np.float64], dataset: Any, path: Path) -> NDArray[np.float64]:
+    """The values, if they can be amounts or shares at all; NaN passes as missing."""
+    if np.fmin.reduce(values, axis=None, initial=0.0) < 0 or np.fmax.reduce(values, axis=None, initial=0.0) > MAX_VALUE:
+        raise CorruptInput(f"{path}: {dataset.name} holds values that are negative or beyond all measure.")
+    return values
 
 
 @dataclass(frozen=True, eq=False)

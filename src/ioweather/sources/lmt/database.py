@@ -110,14 +110,16 @@ def open_collection(
 def windows(stamps: Stamps, since_ns: int | None) -> Iterator[Window]:
     """All steps in pieces; those before `since_ns` (a whole minute) only give the rest something to differ from."""
     wanted = 0 if since_ns is None else -(-(since_ns // MINUTE_NS * MINUTE_NS - stamps.first_ns) // stamps.step_ns)
-    last = int(stamps.steps.max()) + 1
-    first = int(stamps.steps.min())  # -1: the stamp that only opens the first interval
-    while first < last:
+    wanted = max(wanted, 0)
+    recorded = np.unique(stamps.steps)  # from -1: the stamp that only opens the first interval
+    position = 0
+    while position < len(recorded):  # from stamp to stamp, so that years without any cost nothing
+        first = int(recorded[position])
         begin_ns = stamps.first_ns + max(first, 0) * stamps.step_ns
         border_ns = begin_ns // WINDOW_NS * WINDOW_NS + WINDOW_NS
-        end = min(last, -(-(border_ns - stamps.first_ns) // stamps.step_ns))
-        yield Window(stamps.between(first, end), first, end, max(wanted, 0))
-        first = end
+        end = min(int(recorded[-1]) + 1, -(-(border_ns - stamps.first_ns) // stamps.step_ns))
+        yield Window(stamps.between(first, end), first, end, wanted)
+        position = int(np.searchsorted(recorded, end))
 
 
 def _stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: int | None) -> Stamps:

@@ -119,26 +119,29 @@ def _load(file: Any, path: Path, context: ReadContext) -> _Day:
     step = axis.step_ns / NS
     dataset = next(iter(present.values()))
     targets = archive.attribute_names(dataset, "OSTNames", dataset.shape[0], path)
-    moved = {metric: np.rint(_columns(dataset, width) * step) for metric, dataset in present.items()}
+    moved = {metric: np.rint(_columns(dataset, width, path) * step) for metric, dataset in present.items()}
     operations = _operations(parts.get(_OPERATIONS), width, step, path)
     servers, server_cpu = _server_cpu(parts.get(_OSS_CPU), width, path)
-    metadata_cpu = parts[_MDS_CPU][1:width].astype(np.float64)[:, None] / 100 if _MDS_CPU in parts else None
+    metadata_cpu = None
+    if _MDS_CPU in parts:
+        cpu = parts[_MDS_CPU][1:width].astype(np.float64)[:, None]
+        metadata_cpu = archive.checked(cpu, parts[_MDS_CPU], path) / 100
     system = archive.file_system_of(targets, archive.attribute(parts[_STEPS], "fs") or context.system, path)
     unsent = _unsent(parts.get(_MISSING), width, len(targets), moved)
     _blank(axis, moved, operations, server_cpu, metadata_cpu, unsent)
     return _Day(axis, system, tuple(targets), servers, moved, operations, server_cpu, metadata_cpu)
 
 
-def _columns(dataset: Any, width: int) -> Floats:
+def _columns(dataset: Any, width: int, path: Path) -> Floats:
     """(component, time) to (time, component), without step 0."""
-    return np.ascontiguousarray(dataset[:, 1:width].T, dtype=np.float64)
+    return archive.checked(np.ascontiguousarray(dataset[:, 1:width].T, dtype=np.float64), dataset, path)
 
 
 def _operations(dataset: Any, width: int, step: float, path: Path) -> dict[str, Floats]:
     if dataset is None:
         return {}
     names = archive.attribute_names(dataset, "OpNames", dataset.shape[0], path)
-    counts = np.rint(_columns(dataset, width) * step)
+    counts = np.rint(_columns(dataset, width, path) * step)
     sums: dict[str, Floats] = {}
     for column, name in enumerate(names):
         metric = metadata_metric(name)
@@ -150,7 +153,9 @@ def _operations(dataset: Any, width: int, step: float, path: Path) -> dict[str, 
 def _server_cpu(dataset: Any, width: int, path: Path) -> tuple[tuple[str, ...], Floats | None]:
     if dataset is None:
         return (), None
-    return tuple(archive.attribute_names(dataset, "OSSNames", dataset.shape[0], path)), _columns(dataset, width) / 100
+    return tuple(archive.attribute_names(dataset, "OSSNames", dataset.shape[0], path)), _columns(
+        dataset, width, path
+    ) / 100
 
 
 def _unsent(dataset: Any, width: int, targets: int, moved: dict[str, Floats]) -> tuple[Mask, Mask] | None:

@@ -37,7 +37,7 @@ class SqliteDatabase:
     def query(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[Any]]:
         try:
             yield from self._connection.execute(sql, tuple(parameters))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema is quoted in the message as it is
             raise CorruptInput(f"SQLite cannot read {self.where}: {error}.", hint="Make the dump again.") from None
 
     def close(self) -> None:

@@ -48,6 +48,7 @@ class _Table:
     components: tuple[str, ...]
     axis: TimeAxis
     factor: float
+    path: Path
 
     def rows(self, first: int, end: int) -> Floats:
         """Steps [first, end) of the grid; NaN where nothing was written."""
@@ -59,7 +60,7 @@ class _Table:
         values: Floats = self.dataset[rows]
         if len(self.columns) < values.shape[1]:
             values = values[:, self.columns]
-        values = values.astype(np.float64, copy=False)
+        values = archive.checked(values.astype(np.float64, copy=False), self.dataset, self.path)
         values[(values == 0) & np.signbit(values)] = np.nan
         return values if self.factor == 1.0 else values * self.factor
 
@@ -131,7 +132,7 @@ def _table(group: Any, name: str, axis: TimeAxis, path: Path, factor: float = 1.
     if not named:
         raise CorruptInput(f"{path}: {dataset.name} has no named columns.")
     columns = np.array([i for i, _ in named], np.int64)
-    return _Table(dataset, columns, tuple(text for _, text in named), axis, factor)
+    return _Table(dataset, columns, tuple(text for _, text in named), axis, factor, path)
 
 
 def _kind(group: str, components: tuple[str, ...]) -> str:
