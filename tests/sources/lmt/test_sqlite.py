@@ -170,7 +170,7 @@ def test_polls_that_adjoin_equal_one_read(tmp_path: Path):
 
 
 def test_a_stamp_centuries_away_costs_nothing(tmp_path: Path):
-    far = [*stamps(25), (125, "2818-01-28 00:00:00")]
+    far = [*stamps(25), (125, "2218-01-28 00:00:00")]
     found = read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables(far, {1: steady(26), 2: steady(25)})))
     rows = found.rows("read_bytes")
     assert rows[T0, OSTS[0]] == (120.0, 0)
@@ -226,6 +226,12 @@ def test_too_few_stamps_and_bad_ones(tmp_path: Path):
         read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))
     with pytest.raises(CorruptInput, match="no time"):
         read(write_sqlite(tmp_path / "c.sqlite3", lmt_tables([(1, "yesterday"), (2, "today")], {})))
+
+
+@pytest.mark.parametrize("text", ["2818-01-28 00:00:00", "1918-01-28 00:00:00"])
+def test_times_that_do_not_fit(tmp_path: Path, text: str):
+    with pytest.raises(CorruptInput, match="1970 to 2261"):
+        read(write_sqlite(tmp_path / "x.sqlite3", lmt_tables([*stamps(25), (125, text)], {1: steady(26)})))
 
 
 def test_nothing_is_written_beside_the_file(tmp_path: Path):

@@ -25,6 +25,7 @@ from ioweather.tables.series import COMPONENTS
 NEEDED_TABLES = frozenset({"TIMESTAMP_INFO", "FILESYSTEM_INFO", "OST_INFO", "OST_DATA"})
 # Samples are fetched and reduced in pieces of this length: a Cori-size one is 700,000 rows.
 WINDOW_NS = 4 * HOUR_NS
+MAX_SECONDS = 2**63 // NS - 2 * 86_400  # what fits into int64 ns, in any zone
 # A poll reads this much before its period, so that its first samples have one to differ from.
 LOOKBACK_NS = 10 * MINUTE_NS
 
@@ -133,6 +134,8 @@ def _stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: 
         local = np.array([str(row[1]) for row in rows], dtype="datetime64[s]").astype(np.int64)
     except ValueError as error:
         raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
+    if len(local) and not 0 <= local.min() <= local.max() < MAX_SECONDS:
+        raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
     ids, times = np.array([row[0] for row in rows], np.int64), local_seconds_to_ns(local, zone) // NS
     if until_ns is not None:
         inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
