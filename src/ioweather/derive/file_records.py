@@ -88,7 +88,7 @@ class FileRecords:
 
 def file_records(applications: Frame, files: Frame) -> FileRecords:
     """Sort, group and choose layers. Records of logs that `applications` lacks are left out."""
-    log = _rows_of(applications.text("log_digest"), files.text("log_digest"))
+    log = rows_of(applications.text("log_digest"), files.text("log_digest"))
     keep = np.flatnonzero((log >= 0) & ~np.asarray(files.array("standard_stream"), np.bool_))
     rank = np.asarray(files.array("rank"), np.int64)
     record = np.asarray(files.array("record_id"), np.int64)
@@ -138,7 +138,7 @@ def maximum(values: NDArray[Any], group: Ints, groups: int, where: Bools) -> NDA
     return result
 
 
-def _rows_of(known: Text, wanted: Text) -> Ints:
+def rows_of(known: Text, wanted: Text) -> Ints:
     """Row of `known` for each row of `wanted`; -1 where there is none."""
     row_of_category = np.full(len(known.categories) + 1, -1, np.int64)
     row_of_category[known.codes] = np.arange(len(known))
