@@ -30,6 +30,7 @@ def test_clusters_equal_the_slow_greedy_pass(seed: int, rows: int, columns: int,
     values = np.round(rng.lognormal(3, 0.3, (rows, columns)))
     values[rng.random(values.shape) < 0.2] = 0
     values[rng.random(values.shape) < 0.05] = np.nan
+    values[rng.random(values.shape) < 0.02] = -1
     row, size = cluster_sizes(values, tolerance)
     want = [slow_clusters(r, tolerance) for r in values]
     assert size.tolist() == [s for sizes in want for s in sizes]

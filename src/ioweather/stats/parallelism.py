@@ -20,7 +20,8 @@ DEGREES = (10, 20, 25, 50, 75, 100)  # pat19 table 1, and 20 of figure 11
 
 def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:
     """(row of each cluster, size of each cluster), row by row, smallest activity first. NaN counts as no activity."""
-    return _clusters(sorted_activity(values), tolerance)
+    count, _, size = _clusters(sorted_activity(values), tolerance)
+    return np.repeat(np.arange(len(count)), count), size
 
 
 def sorted_activity(values: NDArray[Any]) -> Floats:
@@ -37,7 +38,8 @@ def sorted_activity(values: NDArray[Any]) -> Floats:
     return np.ascontiguousarray(array.T)
 
 
-def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints]:
+def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
+    """(clusters of each interval, active targets of each interval, size of each cluster, interval by interval)."""
     targets, intervals = ordered.shape
     starts = np.empty((targets, intervals), np.bool_)
     ends = ordered * (1.0 + tolerance)
@@ -48,12 +50,18 @@ def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints]:
         started = np.greater_equal(ordered[rank], limit, out=starts[rank])
         limit = np.where(started, ends[rank], limit)
     flat = np.flatnonzero(np.ascontiguousarray(starts.T))
-    row = flat // max(1, targets)
-    # A cluster ends where the next of its row starts, the last one with the row.
-    end = (row + 1) * targets
-    same = row[1:] == row[:-1]
-    end[:-1][same] = flat[1:][same]
-    return row, end - flat
+    edges = np.arange(intervals + 1) * targets
+    bounds = np.searchsorted(flat, edges)
+    count = np.diff(bounds)
+    some = np.flatnonzero(count)
+    # A cluster ends where the next one starts, the last of an interval with the interval.
+    size = np.diff(flat, append=0)
+    last = bounds[some + 1] - 1
+    size[last] = edges[some + 1] - flat[last]
+    # From the first cluster on every target is active.
+    active = np.zeros(intervals, np.int64)
+    active[some] = edges[some + 1] - flat[bounds[some]]
+    return count, active, size
 
 
 class ParallelismCounts:
@@ -71,15 +79,14 @@ class ParallelismCounts:
     def update(self, ordered: Floats) -> None:
         """Adds intervals, given as `sorted_activity`, in time order."""
         intervals = ordered.shape[1]
-        row, size = _clusters(ordered, self.tolerance)
+        count, active, size = _clusters(ordered, self.tolerance)
         self.histogram += np.bincount(size, minlength=len(self.histogram))
         counts = np.zeros((intervals, 2 + len(DEGREES)), np.int32)
-        counts[:, 0] = np.bincount(row, minlength=intervals)
-        counts[:, 1] = np.bincount(row, weights=size, minlength=intervals)
+        counts[:, 0], counts[:, 1] = count, active
+        large = np.flatnonzero(size >= DEGREES[0])
+        row, size = np.searchsorted(np.cumsum(count), large, side="right"), size[large]
         for place, degree in enumerate(DEGREES, start=2):
-            large = size >= degree
-            row, size = row[large], size[large]
-            counts[:, place] = np.bincount(row, minlength=intervals)
+            counts[:, place] = np.bincount(row[size >= degree], minlength=intervals)
         self._rows.append(counts)
 
     def merge(self, later: ParallelismCounts) -> None:

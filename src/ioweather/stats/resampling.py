@@ -94,14 +94,21 @@ class BlockBootstrap:
         flat = self.weights @ table.reshape(self.units, -1)
         return np.asarray(flat.reshape(self.replicates, *table.shape[1:]))
 
-    def interval(self, replicates: NDArray[Any]) -> tuple[float | None, float | None]:
-        """Expanded percentile interval of one statistic, from its replicates; None where there cannot be one."""
+    def interval(self, replicates: NDArray[Any], about: float | None = None) -> tuple[float | None, float | None]:
+        """Expanded percentile interval of one statistic, from its replicates; None where there cannot be one.
+
+        A statistic that noise can only raise (a largest over a smallest, a spread) is raised once more in every
+        resample; given its value as `about`, the interval is reflected there, which takes that off (the basic
+        bootstrap, Davison & Hinkley 1997, section 5.2).
+        """
         values = np.asarray(replicates, np.float64)
         finite = values[np.isfinite(values)]
         # A statistic that often does not exist in a resample (a division by nothing) has no honest interval.
         if not self.enough or finite.size < 0.9 * values.size:
             return None, None
         low, high = np.quantile(finite, expanded_levels(self.level, self.blocks))
+        if about is not None:
+            low, high = 2 * about - high, 2 * about - low
         return float(low), float(high)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.intp]
 
 # Order of the six sums that a correlation is made of.
 N, SX, SY, SXX, SYY, SXY = range(6)
@@ -116,17 +117,23 @@ def lagged_correlation(x: NDArray[Any], y: NDArray[Any], lags: int) -> Floats:
 class LagBlock:
     """The next rows of many columns, ready to be correlated: about a fixed shift, after the last rows before them.
 
-    `rows[carried:]` are the new ones. Sums over the ranges that each lag needs differ only at the edges, so they are
-    made once here and shared by every correlation that the columns take part in.
+    `rows[carried:]` are the new ones, missing values as 0; `missing` holds their places (row, column). Sums over the
+    ranges that each lag needs differ only at the edges, so they are made once and shared by every correlation that
+    the columns take part in.
     """
 
-    def __init__(self, rows: Floats, carried: int, lags: int) -> None:
-        self.rows, self.carried, self.lags = rows, carried, lags
-        new = rows[carried:]
+    def __init__(self, rows: Floats, carried: int) -> None:
+        self.rows, self.carried = rows, carried
+        self.missing: tuple[Indices, Indices] | None = None
         total = rows.sum(axis=0)
-        self.gappy = np.isnan(total)
+        if np.isnan(total).any():
+            self.gone = np.isnan(rows)
+            row, column = np.nonzero(self.gone)
+            self.missing = (row, column)
+            rows[row, column] = 0.0
+            total = rows.sum(axis=0)
         self.total = total - rows[:carried].sum(axis=0)
-        self.squares = np.einsum("ij,ij->j", new, new)
+        self.squares = np.einsum("ij,ij->j", rows[carried:], rows[carried:])
 
     def first_pair(self, lag: int) -> int:
         """Row of the second member of the first pair: it must be new, and its partner must exist."""
@@ -170,13 +177,14 @@ class LagStream:
         rows[:carried] = self._tail
         np.subtract(block, self._shift, out=rows[carried:])
         self._tail = rows[max(0, len(rows) - self.lags) :].copy()
-        return LagBlock(rows, carried, self.lags)
+        return LagBlock(rows, carried)
 
 
 class LaggedCorrelation:
     """Lagged correlations of many pairs of columns at once, fed block by block in time order.
 
-    Columns without a gap cost one dot product per lag; columns with gaps are counted pairwise.
+    Each lag costs one dot product per column. Pairs with a missing member are taken out of the other sums one by one:
+    they are few, or all of them are missing together.
     """
 
     def __init__(self, columns: int, lags: int) -> None:
@@ -185,48 +193,45 @@ class LaggedCorrelation:
 
     def update(self, x: LagBlock, y: LagBlock) -> Floats:
         """Adds the next rows; gives their own part of the sums (lags + 1, 6, columns), for resampling by block."""
-        gappy = x.gappy | y.gappy
-        part = self._pairwise(x.rows, y.rows, x.carried) if gappy.all() else self._complete(x, y)
-        if gappy.any() and not gappy.all():
-            part[..., gappy] = self._pairwise(x.rows[:, gappy], y.rows[:, gappy], x.carried)
+        part = np.zeros_like(self.sums)
+        end = len(x.rows)
+        for lag in range(self.lags + 1):
+            first = x.first_pair(lag)
+            if first >= end:
+                continue
+            out = part[lag]
+            out[N] = end - first
+            out[SX], out[SXX] = x.leading(lag)
+            out[SY], out[SYY] = y.trailing(lag)
+            same = lag == 0 and x is y
+            out[SXY] = x.squares if same else np.einsum("ij,ij->j", x.rows[first - lag : end - lag], y.rows[first:])
+            _take_out_missing(out, x, y, lag)
         self.sums += part
         return part
-
-    def _complete(self, x: LagBlock, y: LagBlock) -> Floats:
-        out = np.zeros((self.lags + 1, 6, x.rows.shape[1]))
-        for lag in range(self.lags + 1):
-            first, end = x.first_pair(lag), len(x.rows)
-            if first >= end:
-                continue
-            out[lag, N] = end - first
-            out[lag, SX], out[lag, SXX] = x.leading(lag)
-            out[lag, SY], out[lag, SYY] = y.trailing(lag)
-            same = lag == 0 and x is y
-            out[lag, SXY] = (
-                x.squares if same else np.einsum("ij,ij->j", x.rows[first - lag : end - lag], y.rows[first:])
-            )
-        return out
-
-    def _pairwise(self, left: Floats, right: Floats, carried: int) -> Floats:
-        x_there, y_there = ~np.isnan(left), ~np.isnan(right)
-        x, y = np.where(x_there, left, 0.0), np.where(y_there, right, 0.0)
-        out = np.zeros((self.lags + 1, 6, left.shape[1]))
-        for lag in range(self.lags + 1):
-            first, end = max(carried, lag), len(left)
-            if first >= end:
-                continue
-            lead, trail = slice(first - lag, end - lag), slice(first, end)
-            both = x_there[lead] & y_there[trail]
-            xs, ys = x[lead] * both, y[trail] * both
-            out[lag, N] = both.sum(axis=0)
-            out[lag, SX], out[lag, SXX] = _sums(xs)
-            out[lag, SY], out[lag, SYY] = _sums(ys)
-            out[lag, SXY] = np.einsum("ij,ij->j", xs, ys)
-        return out
 
     def result(self) -> Floats:
         """Correlations (lags + 1, columns)."""
         return correlation(np.moveaxis(self.sums, 1, -1))
+
+
+def _take_out_missing(out: Floats, x: LagBlock, y: LagBlock, lag: int) -> None:
+    """Leaves in the six sums only pairs with both members. Missing values are 0, so what is to go is their partners."""
+    first, columns = x.first_pair(lag), out.shape[1]
+    if y.missing is not None:
+        row, column = (places[y.missing[0] >= first] for places in y.missing)
+        partner = x.rows[row - lag, column]
+        out[SX] -= np.bincount(column, partner, columns)
+        out[SXX] -= np.bincount(column, partner**2, columns)
+        out[N] -= np.bincount(column, minlength=columns)
+    if x.missing is not None:
+        inside = (x.missing[0] >= first - lag) & (x.missing[0] < len(x.rows) - lag)
+        row, column = (places[inside] for places in x.missing)
+        partner = y.rows[row + lag, column]
+        out[SY] -= np.bincount(column, partner, columns)
+        out[SYY] -= np.bincount(column, partner**2, columns)
+        # A pair that lacks both was counted out above already.
+        once = column if y.missing is None else column[~y.gone[row + lag, column]]
+        out[N] -= np.bincount(once, minlength=columns)
 
 
 def _column_means(block: NDArray[Any]) -> Floats:

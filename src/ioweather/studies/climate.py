@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
@@ -27,7 +28,7 @@ from ioweather.studies.target_pass import WINDOWS, Limits, limits_of, pass_over_
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Cheap exhibits first, so that whoever wants one of them need not wait for the pass over all targets."""
     parts: list[Part] = []
-    for part in (*_metadata(data, params), *_servers(data, params)):
+    for part in chain(_metadata(data, params), _servers(data, params)):
         parts.append(part)
         yield part.exhibit
     climate = _climate(data, facility, params)

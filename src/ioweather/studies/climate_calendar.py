@@ -19,7 +19,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.calendar import local_clock
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate_context import WAYS, Climate, Part
-from ioweather.studies.intervals import Floats, Intervals, directed
+from ioweather.studies.intervals import Floats, Intervals, directed, plain
 from ioweather.studies.presenting import table
 from ioweather.studies.steps import MIN_COVERAGE
 
@@ -105,18 +105,24 @@ def _part(
     intervals = Intervals(units, DAY_NS, on=climate.intervals.on, unit=1, unit_name=cycle.unit_name)
     sums = cycle.sums()
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
+    # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
+    aside = 1 if noun == "hour" else 0
     others = tuple(place for place in range(len(cycle.names)) if place not in chosen)
     estimates: list[Estimate] = []
     for way, name in enumerate(WAYS):
         n = int((~np.isnan(cycle.volume[..., way])).sum())
         own = sums[:, :, way]
         estimates += [
-            intervals.estimate(f"{noun}_spread_{name}", "ratio", own, lambda s: _spread(_means(s)), n=n),
+            intervals.estimate(
+                f"{noun}_spread_{name}", "ratio", own, lambda s: _spread(_means(s), aside), n=n, least=0.0
+            ),
             intervals.estimate(
                 f"{word}_variation_difference_{name}", "ratio", own,
                 lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1), n=n,
             ),
         ]  # fmt: skip
+    if noun == "hour":
+        estimates += _spike(intervals, sums)
     long = _long_table(cycle, means, variations, noun)
     shown = {"x": noun, "series": "series"}
     charts = (
@@ -139,9 +145,21 @@ def _part(
     )  # fmt: skip
 
 
-def _spread(means: Floats) -> Floats:
-    """sd / mean of the means along the cycle: 0 is flat."""
-    return np.asarray(means.std(axis=-1) / means.mean(axis=-1))
+def _spread(means: Floats, aside: int) -> Floats:
+    """sd / mean of the means along the cycle, the `aside` largest left out: 0 is flat."""
+    kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
+    return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1))
+
+
+def _spike(intervals: Intervals, sums: Floats) -> list[Estimate]:
+    """The busiest hour, reads and writes together, and how far it stands above the mean of all."""
+    both = sums.sum(axis=2)
+    hour = int(np.nanargmax(_means(both.sum(axis=0))))
+    n = int(both[:, hour, 0].sum())
+    over = intervals.estimate(
+        "spike_over_mean", "factor", both, lambda s: _means(s)[:, hour] / np.nanmean(_means(s), axis=1), n=n
+    )
+    return [plain("spike_hour", hour, "count", n=n, method="hour with the largest mean volume"), over]
 
 
 def _long_table(
@@ -171,14 +189,20 @@ def _long_table(
 def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Finding]:
     by_name = {estimate.name: estimate for estimate in estimates}
     when = "in the evening" if word == "evening" else "on Sundays"
+    but = ", the busiest hour aside" if noun == "hour" else ""
     out = []
+    if noun == "hour":
+        over, hour = by_name["spike_over_mean"], int(by_name["spike_hour"].value or 0)
+        text = f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume"
+        out.append(directed(over, STANDS_OUT, f"{text}: it stands out.", f"{text}: it does not stand out."))
     for way in WAYS:
         spread = by_name[f"{noun}_spread_{way}"]
         out.append(
             directed(
                 spread, FLAT,
-                f"The mean {way} volume depends on the {noun} (the means differ by {spread.value or 0.0:.0%}).",
-                f"The mean {way} volume hardly depends on the {noun} (the means differ by {spread.value or 0.0:.0%}).",
+                f"The mean {way} volume depends on the {noun}{but} (the means differ by {spread.value or 0.0:.0%}).",
+                f"The mean {way} volume hardly depends on the {noun}{but} (the means differ by "
+                f"{spread.value or 0.0:.0%}).",
             )
         )  # fmt: skip
     for way in WAYS:
@@ -186,8 +210,8 @@ def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Findi
         out.append(
             directed(
                 more, 0.0,
-                f"{way.capitalize()} volume varies more {when}, by {more.value or 0.0:.0%} points.",
-                f"{way.capitalize()} volume varies less {when}, by {-(more.value or 0.0):.0%} points.",
+                f"{way.capitalize()} volume varies more {when}, by {100 * (more.value or 0.0):.0f} percentage points.",
+                f"{way.capitalize()} volume varies less {when}, by {-100 * (more.value or 0.0):.0f} percentage points.",
             )
         )  # fmt: skip
     return out

@@ -53,10 +53,16 @@ OBSERVATIONS = (
         "Average activity has no daily or weekly pattern, but writes vary more in the evening and on Sundays.",
         (
             Claim(
-                f"hourly means of reads differ by less than {FLAT:.0%}", "pat19.fig5", "hour_spread_read", below=FLAT
+                f"hourly means of reads differ by less than {FLAT:.0%}, the busiest hour aside",
+                "pat19.fig5",
+                "hour_spread_read",
+                below=FLAT,
             ),
             Claim(
-                f"hourly means of writes differ by less than {FLAT:.0%}", "pat19.fig5", "hour_spread_write", below=FLAT
+                f"hourly means of writes differ by less than {FLAT:.0%}, the busiest hour aside",
+                "pat19.fig5",
+                "hour_spread_write",
+                below=FLAT,
             ),
             Claim(f"daily means of reads differ by less than {FLAT:.0%}", "pat19.fig6", "day_spread_read", below=FLAT),
             Claim(

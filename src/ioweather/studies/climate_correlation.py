@@ -70,7 +70,14 @@ def _window(
     value, low, high = own.estimates(sums, correlation)
     if pair == "cross":
         made = [
-            own.estimate(f"cross[{word}]", "", sums, lambda s: np.abs(correlation(s)).max(axis=1), n=n),
+            own.estimate(
+                f"cross[{word}]",
+                "",
+                sums,
+                lambda s: np.abs(correlation(s)).max(axis=1),
+                n=n,
+                least=0.0,
+            ),
             own.estimate(f"cross_lag0[{word}]", "", sums, lambda s: correlation(s)[:, 0], n=n),
         ]
     else:

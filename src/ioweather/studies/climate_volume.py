@@ -133,8 +133,9 @@ def _rate_findings(by_name: dict[str, Estimate], more: Estimate) -> Iterator[Fin
             f"The {way} rate is bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",
             f"The {way} rate is not very bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",
         )  # fmt: skip
+    points = 100 * (more.value or 0.0)
     yield directed(
         more, 0.0,
-        f"Writes vary more than reads, by {more.value or 0.0:.0%} points of the coefficient of variation.",
-        f"Reads vary more than writes, by {-(more.value or 0.0):.0%} points of the coefficient of variation.",
+        f"Writes vary more than reads: the coefficient of variation is {points:.0f} points higher.",
+        f"Reads vary more than writes: the coefficient of variation is {-points:.0f} points higher.",
     )  # fmt: skip

@@ -49,13 +49,22 @@ class Intervals:
         table = np.stack([np.nan_to_num(np.asarray(column, np.float64), nan=0.0) for column in columns], axis=1)
         return sums_by_unit(table, self.unit)
 
-    def estimate(self, name: str, unit: str, per_unit: Floats, statistic: Statistic, *, n: int) -> Estimate:
-        """The statistic of all sums, and its interval from resampled ones. `per_unit` has the units first."""
+    def estimate(
+        self, name: str, unit: str, per_unit: Floats, statistic: Statistic, *, n: int, least: float | None = None
+    ) -> Estimate:
+        """The statistic of all sums, and its interval from resampled ones. `per_unit` has the units first.
+
+        `least` marks a statistic that noise can only raise, and the least it can be: its interval speaks of what
+        would be left without noise (see BlockBootstrap.interval), and reaches up to the value itself.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
             if self._bootstrap is None:
                 return Estimate(name, value, unit, n=n, method=_NO_INTERVAL)
-            low, high = self._bootstrap.interval(statistic(self._bootstrap.sums(per_unit)))
+            replicates = statistic(self._bootstrap.sums(per_unit))
+        low, high = self._bootstrap.interval(replicates, about=None if least is None else value)
+        if least is not None and low is not None and high is not None and value is not None:
+            low, high = max(least, low), max(value, high)
         level = None if low is None else LEVEL
         return Estimate(name, value, unit, low, high, level, n, self._bootstrap.method)
 

@@ -1,0 +1,72 @@
+"""Degrees of planted stripes: groups of targets that move the same bytes, apart from all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Matrix
+from ioweather.core.results import Exhibit
+from ioweather.core.units import MINUTE_NS
+from ioweather.studies.catalogue import STUDIES
+
+GROUPS = (1, 1, 2, 4, 12, 30, 70)  # 120 targets
+ROWS = 30 * 1440
+
+
+@pytest.fixture(scope="module")
+def striped() -> dict[str, Exhibit]:
+    """Writes: stripes as planted. Reads: the same in low activity, every target for itself in high activity."""
+    rng = np.random.default_rng(6)
+    level = np.repeat(1.3 ** np.arange(len(GROUPS)), GROUPS)
+    high = np.arange(ROWS) % 4 == 0
+    busy = np.where(high, 100.0, 1.0)[:, None]
+    together = 1e9 * level * rng.uniform(1.0, 1.01, (ROWS, 120))
+    apart = 1e9 * 1.06 ** np.arange(120.0) * np.ones((ROWS, 1))
+    values = {"write_bytes": busy * together, "read_bytes": busy * np.where(high[:, None], apart, together)}
+    names = tuple(map(str, range(120)))
+    covered = np.broadcast_to(np.float32(1), (ROWS, 120))
+    matrices = {m: Matrix(m, 0, MINUTE_NS, names, v, covered) for m, v in values.items()}
+    data = StudyData({}, {"targets": matrices}, (0, ROWS * MINUTE_NS), MINUTE_NS)
+    params = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+    return {e.id: e for e in STUDIES["climate"].run(data, Facility(), params)}
+
+
+def test_planted_degrees_are_found(striped: dict[str, Exhibit], estimate_of: Any) -> None:
+    eleven = striped["pat19.fig11"]
+    assert estimate_of(eleven, "mean_write").value == pytest.approx(120 / 7)
+    assert estimate_of(eleven, "below_ratio_write[10]").value == pytest.approx(4 / 7)
+    assert estimate_of(eleven, "below_ratio_write[20]").value == pytest.approx(5 / 7)
+    # A quarter of the minutes has 120 clusters of one, the rest seven.
+    clusters = 0.25 * 120 + 0.75 * 7
+    assert estimate_of(eleven, "mean_read").value == pytest.approx(120 / clusters)
+    shares = {row[1]: row[2] for row in eleven.charts[0].table.rows if row[0] == "write"}
+    assert shares[1] == pytest.approx(2 / 7)
+    assert shares[69] == pytest.approx(6 / 7)
+    assert shares[70] == 1
+
+
+def test_high_phases_count_clusters(striped: dict[str, Exhibit], estimate_of: Any) -> None:
+    made = striped["pat19.table1"]
+    high = ROWS // 4
+    want = {10: 3, 25: 2, 50: 1, 75: 0, 100: 0}
+    for degree, clusters in want.items():
+        assert estimate_of(made, f"clusters_write[>={degree}]").value == clusters * high
+        assert estimate_of(made, f"clusters_read[>={degree}]").value == 0
+    assert [row[0] for row in made.tables[0].rows] == ["≥ 10", "≥ 25", "≥ 50", "≥ 75", "≥ 100"]
+
+
+def test_sensitivity(striped: dict[str, Exhibit], estimate_of: Any) -> None:
+    made = striped["pat19.sensitivity"]
+    assert estimate_of(made, "mean_high_phases_write").value == pytest.approx(120 / 7)
+    assert estimate_of(made, "mean_high_phases_read").value == 1
+    # With a tolerance of 10% neighbours 6% apart pair up: 60 clusters of two in a quarter of the minutes.
+    assert estimate_of(made, "mean_read[10%]").value == pytest.approx(120 / (0.25 * 60 + 0.75 * 7))
+    assert estimate_of(made, "mean_write[5 min]").value == pytest.approx(120 / 7)
+    difference = estimate_of(made, "mean_high_phases_write_minus_read")
+    assert difference.value == pytest.approx(120 / 7 - 1)
+    assert any(f.kind == "supported" and "writes are more parallel" in f.text for f in made.findings)
