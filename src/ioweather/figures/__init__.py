@@ -17,32 +17,34 @@ if TYPE_CHECKING:
     from ioweather.figures.alt_text import describe
     from ioweather.figures.bundle import vega_bundle
     from ioweather.figures.catalogue import KINDS
-    from ioweather.figures.document import (
+    from ioweather.figures.frame import html_page
+    from ioweather.figures.page import (
         answer_html,
+        exhibit_fragment,
         exhibit_html,
         exhibit_section,
         figure_html,
         provenance_html,
         table_html,
     )
-    from ioweather.figures.page import html_page
     from ioweather.figures.render import draw, exhibit_figure, exhibit_spec, spec, static
 
 _PLACES = {
     "KINDS": "catalogue",
-    "answer_html": "document",
+    "answer_html": "page",
     "describe": "alt_text",
     "draw": "render",
     "exhibit_figure": "render",
-    "exhibit_html": "document",
-    "exhibit_section": "document",
+    "exhibit_fragment": "page",
+    "exhibit_html": "page",
+    "exhibit_section": "page",
     "exhibit_spec": "render",
-    "figure_html": "document",
-    "html_page": "page",
-    "provenance_html": "document",
+    "figure_html": "page",
+    "html_page": "frame",
+    "provenance_html": "page",
     "spec": "render",
     "static": "render",
-    "table_html": "document",
+    "table_html": "page",
     "vega_bundle": "bundle",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "describe",
     "draw",
     "exhibit_figure",
+    "exhibit_fragment",
     "exhibit_html",
     "exhibit_section",
     "exhibit_spec",

@@ -129,9 +129,10 @@ class Axis:
             return {"type": "linear", "domain": [0, self.end], "nice": False, "zero": False, "reverse": side == "y"}
         if self.measure == "bins":
             return {"type": "linear", "domain": [0, self.end], "nice": False, "zero": False}
-        kind = "utc" if self.measure == "time" else "log" if self.log else "linear"
-        scale: Spec = {"type": kind, "domain": [self.low, self.high], "nice": False}
-        return scale | {"zero": False} if kind == "linear" else scale
+        # Times are milliseconds on a linear scale, with marks made here: a scale of dates is written with datetime(ms),
+        # which Vega's interpreter (needed where a page forbids eval) takes for a year.
+        scale: Spec = {"type": "log" if self.log else "linear", "domain": [self.low, self.high], "nice": False}
+        return scale if self.log else scale | {"zero": False}
 
     def channel(self, field: str, side: Side, length: int, *, titled: bool = True) -> Spec:
         """The position channel of `field` along this axis, `length` pixels long."""
@@ -147,8 +148,7 @@ class Axis:
             axis |= {"grid": self.measure == "number", "labelAngle": 0}
         else:
             axis |= {"grid": True, "domain": False, "ticks": False, "labelPadding": 6}
-        kind = "temporal" if self.measure == "time" else "quantitative"
-        return {"field": field, "type": kind, "scale": self.scale(side), "axis": axis}
+        return {"field": field, "type": "quantitative", "scale": self.scale(side), "axis": axis}
 
     def _angle(self, length: int) -> Spec:
         if not self._slanted(length):
@@ -184,7 +184,13 @@ def wrapped(text: str, width: float, size: float, *, bold: bool = False, most: i
 def axis_title(column: ResultColumn) -> str:
     """The heading, with the unit in words where the marks do not show it."""
     words = NAMED_IN_TITLE.get(column.unit, "")
-    return f"{column.heading} ({words})" if words and "(" not in column.heading else column.heading
+    heading = capitalised(column.heading)
+    return f"{heading} ({words})" if words and "(" not in heading else heading
+
+
+def capitalised(text: str) -> str:
+    """Words begin with a capital; symbols (n, p-value, mHz) stay as they are."""
+    return text[:1].upper() + text[1:] if text[:3].isalpha() and text[:3].islower() else text
 
 
 def number_axis(
@@ -217,7 +223,7 @@ def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 86_400_000.0)
     if high <= low:
         low, high = low - 1_800_000, high + 1_800_000
-    return Axis(f"{column.heading} (UTC, {time_context(low, high)})", "time", low, high, column.unit)
+    return Axis(f"{capitalised(column.heading)} (UTC, {time_context(low, high)})", "time", low, high, column.unit)
 
 
 def position_axis(chart: Chart, channel: str, *, extra: Iterable[Floats] = (), zero: bool = False) -> Axis:
@@ -239,6 +245,5 @@ def label_expression(ticks: Ticks) -> str:
     for value, label in reversed(ticks):
         lines = [json.dumps(line, ensure_ascii=False) for line in label.split("\n")]
         text = lines[0] if len(lines) == 1 else f"[{','.join(lines)}]"
-        # Vega turns the marks of a time axis into dates; +date is its milliseconds.
-        expression = f"+datum.value==={value!r}?{text}:{expression}"
+        expression = f"datum.value==={value!r}?{text}:{expression}"
     return expression

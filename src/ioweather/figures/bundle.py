@@ -11,8 +11,6 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from ioweather.figures.render import VEGA_LITE
-
 _SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
 
 
@@ -24,14 +22,14 @@ def cache_directory() -> Path:
 
 def vega_bundle() -> str:
     """The JavaScript text. Building takes two seconds, reading it back milliseconds."""
-    place = cache_directory() / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
+    place = cache_directory() / f"vega-{version('vl-convert-python')}.js"
     try:
         return place.read_text(encoding="utf-8")
     except OSError:
         pass
     import vl_convert
 
-    text: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE)
+    text: str = vl_convert.javascript_bundle(_SNIPPET)
     _keep(place, text)
     return text
 

@@ -208,12 +208,14 @@ def titled(title: str, notes: list[str], width: int) -> Spec:
     """The title of a whole picture; what was left out or thinned stands below it."""
     if not title and not notes:
         return {}
-    text = wrapped(title, width - 2 * _PADDING, TITLE_SIZE, bold=True)
-    head: Spec = {"text": text, "anchor": "start", "frame": "bounds"}
-    if notes:
-        note = "; ".join(notes)
-        head["subtitle"] = wrapped(note[:1].upper() + note[1:], width - 2 * _PADDING, LABEL_SIZE, most=4)
-    return {"title": head}
+    room = width - 2 * _PADDING
+    head: Spec = {"anchor": "start", "frame": "bounds"}
+    note = "; ".join(notes)
+    subtitle = wrapped(note[:1].upper() + note[1:], room, LABEL_SIZE, most=4)
+    if not title:  # without a text Vega draws no subtitle either
+        return {"title": head | {"text": subtitle, "fontSize": LABEL_SIZE, "fontWeight": "normal", "color": SECONDARY}}
+    head["text"] = wrapped(title, room, TITLE_SIZE, bold=True)
+    return {"title": head | {"subtitle": subtitle} if notes else head}
 
 
 def no_data(chart: Chart, width: int) -> Spec:

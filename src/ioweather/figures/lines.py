@@ -89,13 +89,13 @@ def _layers(view: View, dots: list[Spec], bands: list[Spec], interpolate: str, *
     chart, series = view.chart, view.series
     base = {"x": view.x("x"), "y": view.y("y"), "color": series.colour(view.legend)}
     # A bundle is one path with breaks in the order of the rows: a group of marks per series takes ten times as long.
-    split: Spec = {"order": {"value": None}} if series.bundled else {"detail": _SERIES} if series.names else {}
+    split: Spec = {"detail": _SERIES} if series.names and not series.bundled else {}
     columns = {"x": reading.column(chart, "x"), "y": reading.column(chart, "y")}
     named = {"s": text_column(series.heading)} | columns if series.names else columns
     tips, transforms = tooltip(named)
     line: Spec = {"type": "line", "interpolate": interpolate, "clip": True}
     if series.bundled:
-        line |= {"strokeWidth": 0.6, "opacity": 0.6}
+        line |= {"strokeWidth": 0.6, "opacity": 0.6, "order": False}
     else:
         line |= {"strokeWidth": 1, "opacity": 0.75} if crowded and len(series.names) > 1 else {"strokeWidth": 1.6}
     layers: list[Spec] = []

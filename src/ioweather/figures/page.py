@@ -1,139 +1,271 @@
-"""The frame of every HTML page: one file, no address outside it, light and dark, on a phone and on paper.
+"""Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and where it all came from.
 
-Pages hold markup that was made by this package; everything that comes from data passes `html.escape`. The content
-security policy forbids all loading and all scripts but the page's own, which are named by their digests.
+A page is drawn as SVG by default: no script, a tenth of the size, and it opens wherever a ticket system shows it.
+`interactive=True` ships Vega with the page (0.9 MB once) and adds what a pointer shows; it is for a report with many
+charts, where the drawings together would be larger than Vega.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
-from typing import Final, Literal, TypeAlias
+from typing import TypeAlias
 
-from ioweather.figures import theme as colours
-from ioweather.figures.bundle import vega_bundle
+from ioweather.core.clock import format_time_ns
+from ioweather.core.results import (
+    Answer,
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    FactGroup,
+    Finding,
+    Provenance,
+    Published,
+    ResultColumn,
+    ResultTable,
+)
+from ioweather.core.units import format_value
+from ioweather.figures.alt_text import describe
+from ioweather.figures.frame import PageTheme, html_page, json_block, style_html
+from ioweather.figures.render import draw, prefixed_ids, spec
 
-PageTheme: TypeAlias = Literal["auto", "light", "dark"]
-
-_VARIABLES: Final = {
-    "paper": colours.BACKGROUND,
-    "ink": colours.INK,
-    "quiet": colours.SECONDARY,
-    "line": colours.GRID,
-    "edge": colours.AXIS,
-    "accent": colours.SERIES[0],
-    "warm": colours.SERIES[1],
-}
-
-_STYLE: Final = """
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:50rem;padding:1rem;background:var(--paper);color:var(--ink);
- font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif;overflow-wrap:break-word}
-h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0 .6rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}
-h3{font-size:1rem;margin:1.4rem 0 .4rem}p{margin:.4rem 0}
-.kicker,.quiet,figcaption,footer{color:var(--quiet);font-size:.875rem}
-section.exhibit{border-top:1px solid var(--line);margin-top:2.5rem}
-ul{padding-left:1.2rem;margin:.4rem 0}li{margin:.25rem 0}
-.findings{list-style:none;padding:0}
-.findings li{border-left:3px solid var(--edge);padding:.1rem 0 .1rem .7rem;margin:.5rem 0}
-.findings .supported{border-color:var(--accent)}.findings .refuted{border-color:var(--warm)}
-.tag{font-size:.75rem;font-weight:600;text-transform:uppercase;letter-spacing:.03em;color:var(--quiet);margin-right:.5em}
-.scroll{overflow-x:auto;max-width:100%}
-table{border-collapse:collapse;font-size:.875rem;min-width:min(100%,20rem)}
-caption{text-align:left;font-weight:600;padding:.2rem 0}
-th,td{padding:.25rem .9rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-thead th{color:var(--quiet);font-weight:600;border-bottom-color:var(--edge)}
-tbody th{font-weight:400}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.facts td.number{font-weight:600}
-.bar{width:7rem;height:.6rem;vertical-align:middle}.bar .track{fill:var(--line)}.bar .share{fill:var(--accent)}
-figure{margin:.6rem 0 1.2rem}figure svg{max-width:100%;height:auto;display:block}
-.narrow{display:none}
-@media screen and (max-width:699px){.wide{display:none}.narrow{display:block}h1{font-size:1.3rem}}
-details{font-size:.875rem;margin:.4rem 0}summary{cursor:pointer;color:var(--quiet)}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .9rem;margin:.4rem 0}dt{color:var(--quiet)}
-dd{margin:0;overflow-wrap:anywhere}
-footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:.6rem}
-@media (max-width:420px){dl{grid-template-columns:1fr}dd{margin-bottom:.3rem}}
-#vg-tooltip-element{font-family:inherit}
-@media print{body{max-width:none;padding:0;font-size:10pt}figure,tr,.findings li{break-inside:avoid}
- h2,h3{break-after:avoid}.scroll{overflow:visible}details{display:none}}
-"""
-
-# Draws every figure from its own JSON; again when the width class or the colour scheme changes. `ast` makes Vega
-# interpret its expressions, so no eval is needed.
-_SCRIPT: Final = """
-const dark=DARK, fixed=FIXED;
-const narrow=matchMedia('(max-width:699px)'), night=matchMedia('(prefers-color-scheme:dark)');
-const recolour=(v,k)=>k==='data'?v:typeof v==='string'?(dark[v]||v):Array.isArray(v)?v.map(x=>recolour(x)):
- v&&typeof v==='object'?Object.fromEntries(Object.entries(v).map(([a,b])=>[a,recolour(b,a)])):v;
-const show=()=>{for(const place of document.querySelectorAll('[data-chart]')){
- const both=JSON.parse(document.getElementById(place.dataset.chart).textContent);
- const spec=narrow.matches?both.narrow:both.wide, isDark=fixed?fixed==='dark':night.matches;
- window.vegaEmbed(place,isDark?recolour(spec):spec,
-  {mode:'vega-lite',ast:true,actions:false,renderer:'canvas',tooltip:{theme:isDark?'dark':'light'}})
-  .catch(error=>{place.textContent='This chart could not be drawn: '+error.message});}};
-show();narrow.addEventListener('change',show);night.addEventListener('change',show);
-"""
+WIDE_PX = 760
+NARROW_PX = 330
+_MOST_ROWS = 400
+_MOST_CHART_ROWS = 60
+_MARK = {"supported": "supported", "refuted": "not supported", "undecided": "undecided", "note": ""}
+Styled: TypeAlias = tuple[str, str]  # a text and the class it is shown in: number, time or none
 
 
-def html_page(
-    title: str, body_sections: Iterable[str], theme: PageTheme = "auto", *, footer: str = "", interactive: bool = False
-) -> str:
-    """A whole page from sections of safe markup. `interactive` adds Vega for figures that were made so (0.9 MB)."""
-    scripts = [vega_bundle().replace("</script", "<\\/script"), _page_script(theme)] if interactive else []
-    style = _STYLE + _colour_rules(theme)
-    head = [
-        '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<meta name="color-scheme" content="{"light dark" if theme == "auto" else theme}">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{style}</style>",
+def exhibit_html(exhibit: Exhibit, theme: PageTheme = "auto", *, interactive: bool = False) -> str:
+    """One exhibit as a page of its own."""
+    body = exhibit_section(exhibit, 1, interactive=interactive)
+    footer = provenance_html(exhibit.provenance)
+    return html_page(f"{exhibit.id}: {exhibit.title}", [body], theme, footer=footer, interactive=interactive)
+
+
+def answer_html(answer: Answer, theme: PageTheme = "auto", *, interactive: bool = False) -> str:
+    """One answer as a page of its own: the headline, the facts, then the exhibits behind them."""
+    parts = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h1>{escape(answer.headline)}</h1>"]
+    parts += [_findings(answer.findings)]
+    parts += [_facts(group) for group in answer.facts]
+    parts += _closing(answer.caveats, answer.coverage, 2)
+    parts += [exhibit_section(exhibit, 2, interactive=interactive, later=True) for exhibit in answer.exhibits]
+    footer = provenance_html(answer.provenance)
+    return html_page(answer.headline, [part for part in parts if part], theme, footer=footer, interactive=interactive)
+
+
+def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
+    """One exhibit for a place inside another page, such as a notebook: no script, and styles that stay inside."""
+    body = exhibit_section(exhibit, 3) + provenance_html(exhibit.provenance)
+    return f'<div class="iow">{style_html(theme)}{body}</div>'
+
+
+def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = False, later: bool = False) -> str:
+    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` sets it off
+    from what stands above it."""
+    inner = level + 1
+    parts = [f'<p class="kicker">{escape(exhibit.id)}</p>', f"<h{level}>{escape(exhibit.title)}</h{level}>"]
+    parts += [_findings(exhibit.findings), _estimates(exhibit.estimates, exhibit.published, inner)]
+    for number, chart in enumerate(exhibit.charts):
+        name = f"{exhibit.id}-{number + 1}"
+        parts.append(
+            figure_html(chart, name, inner, interactive=interactive, with_rows=chart.table not in exhibit.tables)
+        )
+    parts += [table_html(table) for table in exhibit.tables]
+    parts += _closing(exhibit.caveats, exhibit.coverage, inner)
+    if level == 2 and exhibit.provenance != Provenance():
+        parts.append(f"<details><summary>Provenance</summary>{provenance_html(exhibit.provenance)}</details>")
+    content = "\n".join(part for part in parts if part)
+    kind = "exhibit later" if later else "exhibit"
+    return f'<section class="{kind}" id="{escape(exhibit.id)}">\n{content}\n</section>'
+
+
+def figure_html(chart: Chart, name: str, level: int = 2, *, interactive: bool = False, with_rows: bool = True) -> str:
+    """A chart for wide and for narrow screens. Its title is a heading of the page, not a text in the picture."""
+    untitled = replace(chart, title="")
+    wide, narrow = spec(untitled, width=WIDE_PX), spec(untitled, width=NARROW_PX)
+    text = escape(describe(chart))
+    heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
+    if interactive:
+        for part in (wide, narrow):
+            part.pop("$schema")
+        block = json_block(f"{name}-spec", {"wide": wide, "narrow": narrow})
+        picture = f'<div role="img" aria-label="{text}" data-chart="{escape(name)}-spec"></div>{block}'
+    else:
+        drawings = (("wide", wide), ("narrow", narrow))
+        picture = "".join(
+            f'<div class="{kind}">{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
+            for kind, part in drawings
+        )
+    rows = _chart_rows(chart) if with_rows else ""
+    return f'{heading}\n<figure class="chart">{picture}{rows}</figure>'
+
+
+def _inline_svg(svg: str, name: str, text: str) -> str:
+    """The drawing as an element of the page, with ids of its own and a description."""
+    own = prefixed_ids(svg, "c" + hashlib.sha256(name.encode()).hexdigest()[:8] + "-")
+    return own.replace("<svg ", f'<svg role="img" aria-label="{text}" ', 1)
+
+
+def _chart_rows(chart: Chart) -> str:
+    if not 0 < len(chart.table.rows) <= _MOST_CHART_ROWS:
+        return ""
+    return f"<details><summary>The numbers behind this chart</summary>{table_html(chart.table)}</details>"
+
+
+def table_html(table: ResultTable) -> str:
+    """A table with its headings; numbers stand to the right, in the units people read."""
+    kinds = [_kind_of(column, table.column(column.name)) for column in table.columns]
+    heads = [(column.heading, kind) for column, kind in zip(table.columns, kinds, strict=True)]
+    units = [column.unit for column in table.columns]
+    rows = [
+        [(format_value(cell, unit), kind) for cell, unit, kind in zip(row, units, kinds, strict=True)]
+        for row in table.rows[:_MOST_ROWS]
     ]
-    tail = [f'<script type="module">{script}</script>' for script in scripts]
-    foot = f"<footer>{footer}</footer>" if footer else ""
-    lines = ["<!DOCTYPE html>", '<html lang="en">', "<head>", *head, "</head>", "<body>", "<main>", *body_sections]
-    return "\n".join([*lines, "</main>", foot, *tail, "</body>", "</html>", ""])
+    more = len(table.rows) - _MOST_ROWS
+    note = f'<p class="quiet">{more:,} more rows are not shown.</p>' if more > 0 else ""
+    note = '<p class="quiet">No rows.</p>' if not table.rows else note
+    return _table(heads, rows, caption=table.title) + note
 
 
-def json_block(name: str, value: object) -> str:
-    """Data for the page's script; a text in it cannot end the element."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return f'<script type="application/json" id="{escape(name)}">{_inert(text)}</script>'
+def _kind_of(column: ResultColumn, cells: Sequence[Cell]) -> str:
+    if column.unit in ("time_ns", "date"):
+        return "time"
+    return "" if column.unit == "text" or any(isinstance(cell, (str, bool)) for cell in cells) else "number"
 
 
-def _inert(text: str) -> str:
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+def _table(heads: Sequence[Styled], rows: Iterable[Sequence[Styled]], *, caption: str = "") -> str:
+    """The first column names its row."""
+    head = "".join(f'<th scope="col"{_class(kind)}>{escape(text)}</th>' for text, kind in heads)
+    body = "".join(f"<tr>{_cell(row[:1], 'th')}{_cell(row[1:], 'td')}</tr>" for row in rows)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return _scrolling(f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", caption or "Table")
 
 
-def _page_script(theme: PageTheme) -> str:
-    fixed = "null" if theme == "auto" else json.dumps(theme)
-    return _SCRIPT.replace("DARK", json.dumps(colours.DARK, separators=(",", ":")), 1).replace("FIXED", fixed, 1)
+def _cell(cells: Sequence[Styled], element: str) -> str:
+    scope = ' scope="row"' if element == "th" else ""
+    return "".join(f"<{element}{scope}{_class(kind)}>{escape(text)}</{element}>" for text, kind in cells)
 
 
-def _policy(scripts: list[str]) -> str:
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-    parts = ["default-src 'none'", "style-src 'unsafe-inline'", "img-src data:", f"script-src {allowed}"]
-    return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
+def _scrolling(table: str, label: str) -> str:
+    """A region that scrolls must be reachable by keyboard, and have a name."""
+    return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">{table}</div>'
 
 
-def _colour_rules(theme: PageTheme) -> str:
-    """Variables of the page and, for the dark, the partner of every colour in a drawing. Paper is always light."""
-    light = _root(_VARIABLES) if theme != "dark" else ""
-    night = _root({name: colours.DARK[colour] for name, colour in _VARIABLES.items()}) + "".join(
-        f'.chart [{kind}="{a}"]{{{kind}:{b}}}' for a, b in colours.DARK.items() for kind in ("fill", "stroke")
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return ""
+    items = "".join(
+        f'<li class="{finding.kind}">{_tag(_MARK[finding.kind])}{escape(finding.text)}</li>' for finding in findings
     )
-    if theme == "light":
-        return light
-    if theme == "dark":
-        return night
-    return f"{light}\n@media screen and (prefers-color-scheme:dark){{{night}}}"
+    return f'<ul class="findings">{items}</ul>'
 
 
-def _root(values: dict[str, str]) -> str:
-    return ":root{" + "".join(f"--{name}:{value};" for name, value in values.items()) + "}"
+def _tag(text: str) -> str:
+    return f'<span class="tag">{text}</span>' if text else ""
+
+
+def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], level: int) -> str:
+    """Ours beside what the paper prints, where both have the same name; what else it prints follows."""
+    beside = {p.quantity.casefold(): p for p in published}
+    own = {estimate.name.casefold() for estimate in estimates}
+    parts = []
+    if estimates:
+        heads = [("Estimate", ""), ("Value", "number"), ("Interval", "number"), ("n", "number"), ("Method", "")]
+        matched = any(name in beside for name in own)
+        heads[2:2] = [("Published", "number")] if matched else []
+        rows = []
+        for estimate in estimates:
+            paper = beside.get(estimate.name.casefold())
+            row = [(estimate.name, ""), (format_value(estimate.value, estimate.unit), "number")]
+            row += [(format_value(paper.value, paper.unit) if paper else "", "number")] if matched else []
+            row += [
+                (_interval(estimate), "number"),
+                (format_value(estimate.n, "count"), "number"),
+                (estimate.method, ""),
+            ]
+            rows.append(row)
+        parts.append(f"<h{level}>Estimates</h{level}>" + _table(heads, rows))
+    others = [p for p in published if p.quantity.casefold() not in own]
+    if others:
+        rows = [[(p.quantity, ""), (format_value(p.value, p.unit), "number"), (_place(p), "")] for p in others]
+        heads = [("Quantity", ""), ("Published", "number"), ("Where", "")]
+        parts.append(f"<h{level}>Published values</h{level}>" + _table(heads, rows))
+    return "".join(parts)
+
+
+def _place(published: Published) -> str:
+    return "; ".join(text for text in (published.place or published.exhibit, published.note) if text)
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None and estimate.high is None:
+        return "–"
+    low, high = (format_value(v, estimate.unit) for v in (estimate.low, estimate.high))
+    level = f" ({estimate.level:.0%})" if estimate.level is not None else ""
+    return f"{low} to {high}{level}"
+
+
+def _facts(group: FactGroup) -> str:
+    rows = []
+    for fact in group.facts:
+        bar = _bar(fact.share) if fact.share is not None else ""
+        rows.append(
+            f'<tr><th scope="row">{escape(fact.label)}</th>'
+            f'<td class="number">{escape(format_value(fact.value, fact.unit))}</td>'
+            f"<td>{bar}</td><td>{escape(fact.note)}</td></tr>"
+        )
+    table = f'<table class="facts"><tbody>{"".join(rows)}</tbody></table>'
+    return f"<h2>{escape(group.title)}</h2>{_scrolling(table, group.title)}"
+
+
+def _bar(share: float) -> str:
+    filled = min(max(share, 0.0), 1.0) * 100 if share == share else 0.0
+    text = format_value(share, "ratio")
+    return (
+        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="{text}">'
+        f'<rect class="track" width="100" height="8"/><rect class="share" width="{filled:.1f}" height="8"/></svg>'
+    )
+
+
+def _closing(caveats: Sequence[str], coverage: Sequence[Coverage], level: int) -> list[str]:
+    parts = []
+    if caveats:
+        items = "".join(f"<li>{escape(caveat)}</li>" for caveat in caveats)
+        parts.append(f"<h{level}>Caveats</h{level}><ul>{items}</ul>")
+    if coverage:
+        items = "".join(f"<li>{escape(_coverage(c))}</li>" for c in coverage)
+        parts.append(f"<h{level}>Coverage</h{level}><ul>{items}</ul>")
+    return parts
+
+
+def _coverage(coverage: Coverage) -> str:
+    share = f" ({format_value(coverage.ratio, 'ratio')})" if coverage.ratio is not None else ""
+    text = f"{coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}"
+    if coverage.excluded:
+        text += "; left out: " + ", ".join(f"{reason} {count:,}" for reason, count in coverage.excluded.items())
+    return f"{text}. {coverage.detail}" if coverage.detail else text
+
+
+def provenance_html(provenance: Provenance) -> str:
+    """What is needed to make the same result again; empty where nothing is known."""
+    pairs = [
+        ("Lake", provenance.lake),
+        ("Tables", ", ".join(f"{name} version {number}" for name, number in provenance.table_versions.items())),
+        ("Parameters", ", ".join(f"{name} = {format_value(value)}" for name, value in provenance.params.items())),
+        ("Facility", provenance.facility_digest),
+        ("Inputs", provenance.input_digest),
+        ("ioweather", provenance.software_version),
+        ("Made", format_time_ns(provenance.made_ns) if provenance.made_ns else ""),
+    ]
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in pairs if value)
+    return f"<dl>{rows}</dl>" if rows else ""

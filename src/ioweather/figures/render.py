@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -14,10 +15,12 @@ from ioweather.figures.tooltips import HOVER
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
 
-# The version every supported vl-convert carries (1.7 and later).
-VEGA_LITE: Final = "5.20"
-_SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
+# For editors and notebooks. What is written here is the same in versions 5 and 6; the installed vl-convert draws
+# with the newest it has, which is the one its Vega was made for.
+_SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 _STACK_SPACING: Final = 34
+_ID: Final = re.compile(r'\bid="([^"]+)"')
+_USE: Final = re.compile(r"url\(#([^)]+)\)")
 
 
 def spec(chart: Chart, theme: Theme = "light", width: int = 640) -> Spec:
@@ -37,6 +40,9 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
     text = " ".join(describe(chart) for chart in exhibit.charts)
     if len(bodies) == 1:
         return _finished(bodies[0], text, theme)
+    for body in bodies:  # plots stand one below the other, so their titles begin where the plots do
+        if "title" in body:
+            body["title"] = body["title"] | {"frame": "group"}
     independent = {"scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")}
     stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": independent}
     return _finished(stacked, text, theme)
@@ -49,7 +55,7 @@ def static(chart: Chart, format: Format = "svg", theme: Theme = "light", scale: 
 
 def exhibit_figure(
     exhibit: Exhibit,
-    format: Format = "svg",
+    format: Format = "svg",  # noqa: A002
     theme: Theme = "light",
     scale: float = 2.0,
 ) -> bytes:
@@ -64,10 +70,21 @@ def draw(specification: Spec, format: Format = "svg", scale: float = 1.0) -> byt
     import vl_convert  # 30 ms and a V8: only when something is drawn
 
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
-    svg = vl_convert.vegalite_to_svg(_printed(specification), vl_version=VEGA_LITE, allowed_base_urls=[])
+    svg = prefixed_ids(vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[]), "i")
     if format == "svg":
         return svg.encode()
     return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))
+
+
+def prefixed_ids(svg: str, prefix: str) -> str:
+    """The drawing with its ids in the order of their appearance after `prefix`.
+
+    Vega counts them through the life of the process, so the same chart would not give the same bytes twice; and two
+    drawings in one page must not share an id.
+    """
+    numbers = {name: f"{prefix}{i}" for i, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
+    svg = _ID.sub(lambda match: f'id="{numbers[match[1]]}"', svg)
+    return _USE.sub(lambda match: f"url(#{numbers.get(match[1], match[1])})", svg)
 
 
 def _body(chart: Chart, width: int) -> Spec:

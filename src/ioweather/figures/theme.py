@@ -108,6 +108,7 @@ def config() -> Spec:
             "symbolSize": 64,
             "columnPadding": 14,
             "rowPadding": 3,
+            "gradientStrokeColor": GRID,
         },
         "title": {
             "font": FONT,

@@ -121,14 +121,19 @@ def _binary_powers(low: float, high: float, most: int) -> list[float]:
 
 def time_ticks(low_ms: float, high_ms: float, most: int) -> Ticks:
     """Marks of a UTC time axis in epoch milliseconds; a mark at midnight gives the date."""
-    wanted = (high_ms - low_ms) / max(most, 1)
-    step = next((s for s in _CLOCK_STEPS_MS if s >= _SLACK * wanted), None)
-    if step is None:
-        return _month_ticks(low_ms, high_ms, wanted)
+    wanted = (high_ms - low_ms) / max(most, 1) * _SLACK
+    fitting = [step for step in _CLOCK_STEPS_MS if step >= wanted]
+    ticks = _clock_ticks(low_ms, high_ms, fitting[0]) if fitting else _month_ticks(low_ms, high_ms, wanted)
+    finer = [step for step in _CLOCK_STEPS_MS if step < (fitting[0] if fitting else 15 * _DAY_MS)]
+    while len(ticks) < 2 and finer:  # one mark says where, but not how far
+        ticks = _clock_ticks(low_ms, high_ms, finer.pop())
+    return ticks
+
+
+def _clock_ticks(low_ms: float, high_ms: float, step: int) -> Ticks:
     # Whole weeks begin on a Monday; 1970-01-01 was a Thursday.
     shift = 4 * _DAY_MS if step % (7 * _DAY_MS) == 0 else 0
-    first = math.ceil((low_ms - shift) / step)
-    last = math.floor((high_ms - shift) / step)
+    first, last = math.ceil((low_ms - shift) / step), math.floor((high_ms - shift) / step)
     return [(t, _clock_label(t, step)) for t in (index * step + shift for index in range(first, last + 1))]
 
 

@@ -9,24 +9,13 @@ from ioweather.figures.theme import Spec
 
 HOVER: Final = "hover"  # layers of this name are left out of printed pictures
 
-_BINARY: Final = tuple(
-    (float(1 << (10 * power)), f" {p}iB") for power, p in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "K"))
-)
+_BINARY: Final = tuple((float(1 << (10 * power)), f" {'KMGTP'[power - 1]}iB") for power in range(5, 0, -1))
 _SECONDS: Final = (
-    (172800.0, 86400.0, " d"),
-    (7200.0, 3600.0, " h"),
-    (120.0, 60.0, " min"),
-    (1.0, 1.0, " s"),
-    (1e-3, 1e-3, " ms"),
-)
-_FORMATS: Final = {"ratio": ".3~p", "count": ",.4~r", "": ",.4~r"}
+    (172800.0, 86400.0, " d"), (7200.0, 3600.0, " h"), (120.0, 60.0, " min"), (1.0, 1.0, " s"), (1e-3, 1e-3, " ms"),
+)  # fmt: skip
 _SUFFIXES: Final = {
-    "mib_per_s": " MiB/s",
-    "mib_per_s_per_node": " MiB/s/CN",
-    "ops_per_s": "/s",
-    "percent": "%",
-    "factor": "x",
-}
+    "mib_per_s": " MiB/s", "mib_per_s_per_node": " MiB/s/CN", "ops_per_s": "/s", "percent": "%", "factor": "x",
+}  # fmt: skip
 
 
 def tooltip(fields: dict[str, ResultColumn]) -> tuple[list[Spec], list[Spec]]:
@@ -65,5 +54,6 @@ def _expression(value: str, unit: str) -> str:
         for least, size, suffix in reversed(_SECONDS):
             text = f"abs({number})>={least!r}?format({number}/{size!r},'.3~r')+'{suffix}':{text}"
     else:
-        text = f"format({value},'{_FORMATS.get(unit, ',.4~r')}')+'{_SUFFIXES.get(unit, '')}'"
+        form = ".3~p" if unit == "ratio" else ",.6~r"
+        text = f"format({value},'{form}')+'{_SUFFIXES.get(unit, '')}'"
     return f"isValid({value})?({text}):'–'"

@@ -60,8 +60,11 @@ def _layers(view: View) -> list[Spec]:
     thin, thick = {"type": "rule", "strokeWidth": 1.4}, {"type": "rule", "color": INK, "strokeWidth": 2.2}
     whiskers: Spec = {"mark": thin, "encoding": channels(view, "c", "q05", "", "q95") | colour}
     fill = {"type": "rect", "fillOpacity": 0.45, "strokeWidth": 1.2, "strokeOpacity": 1}
-    unlisted = series.colour(None)
-    inside = channels(view, "a", "q25", "b", "q75") | {"fill": unlisted, "stroke": unlisted, "tooltip": tips}
+    inside = channels(view, "a", "q25", "b", "q75") | {
+        "fill": colour["color"],
+        "stroke": colour["color"],
+        "tooltip": tips,
+    }
     box: Spec = {"transform": transforms, "mark": fill, "encoding": inside}
     median: Spec = {"mark": thick, "encoding": channels(view, "a", "q50", "b")}
     return [whiskers, box, median]

@@ -15,6 +15,7 @@ from ioweather.figures.theme import Spec
 from ioweather.figures.tooltips import text_column, tooltip
 
 _SEAM_PX = 0.7
+_MOST_CELLS = 3600  # a printed cell takes 100 bytes
 
 
 def _axes(chart: Chart, width: int) -> Axes:
@@ -34,7 +35,9 @@ def _draw(view: View) -> Drawing:
     log = colour is not None and colour.log
     shown = np.where((value > 0) | (not log), value, np.nan)
     hidden = int(np.isfinite(value).sum() - np.isfinite(shown).sum())
-    column, row, mean, wide, high = bin_cells(across.index(chart, "x"), up.index(chart, "y"), shown, view.points)
+    column, row, mean, wide, high = bin_cells(
+        across.index(chart, "x"), up.index(chart, "y"), shown, min(view.points, _MOST_CELLS)
+    )
     left: Floats = across.start + column.astype(np.float64) * across.step
     bottom: Floats = up.start + row.astype(np.float64) * up.step
     # Cells reach a little below their neighbours: edges between pixels would show as a pale grid.

@@ -23,6 +23,7 @@ _ROW_PX = 58
 _BOX_PX = 46
 _MOST_METRICS = 16
 _CLASSES = ("lowest quarter", "middle half", "highest quarter")
+_COLOURS = (LOW, NEUTRAL, HIGH)
 
 
 class UmamiKind:
@@ -43,7 +44,7 @@ class UmamiKind:
         plot = max(width - 16 - left - _BOX_PX - 12 - 64, 80)
         budget = MAX_POINTS // max(len(parts), 1)
         rows = [
-            _row(part, name, times, axes[name], plot, budget, last=index == len(parts) - 1, first=index == 0)
+            _row(part, name, times, axes[name], plot, budget, last=index == len(parts) - 1)
             for index, (name, part) in enumerate(parts)
         ]
         notes = ["box 25% to 75% with the median, whiskers to the extremes; diamond: this run"]
@@ -78,10 +79,10 @@ def _this(part: Chart) -> tuple[float, float]:
     return (float(x[same[-1]]) if len(same) else float("nan")), value
 
 
-def _row(part: Chart, name: str, times: Axis, axis: Axis, width: int, budget: int, *, last: bool, first: bool) -> Spec:
+def _row(part: Chart, name: str, times: Axis, axis: Axis, width: int, budget: int, *, last: bool) -> Spec:
     quartiles = [_known(reading.numbers(part, q)) for q in ("q25", "q50", "q75")]
     at, value = _this(part)
-    history = _history(part, times, axis, width, quartiles, (at, value), budget, last=last, legend=first)
+    history = _history(part, times, axis, width, quartiles, (at, value), budget, last=last)
     title = wrapped(name, width + _BOX_PX, LABEL_SIZE + 1, bold=True, most=1)
     text = title[0] if isinstance(title, list) else title
     head = {"text": text, "fontSize": LABEL_SIZE + 1, "offset": 4}
@@ -90,7 +91,7 @@ def _row(part: Chart, name: str, times: Axis, axis: Axis, width: int, budget: in
 
 def _history(
     part: Chart, times: Axis, axis: Axis, width: int, quartiles: list[float], this: tuple[float, float], budget: int,
-    *, last: bool, legend: bool,
+    *, last: bool,
 ) -> Spec:  # fmt: skip
     x, y = reading.numbers(part, "x"), reading.numbers(part, "y")
     order = np.flatnonzero(np.isfinite(x))
@@ -110,18 +111,20 @@ def _history(
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": NEUTRAL, "strokeWidth": 1}, "encoding": both},
         {"transform": [{"filter": "isValid(datum.y)"}, *transforms], "mark": points,
-         "encoding": both | {"color": _class_channel(legend=legend), "tooltip": tips}},
+         "encoding": both | {"color": _class_channel(), "tooltip": tips}},
     ]  # fmt: skip
     if np.isfinite(this[0]):
-        place = {"x": reading.drawable(this[0]), "y": reading.drawable(this[1]), "k": _class(this[1], quartiles)}
+        place = {"x": reading.drawable(this[0]), "y": reading.drawable(this[1])}
         rule = {"type": "rule", "color": AXIS, "strokeDash": [2, 2]}
         layers.insert(0, {"data": {"values": [place]}, "mark": rule, "encoding": {"x": across}})
-        marked = both | {"fill": _class_channel(legend=False)}
-        layers.append({"data": {"values": [place]}, "mark": _DIAMOND, "encoding": marked})
+        layers.append({"data": {"values": [place]}, "mark": _diamond(this[1], quartiles), "encoding": both})
     return {"width": width, "height": _ROW_PX, "data": {"values": rows}, "layer": layers}
 
 
-_DIAMOND: Spec = {"type": "point", "shape": "diamond", "size": 110, "stroke": INK, "strokeWidth": 1.4, "opacity": 1}
+def _diamond(value: float, quartiles: list[float]) -> Spec:
+    fill = _COLOURS[_CLASSES.index(_class(value, quartiles))]
+    mark = {"type": "point", "shape": "diamond", "size": 110, "fill": fill}
+    return mark | {"stroke": INK, "strokeWidth": 1.4, "opacity": 1}
 
 
 def _box(part: Chart, axis: Axis, quartiles: list[float], value: float) -> Spec:
@@ -132,7 +135,6 @@ def _box(part: Chart, axis: Axis, quartiles: list[float], value: float) -> Spec:
     row: Spec = {"q1": quartiles[0], "m": quartiles[1], "q3": quartiles[2], "v": value}
     row |= {"l": float(known.min()) if len(known) else None, "h": float(known.max()) if len(known) else None}
     row = {k: reading.drawable(v) if isinstance(v, float) else v for k, v in row.items()}
-    row["k"] = _class(value, quartiles)
     middle, left, right = {"value": _BOX_PX / 2}, {"value": _BOX_PX * 0.25}, {"value": _BOX_PX * 0.75}
 
     def vertical(field: str, field2: str = "") -> dict[str, Any]:
@@ -146,17 +148,16 @@ def _box(part: Chart, axis: Axis, quartiles: list[float], value: float) -> Spec:
          "encoding": {"x": left, "x2": right} | vertical("m")},
     ]  # fmt: skip
     if np.isfinite(value):
-        fill = {"fill": _class_channel(legend=False)}
-        layers.append({"mark": _DIAMOND, "encoding": {"x": middle} | vertical("v") | fill})
+        layers.append({"mark": _diamond(value, quartiles), "encoding": {"x": middle} | vertical("v")})
         label = tick_label(float(f"{value:.3g}"), axis.unit)
         text = {"type": "text", "align": "left", "dx": _BOX_PX / 2 + 4, "baseline": "middle", "text": label}
         layers.append({"mark": text, "encoding": {"x": middle} | vertical("v")})
     return {"width": _BOX_PX, "height": _ROW_PX, "data": {"values": [row]}, "layer": layers}
 
 
-def _class_channel(*, legend: bool) -> Spec:
-    scale = {"domain": list(_CLASSES), "range": [LOW, NEUTRAL, HIGH]}
-    shown = {"title": None, "orient": "top", "direction": "horizontal", "offset": 6} if legend else None
+def _class_channel() -> Spec:
+    scale = {"domain": list(_CLASSES), "range": list(_COLOURS)}
+    shown = {"title": None, "orient": "top", "direction": "horizontal", "offset": 6}
     return {"field": "k", "type": "nominal", "scale": scale, "legend": shown}
 
 
