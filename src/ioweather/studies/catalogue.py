@@ -8,7 +8,15 @@ from ioweather.core.registry import Catalogue
 STUDIES: Catalogue[Study] = Catalogue(
     "study",
     {
+        "access_methods": "ioweather.studies.access_methods:STUDY",
+        "benchmark_check": "ioweather.studies.benchmark_check:STUDY",
         "climate": "ioweather.studies.climate:STUDY",
+        "node_ceiling": "ioweather.studies.node_ceiling:STUDY",
+        "overwriting": "ioweather.studies.overwriting:STUDY",
+        "project_io": "ioweather.studies.project_io:STUDY",
+        "project_performance": "ioweather.studies.project_performance:STUDY",
+        "project_signatures": "ioweather.studies.project_signatures:STUDY",
+        "tuning": "ioweather.studies.tuning:STUDY",
         "utilisation": "ioweather.studies.utilisation:STUDY",
     },
 )
