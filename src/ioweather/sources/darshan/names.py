@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+import struct
 from typing import Final
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.darshan.layout import ByteOrder
+from ioweather.sources.darshan.layout import ORDER_CHARACTER, ByteOrder
 from ioweather.sources.darshan.refusals import damaged
 from ioweather.sources.darshan.regions import Buffer
 
@@ -13,6 +16,7 @@ _ID_BYTES: Final = 8
 _LENGTH_BYTES: Final = 4
 _FREE_NAMES: Final = 1_000_000
 _LEAST_BYTES: Final = 4
+_ENTRY: Final = re.compile(rb"(.{8})([^\0]*)\0", re.DOTALL)
 
 
 def text(raw: bytes) -> str:
@@ -32,24 +36,26 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
 
 
 def _parse_terminated(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
+    # Only where the last byte ends a name does the pattern fit at every step: else it would search to the end from
+    # each byte on.
+    if raw and raw[-1]:
+        raise _broken(len(raw))
+    if len(raw) // (_ID_BYTES + 1) > most and _more_than(most, raw):
+        raise _too_many()
+    found = _ENTRY.findall(raw)
+    joined = b"\0".join([name for _, name in found])
+    if len(joined) + _ID_BYTES * len(found) + bool(found) != len(raw):
+        raise _broken(len(raw))
+    ids = struct.unpack(f"{ORDER_CHARACTER[order]}{len(found)}Q", b"".join([record_id for record_id, _ in found]))
     names: dict[int, str] = {}
-    position = 0
-    size = len(raw)
-    find = raw.find
-    number = int.from_bytes
-    while position < size:
-        start = position + _ID_BYTES
-        end = find(b"\0", start)
-        if end < 0:
-            raise _broken(position, size)
-        record_id = number(raw[position:start], order)
-        if end > start and record_id not in names:
-            names[record_id] = raw[start:end].decode("utf-8", "backslashreplace")
-        position = end + 1
-        most -= 1
-        if most < 0:
-            raise _too_many()
+    for record_id, name in zip(ids, text(joined).split("\0"), strict=False):
+        if name and record_id not in names:
+            names[record_id] = name
     return names
+
+
+def _more_than(most: int, raw: bytes) -> bool:
+    return next(itertools.islice(_ENTRY.finditer(raw), most, None), None) is not None
 
 
 def _parse_counted(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
@@ -60,7 +66,7 @@ def _parse_counted(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
         start = position + _ID_BYTES + _LENGTH_BYTES
         end = start + int.from_bytes(raw[position + _ID_BYTES : start], order)
         if end > len(raw) or start > len(raw):
-            raise _broken(position, len(raw))
+            raise _broken(len(raw))
         record_id = int.from_bytes(raw[position : position + _ID_BYTES], order)
         name = raw[start:end].rstrip(b"\0")
         if name and record_id not in names:
@@ -72,8 +78,8 @@ def _parse_counted(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
     return names
 
 
-def _broken(position: int, size: int) -> CorruptInput:
-    return damaged(f"The name map of the log breaks off in the name at byte {position} of {size}.")
+def _broken(size: int) -> CorruptInput:
+    return damaged(f"The name map of the log, {size} bytes, breaks off within a name.")
 
 
 def _too_many() -> CorruptInput:
