@@ -132,13 +132,11 @@ def flag_late(
 
 
 def to_minutes(samples: Samples) -> Samples:
-    """Amounts sum, states average. Steps of a minute or more stay as they are; steps that do not fill minutes evenly
-    are spread over them by overlap. A minute without any sample is NaN."""
-    if samples.step_ns >= MINUTE_NS or len(samples.values) == 0:
+    """Amounts sum, states average; a minute without any sample is NaN. Samples whose steps are no part of a minute
+    (a minute or longer, 7 s, begun at odd seconds) stay as they are: the lake splits them by overlap when it reads."""
+    step_ns = samples.step_ns
+    if step_ns >= MINUTE_NS or MINUTE_NS % step_ns or samples.start_ns % step_ns or len(samples.values) == 0:
         return samples
-    if MINUTE_NS % samples.step_ns or samples.start_ns % samples.step_ns:
-        bounds = samples.start_ns + np.arange(len(samples.values) + 1) * samples.step_ns
-        return spread_to_minutes(bounds, samples.values, samples.extensive, samples.quality)
     per_minute = MINUTE_NS // samples.step_ns
     lead = samples.start_ns % MINUTE_NS // samples.step_ns
     tail = -(lead + len(samples.values)) % per_minute
@@ -176,53 +174,9 @@ def _blocks(array: NDArray[Number], lead: int, tail: int, per_minute: int, fill:
     return array.reshape(-1, per_minute, array.shape[1])
 
 
-def spread_to_minutes(
-    bounds_ns: NDArray[np.int64], values: Floats, extensive: bool, quality: Flags | None = None
-) -> Samples:
-    """Adjoining intervals of any length to minutes, by overlap: an amount is shared out evenly over its interval.
-
-    `values[i]` belongs to [bounds_ns[i], bounds_ns[i + 1]). Minutes that share an interval with a neighbour are
-    flagged SPREAD, those not wholly covered PARTIAL.
-    """
-    first, last = int(bounds_ns[0] // MINUTE_NS), int(-(-bounds_ns[-1] // MINUTE_NS))
-    edges = np.arange(first, last + 1) * MINUTE_NS
-    lengths = np.diff(bounds_ns).astype(np.float64)
-    present = ~np.isnan(values)
-    weight = np.where(present, lengths[:, None], 0.0)
-    amount = np.where(present, values, 0.0) * (1.0 if extensive else lengths[:, None])
-    covered = np.diff(_integral(bounds_ns, weight, edges), axis=0)
-    total = np.diff(_integral(bounds_ns, amount, edges), axis=0)
-    # A millionth of a minute is rounding, not data.
-    some = covered > MINUTE_NS * 1e-6
-    with np.errstate(invalid="ignore", divide="ignore"):
-        reduced = np.where(some, total if extensive else total / covered, np.nan)
-    flags = np.zeros(reduced.shape, np.uint8)
-    flags[some & (covered < MINUTE_NS * (1 - 1e-6))] |= np.uint8(Quality.PARTIAL)
-    begin, end = bounds_ns[:-1] // MINUTE_NS - first, (bounds_ns[1:] - 1) // MINUTE_NS - first
-    shared = np.where((end > begin)[:, None] & present, np.uint8(Quality.SPREAD), np.uint8(0))
-    marks = shared if quality is None else shared | np.where(present, quality, np.uint8(0))
-    for offset in range(int((end - begin).max(initial=-1)) + 1):
-        reached = begin + offset <= end
-        np.bitwise_or.at(flags, begin[reached] + offset, marks[reached])
-    return Samples(first * MINUTE_NS, MINUTE_NS, reduced, extensive, quality=flags)
-
-
-def _integral(bounds_ns: NDArray[np.int64], amount: Floats, edges_ns: NDArray[np.int64]) -> Floats:
-    """The running total at each edge; linear within an interval."""
-    running = np.vstack([np.zeros((1, amount.shape[1])), np.cumsum(amount, axis=0)])
-    index = np.clip(np.searchsorted(bounds_ns, edges_ns, side="right") - 1, 0, len(amount) - 1)
-    inside = (edges_ns - bounds_ns[index]) / (bounds_ns[index + 1] - bounds_ns[index])
-    share: Floats = running[index] + np.clip(inside, 0.0, 1.0)[:, None] * amount[index]
-    return share
-
-
 def pieces(start_ns: int, step_ns: int, steps: int, lookback: int) -> Iterator[tuple[int, int, int]]:
     """(from, first, end): pieces of one to two days, cut at midnight UTC, to bound memory, each read from up to
-    `lookback` steps before its first so that what came late is still recognised. A file of one local day is one piece;
-    so is one whose steps do not fill minutes evenly."""
-    if MINUTE_NS % step_ns or start_ns % step_ns:
-        yield 0, 0, steps
-        return
+    `lookback` steps before its first so that what came late is still recognised. A local day is one piece."""
     first = 0
     while first < steps:
         midnight = (start_ns + first * step_ns) // DAY_NS * DAY_NS + 2 * DAY_NS

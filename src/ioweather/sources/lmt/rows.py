@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame, Text
-from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.units import HOUR_NS
 from ioweather.sources.lmt.reduce import Samples, to_minutes
 from ioweather.tables.series import METRICS, SERIES
 
@@ -24,16 +24,17 @@ def series_rows(
     """The minutes of one metric; before them its raw samples, where the context asks for them."""
     if samples.extensive != METRICS[metric].extensive:
         raise ValueError(f"{metric} is {'' if METRICS[metric].extensive else 'not '}an amount")
-    if context.keep_raw and samples.step_ns < MINUTE_NS:
+    minutes = to_minutes(samples)
+    if context.keep_raw and minutes is not samples:
         yield from sample_rows(system, kind, components, metric, samples)
-    yield from sample_rows(system, kind, components, metric, to_minutes(samples))
+    yield from sample_rows(system, kind, components, metric, minutes)
 
 
 def fullness_rows(system: str, kind: str, components: Sequence[str], metric: str, samples: Samples) -> Rows:
     """How full a target is changes slowly: of each hour only its first minute is kept."""
     minutes = to_minutes(samples)
     starts = minutes.start_ns + np.arange(len(minutes.values)) * minutes.step_ns
-    values = np.where((starts % HOUR_NS == 0)[:, None], minutes.values, np.nan)
+    values = np.where((starts % HOUR_NS < minutes.step_ns)[:, None], minutes.values, np.nan)
     kept = Samples(minutes.start_ns, minutes.step_ns, values, minutes.extensive, quality=minutes.quality)
     yield from sample_rows(system, kind, components, metric, kept)
 
