@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ioweather.stats.tails.bounded import BoundedDistribution, BoundedWeibull
+from ioweather.stats.tails.bounded import BoundedFamily, BoundedWeibull
 from ioweather.stats.tails.boundedfit import fit_weibull_tail
-from ioweather.stats.tails.families import Cauchy, Distribution, Normal
+from ioweather.stats.tails.families import Cauchy, Family, Normal
 from ioweather.stats.tails.gaps import largest_gap
 from ioweather.stats.tails.heads import truncated_head
 from ioweather.stats.tails.points import EXACT_POINTS, fit_cauchy
@@ -60,8 +60,8 @@ class PairFit:
     has become the power law under another name, and does not compete.
     """
 
-    head: Distribution
-    tail: BoundedDistribution
+    head: Family
+    tail: BoundedFamily
     pivot: float
     tail_share: float
     head_ks: float
@@ -197,7 +197,7 @@ def _pair_fit(sample: Sample, best: BestSplit, combination: Combination) -> Pair
     share = 1 - head_size / sample.n
     plain = best.head.base if isinstance(best.head, TruncatedHead) else best.head
     assert isinstance(plain, (Normal, Cauchy))
-    assert isinstance(best.tail, BoundedDistribution)
+    assert isinstance(best.tail, BoundedFamily)
     mixture = Mixture(truncated_head(sample, best.cut, plain), best.tail, share)
     return PairFit(
         head=best.head,
@@ -229,7 +229,7 @@ def _on_all_values(sample: Sample, best: BestSplit, combination: Combination) ->
     return replace(best, head=head, tail=tail, head_gap=gaps[0], tail_gap=gaps[1], value=value)
 
 
-def _head_name(head: Distribution) -> HeadName:
+def _head_name(head: Family) -> HeadName:
     if isinstance(head, TruncatedHead):
         return "truncated_normal"
     return "cauchy" if isinstance(head, Cauchy) else "normal"

@@ -10,7 +10,7 @@ from ioweather.stats.tails.bounded import (
     GAMMA_SHAPE_MIN,
     LOGNORMAL_OFFSET_MAX,
     WEIBULL_SHAPE_MIN,
-    BoundedDistribution,
+    BoundedFamily,
     BoundedGamma,
     BoundedLogNormal,
     BoundedWeibull,
@@ -45,7 +45,7 @@ def tails() -> dict[str, Floats]:
     return {name: values[values > LOW] for name, values in many.items()}
 
 
-def members(fitted: BoundedDistribution, place: Floats) -> BoundedDistribution:
+def members(fitted: BoundedFamily, place: Floats) -> BoundedFamily:
     first, second = np.exp(place[0]), np.exp(place[-1])
     match fitted:
         case PowerLaw():
@@ -60,7 +60,7 @@ def members(fitted: BoundedDistribution, place: Floats) -> BoundedDistribution:
             return BoundedGamma(LOW, max(first, GAMMA_SHAPE_MIN), second)
 
 
-def place_of(fitted: BoundedDistribution) -> Floats:
+def place_of(fitted: BoundedFamily) -> Floats:
     match fitted:
         case PowerLaw(alpha=alpha):
             return np.log([alpha - 1])
@@ -87,7 +87,7 @@ def test_no_other_member_of_the_family_is_likelier(kind: str) -> None:
     for fitted in fits:
         best = float(fitted.log_density(values).sum())
 
-        def loss(place: Floats, fitted: BoundedDistribution = fitted) -> float:
+        def loss(place: Floats, fitted: BoundedFamily = fitted) -> float:
             with np.errstate(all="ignore"):
                 return -float(members(fitted, place).log_density(values).sum())
 

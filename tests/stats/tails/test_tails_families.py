@@ -17,10 +17,10 @@ from ioweather.stats.tails.bounded import (
     log_upper_gamma,
 )
 from ioweather.stats.tails.discrete import DiscretePowerLaw
-from ioweather.stats.tails.families import Cauchy, Distribution, Gamma, LogNormal, Normal, Uniform, Weibull
+from ioweather.stats.tails.families import Cauchy, Family, Gamma, LogNormal, Normal, Uniform, Weibull
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
 
-BOUNDED: list[Distribution] = [
+BOUNDED: list[Family] = [
     PowerLaw(1.3, 3.0),
     Exponential(1.3, 0.5),
     BoundedLogNormal(1.3, 2.0, 0.7),
@@ -34,7 +34,7 @@ BOUNDED: list[Distribution] = [
     BoundedGamma(1.3, 0.001, 1e-4),
     BoundedGamma(1.3, 40.0, 20.0),
 ]
-WHOLE: list[tuple[Distribution, object]] = [
+WHOLE: list[tuple[Family, object]] = [
     (Uniform(1.0, 3.0), stats.uniform(1, 2)),
     (Normal(2.0, 0.5), stats.norm(2, 0.5)),
     (Cauchy(2.0, 0.5), stats.cauchy(2, 0.5)),
@@ -51,7 +51,7 @@ MIXTURES = [Mixture(head, PowerLaw(1.3, 3.5), 0.15) for head in HEADS]
 
 
 @pytest.mark.parametrize(("ours", "theirs"), WHOLE, ids=lambda d: getattr(d, "name", ""))
-def test_whole_families_equal_scipy(ours: Distribution, theirs: stats.rv_continuous) -> None:
+def test_whole_families_equal_scipy(ours: Family, theirs: stats.rv_continuous) -> None:
     x = np.linspace(1.1, 2.9, 50)
     np.testing.assert_allclose(ours.cdf(x), theirs.cdf(x), rtol=1e-12)
     np.testing.assert_allclose(ours.survival(x), theirs.sf(x), rtol=1e-12)
@@ -66,7 +66,7 @@ def test_whole_families_equal_scipy(ours: Distribution, theirs: stats.rv_continu
 
 
 @pytest.mark.parametrize("ours", BOUNDED, ids=lambda d: f"{d.name}-{list(d.parameters.values())[1]:.3g}")
-def test_bounded_families_agree_with_themselves(ours: Distribution) -> None:
+def test_bounded_families_agree_with_themselves(ours: Family) -> None:
     q = np.array([1 - 1e-9, 0.9, 0.5, 0.01, 1e-6])
     x = ours.upper_quantile(q)
     np.testing.assert_allclose(ours.survival(x), q, rtol=1e-11)
@@ -80,7 +80,7 @@ def test_bounded_families_agree_with_themselves(ours: Distribution) -> None:
 
 
 @pytest.mark.parametrize("ours", [*HEADS, *MIXTURES], ids=lambda d: f"{d.name}-{list(d.parameters.values())}")
-def test_heads_and_mixtures_agree_with_themselves(ours: Distribution) -> None:
+def test_heads_and_mixtures_agree_with_themselves(ours: Family) -> None:
     p = np.array([1e-6, 0.2, 0.5, 0.8, 0.84])
     np.testing.assert_allclose(ours.cdf(ours.quantile(p)), p, rtol=1e-9)
     np.testing.assert_allclose(ours.survival(ours.upper_quantile(p)), p, rtol=1e-9)

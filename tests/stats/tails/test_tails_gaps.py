@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ioweather.stats.tails.bounded import PowerLaw
-from ioweather.stats.tails.families import Distribution, Normal
+from ioweather.stats.tails.families import Family, Normal
 from ioweather.stats.tails.gaps import Group, largest_gap, least_gap
 from ioweather.stats.tails.sample import Sample, sample_of
 
 TIMES = st.lists(st.integers(1, 60), min_size=10, max_size=80).filter(lambda t: len(set(t)) > 3)
 
 
-def every_point(sample: Sample, model: Distribution, first: int, stop: int, ecdf: str) -> float:
+def every_point(sample: Sample, model: Family, first: int, stop: int, ecdf: str) -> float:
     observations = sample.part(first, stop).expanded()
     gaps = []
     for value in np.unique(observations):

@@ -203,14 +203,25 @@ def test_discrete_p_values_and_refusals() -> None:
         compare_power_law(values, fit)
 
 
-@pytest.mark.slow
-def test_p_values_are_uniform_under_the_null() -> None:
-    """200 samples of 300, each with 200 replicates."""
+def null_p_values(xmin: float | None) -> Floats:
+    """200 samples of 300 from a power law that begins at 1, each with 200 replicates."""
     rng = np.random.default_rng(2009)
-    law = PowerLaw(1.0, 2.5)
     p_values = []
     for seed in range(200):
-        values = law.sample(300, rng)
-        p_values.append(power_law_p_value(values, fit_power_law(values), replicates=200, seed=seed))
+        values = PowerLaw(1.0, 2.5).sample(300, rng)
+        p_values.append(power_law_p_value(values, fit_power_law(values, xmin=xmin), replicates=200, seed=seed))
+    return np.array(p_values)
+
+
+@pytest.mark.slow
+def test_p_values_are_uniform_under_the_null() -> None:
+    p_values = null_p_values(xmin=1.0)
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
-    assert np.mean(np.array(p_values) <= 0.1) == pytest.approx(0.1, abs=0.065)
+    assert (p_values <= 0.1).mean() == pytest.approx(0.1, abs=0.065)
+
+
+@pytest.mark.slow
+def test_p_values_of_a_searched_xmin_do_not_reject_too_often() -> None:
+    p_values = null_p_values(xmin=None)
+    for level in (0.05, 0.1, 0.2, 0.5):
+        assert (p_values <= level).mean() <= level + 3 * math.sqrt(level * (1 - level) / 200)

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri
 
-from ioweather.stats.tails.families import Distribution, Real
+from ioweather.stats.tails.families import Family, Real
 from ioweather.stats.tails.sample import Floats
 
 # The bounds of the parameter spaces: beyond them the family cannot be told from the power law (Weibull, LogNormal),
@@ -28,7 +28,7 @@ _TINY = 1e-250
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedDistribution(Distribution):
+class BoundedFamily(Family):
     """Support (low, inf)."""
 
     low: Real
@@ -40,7 +40,7 @@ class BoundedDistribution(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class PowerLaw(BoundedDistribution):
+class PowerLaw(BoundedFamily):
     """Density ~ x^-alpha (Clauset, Shalizi & Newman 2009, Eq. 2.2)."""
 
     name: ClassVar[str] = "power_law"
@@ -66,7 +66,7 @@ class PowerLaw(BoundedDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Exponential(BoundedDistribution):
+class Exponential(BoundedFamily):
     """`scale` is the mean excess over `low`."""
 
     name: ClassVar[str] = "exponential"
@@ -90,7 +90,7 @@ class Exponential(BoundedDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedLogNormal(BoundedDistribution):
+class BoundedLogNormal(BoundedFamily):
     """`offset` = (log low - log_mean) / log_sd: where the bound lies on the scale of the standard normal."""
 
     name: ClassVar[str] = "lognormal"
@@ -128,7 +128,7 @@ class BoundedLogNormal(BoundedDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedWeibull(BoundedDistribution):
+class BoundedWeibull(BoundedFamily):
     """Survival exp(-steepness * (y^shape - 1) / shape), y = x/low: the power law at shape 0, exponential at 1."""
 
     name: ClassVar[str] = "weibull"
@@ -176,7 +176,7 @@ class BoundedWeibull(BoundedDistribution):
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedGamma(BoundedDistribution):
+class BoundedGamma(BoundedFamily):
     """`cut` = low / scale: where the bound lies on the scale of the standard Gamma."""
 
     name: ClassVar[str] = "gamma"

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import zeta
 
-from ioweather.stats.tails.bounded import BoundedDistribution
+from ioweather.stats.tails.bounded import BoundedFamily
 from ioweather.stats.tails.families import Real
 from ioweather.stats.tails.sample import Floats
 
@@ -17,7 +17,7 @@ _DIRECT_TERMS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class DiscretePowerLaw(BoundedDistribution):
+class DiscretePowerLaw(BoundedFamily):
     """P(X = x) ~ x^-alpha for the integers x >= low."""
 
     name: ClassVar[str] = "discrete_power_law"

@@ -33,10 +33,6 @@ class Distribution(ABC):
         """P(T > x), accurate where it is small."""
 
     @abstractmethod
-    def log_density(self, x: Real) -> Floats:
-        """Logarithm of the density inside the support."""
-
-    @abstractmethod
     def upper_quantile(self, q: Real) -> Floats:
         """The x with P(T > x) = q, accurate for small q."""
 
@@ -58,6 +54,15 @@ class Distribution(ABC):
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         return self.upper_quantile(1.0 - rng.random(size))
 
+
+@dataclass(frozen=True, eq=False)
+class Family(Distribution):
+    """A distribution with parameters, which can be fitted by maximum likelihood."""
+
+    @abstractmethod
+    def log_density(self, x: Real) -> Floats:
+        """Logarithm of the density inside the support."""
+
     @property
     def parameters(self) -> Mapping[str, float]:
         return {field.name: float(getattr(self, field.name)) for field in fields(self)}
@@ -71,7 +76,7 @@ class Distribution(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(Distribution):
+class Uniform(Family):
     name: ClassVar[str] = "uniform"
     low: Real
     high: Real
@@ -91,7 +96,7 @@ class Uniform(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Normal(Distribution):
+class Normal(Family):
     name: ClassVar[str] = "normal"
     location: Real
     scale: Real
@@ -123,7 +128,7 @@ class Normal(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Cauchy(Distribution):
+class Cauchy(Family):
     """Its mean does not exist: NaN."""
 
     name: ClassVar[str] = "cauchy"
@@ -163,7 +168,7 @@ class Cauchy(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class LogNormal(Distribution):
+class LogNormal(Family):
     name: ClassVar[str] = "lognormal"
     log_mean: Real
     log_sd: Real
@@ -183,7 +188,7 @@ class LogNormal(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Weibull(Distribution):
+class Weibull(Family):
     name: ClassVar[str] = "weibull"
     shape: Real
     scale: Real
@@ -204,7 +209,7 @@ class Weibull(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Gamma(Distribution):
+class Gamma(Family):
     name: ClassVar[str] = "gamma"
     shape: Real
     scale: Real

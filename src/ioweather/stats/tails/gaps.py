@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.stats.tails.families import Distribution
+from ioweather.stats.tails.families import Family
 from ioweather.stats.tails.sample import Floats, Indices, Sample
 
 # `both`: the textbook supremum, at the ECDF before and after each jump. `left`: only before the jump, as the package
@@ -42,7 +42,7 @@ class Group:
     sample: Sample
     first: Indices
     stop: Indices
-    fitted: Distribution
+    fitted: Family
     ecdf: Ecdf = "both"
 
     def gap_at(self, rows: Indices, index: Indices) -> Floats:
@@ -67,9 +67,7 @@ class Group:
         return largest_gap(self.sample, self.fitted.one(row), int(self.first[row]), int(self.stop[row]), self.ecdf)
 
 
-def largest_gap(
-    sample: Sample, model: Distribution, first: int = 0, stop: int | None = None, ecdf: Ecdf = "both"
-) -> Gap:
+def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None = None, ecdf: Ecdf = "both") -> Gap:
     """sup |model - ECDF| of values[first:stop], exactly."""
     stop = sample.distinct if stop is None else stop
     base, size = sample.below[first], sample.below[stop] - sample.below[first]
@@ -100,7 +98,7 @@ def largest_gap(
         floor, ceiling = np.hstack([floor, seen[3]]).ravel(), np.hstack([seen[2], ceiling]).ravel()
 
 
-def _model(model: Distribution, x: Floats) -> tuple[Floats, Floats]:
+def _model(model: Family, x: Floats) -> tuple[Floats, Floats]:
     """P(T < x) and P(T <= x)."""
     after = model.cdf(x)
     return (after if model.continuous else model.cdf_before(x)), after

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfc
 
-from ioweather.stats.tails.bounded import BoundedDistribution, PowerLaw
+from ioweather.stats.tails.bounded import BoundedFamily, PowerLaw
 from ioweather.stats.tails.boundedfit import (
     fit_exponential_tails,
     fit_gamma_tails,
@@ -34,7 +34,7 @@ ALTERNATIVES: tuple[Alternative, ...] = ("exponential", "lognormal", "weibull", 
 
 @dataclass(frozen=True)
 class PowerLawFit:
-    """`alpha_error` is one standard error; `ks` the distance under the named ECDF."""
+    """`alpha_error` is one standard error; `ks` the distance under the named ECDF; `searched`: xmin was not given."""
 
     xmin: float
     alpha: float
@@ -44,6 +44,7 @@ class PowerLawFit:
     n_tail: int
     ecdf: Ecdf
     discrete: bool
+    searched: bool
     minimum_distinct: int
 
     @property
@@ -64,7 +65,7 @@ class LikelihoodRatio:
     normalised: float
     p_value: float
     favours: str | None
-    fitted: BoundedDistribution
+    fitted: BoundedFamily
 
 
 def fit_power_law(
@@ -112,6 +113,7 @@ def _fit(sample: Sample, discrete: bool, xmin: float | None, ecdf: Ecdf, minimum
         n_tail=n_tail,
         ecdf=ecdf,
         discrete=discrete,
+        searched=xmin is None,
         minimum_distinct=minimum_distinct,
     )
 
@@ -126,18 +128,20 @@ def _tails(sample: Sample, first: Indices, discrete: bool, ecdf: Ecdf, xmin: flo
 def power_law_p_value(values: ArrayLike, fit: PowerLawFit, *, replicates: int = 1000, seed: int = 0) -> float:
     """Goodness of fit by the semi-parametric bootstrap (section 4.1): p <= .1 rules the power law out.
 
-    Each replicate draws the tail from the fit and the rest from the data below xmin, and searches xmin anew. The
-    standard error of p is at most 0.5 / sqrt(replicates).
+    Each replicate draws the tail from the fit and the rest from the data below xmin, and finds xmin as the fit did.
+    The standard error of p is at most 0.5 / sqrt(replicates). With a given xmin p is uniform under the null; with a
+    searched one it is conservative, because the search has chosen where the data fit best by luck.
     """
     sample = _checked(values, fit.discrete)
     ordered = sample.expanded()
     body = ordered[: sample.n - fit.n_tail]
+    xmin = None if fit.searched else fit.xmin
     rng = np.random.default_rng(seed)
     worse = 0
     for _ in range(replicates):
         in_tail = int(rng.binomial(sample.n, fit.n_tail / sample.n)) if body.size else sample.n
         drawn = np.concatenate([rng.choice(body, sample.n - in_tail), fit.distribution.sample(in_tail, rng)])
-        again = _fit(sample_of(drawn), fit.discrete, None, fit.ecdf, fit.minimum_distinct)
+        again = _fit(sample_of(drawn), fit.discrete, xmin, fit.ecdf, fit.minimum_distinct)
         worse += again.ks >= fit.ks
     return worse / replicates
 
@@ -155,7 +159,7 @@ def compare_power_law(
     return tuple(_vuong(tail, law, _fit_alternative(tail, fit.xmin, name)) for name in alternatives)
 
 
-def _fit_alternative(tail: Sample, low: float, name: Alternative) -> BoundedDistribution:
+def _fit_alternative(tail: Sample, low: float, name: Alternative) -> BoundedFamily:
     sums = tail_sums(tail, np.array([low]), np.array([0]))
     match name:
         case "exponential":
@@ -168,7 +172,7 @@ def _fit_alternative(tail: Sample, low: float, name: Alternative) -> BoundedDist
             return fit_weibull_tail(low, tail.values, tail.counts)
 
 
-def _vuong(tail: Sample, law: PowerLaw, other: BoundedDistribution) -> LikelihoodRatio:
+def _vuong(tail: Sample, law: PowerLaw, other: BoundedFamily) -> LikelihoodRatio:
     difference = law.log_density(tail.values) - other.log_density(tail.values)
     ratio = float(tail.counts @ difference)
     variance = float(tail.counts @ (difference - ratio / tail.n) ** 2) / tail.n

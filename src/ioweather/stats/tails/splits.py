@@ -20,7 +20,7 @@ from ioweather.stats.tails.boundedfit import (
     fit_power_law_tails,
     tail_sums,
 )
-from ioweather.stats.tails.families import Distribution
+from ioweather.stats.tails.families import Family
 from ioweather.stats.tails.gaps import Combine, Group, Least, least_gap
 from ioweather.stats.tails.heads import fit_normal_heads, fit_truncated_normal_heads
 from ioweather.stats.tails.points import EXACT_POINTS, fit_cauchy_heads, fit_weibull_tails
@@ -36,12 +36,12 @@ ALL_HEADS: tuple[HeadName, ...] = (*HEADS, "truncated_normal")
 TAILS: tuple[TailName, ...] = ("power_law", "exponential", "lognormal", "weibull", "gamma")
 COMBINATIONS: tuple[Combination, ...] = ("weighted", "sum", "maximum")
 
-_HEAD_FITS: dict[HeadName, Callable[[Sample, Indices], Distribution]] = {
+_HEAD_FITS: dict[HeadName, Callable[[Sample, Indices], Family]] = {
     "normal": fit_normal_heads,
     "cauchy": fit_cauchy_heads,
     "truncated_normal": fit_truncated_normal_heads,
 }
-_BY_SUMS: dict[TailName, Callable[[TailSums], Distribution]] = {
+_BY_SUMS: dict[TailName, Callable[[TailSums], Family]] = {
     "power_law": fit_power_law_tails,
     "exponential": fit_exponential_tails,
     "lognormal": fit_lognormal_tails,
@@ -71,7 +71,7 @@ class Splits:
     def tail(self, name: TailName) -> Group:
         if name not in self._tails:
             if name == "weibull":
-                fitted: Distribution = fit_weibull_tails(self.sample, self.cuts)
+                fitted: Family = fit_weibull_tails(self.sample, self.cuts)
             else:
                 fitted = _BY_SUMS[name](self.sums())
             stop = np.full_like(self.cuts, self.sample.distinct)
@@ -117,8 +117,8 @@ class BestSplit:
     """Where one pair of families fits best."""
 
     cut: int
-    head: Distribution
-    tail: Distribution
+    head: Family
+    tail: Family
     head_gap: float
     tail_gap: float
     value: float

@@ -12,15 +12,15 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from ioweather.stats.tails.bounded import BoundedDistribution
-from ioweather.stats.tails.families import Cauchy, Distribution, Normal, Real
+from ioweather.stats.tails.bounded import BoundedFamily
+from ioweather.stats.tails.families import Cauchy, Family, Normal, Real
 from ioweather.stats.tails.sample import Floats
 
 _Side: TypeAlias = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class TruncatedHead(Distribution):
+class TruncatedHead(Family):
     """`base` between 0 and `high`."""
 
     name: ClassVar[str] = "truncated_head"
@@ -67,12 +67,12 @@ class TruncatedHead(Distribution):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(Distribution):
+class Mixture(Family):
     """`tail_share` of the times lie beyond the pivot and follow `tail`, the others follow `head`."""
 
     name: ClassVar[str] = "mixture"
     head: TruncatedHead
-    tail: BoundedDistribution
+    tail: BoundedFamily
     tail_share: float
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma, polygamma
 
 from ioweather.stats.tails.bounded import Exponential, PowerLaw
-from ioweather.stats.tails.families import Cauchy, Distribution, Gamma, LogNormal, Normal, Uniform, Weibull
+from ioweather.stats.tails.families import Cauchy, Family, Gamma, LogNormal, Normal, Uniform, Weibull
 from ioweather.stats.tails.gaps import largest_gap
 from ioweather.stats.tails.points import fit_cauchy
 from ioweather.stats.tails.sample import Sample, sample_of
@@ -24,7 +24,7 @@ class WholeFit:
     """One family, or the reason why it cannot be fitted (`problem`); then the numbers are None."""
 
     family: str
-    distribution: Distribution | None = None
+    distribution: Family | None = None
     ks: float | None = None
     aic: float | None = None
     problem: str = ""
@@ -117,7 +117,7 @@ def _weibull(sample: Sample) -> Weibull:
 
 
 # Estimate, and the number of parameters it took from the data.
-WHOLE_FAMILIES: dict[str, tuple[Callable[[Sample], Distribution], int]] = {
+WHOLE_FAMILIES: dict[str, tuple[Callable[[Sample], Family], int]] = {
     "uniform": (_uniform, 2),
     "normal": (_normal, 2),
     "gamma": (_gamma, 2),

@@ -1,0 +1,178 @@
+"""Head and tail together: planted mixtures are found again, edge cases have clear answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ioweather.stats.mixture import MixtureFit, fit_mixture, goodness_of_fit
+from ioweather.stats.tails.bounded import BoundedLogNormal, Exponential, PowerLaw
+from ioweather.stats.tails.families import Cauchy, Normal
+from ioweather.stats.tails.gaps import largest_gap
+from ioweather.stats.tails.heads import truncated_head
+from ioweather.stats.tails.sample import Floats, sample_of
+from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+
+PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
+
+
+def drawn(n: int, seed: int = 0, mixture: Mixture = PLANTED) -> Floats:
+    return mixture.sample(n, np.random.default_rng(seed))
+
+
+@pytest.fixture(scope="module")
+def fit() -> MixtureFit:
+    return fit_mixture(drawn(3_000), replicates=40)
+
+
+def test_a_planted_mixture_is_found(fit: MixtureFit) -> None:
+    assert fit.best.name == "normal + power_law"
+    assert fit.pivot == pytest.approx(1.3, abs=0.08)
+    assert fit.tail_share == pytest.approx(0.15, abs=0.02)
+    assert fit.distribution.parameters["tail_alpha"] == pytest.approx(3.0, abs=0.3)
+    assert len(fit.pairs) == 10
+    assert fit.combination == "weighted"
+    assert fit.minimum_group == 50
+    low, high = fit.intervals["tail_alpha"].low, fit.intervals["tail_alpha"].high
+    assert low < 3.0 < high
+    assert "40 replicates" in fit.intervals["pivot"].method
+
+
+def test_the_distances_are_those_of_the_groups(fit: MixtureFit) -> None:
+    times = drawn(3_000)
+    head, tail = times[times <= fit.pivot], times[times > fit.pivot]
+    assert fit.tail_share == pytest.approx(len(tail) / 3_000)
+    for pair in fit.pairs[:3]:
+        head, tail = times[times <= pair.pivot], times[times > pair.pivot]
+        assert pair.head_ks == pytest.approx(stats.kstest(head, pair.head.cdf).statistic, abs=1e-12)
+        assert pair.tail_ks == pytest.approx(stats.kstest(tail, pair.tail.cdf).statistic, abs=1e-9)
+        assert pair.ks == pytest.approx((len(head) * pair.head_ks + len(tail) * pair.tail_ks) / 3_000)
+
+
+def test_the_distribution_fits_the_whole_sample(fit: MixtureFit) -> None:
+    """The truncated head makes head and tail one distribution, closer than either single family."""
+    distance = largest_gap(sample_of(drawn(3_000)), fit.distribution).distance
+    assert distance < 0.03
+    assert stats.kstest(drawn(3_000, 99), fit.distribution.cdf).pvalue > 1e-4
+    assert fit.distribution.mean == pytest.approx(PLANTED.mean, rel=0.05)
+
+
+def test_aic_and_distance_are_both_told(fit: MixtureFit) -> None:
+    times = drawn(3_000)
+    pair = fit.best
+    likelihood = float(pair.distribution.log_density(times).sum())
+    assert pair.aic == pytest.approx(2 * 5 - 2 * likelihood)
+    assert fit.best_by_aic.aic == min(p.aic for p in fit.pairs)
+    assert fit.best_by_aic.tail.name in {"power_law", "lognormal", "weibull"}
+
+
+def test_a_tail_that_has_become_the_power_law_does_not_win() -> None:
+    wins = [fit_mixture(drawn(600, seed)).best for seed in range(5)]
+    assert not any(pair.collapsed for pair in wins)
+    alone = fit_mixture(drawn(600, 1), tails=["lognormal"])
+    assert alone.best.tail.name == "lognormal"
+
+
+@pytest.mark.parametrize(
+    ("tail", "name"),
+    [(Exponential(1.3, 0.4), "exponential"), (BoundedLogNormal(1.3, -0.5, 0.5), "lognormal")],
+)
+def test_other_tails_are_told_apart_by_aic(tail: Exponential, name: str) -> None:
+    fit = fit_mixture(drawn(8_000, 4, Mixture(PLANTED.head, tail, 0.3)), heads=["truncated_normal"])
+    power = next(pair for pair in fit.pairs if pair.tail.name == "power_law")
+    chosen = next(pair for pair in fit.pairs if pair.tail.name == name)
+    assert chosen.aic < power.aic - 10
+    assert chosen.ks < power.ks
+
+
+def test_a_cauchy_head_is_preferred_where_it_is_true() -> None:
+    planted = Mixture(TruncatedHead(Cauchy(1.0, 0.03), 1.5), PowerLaw(1.5, 3.0), 0.1)
+    fit = fit_mixture(drawn(3_000, 5, planted))
+    assert isinstance(fit.best.head, Cauchy)
+    assert fit.distribution.parameters["head_location"] == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", [Normal, Cauchy])
+def test_the_truncated_head_is_a_maximum(kind: type[Normal | Cauchy]) -> None:
+    planted = TruncatedHead(kind(1.0, 0.15), 1.1)
+    times = np.sort(planted.sample(4_000, np.random.default_rng(2)))
+    sample = sample_of(times)
+    found = truncated_head(sample, sample.distinct - 1, kind(1.0, 0.1))
+    best = found.log_density(times).sum()
+    for location in (0.97, 1.0, 1.03):
+        for scale in (0.13, 0.15, 0.17):
+            assert TruncatedHead(kind(location, scale), float(found.high)).log_density(times).sum() <= best + 1e-6
+    assert found.base.scale == pytest.approx(0.15, rel=0.1)
+
+
+def test_large_samples_are_solved_on_all_values_in_the_end() -> None:
+    times = drawn(30_000, 6)
+    fit = fit_mixture(times, heads=["cauchy"], tails=["weibull"])
+    head = times[times <= fit.pivot]
+    assert fit.best.head_ks == pytest.approx(stats.kstest(head, fit.best.head.cdf).statistic, abs=1e-12)
+
+
+def test_the_goodness_of_fit_tells_a_mixture_from_something_else() -> None:
+    options = {"heads": ["truncated_normal"], "tails": ["power_law"]}
+    right = fit_mixture(drawn(500, 7), **options)  # type: ignore[arg-type]
+    assert goodness_of_fit(right, replicates=40) > 0.1
+    wrong = fit_mixture(np.random.default_rng(1).uniform(1, 2, 500) ** 4, **options)  # type: ignore[arg-type]
+    assert goodness_of_fit(wrong, replicates=40) < 0.1
+
+
+def test_ties_and_zeros_lie_in_the_head() -> None:
+    times = np.concatenate([np.zeros(30), np.round(drawn(600, 8), 1)])
+    fit = fit_mixture(times)
+    assert fit.pivot > 0
+    assert fit.tail_share == pytest.approx((times > fit.pivot).mean())
+    assert all(math.isfinite(pair.ks) for pair in fit.pairs)
+
+
+def test_few_times_give_a_fit_with_wide_intervals() -> None:
+    fit = fit_mixture(drawn(40, 9), replicates=20)
+    assert fit.minimum_group == 5
+    assert fit.intervals["tail_share"].high - fit.intervals["tail_share"].low > 0.02
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "sentence"),
+    [
+        (np.arange(9.0), {}, "at least 10 times"),
+        (np.array([1.0] * 20), {}, "all 20 times are equal"),
+        (np.array([1.0] * 15 + [2.0] * 15), {}, "no pivot leaves 5 times and two distinct values"),
+        (np.arange(100.0), {"minimum_group": 60}, "no pivot leaves 60 times"),
+        (np.append(np.arange(20.0), np.nan), {}, "missing"),
+        (np.append(np.arange(20.0), -1), {}, "negative"),
+        (np.arange(100.0), {"heads": ["gauss"]}, "unknown head gauss: there are normal, cauchy"),
+        (np.arange(100.0), {"tails": []}, r"unknown tail \(none given\)"),
+        (np.arange(100.0), {"combination": "product"}, "unknown combination product"),
+    ],
+)
+def test_what_cannot_be_split_is_refused_with_a_sentence(
+    times: Floats, options: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        fit_mixture(times, **options)  # type: ignore[arg-type]
+
+
+def test_an_infinite_mean_is_told() -> None:
+    heavy = Mixture(PLANTED.head, PowerLaw(1.3, 1.6), 0.2)
+    fit = fit_mixture(drawn(2_000, 3, heavy), tails=["power_law"])
+    assert fit.distribution.mean == math.inf
+    assert math.isfinite(float(fit.distribution.quantile(0.99)))
+
+
+@pytest.mark.slow
+def test_planted_parameters_lie_in_their_intervals() -> None:
+    """200 repetitions; nominal .95, 150 replicates. At least .90 of the intervals hold the truth, of each parameter."""
+    held = []
+    for seed in range(200):
+        fit = fit_mixture(
+            drawn(1_500, seed), heads=["truncated_normal"], tails=["power_law"], replicates=150, seed=seed
+        )
+        held.append([fit.intervals[k].low <= v <= fit.intervals[k].high for k, v in PLANTED.parameters.items()])
+    rates = dict(zip(PLANTED.parameters, np.mean(held, axis=0), strict=True))
+    assert min(rates.values()) >= 0.90, rates
