@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -38,33 +39,39 @@ def plain_head(head: bytes) -> str:
 
 
 def text_blocks(path: Path) -> Iterator[str]:
-    """The text in pieces of some megabytes, cut anywhere; what the encoding does not allow is replaced."""
+    """The text in pieces of some megabytes that end behind a line end, unless a line is longer than a piece.
+
+    What the encoding does not allow is replaced.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pending = b""
+    for data in _bytes_of(path):
+        data = pending + data
+        end = data.rfind(b"\n") + 1 or len(data)
+        pending = data[end:]
+        yield decoder.decode(data[:end])
+    rest = decoder.decode(pending, final=True)
+    if rest:
+        yield rest
+
+
+def _bytes_of(path: Path) -> Iterator[bytes]:
     with path.open("rb") as plain:
         zipped = plain.read(2) == _GZIP_MAGIC
         plain.seek(0)
         # read1 gives what a cut gzip file still holds before it fails.
         read = gzip.GzipFile(fileobj=plain).read1 if zipped else plain.read
-        pending = b""
-        while True:
-            try:
-                data = read(_BLOCK_BYTES)
-            except EOFError:
-                data = b""  # a gzip file that is still being written: what came out so far is good
-            except (OSError, zlib.error) as error:
-                if not zipped:
-                    raise
-                raise CorruptInput(
-                    f"{path} is damaged: it cannot be unzipped ({error}).", hint="Fetch the file again."
-                ) from None
-            data = pending + data
-            if not data:
-                return
-            # Cut behind the last line end where there is one, so that no character is cut in two.
-            end = data.rfind(b"\n") + 1
-            if end == 0 or len(data) == len(pending):
-                end = len(data)
-            pending = data[end:]
-            yield data[:end].decode("utf-8", errors="replace")
+        try:
+            while data := read(_BLOCK_BYTES):
+                yield data
+        except EOFError:
+            return  # a gzip file that is still being written: what came out so far is good
+        except (OSError, zlib.error) as error:
+            if not zipped:
+                raise
+            raise CorruptInput(
+                f"{path} is damaged: it cannot be unzipped ({error}).", hint="Fetch the file again."
+            ) from None
 
 
 def line_blocks(path: Path) -> Iterator[LineBlock]:
