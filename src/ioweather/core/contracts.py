@@ -90,6 +90,8 @@ class Need:
     where: Mapping[str, Cell | tuple[Cell, ...]] = field(default_factory=dict)
     shape: Shape = "rows"
     optional: bool = False
+    # Rows of `series` with one of these quality flags (tables.Quality, in lower case) count as missing.
+    exclude_flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

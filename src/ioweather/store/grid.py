@@ -179,10 +179,9 @@ class LazyMatrix:
         uris: list[str] = []
         reached = max(low, groups[0].first_ns)
         for group in groups:
-            excluding = bool(group.flagged) and self.selection.excluded_quality != 0
             entry = seal_entry(seal_of(self.selection.root, group.day, by_day[group.day]), group)
             complete = entry is not None and entry["grid"] and entry["component_names"] == names
-            if not complete or excluding or group.interval_ns != self.step_ns or group.first_ns > reached:
+            if not complete or group.interval_ns != self.step_ns or group.first_ns > reached:
                 return None
             reached = group.end_ns
             uris += by_day[group.day]
@@ -191,9 +190,12 @@ class LazyMatrix:
         listed = ", ".join(literal(uri) for uri in uris)
         trimmed = groups[0].first_ns < low or reached > high
         bounds = f" AND start_ns >= {low} AND start_ns < {high}" if trimmed else ""
+        excluded = self.selection.excluded_quality
+        flagged = excluded and any(group.flagged for group in groups)
+        value = f"CASE WHEN quality & {excluded} = 0 THEN value END AS value" if flagged else "value"
         # Files in day order, rows in stored order: DuckDB keeps both unless told otherwise.
         values = self.selection.con.sql(
-            f"SELECT value FROM read_parquet([{listed}], hive_partitioning=false) "
+            f"SELECT {value} FROM read_parquet([{listed}], hive_partitioning=false) "
             f"WHERE {self._uniform_condition(groups[0])}{bounds}"
         ).fetchnumpy()["value"]
         if len(values) != (high - low) // self.step_ns * len(self.components):

@@ -24,6 +24,9 @@ from ioweather.studies.intervals import INTERVALS, Intervals
 from ioweather.studies.steps import Steps, steps_of
 from ioweather.studies.target_pass import WINDOWS, Limits, limits_of, pass_over_targets
 
+# pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
+NOT_REAL = ("over_limit", "reset", "shutdown")
+
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Cheap exhibits first, so that whoever wants one of them need not wait for the pass over all targets."""
@@ -149,19 +152,22 @@ STUDY = Study(
     needs=(
         Need(
             "targets", "series", metrics=choices.TRAFFIC, shape="matrix",
-            where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
+            where={"component_kind": "$component_kind", "filesystem": "$filesystem"}, exclude_flags=NOT_REAL,
         ),
         Need(
             "servers", "series", metrics=("cpu_ratio",), shape="matrix",
             where={"component_kind": "oss", "filesystem": "$filesystem"}, optional=True,
+            exclude_flags=NOT_REAL,
         ),
         Need(
             "metadata", "series", metrics=METADATA, shape="rollup",
             where={"component_kind": "$metadata_kind", "filesystem": "$filesystem"}, optional=True,
+            exclude_flags=NOT_REAL,
         ),
         Need(
             "burst_buffer", "series", metrics=choices.TRAFFIC, shape="rollup",
             where={"component_kind": "$burst_buffer_kind", "filesystem": "$burst_buffer"}, optional=True,
+            exclude_flags=NOT_REAL,
         ),
     ),
     run=run,

@@ -18,8 +18,8 @@ Bools: TypeAlias = NDArray[np.bool_]
 # A step counts when at least this share of its component-time was recorded; its amount is then taken as it is, not
 # scaled up: at most a tenth is missing, and a guess would add bytes nobody measured.
 MIN_COVERAGE = 0.9
-# A period this much longer than the data is "everything there is", not a wish for data that is missing.
-_MAX_STEPS = 10_000_000
+# A bound before 1970 or after 2040 means "whatever there is", not a wish for data that is missing.
+_EVER_NS = 2_208_988_800 * 10**9
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +83,16 @@ def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tupl
 
 
 def _grid(start: NDArray[np.int64], step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
-    """First step and number of steps: of the period asked for, or of the data where none was."""
-    first, last = (int(start.min()), int(start.max()) + step_ns) if len(start) else (0, 0)
+    """First step and number of steps: of the period asked for, or of the data where a side of it is open."""
+    if not len(start):
+        return 0, 0
+    first, last = int(start.min()), int(start.max()) + step_ns
     asked_first, asked_last = period_ns
     # The grid's phase is the data's: rows lie on first + k * step.
-    before = (first - asked_first) // step_ns if asked_last > asked_first else 0
-    after = -(-(asked_last - first) // step_ns) if asked_last > asked_first else 0
-    if asked_last > asked_first and before >= 0 and after > 0 and before + after <= _MAX_STEPS:
-        return first - before * step_ns, before + after
-    return first, (last - first) // step_ns
+    before = (first - asked_first) // step_ns if asked_first > 0 else 0
+    after = -(-(asked_last - last) // step_ns) if 0 < asked_last < _EVER_NS else 0
+    origin = first - max(0, before) * step_ns
+    return origin, (last - origin) // step_ns + max(0, after)
 
 
 def exclude(steps: Steps, reasons: Mapping[str, Bools]) -> Steps:

@@ -197,6 +197,7 @@ STUDY = Study(
         Need(
             "traffic", "series", metrics=choices.TRAFFIC, shape="rollup",
             where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
+            exclude_flags=("over_limit", "reset"),
         ),
         Need(
             "jobs", "jobs", columns=("start_ns", "end_ns", "account", "uid", "node_count", "raw_job_id"),

@@ -24,6 +24,7 @@ from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
+from ioweather.tables import Quality
 from ioweather.workflows.params import check_names, resolve_params
 
 Period = tuple[int, int]
@@ -182,6 +183,7 @@ def fetch(snapshot: Snapshot, study: Study, values: Mapping[str, Any], period: P
                 metrics=need.metrics,
                 step_ns=step_ns,
                 period_ns=period,
+                excluded_quality=sum(Quality[flag.upper()] for flag in need.exclude_flags),
             )
             if need.shape == "rollup":
                 frames[need.name] = grid.rollup(selection, need.metrics)

@@ -1,0 +1,310 @@
+"""A synthetic year of a large storage system (525,600 minutes of 248 OSTs, 248 OSSes and an MDS), with planted truth.
+
+Run it to see how long all exhibits of pat19 take and whether what was planted is found again:
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/climate_year.py            # in memory: the studies alone
+    OPENBLAS_NUM_THREADS=1 python benchmarks/climate_year.py --lake     # through a sealed lake, reading included
+    python benchmarks/climate_year.py --days 30                         # shorter
+
+The peer is the plain way to the same numbers (NumPy, one target and one minute at a time) on a few days, scaled up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import math
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from ioweather.core.clock import datetime_to_ns
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.frames import Frame, Matrix, Text
+from ioweather.core.results import Exhibit
+from ioweather.core.units import DAY_NS, GIB, MINUTE_NS
+from ioweather.derive.calendar import local_clock
+from ioweather.store.lake import open_lake
+from ioweather.store.seal import compact
+from ioweather.studies.catalogue import STUDIES
+from ioweather.tables import TABLES
+from ioweather.tables.schema import concat
+from ioweather.workflows.analyse import make_exhibits
+
+Floats = NDArray[np.float64]
+
+TARGETS = 248
+ZONE = "America/Los_Angeles"
+START_NS = datetime_to_ns(dt.datetime(2018, 1, 1, 8, tzinfo=dt.UTC))
+MEAN_BYTES = {"read_bytes": 853 * GIB, "write_bytes": 487 * GIB}  # per minute, whole system
+IMBALANCE = {"read_bytes": 2.5, "write_bytes": 1.15}
+SPIKE_HOUR, SPIKE = 2, 1.6
+NOT_CLOSED = 0.2
+CPU_MEAN = 0.015
+IDLE_RATIO = 0.1
+PEAK, LIMIT = 700e9, 20e9
+FACILITY = Facility(
+    name="planted", zone=ZONE,
+    filesystems=(FileSystem("scratch", lustre=("scratch",), peak_bytes_per_s=PEAK, component_limit_bytes_per_s=LIMIT),),
+)  # fmt: skip
+FACILITY_TOML = f"""\
+name = "planted"
+zone = "{ZONE}"
+[filesystem.scratch]
+lustre = ["scratch"]
+peak_bytes_per_s = {PEAK}
+component_limit_bytes_per_s = {LIMIT}
+"""
+PARAMS = {
+    "filesystem": "scratch", "component_kind": "ost", "metadata_kind": "mds", "burst_buffer": None,
+    "burst_buffer_kind": "ost", "resolution": MINUTE_NS, "intervals": True,
+}  # fmt: skip
+
+
+def _autoregressive(rng: np.random.Generator, rows: int, columns: int, rho: float) -> Floats:
+    """Standard normal in every cell, correlated rho^k at lag k down a column."""
+    noise = rng.standard_normal((rows, columns))
+    noise[1:] *= math.sqrt(1 - rho * rho)
+    return np.asarray(lfilter([1.0], [1.0, -rho], noise, axis=0))
+
+
+def _weights(metric: str) -> Floats:
+    """Share of each target: from the least to the most, in another order for reads and writes."""
+    weights = np.linspace(1.0, IMBALANCE[metric], TARGETS)
+    order = np.random.default_rng(1 if metric == "read_bytes" else 2).permutation(TARGETS)
+    return np.asarray((weights / weights.sum())[order])
+
+
+def _calendar(metric: str, times_ns: NDArray[np.int64]) -> Floats:
+    """Spike at night for both; evenings and Sundays of writes vary from day to day, with an unchanged mean."""
+    clock = local_clock(times_ns, ZoneInfo(ZONE))
+    factor = np.where(clock.hour == SPIKE_HOUR, SPIKE, 1.0)
+    if metric == "write_bytes":
+        day = clock.day - clock.day[0]
+        for chosen, sigma, seed in ((clock.hour >= 18, 0.5, 11), (clock.weekday == 6, 0.5, 12)):
+            rng = np.random.default_rng((seed, int(clock.day[0])))
+            daily = np.exp(sigma * rng.standard_normal(int(day[-1]) + 1) - sigma**2 / 2)
+            factor = factor * np.where(chosen, daily[day], 1.0)
+    return np.asarray(factor / (1 + (SPIKE - 1) / 24))
+
+
+def traffic_block(metric: str, first_day: int, days: int) -> Floats:
+    """Bytes per minute and target of some days, the same for the same arguments."""
+    rng = np.random.default_rng((7, first_day, 0 if metric == "read_bytes" else 1))
+    rows = days * 1440
+    times = START_NS + (first_day * 1440 + np.arange(rows, dtype=np.int64)) * MINUTE_NS
+    reads = metric == "read_bytes"
+    # Reads: slow swings of each target. Writes: bursts of a minute here and there.
+    own_sigma, own_rho = (1.0, 0.95) if reads else (1.2, 0.2)
+    shared_sigma, shared_rho = (0.8, 0.9) if reads else (1.0, 0.8)
+    own = np.exp(own_sigma * _autoregressive(rng, rows, TARGETS, own_rho) - own_sigma**2 / 2)
+    shared = np.exp(shared_sigma * _autoregressive(rng, rows, 1, shared_rho) - shared_sigma**2 / 2)
+    idle = rng.random((rows, TARGETS), dtype=np.float32) < IDLE_RATIO
+    own *= shared * _calendar(metric, times)[:, None] * (MEAN_BYTES[metric] / (1 - IDLE_RATIO)) * _weights(metric)
+    own[idle] = 0.0
+    return own
+
+
+def cpu_block(first_day: int, days: int) -> Floats:
+    rng = np.random.default_rng((9, first_day))
+    swing = np.exp(1.2 * _autoregressive(rng, days * 1440, TARGETS, 0.9) - 0.72)
+    return np.asarray(np.minimum(CPU_MEAN * swing, 1.0))
+
+
+def metadata(days: int) -> dict[str, Floats]:
+    rng = np.random.default_rng(21)
+    swing = np.exp(1.1 * _autoregressive(rng, days * 1440, 1, 0.85)[:, 0] - 0.605)
+    opens = 586e3 * swing
+    return {"open_ops": opens, "close_ops": opens * (1 - NOT_CLOSED) * rng.uniform(0.9, 1.1, len(opens))}
+
+
+@dataclass
+class PlantedMatrix:
+    """Made block by block when asked for; `made_seconds` is what that cost, to be taken off."""
+
+    metric: str
+    days: int
+    gap_days: tuple[int, ...] = ()
+    made_seconds: float = 0.0
+    start_ns: int = START_NS
+    step_ns: int = MINUTE_NS
+    components: tuple[str, ...] = field(default_factory=lambda: tuple(f"OST{i:04x}" for i in range(TARGETS)))
+
+    @property
+    def steps(self) -> int:
+        return self.days * 1440
+
+    def blocks(self, days: int = 1) -> Iterator[Matrix]:
+        for first in range(0, self.days, days):
+            count = min(days, self.days - first)
+            begun = time.process_time()
+            make = cpu_block if self.metric == "cpu_ratio" else lambda a, b: traffic_block(self.metric, a, b)
+            # Days come one by one, so that a block of any length holds the same numbers.
+            values = np.concatenate([make(day, 1) for day in range(first, first + count)])
+            for gap in self.gap_days:
+                if first <= gap < first + count:
+                    values[(gap - first) * 1440 : (gap - first + 1) * 1440] = np.nan
+            self.made_seconds += time.process_time() - begun
+            start = self.start_ns + first * DAY_NS
+            covered = np.broadcast_to(np.float32(1.0), values.shape)
+            yield Matrix(self.metric, start, MINUTE_NS, self.components, values, covered)
+
+
+def metadata_frame(days: int) -> Frame:
+    series = metadata(days)
+    times = START_NS + np.arange(days * 1440, dtype=np.int64) * MINUTE_NS
+    return Frame(
+        {
+            "start_ns": np.repeat(times, 2),
+            "metric": Text(np.tile(np.array([0, 1], np.int32), len(times)), tuple(series)),
+            "value": np.stack(list(series.values()), axis=1).ravel(),
+            "coverage": np.ones(2 * len(times)),
+        }
+    )
+
+
+def run_in_memory(days: int) -> tuple[dict[str, Exhibit], float]:
+    """All exhibits, and the seconds without those that making the data took."""
+    gaps = (100,) if days > 100 else ()
+    made = {
+        metric: PlantedMatrix(metric, days, gaps) for metric in ("read_bytes", "write_bytes", "cpu_ratio")
+    }  # fmt: skip
+    data = StudyData(
+        {"metadata": metadata_frame(days)},
+        {"targets": {m: made[m] for m in ("read_bytes", "write_bytes")}, "servers": {"cpu_ratio": made["cpu_ratio"]}},
+        (START_NS, START_NS + days * DAY_NS),
+        MINUTE_NS,
+    )
+
+    def own_seconds() -> float:
+        return time.process_time() - sum(matrix.made_seconds for matrix in made.values())
+
+    exhibits: dict[str, Exhibit] = {}
+    begun = before = own_seconds()
+    for exhibit in STUDIES["climate"].run(data, FACILITY, PARAMS):
+        now = own_seconds()
+        print(f"  {exhibit.id:20s} {now - before:7.2f} s")
+        exhibits[exhibit.id] = exhibit
+        before = now
+    return exhibits, own_seconds() - begun
+
+
+def value(exhibits: dict[str, Exhibit], exhibit: str, name: str) -> float:
+    return next(e.value for e in exhibits[exhibit].estimates if e.name == name) or math.nan
+
+
+def check(exhibits: dict[str, Exhibit]) -> None:
+    """What was planted, beside what was found."""
+    rows = [
+        ("reads over writes", 853 / 487, value(exhibits, "pat19.fig3", "read_over_written"), 0.05),
+        ("mean read rate, GiB/min", 853, value(exhibits, "pat19.fig4", "mean_rate_read") * 60 / GIB, 0.05),
+        ("mean write rate, GiB/min", 487, value(exhibits, "pat19.fig4", "mean_rate_write") * 60 / GIB, 0.1),
+        ("read max/min of OSTs", IMBALANCE["read_bytes"], value(exhibits, "pat19.fig10", "max_over_min_read"), 0.1),
+        ("write max/min of OSTs", IMBALANCE["write_bytes"], value(exhibits, "pat19.fig10", "max_over_min_write"), 0.1),
+        ("share not closed", NOT_CLOSED, value(exhibits, "pat19.fig13", "not_closed_ratio"), 0.02),
+        ("mean CPU load", CPU_MEAN, value(exhibits, "pat19.fig15", "mean_load_all"), 0.05),
+    ]
+    for what, planted, found, tolerance in rows:
+        verdict = "ok" if abs(found / planted - 1) <= tolerance else "NOT FOUND"
+        print(f"  {what:28s} planted {planted:9.3f}  found {found:9.3f}  {verdict}")
+    hours = next(t for t in exhibits["pat19.fig5"].tables if t.name == "hours")
+    top = max(hours.rows[:24], key=lambda row: row[2] or 0.0)
+    print(f"  {'busiest hour of reads':28s} planted {SPIKE_HOUR:9d}  found {int(str(top[0])):9d}")
+
+
+def peer_seconds(days: int) -> float:
+    """The plain way on one day (corrcoef per target and lag, clusters of a tenth of its minutes), scaled."""
+    blocks = {metric: traffic_block(metric, 0, 1) for metric in MEAN_BYTES}
+    begun = time.process_time()
+    for x, y in (("read_bytes", "read_bytes"), ("write_bytes", "write_bytes"), ("read_bytes", "write_bytes")):
+        for column in range(TARGETS):
+            a, b = blocks[x][:, column], blocks[y][:, column]
+            for lag in range(6):
+                np.corrcoef(a[: len(a) - lag], b[lag:])
+    correlated = time.process_time() - begun
+    begun = time.process_time()
+    for values in blocks.values():
+        for row in values[:144]:
+            smallest, sizes = 0.0, []
+            for activity in sorted(row[row > 0].tolist()):
+                if sizes and activity < smallest * 1.05:
+                    sizes[-1] += 1
+                else:
+                    sizes.append(1)
+                    smallest = activity
+    clustered = 10 * (time.process_time() - begun)
+    return (correlated + clustered) * days
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--lake", action="store_true", help="write a sealed lake first and read from it")
+    options = parser.parse_args()
+    if options.lake:
+        with tempfile.TemporaryDirectory() as folder:
+            run_through_lake(Path(folder) / "lake", options.days)
+        return
+    exhibits, seconds = run_in_memory(options.days)
+    check(exhibits)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    plain = peer_seconds(options.days)
+    print(f"{options.days} days: {seconds:.1f} s of CPU, {peak:.2f} GiB at most")
+    print(f"the plain way to correlations and clusters alone: {plain:.0f} s, {plain / seconds:.1f} times as long")
+
+
+def _rows(metric: str, kind: str, first_day: int, values: Floats) -> Frame:
+    """A day of a matrix as rows of `series`."""
+    steps, components = values.shape
+    names = tuple(f"{kind.upper()}{i:04x}" for i in range(components))
+    times = START_NS + (first_day * 1440 + np.arange(steps, dtype=np.int64)) * MINUTE_NS
+    return TABLES["series"].frame(
+        rows=values.size, start_ns=np.repeat(times, components), interval_ns=MINUTE_NS, system="scratch",
+        component_kind=kind, component=Text(np.tile(np.arange(components, dtype=np.int32), steps), names),
+        metric=metric, value=values.ravel(), quality=0,
+    )  # fmt: skip
+
+
+def build_lake(path: Path, days: int) -> None:
+    """The planted year, sealed. Days are written one by one, as an ingest of daily files would."""
+    lake = open_lake(path, create=True)
+    (path / "facility.toml").write_text(FACILITY_TOML, encoding="utf-8")
+    operations = metadata(days)
+    for day in range(days):
+        minutes = slice(day * 1440, (day + 1) * 1440)
+        parts = [_rows(metric, "ost", day, traffic_block(metric, day, 1)) for metric in MEAN_BYTES]
+        parts.append(_rows("cpu_ratio", "oss", day, cpu_block(day, 1)))
+        parts += [_rows(metric, "mds", day, series[minutes, None]) for metric, series in operations.items()]
+        lake.append("series", concat(parts), source="lmt")
+        print(f"\r  day {day + 1} of {days}", end="", flush=True)
+    print()
+    compact(lake, everything=True)
+
+
+def run_through_lake(path: Path, days: int) -> None:
+    """The lake is written by another process, whose memory does not count here; reading and all exhibits are timed."""
+    begun = time.perf_counter()
+    builder = multiprocessing.get_context("spawn").Process(target=build_lake, args=(path, days))
+    builder.start()
+    builder.join()
+    print(f"  lake of {days} days written and sealed in {time.perf_counter() - begun:.0f} s (not counted)")
+    begun = time.perf_counter()
+    made = make_exhibits(open_lake(path), STUDIES["climate"].exhibits, use_cache=False)
+    seconds = time.perf_counter() - begun
+    check({exhibit.id: exhibit for exhibit in made})
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{days} days through the lake: {seconds:.1f} s by the clock, {peak:.2f} GiB at most, {len(made)} exhibits")
+
+
+if __name__ == "__main__":
+    main()
