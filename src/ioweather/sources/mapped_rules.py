@@ -152,7 +152,7 @@ class Converter:
     def convert(self, rule: Rule, batch: Batch) -> Any:
         """The column of a batch, ready for the table."""
         if rule.source is None and rule.text is None:
-            return _repeated(rule, batch.rows)
+            return rule.constant  # the table repeats it
         raw = self._raw(rule, batch)
         kind = rule.column.type
         if kind == "text":
@@ -258,13 +258,6 @@ def _expected(rule: Rule) -> str:
     if rule.unit in _MOMENTS:
         return f"a time in {rule.format!r}" if rule.format else "a time such as 2026-11-15T06:32:16+00:00"
     return {"int64": "a whole number", "float64": "a number", "bool": "true or false"}.get(rule.column.type, "text")
-
-
-def _repeated(rule: Rule, rows: int) -> Any:
-    value = rule.constant
-    if value is None or isinstance(value, str):
-        return [value] * rows
-    return np.full(rows, value)
 
 
 def _mapped(rule: Rule, value: Any) -> Value:
