@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-_OPERATIONS = (
+OPERATIONS = (
     "open", "close", "mknod", "link", "unlink", "mkdir", "rmdir", "rename", "getattr", "setattr", "getxattr",
     "setxattr", "statfs", "sync", "punch", "create", "destroy",
 )  # fmt: skip
 
 # On a metadata server every operation counts; what has no metric of its own is summed into other_ops.
 OPERATION_METRICS: dict[str, str] = {
-    **{name: f"{name}_ops" for name in _OPERATIONS},
+    **{name: f"{name}_ops" for name in OPERATIONS},
     "reconnect": "reconnects",
     # Lines named after bytes count requests; their sum is the bytes. Data-on-MDT makes them appear on MDTs too.
     "read_bytes": "read_ops",

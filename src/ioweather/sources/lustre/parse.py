@@ -1,0 +1,190 @@
+"""The text of Lustre's counters, from 1.8 to 2.15. Standard library only: the live collector uses it too.
+
+Read off real 1.8.3, 2.10 and 2.12 servers; what 2.15 adds (start_time and elapsed_time lines, quoted job ids, `hist`
+in job_stats, counts and sums in [usecs]) is after its documentation and the fixtures of exporters.
+
+Traps: a line is absent until its operation is first used. `statfs` stands twice in obdfilter's stats: first the
+requests of clients, then the calls of the device below; the first is meant. The fraction of a time is a plain count of
+microseconds or nanoseconds, in some versions without leading zeros, in some padded with blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappush, heappushpop
+
+from ioweather.core.errors import CorruptInput
+
+_NS = 1_000_000_000
+_LINE = re.compile(r"(\S+)\s+(\d+) samples \[(\w+)\]((?:\s+-?\d+)*)\s*")
+_TIME = re.compile(
+    r"(snapshot_time|start_time|elapsed_time):?\s+(\d+)(?:\.\s*(\d+))?\s*\(?(?:secs\.(usecs|nsecs))?\)?\s*"
+)
+_PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)+|version|health_check)=(.*)")
+_JOB_FIELD = re.compile(r"(\w+):\s*(-?\d+)")
+_BUCKET = re.compile(r"(\d+)([KMGT]?):\s+(\d+)\s+\d+\s+\d+\s+\|\s+(\d+)\s+\d+\s+\d+\s*")
+_SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One line: how often, and of what size or duration. Sums are absent where only calls are counted."""
+
+    samples: int
+    unit: str
+    total: int | None = None
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A moment of a `stats` or `md_stats` file. `start_ns`: since when it counts, where the version says it."""
+
+    snapshot_ns: int
+    start_ns: int | None
+    counters: dict[str, Counter]
+
+
+def parse_stats(text: str, where: str = "stats") -> Stats:
+    """`name count samples [unit] min max sum sumsq`; sumsq and more may be absent."""
+    times: dict[str, int] = {}
+    counters: dict[str, Counter] = {}
+    for line in text.splitlines():
+        if match := _LINE.fullmatch(line):
+            numbers = [int(number) for number in match[4].split()]
+            total, least, most = (numbers[2], numbers[0], numbers[1]) if len(numbers) >= 3 else (None, None, None)
+            # The first of two lines of one name: see the traps above.
+            counters.setdefault(match[1], Counter(int(match[2]), match[3], total, least, most))
+        elif match := _TIME.fullmatch(line):
+            times.setdefault(match[1], _time_ns(match))
+        elif " samples " in line:  # other lines are what people write between: a date, a prompt
+            raise CorruptInput(f"{where}: {line.strip()[:80]!r} is no line of Lustre stats.")
+    if "snapshot_time" not in times:
+        raise CorruptInput(f"{where} has no snapshot_time.")
+    return Stats(times["snapshot_time"], times.get("start_time"), counters)
+
+
+def _time_ns(match: re.Match[str]) -> int:
+    fraction = int(match[3] or 0)
+    if match[4] == "usecs":
+        fraction *= 1000
+    elif match[4] is None and match[3]:
+        fraction = int(match[3].ljust(9, "0")[:9])
+    return int(match[2]) * _NS + fraction
+
+
+@dataclass(frozen=True, slots=True)
+class JobStats:
+    """What one job did on one target, since the server began to count it."""
+
+    job: str
+    snapshot_ns: int
+    counters: dict[str, Counter] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Bytes, then operations: jobs that matter most stay when there are too many."""
+        moved = sum(c.total or 0 for c in self.counters.values() if c.unit == "bytes")
+        return moved, sum(c.samples for c in self.counters.values())
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """The heaviest jobs, and all others added up: a target may list tens of thousands."""
+
+    jobs: list[JobStats]
+    rest: dict[str, Counter]
+    rest_jobs: int
+
+
+def parse_job_stats(lines: Iterable[str], most: int = 1000) -> JobTable:
+    heap: list[tuple[tuple[int, int], int, JobStats]] = []
+    rest: dict[str, Counter] = {}
+    dropped = 0
+    for order, job in enumerate(_jobs(lines)):
+        entry = (job.weight, -order, job)
+        if len(heap) < most:
+            heappush(heap, entry)
+            continue
+        dropped += 1
+        for name, counter in heappushpop(heap, entry)[2].counters.items():
+            before = rest.get(name, Counter(0, counter.unit, 0))
+            rest[name] = Counter(
+                before.samples + counter.samples, counter.unit, (before.total or 0) + (counter.total or 0)
+            )
+    return JobTable([entry[2] for entry in sorted(heap, key=lambda entry: -entry[1])], rest, dropped)
+
+
+def _jobs(lines: Iterable[str]) -> Iterator[JobStats]:
+    job: JobStats | None = None
+    for line in lines:
+        key, _, value = line.strip().removeprefix("- ").partition(":")
+        if key == "job_id":
+            if job is not None:
+                yield job
+            job = JobStats(value.strip().strip('"'), 0)
+        elif job is None or not value:
+            continue
+        elif match := _TIME.fullmatch(line.strip()):
+            if match[1] == "snapshot_time":
+                job = JobStats(job.job, _time_ns(match), job.counters)
+        elif "samples:" in value:
+            numbers = {name: int(number) for name, number in _JOB_FIELD.findall(value.partition("hist:")[0])}
+            unit = re.search(r"unit:\s*(\w+)", value)
+            job.counters[key] = Counter(
+                numbers.get("samples", 0), unit[1] if unit else "", numbers.get("sum"), numbers.get("min"),
+                numbers.get("max"),
+            )  # fmt: skip
+    if job is not None:
+        yield job
+
+
+def parse_brw_stats(text: str) -> dict[str, list[tuple[int, int, int]]]:
+    """Histograms of bulk requests: section -> (bucket, reads, writes). Buckets are numbers; 1K is 1024."""
+    sections: dict[str, list[tuple[int, int, int]]] = {}
+    name = ""
+    for line in text.splitlines():
+        if match := _BUCKET.fullmatch(line):
+            sections.setdefault(name, []).append((int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
+        elif "% cum %" in line:
+            # 'pages per bulk r/w     rpcs  % cum % |  rpcs  % cum %'
+            name = re.split(r"\s{2,}", line.strip())[0]
+    return sections
+
+
+def parse_number(text: str, where: str) -> int:
+    """A file of one number: kbytesfree, filestotal, num_exports."""
+    if not text.strip().isdigit():
+        raise CorruptInput(f"{where}: {text.strip()[:80]!r} is not a number.")
+    return int(text)
+
+
+def parse_version(text: str) -> str:
+    """'lustre: 1.8.3' and what follows, or '2.10.8_4.chaos'."""
+    first = text.strip().partition("\n")[0]
+    return first.partition(":")[2].strip() if ":" in first else first.strip()
+
+
+def get_param_blocks(lines: Iterable[str | None]) -> Iterator[tuple[str, str]]:
+    """(parameter, its text) of `lctl get_param` output: `name=value`, or `name=` and lines that follow.
+
+    Lines before the first parameter (a prompt, a date) are left out. None says that the text was cut off there: the
+    parameter it belongs to is left out, for counters that are not shown would look as if they had been cleared.
+    """
+    name: str | None = None
+    body: list[str] = []
+    for line in lines:
+        if line is None:
+            return
+        match = _PARAMETER.fullmatch(line) if line[:1].isalpha() else None
+        if match is None:
+            body.append(line)
+            continue
+        if name is not None:
+            yield name, "\n".join(body)
+        name, body = match[1], [match[2]] if match[2] else []
+    if name is not None and body:
+        yield name, "\n".join(body)

@@ -1,0 +1,202 @@
+"""The text of Lustre's counters: every version's own way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ioweather.core.errors import CorruptInput
+from ioweather.sources.lustre.parse import (
+    get_param_blocks,
+    parse_brw_stats,
+    parse_job_stats,
+    parse_number,
+    parse_stats,
+    parse_version,
+)
+
+
+def test_the_collector_can_use_it_without_numpy():
+    code = "import ioweather.sources.lustre.snapshot, sys; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("snapshot_time             1284241188.775657 secs.usecs", 1_284_241_188_775_657_000),
+        ("snapshot_time             1284241188.5657 secs.usecs", 1_284_241_188_005_657_000),  # 1.8 writes no zeros
+        ("snapshot_time             1572404799.950459989 secs.nsecs", 1_572_404_799_950_459_989),
+        ("snapshot_time             1566017453.009677077 secs.nsecs", 1_566_017_453_009_677_077),
+        ("snapshot_time             1566017453.9677077 secs.nsecs", 1_566_017_453_009_677_077),
+        ("snapshot_time:         1534158712.  4567890 (secs.nsecs)", 1_534_158_712_004_567_890),
+        ("snapshot_time:   1510781837", 1_510_781_837_000_000_000),
+        ("snapshot_time 1510781837.5", 1_510_781_837_500_000_000),
+    ],
+)
+def test_times(text: str, expected: int):
+    assert parse_stats(text).snapshot_ns == expected
+
+
+def test_lines_with_and_without_sums():
+    stats = parse_stats(
+        "snapshot_time             1.5 secs.usecs\n"
+        "read_bytes                10 samples [bytes] 0 1048576 471987441490\n"
+        "get_page                  24 samples [usec] 0 273229 411988283 2328085303377\n"
+        "statfs                    5 samples [reqs]\n"
+        "statfs                    9 samples [reqs]\n"
+    )
+    assert stats.counters["read_bytes"].total == 471_987_441_490
+    assert (stats.counters["get_page"].least, stats.counters["get_page"].most) == (0, 273_229)
+    assert stats.counters["statfs"].samples == 5  # the first counts clients' requests
+    assert stats.counters["statfs"].total is None
+    assert stats.start_ns is None
+
+
+def test_what_2_15_adds():
+    stats = parse_stats(
+        "snapshot_time             1684948453.142852820 secs.nsecs\n"
+        "start_time                1684946875.004329012 secs.nsecs\n"
+        "elapsed_time              1577.638523808 secs.nsecs\n"
+        "write_bytes               7 samples [bytes] 4096 4194304 16777216 70368744177664\n"
+        "write                     7 samples [usecs] 100 900 3500 2000000\n"
+    )
+    assert stats.start_ns == 1_684_946_875_004_329_012
+    assert stats.counters["write"].total == 3500
+    assert stats.counters["write"].unit == "usecs"
+
+
+def test_what_is_broken_is_refused_and_what_people_write_between_is_not():
+    assert parse_stats("Mon Nov  5\n\nsnapshot_time 1 secs.usecs\n# done\n").counters == {}
+    with pytest.raises(CorruptInput, match="no line of Lustre stats"):
+        parse_stats("snapshot_time 1 secs.usecs\nread_bytes 1x samples [bytes]\n")
+    with pytest.raises(CorruptInput, match="no snapshot_time"):
+        parse_stats("read_bytes 1 samples [reqs]\n")
+    with pytest.raises(CorruptInput, match="not a number"):
+        parse_number("many", "kbytesfree")
+    assert parse_number(" 12\n", "x") == 12
+
+
+def test_versions():
+    assert parse_version("lustre: 1.8.3\nkernel: patchless_client\n") == "1.8.3"
+    assert parse_version("2.12.9_12.llnl\n") == "2.12.9_12.llnl"
+
+
+JOBS = """job_stats:
+- job_id:
+  snapshot_time:   1510782606
+  write_bytes:     { samples:       10, unit: bytes, min:    4096, max: 4194304, sum:    1000 }
+  getattr:         { samples:           7, unit:  reqs }
+- job_id:          24
+  snapshot_time:   1510782607
+  write_bytes:     { samples:       20, unit: bytes, min:    4096, max: 4194304, sum:    5000 }
+- job_id:          "cp.1000 = x"
+  snapshot_time:   1684948453.142852820 secs.nsecs
+  start_time:      1684946875.504329012 secs.nsecs
+  elapsed_time:    1577.638523808 secs.nsecs
+  read_bytes:      { samples: 5, unit: bytes, min: 1, max: 9, sum: 30, sumsq: 250, hist: { 4K: 5, 8K: 77 } }
+"""
+
+
+def test_jobs():
+    table = parse_job_stats(JOBS.splitlines())
+    assert [job.job for job in table.jobs] == ["", "24", "cp.1000 = x"]
+    assert table.jobs[1].counters["write_bytes"].total == 5000
+    assert table.jobs[2].snapshot_ns == 1_684_948_453_142_852_820
+    assert table.jobs[2].counters["read_bytes"].total == 30
+    assert (table.rest, table.rest_jobs) == ({}, 0)
+
+
+def test_jobs_are_bounded_and_nothing_is_lost():
+    lines = ["job_stats:"]
+    for i in range(5000):
+        lines += [f"- job_id: {i}", "  snapshot_time: 1", f"  read_bytes: {{ samples: 1, unit: bytes, sum: {i} }}"]
+    table = parse_job_stats(lines, most=100)
+    assert len(table.jobs) == 100
+    assert {int(job.job) for job in table.jobs} == set(range(4900, 5000))  # the heaviest, in the order they came
+    assert [job.job for job in table.jobs] == sorted((job.job for job in table.jobs), key=int)
+    kept = sum(job.counters["read_bytes"].total or 0 for job in table.jobs)
+    assert kept + (table.rest["read_bytes"].total or 0) == sum(range(5000))
+    assert (table.rest["read_bytes"].samples, table.rest_jobs) == (4900, 4900)
+
+
+def test_histograms():
+    text = (
+        "snapshot_time:         1510782606.797216394 (secs.nsecs)\n\n"
+        "                           read      |     write\n"
+        "pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %\n"
+        "1:\t\t        13  56  56   |  153   0   0\n"
+        "1K:\t\t         0   0 100   | 4059303  94 100\n\n"
+        "                           read      |     write\n"
+        "disk I/Os in flight    ios   % cum % |  ios         % cum %\n"
+        "1:\t\t   5660769  73  73   | 1992457  37  37\n"
+    )
+    assert parse_brw_stats(text) == {
+        "pages per bulk r/w": [(1, 13, 153), (1024, 0, 4_059_303)],
+        "disk I/Os in flight": [(1, 5_660_769, 1_992_457)],
+    }
+
+
+def test_parameters():
+    text = [
+        "Mon Nov  5 10:00:00", "obdfilter.fs-OST0000.stats=", "snapshot_time 1 secs.usecs", "a 1 samples [reqs]",
+        "obdfilter.fs-OST0000.kbytesfree=17", "mdt.fs-MDT0000.job_stats=job_stats:", '- job_id: "a.b=c"',
+        "version=2.15.3",
+    ]  # fmt: skip
+    assert list(get_param_blocks(text)) == [
+        ("obdfilter.fs-OST0000.stats", "snapshot_time 1 secs.usecs\na 1 samples [reqs]"),
+        ("obdfilter.fs-OST0000.kbytesfree", "17"),
+        ("mdt.fs-MDT0000.job_stats", 'job_stats:\n- job_id: "a.b=c"'),
+        ("version", "2.15.3"),
+    ]
+    assert list(get_param_blocks([*text[:3], None])) == []
+
+
+# --- real servers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.shared
+def test_every_stats_file_of_every_version(shared_data: Path):
+    paths = [p for name in ("stats", "md_stats") for p in (shared_data / "lustre").rglob(name) if "lnet" not in p.parts]
+    assert len(paths) == 60
+    for path in paths:
+        text = path.read_text()
+        stats = parse_stats(text, str(path))
+        lines = {line.split()[0] for line in text.splitlines()} - {"snapshot_time"}
+        assert set(stats.counters) == lines, path
+        assert 1.2e18 < stats.snapshot_ns < 1.8e18
+        for line in text.splitlines()[1:]:
+            fields = line.split()
+            if line == next(other for other in text.splitlines() if other.split()[0] == fields[0]):
+                counter = stats.counters[fields[0]]
+                assert counter.samples == int(fields[1])
+                assert counter.total == (int(fields[6]) if len(fields) >= 7 else None)
+
+
+@pytest.mark.shared
+def test_every_histogram_adds_up_to_the_requests(shared_data: Path):
+    paths = list((shared_data / "lustre").rglob("brw_stats"))
+    assert len(paths) > 8
+    for path in paths:
+        sections = parse_brw_stats(path.read_text())
+        if "pages per bulk r/w" not in sections:
+            continue
+        pages, gaps = sections["pages per bulk r/w"], sections["discontiguous pages"]
+        for column in (1, 2):
+            assert sum(row[column] for row in pages) == sum(row[column] for row in gaps), path
+
+
+@pytest.mark.shared
+def test_every_job_table(shared_data: Path):
+    for path in (shared_data / "lustre").rglob("job_stats"):
+        text = path.read_text()
+        table = parse_job_stats(text.splitlines())
+        assert len(table.jobs) == text.count("job_id:")
+        bounded = parse_job_stats(text.splitlines(), most=3)
+        for name in {name for job in table.jobs for name in job.counters}:
+            everything = sum(job.counters[name].samples for job in table.jobs if name in job.counters)
+            kept = sum(job.counters[name].samples for job in bounded.jobs if name in job.counters)
+            assert kept + (bounded.rest[name].samples if name in bounded.rest else 0) == everything
