@@ -160,7 +160,7 @@ def names_fit(labels: Iterable[str], length: int) -> bool:
     """Whether the labels stand side by side, each below its place, in at most three lines."""
     every = list(labels)
     slot = length / max(len(every), 1) - 6
-    return all(text_px(label) <= slot or _lines(label, slot) is not None for label in every)
+    return slot > text_px("x") and all(text_px(label) <= slot or _lines(label, slot) is not None for label in every)
 
 
 def _lines(label: str, slot: float) -> list[str] | None:
@@ -190,7 +190,7 @@ def axis_title(column: ResultColumn) -> str:
 
 def capitalised(text: str) -> str:
     """Words begin with a capital; symbols (n, p-value, mHz) stay as they are."""
-    return text[:1].upper() + text[1:] if text[:3].isalpha() and text[:3].islower() else text
+    return text[:1].upper() + text[1:] if len(text) > 2 and text[:3].isalpha() and text[:3].islower() else text
 
 
 def number_axis(
@@ -214,6 +214,8 @@ def number_axis(
         low, high = (low - 1, high + 1) if low == 0 else (min(low, 0.0), max(high, 0.0))
     if not tight:
         low, high = nice_bounds(low, high, column.unit, 6)
+    if not high > low:  # so small that a step rounds to nothing
+        low, high = -1.0, 1.0
     return Axis(title, "number", low, high, column.unit)
 
 

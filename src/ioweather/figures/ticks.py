@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from functools import partial
 from typing import Final, TypeAlias
 
 from ioweather.core.units import DAY_NS, KIB, format_value
@@ -17,6 +18,7 @@ Ticks: TypeAlias = list[tuple[float, str]]
 
 _MS: Final = 1_000_000  # ns
 _DAY_MS: Final = DAY_NS // _MS
+_MONTH_MS: Final = 30.44 * _DAY_MS
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -122,11 +124,14 @@ def _binary_powers(low: float, high: float, most: int) -> list[float]:
 def time_ticks(low_ms: float, high_ms: float, most: int) -> Ticks:
     """Marks of a UTC time axis in epoch milliseconds; a mark at midnight gives the date."""
     wanted = (high_ms - low_ms) / max(most, 1) * _SLACK
-    fitting = [step for step in _CLOCK_STEPS_MS if step >= wanted]
-    ticks = _clock_ticks(low_ms, high_ms, fitting[0]) if fitting else _month_ticks(low_ms, high_ms, wanted)
-    finer = [step for step in _CLOCK_STEPS_MS if step < (fitting[0] if fitting else 15 * _DAY_MS)]
-    while len(ticks) < 2 and finer:  # one mark says where, but not how far
-        ticks = _clock_ticks(low_ms, high_ms, finer.pop())
+    makers = [partial(_clock_ticks, low_ms, high_ms, step) for step in _CLOCK_STEPS_MS]
+    makers += [partial(_month_ticks, low_ms, high_ms, months) for months in _MONTH_STEPS]
+    widths = [*_CLOCK_STEPS_MS, *(months * _MONTH_MS for months in _MONTH_STEPS)]
+    index = next((i for i, width in enumerate(widths) if width >= wanted), len(widths) - 1)
+    ticks = makers[index]()
+    while len(ticks) < 2 and index > 0:  # one mark says where, but not how far
+        index -= 1
+        ticks = makers[index]()
     return ticks
 
 
@@ -146,8 +151,7 @@ def _clock_label(time_ms: float, step: int) -> str:
     return f"{moment:%H:%M:%S}" if step >= 1000 else f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
 
 
-def _month_ticks(low_ms: float, high_ms: float, wanted_ms: float) -> Ticks:
-    step = next((s for s in _MONTH_STEPS if s * 30.4 * _DAY_MS >= wanted_ms), _MONTH_STEPS[-1])
+def _month_ticks(low_ms: float, high_ms: float, step: int) -> Ticks:
     start = _EPOCH + dt.timedelta(milliseconds=low_ms)
     month = (start.year * 12 + start.month - 1) // step * step
     ticks: Ticks = []

@@ -1,0 +1,185 @@
+"""Bars, boxes, histograms, heat maps, matrices, scatter plots, umami: what each does with its data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ioweather.core.results import Chart, Reference, ResultColumn, ResultTable
+from ioweather.core.units import DAY_NS, NS
+from ioweather.figures import spec
+
+Rows = tuple[tuple[Any, ...], ...]
+
+
+def made(kind: Any, columns: dict[str, str], rows: Rows, encoding: dict[str, str], **more: Any) -> dict[str, Any]:
+    table = ResultTable("t", tuple(ResultColumn(name, "", unit) for name, unit in columns.items()), rows)
+    return spec(Chart(kind, table, encoding, "T", **more))
+
+
+def rows_of(drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = drawn["data"]["values"]
+    return found
+
+
+def bars(names: list[str], **more: Any) -> dict[str, Any]:
+    rows = tuple((name, float(i + 1)) for i, name in enumerate(names))
+    return made("bars", {"p": "text", "v": "bytes"}, rows, {"x": "p", "y": "v"}, **more)
+
+
+def test_short_names_stand_and_long_ones_lie() -> None:
+    assert bars(["a", "b"])["layer"][0]["encoding"]["y2"] == {"field": "y"}
+    lying = bars([f"a project with a long name {i}" for i in range(12)], references=(Reference("y", 5, "limit"),))
+    assert lying["layer"][0]["encoding"]["x2"] == {"field": "y"}
+    rule = next(part for part in lying["layer"] if part["mark"]["type"] == "rule")
+    assert "x2" not in rule["encoding"]  # a limit of the value is a vertical line now
+
+
+def test_bars_of_series_share_a_place_without_overlap() -> None:
+    rows = (("a", 1.0, "read"), ("a", 2.0, "write"), ("b", 3.0, "read"), ("b", None, "write"))
+    drawn = made("bars", {"p": "text", "v": "", "s": "text"}, rows, {"x": "p", "y": "v", "series": "s"})
+    read, write, other = rows_of(drawn)
+    assert 0 < read["a"] < read["b"] == write["a"] < write["b"] < 1 < other["a"]
+    assert drawn["title"]["subtitle"] == "1 without a value"
+
+
+def test_bars_by_day_keep_the_distance_of_a_missing_day() -> None:
+    rows = tuple((day * DAY_NS, 1.0) for day in (0, 1, 3))
+    first, second, third = rows_of(made("bars", {"t": "time_ns", "v": ""}, rows, {"x": "t", "y": "v"}))
+    assert third["a"] - second["a"] == 2 * (second["a"] - first["a"]) == 2 * 86_400_000
+
+
+def test_bars_begin_at_zero_and_negative_ones_hang() -> None:
+    drawn = made("bars", {"p": "text", "v": ""}, (("a", 95.0), ("b", -100.0)), {"x": "p", "y": "v"})
+    assert all(row["o"] == 0 for row in rows_of(drawn))
+    low, high = drawn["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert low <= -100 < 0 < 95 <= high
+
+
+def test_very_many_bars_become_points() -> None:
+    rows = tuple((f"OST{i:04d}", float(i), s) for i in range(300) for s in ("read", "write"))
+    drawn = made("bars", {"o": "text", "v": "", "s": "text"}, rows, {"x": "o", "y": "v", "series": "s"})
+    assert drawn["layer"][0]["mark"]["type"] == "point"
+
+
+QUANTILES = ("q05", "q25", "q50", "q75", "q95")
+
+
+def test_a_box_draws_its_quantiles() -> None:
+    columns = {"p": "text", **dict.fromkeys(QUANTILES, "seconds")}
+    drawn = made("box", columns, (("a", 1.0, 2.0, 3.0, 5.0, 9.0),), {"x": "p", **{q: q for q in QUANTILES}})
+    (row,) = rows_of(drawn)
+    assert [row[q] for q in QUANTILES] == [1, 2, 3, 5, 9]
+    whiskers, box, median = (part["encoding"] for part in drawn["layer"])
+    assert (whiskers["y"]["field"], whiskers["y2"]["field"]) == ("q05", "q95")
+    assert (box["y"]["field"], box["y2"]["field"]) == ("q25", "q75")
+    assert median["y"]["field"] == "q50"
+
+
+def test_open_bins_are_drawn_evenly_with_their_edges_between() -> None:
+    rows = ((0, 100, 0.5), (100, 1024, 0.2), (1024, None, 0.3))
+    drawn = made("histogram", {"a": "bytes", "b": "bytes", "n": "ratio"}, rows, {"low": "a", "high": "b", "y": "n"},
+                 references=(Reference("x", 100, "small"),))  # fmt: skip
+    assert [round(row["a"]) for row in rows_of(drawn)] == [0, 1, 2]
+    assert rows_of(drawn)[-1]["n"] == "1 KiB and more"
+    axis = drawn["layer"][0]["encoding"]["x"]["axis"]
+    assert axis["values"] == [0, 1, 2, 3]
+    assert '"100 B"' in axis["labelExpr"]
+    rule = next(part for part in drawn["layer"] if part["mark"]["type"] == "rule")
+    assert rule["encoding"]["x"]["value"] == pytest.approx(drawn["width"] / 3, abs=0.1)
+
+
+def test_even_bins_keep_a_number_axis_and_touch() -> None:
+    rows = tuple((i / 10, (i + 1) / 10, 5) for i in range(30))
+    cells = rows_of(made("histogram", {"a": "seconds", "b": "seconds", "n": "count"}, rows,
+                         {"low": "a", "high": "b", "y": "n"}))  # fmt: skip
+    assert [cell["b"] for cell in cells[:-1]] == pytest.approx([cell["a"] for cell in cells[1:]])
+
+
+def test_narrow_bins_of_series_become_outlines() -> None:
+    rows = tuple((i, i + 1, i % 7, s) for s in ("a", "b", "c") for i in range(200))
+    columns = {"a": "", "b": "", "n": "count", "s": "text"}
+    drawn = made("histogram", columns, rows, {"low": "a", "high": "b", "y": "n", "series": "s"})
+    assert drawn["layer"][0]["mark"]["interpolate"] == "step-after"
+
+
+def test_cells_of_a_heat_map_tile_their_axes() -> None:
+    """Ranks lie in the middle of their cell, times begin theirs; neighbours meet to within a pixel."""
+    start = 1_756_684_800 * NS
+    rows = tuple((start + t * 20 * NS, rank, float(t + rank)) for t in range(40) for rank in range(64))
+    drawn = made(
+        "heatmap", {"t": "time_ns", "rank": "count", "v": "bytes"}, rows, {"x": "t", "y": "rank", "value": "v"}
+    )
+    cells = rows_of(drawn)
+    assert len(cells) == len(rows)
+    assert sorted({cell["c"] for cell in cells})[:2] == [-0.5, 0.5]
+    lefts = sorted({cell["a"] for cell in cells})
+    assert lefts == [start // 1_000_000 + t * 20_000 for t in range(40)]
+    pixel = 40 * 20_000 / drawn["width"]
+    for cell in cells:
+        assert 20_000 <= cell["b"] - cell["a"] <= 20_000 + pixel or cell["a"] == lefts[-1]
+
+
+def test_a_heat_map_leaves_missing_cells_blank() -> None:
+    drawn = made("heatmap", {"h": "count", "d": "text", "v": ""}, ((0, "Mon", 1.0), (1, "Mon", None)),
+                 {"x": "h", "y": "d", "value": "v"})  # fmt: skip
+    assert len(rows_of(drawn)) == 1
+    assert drawn["title"]["subtitle"] == "Blank: no data"
+
+
+def test_uneven_numbers_of_a_heat_map_are_names() -> None:
+    rows = tuple((w, lag, 1.0) for w in (25, 1, 5) for lag in (0, 1))
+    drawn = made("heatmap", {"w": "", "lag": "count", "v": ""}, rows, {"x": "w", "y": "lag", "value": "v"})
+    label = drawn["layer"][0]["encoding"]["x"]["axis"]["labelExpr"]
+    assert label.index('"1"') < label.index('"5"') < label.index('"25"')
+
+
+def test_a_matrix_prints_its_numbers_and_a_dash_for_none() -> None:
+    rows = (("a", "a", 1.0), ("a", "b", -0.456), ("b", "a", None), ("b", "b", 0.1))
+    drawn = made("matrix", {"x": "text", "y": "text", "r": ""}, rows, {"x": "x", "y": "y", "value": "r"})
+    assert [row["t"] for row in rows_of(drawn)] == ["1.00", "-0.46", "0.10"]
+    assert drawn["layer"][-1]["data"]["values"] == [{"a": 1, "c": 0, "t": "–"}]
+    assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1, -0.5, 0, 0.5, 1]
+
+
+def test_points_without_a_place_are_counted() -> None:
+    rows = ((1.0, 1.0), (0.0, 2.0), (None, 3.0), (4.0, 4.0))
+    drawn = made("scatter", {"x": "", "y": ""}, rows, {"x": "x", "y": "y"}, scales={"x": "log"})
+    assert len(rows_of(drawn)) == 2
+    assert "1 value is zero or below" in drawn["title"]["subtitle"]
+    assert "1 without a value" in drawn["title"]["subtitle"]
+
+
+def test_names_beside_points_do_not_cover_each_other() -> None:
+    rows = ((1.0, 1.0, "alone"), (9.0, 9.0, "first of two"), (9.0, 9.05, "second of two"), (5.0, 5.0, "middle"))
+    drawn = made("scatter", {"x": "", "y": "", "n": "text"}, rows, {"x": "x", "y": "y", "label": "n"})
+    shown = [part["mark"]["text"] for part in drawn["layer"] if part["mark"]["type"] == "text"]
+    assert {"alone", "middle"} <= set(shown)
+
+
+def umami(this: list[Any]) -> dict[str, Any]:
+    columns = {"m": "text", "t": "time_ns", "v": "", "this": "", "q25": "", "q50": "", "q75": ""}
+    values = [1.0, 2.0, 3.0, 4.0, 9.0]
+    rows = tuple(
+        ("rate", i * DAY_NS, v, flag, 2.0, 3.0, 4.0) for i, (v, flag) in enumerate(zip(values, this, strict=True))
+    )
+    same = {c: c for c in ("this", "q25", "q50", "q75")}
+    return made("umami", columns, rows, {"metric": "m", "x": "t", "y": "v", **same})
+
+
+@pytest.mark.parametrize("this", [[False, False, False, False, True], [9.0] * 5])
+def test_umami_marks_this_run_by_flag_or_by_value(this: list[Any]) -> None:
+    history, box = umami(this)["vconcat"][0]["hconcat"]
+    assert [row["k"] for row in history["data"]["values"]] == [
+        "lowest quarter", "middle half", "middle half", "middle half", "highest quarter",
+    ]  # fmt: skip
+    assert history["layer"][-1]["data"]["values"] == [{"x": 4 * 86_400_000, "y": 9}]
+    (row,) = box["data"]["values"]
+    assert (row["q1"], row["m"], row["q3"], row["v"], row["l"], row["h"]) == (2, 3, 4, 9, 1, 9)
+
+
+def test_umami_without_this_run_still_shows_the_history() -> None:
+    history, box = umami([None] * 5)["vconcat"][0]["hconcat"]
+    assert len(history["layer"]) == 2
+    assert len(box["layer"]) == 3

@@ -1,0 +1,93 @@
+"""Pictures: the bytes are what they say, and the same every time."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from xml.etree import ElementTree
+
+import pytest
+import vl_convert
+
+from ioweather.core.errors import UsageError
+from ioweather.core.results import Chart, Exhibit
+from ioweather.figures import draw, exhibit_figure, exhibit_spec, spec, static
+from ioweather.figures.theme import DARK
+
+Drawings = Mapping[tuple[str, str], str]
+
+
+def words(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("}text")]
+
+
+def test_every_drawing_is_well_formed_and_has_its_title(charts: Mapping[str, Chart], drawings: Drawings) -> None:
+    for (kind, _), svg in drawings.items():
+        shown = words(svg)
+        assert charts[kind].title in shown
+        assert len(svg) > 3000
+        assert "NaN" not in svg
+        assert not any(text in ("undefined", "null") for text in shown)
+
+
+def test_dark_is_light_with_every_colour_exchanged(drawings: Drawings) -> None:
+    """This is what lets one drawing serve a page in both schemes."""
+    for (kind, theme), svg in drawings.items():
+        if theme == "light":
+            swapped = re.sub(r'(fill|stroke)="(#\w+)"', lambda m: f'{m[1]}="{DARK.get(m[2], m[2])}"', svg)
+            assert swapped == drawings[kind, "dark"]
+
+
+def test_png_and_pdf_of_every_kind(drawings: Drawings) -> None:
+    for (_, theme), svg in drawings.items():
+        if theme == "light":
+            continue
+        png = vl_convert.svg_to_png(svg, scale=1)
+        assert png[:8] == b"\x89PNG\r\n\x1a\n"
+        width, height = struct.unpack(">II", png[16:24])
+        assert 300 < width < 760
+        assert 80 < height < 1200
+        assert len(png) > 3000
+        assert vl_convert.svg_to_pdf(svg)[:5] == b"%PDF-"
+
+
+def test_static_formats_and_scale(charts: Mapping[str, Chart]) -> None:
+    small, large = (static(charts["bars"], "png", scale=scale) for scale in (1, 2))
+    (a, b), (c, d) = (struct.unpack(">II", png[16:24]) for png in (small, large))
+    assert abs(c - 2 * a) <= 2
+    assert abs(d - 2 * b) <= 2
+    assert static(charts["bars"], "pdf")[:5] == b"%PDF-"
+    with pytest.raises(UsageError, match="svg, png, pdf"):
+        static(charts["bars"], "gif")  # type: ignore[arg-type]
+
+
+def test_the_same_chart_gives_the_same_bytes(charts: Mapping[str, Chart], drawings: Drawings) -> None:
+    """Vega counts clip paths through the life of a process; the drawing must not show it."""
+    assert draw(spec(charts["timeline"])).decode() == drawings["timeline", "light"]
+
+
+def test_an_address_is_refused() -> None:
+    encoding = {"x": {"field": "a", "type": "nominal"}}
+    remote = {"data": {"url": "http://127.0.0.1:9/x.csv"}, "mark": "point", "encoding": encoding}
+    with pytest.raises(ValueError, match=r"(?i)url"):
+        draw(remote)
+
+
+def test_an_exhibit_stacks_its_charts(charts: Mapping[str, Chart]) -> None:
+    exhibit = Exhibit("x.fig1", "Two charts", charts=(charts["bars"], charts["cdf"]))
+    drawn = exhibit_figure(exhibit, "svg", "dark").decode()
+    assert {"Volume", "Response time"} <= set(words(drawn))
+    assert DARK["#ffffff"] in drawn
+
+
+def test_a_single_untitled_chart_takes_the_title_of_its_exhibit(charts: Mapping[str, Chart]) -> None:
+    from dataclasses import replace
+
+    exhibit = Exhibit("x.fig1", "What it shows", charts=(replace(charts["bars"], title=""),))
+    assert exhibit_spec(exhibit)["title"]["text"] == "What it shows"
+
+
+def test_an_exhibit_without_charts_says_what_to_do() -> None:
+    with pytest.raises(UsageError, match=r"car11\.table4 has no chart.*\.html"):
+        exhibit_figure(Exhibit("car11.table4", "A table"))
