@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_value
 from ioweather.derive.signatures import program_of
@@ -49,7 +52,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
             hint="Name the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(data, facility, params)
-    rows = _chosen(runs.frame.records(), str(params["logs"]))
+    rows = _chosen(runs.frame, str(params["logs"]))
     labels = _labels(rows)
     comparison = _comparison(rows, labels)
     unit = "mib_per_s_per_node" if all(row["mib_per_s_per_node"] is not None for row in rows) else "mib_per_s"
@@ -71,20 +74,22 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     )  # fmt: skip
 
 
-def _chosen(rows: list[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
+def _chosen(runs: Frame, wanted: str) -> list[dict[str, Any]]:
     digests = [text.strip() for text in wanted.split(",") if text.strip()]
     if len(digests) < 2:
         raise UsageError("logs: give at least two digests to compare.")
-    found = []
+    known = runs.text("log_digest")
+    places = []
     for digest in digests:
-        fitting = [row for row in rows if row["log_digest"].startswith(digest)]
-        if len(fitting) != 1:
+        fitting = [code for code, full in enumerate(known.categories) if full.startswith(digest)]
+        rows = np.flatnonzero(np.isin(known.codes, fitting))
+        if len(rows) != 1:
             raise UsageError(
-                f"logs: {len(fitting) or 'no'} logs begin with {digest!r}.",
+                f"logs: {len(rows) or 'no'} logs begin with {digest!r}.",
                 hint="`log_digest` of the table job_io has them.",
             )
-        found.append(fitting[0])
-    return found
+        places.append(int(rows[0]))
+    return runs.take(np.array(places)).records()
 
 
 def _labels(rows: list[dict[str, Any]]) -> list[str]:

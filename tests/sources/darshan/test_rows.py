@@ -236,6 +236,8 @@ def test_every_counter_is_in_its_column(shared_data: Path) -> None:
 @pytest.mark.shared
 def test_hosts_come_from_traces_when_asked(shared_data: Path) -> None:
     path = shared_data / "darshan/real/ior_posix_n1_wr_dxt.darshan"
+    plain = first(dict(DARSHAN.read(path, ReadContext()))["applications"])
+    assert set(plain["modules"].split(",")) == {"POSIX", "STDIO", "DXT_POSIX", "HEATMAP"}
     assert first(dict(DARSHAN.read(path, ReadContext()))["applications"])["hosts"] is None
     assert first(dict(DarshanSource(hosts=True).read(path, ReadContext()))["applications"])["hosts"] == 1
 

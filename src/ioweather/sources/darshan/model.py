@@ -96,6 +96,7 @@ class DarshanLog:
     """One log. `names` maps a record id to its path (or to what the module names so); `digest` is of the file's bytes.
 
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
+    `skipped_modules` could be read but were not asked for.
     """
 
     version: str
@@ -107,6 +108,7 @@ class DarshanLog:
     partial_modules: tuple[str, ...]
     unknown_modules: tuple[str, ...]
     digest: str
+    skipped_modules: tuple[str, ...] = ()
 
 
 def column(module: Module, name: str) -> NDArray[Any] | None:

@@ -76,6 +76,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     )
     modules: dict[str, Module] = {}
     unknown: list[str] = []
+    skipped: list[str] = []
     for place in header.modules:
         name = layout.module_name(place.number)
         dtype = fixed_dtype(name, place.version, order)
@@ -83,6 +84,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
             unknown.append(f"{name} version {place.version}" if name in _READ else name)
             continue
         if wanted is not None and name not in wanted:
+            skipped.append(name)
             continue
         region = expand(view[place.offset : place.offset + place.length], compression, budget, f"{name} module")
         partial = bool(header.partial_flags >> place.number & 1)
@@ -94,8 +96,9 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
         modules[name] = module
     partial_modules = _flagged(header.partial_flags, layout) if header.partial_flags else ()
     return DarshanLog(
-        layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown), digest_of(data)
-    )
+        layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown), digest_of(data),
+        tuple(skipped),
+    )  # fmt: skip
 
 
 def _identify(data: bytes) -> tuple[HeaderLayout, ByteOrder]:
@@ -127,17 +130,19 @@ def _read_header(data: bytes) -> _Header:
         raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
     structs = header_structs(layout, order)
     lengths = structs.lengths.unpack_from(data, layout.map_offset)
-    used = [number for number, length in enumerate(lengths) if length]
-    offsets = {i: structs.word.unpack_from(data, layout.map_offset + 16 * i)[0] for i in used}
-    job_end = _check_tiling(sorted([(offsets[i], lengths[i]) for i in used]), layout.bytes, len(data))
-    # The name map stands before the modules, so the map's index is the module's number + 1.
+    names_offset = structs.word.unpack_from(data, layout.map_offset)[0]
+    regions = [(names_offset, lengths[0])] if lengths[0] else []
     modules = []
-    for i in used:
-        if i:
-            version = structs.version.unpack_from(data, layout.versions_offset + 4 * (i - 1))[0]
-            modules.append(_Place(i - 1, version, offsets[i], lengths[i]))
+    # The name map stands before the modules, so the map's index is the module's number + 1.
+    for number in [index - 1 for index, length in enumerate(lengths) if length and index]:
+        offset = structs.word.unpack_from(data, layout.map_offset + 16 * (number + 1))[0]
+        version = structs.version.unpack_from(data, layout.versions_offset + 4 * number)[0]
+        modules.append(_Place(number, version, offset, lengths[number + 1]))
+        regions.append((offset, lengths[number + 1]))
+    regions.sort()
+    job_end = _check_tiling(regions, layout.bytes, len(data))
     flags = structs.flags.unpack_from(data, layout.partial_offset)[0]
-    return _Header(layout, order, COMPRESSIONS[data[16]], flags, job_end, offsets.get(0, 0), lengths[0], modules)
+    return _Header(layout, order, COMPRESSIONS[data[16]], flags, job_end, names_offset, lengths[0], modules)
 
 
 def _check_tiling(regions: list[tuple[int, int]], header_bytes: int, file_bytes: int) -> int:

@@ -100,7 +100,7 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         log_version=encode_text([log.version for log in logs]),
         partial_modules=encode_text([",".join(log.partial_modules) for log in logs]),
         mounts=encode_text([mounts[job.mounts] for job in jobs]),
-        modules=encode_text([",".join((*log.modules, *log.unknown_modules)) for log in logs]),
+        modules=encode_text([",".join((*log.modules, *log.skipped_modules, *log.unknown_modules)) for log in logs]),
         hosts=[_host_count(log) for log in logs],
     )
 
