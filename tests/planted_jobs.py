@@ -71,7 +71,7 @@ def accounting(rows: Iterable[Mapping[str, Any]]) -> Frame:
     return JOBS.frame(
         {name: [row[name] for row in full] for name in ("raw_job_id", "node_count", "account", "uid")},
         cluster=["c"] * n, step=[""] * n, restart=[0] * n, job_id=[str(row["raw_job_id"]) for row in full],
-        state=["COMPLETED"] * n, start_ns=[T - NS] * n, end_ns=[T + 10**7 * NS] * n, rows=n,
+        state=["COMPLETED"] * n, submit_ns=[T - NS] * n, start_ns=[T - NS] * n, end_ns=[T + 10**7 * NS] * n, rows=n,
     )  # fmt: skip
 
 

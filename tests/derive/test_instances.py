@@ -94,7 +94,7 @@ def test_accounting_decides_where_it_is_there() -> None:
     apps = applications([{"start": 0}, {"start": 30 * DAY, "end": 30 * DAY + 5}, {"start": 1, "uid": 9}])
     accounting = JOBS.frame(
         cluster=["c"], raw_job_id=[1], step=[""], restart=[0], job_id=["1"], uid=[7], state=["RUNNING"],
-        start_ns=[T], end_ns=[None], node_count=[2], account=["m1"],
+        submit_ns=[T], start_ns=[T], end_ns=[None], node_count=[2], account=["m1"],
     )  # fmt: skip
     matches = match_jobs(apps, accounting)
     rows = merged(apps, files([{"log_digest": "log0"}]), matches)

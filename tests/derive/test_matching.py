@@ -36,7 +36,7 @@ def jobs(*rows: dict[str, Any]) -> Frame:
 
     return JOBS.frame(
         **{name: [row[name] for row in full] for name in base if name not in ("start", "end")},
-        start_ns=[ns(row["start"]) for row in full], end_ns=[ns(row["end"]) for row in full],
+        submit_ns=[T] * len(full), start_ns=[ns(row["start"]) for row in full], end_ns=[ns(row["end"]) for row in full],
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_a_frame_has_exactly_the_columns():
 
 def test_left_out_nullable_columns_are_null():
     frame = TABLES["jobs"].frame(
-        cluster="c", raw_job_id=[1, 2], step="", restart=0, job_id=["1", "2"], state="X", end_ns=[None, 3]
+        cluster="c", raw_job_id=[1, 2], step="", restart=0, job_id=["1", "2"], state="X", submit_ns=1, end_ns=[None, 3]
     )
     rows = frame.records()
     assert [r["end_ns"] for r in rows] == [None, 3]

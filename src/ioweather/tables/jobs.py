@@ -8,12 +8,13 @@ EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "
 
 JOBS = TableSpec(
     name="jobs",
-    doc="Scheduler accounting: one row per job, step and restart; the newest row of a key counts.",
+    doc="Scheduler accounting: one row per run of a job or step; the newest row of a key counts. A requeued job is "
+    "submitted again, so its runs differ in submit_ns, whether a dump lists all of them or the last alone.",
     columns=(
         ColumnSpec("cluster", "text", "cluster name"),
-        ColumnSpec("raw_job_id", "int64", "the scheduler's raw id (Slurm JobIDRaw)"),
+        ColumnSpec("raw_job_id", "int64", "the scheduler's raw id (Slurm JobIDRaw), where it is known", nullable=True),
         ColumnSpec("step", "text", "step name; '' for the allocation"),
-        ColumnSpec("restart", "int64", "how many requeues came before"),
+        ColumnSpec("restart", "int64", "how many requeues came before, where recorded", nullable=True),
         ColumnSpec("job_id", "text", "as shown to users: 22_1, 43+0"),
         ColumnSpec("array_job_id", "int64", "array the job belongs to", nullable=True),
         ColumnSpec("het_offset", "int64", "component of a heterogeneous job", nullable=True),
@@ -22,18 +23,19 @@ JOBS = TableSpec(
         ColumnSpec("account", "text", "account charged", nullable=True),
         ColumnSpec("name", "text", "job name", nullable=True),
         ColumnSpec("state", "text", "final or current state"),
-        ColumnSpec("submit_ns", "int64", "submitted", nullable=True),
+        ColumnSpec("submit_ns", "int64", "submitted; of a step: started"),
         ColumnSpec("start_ns", "int64", "started; null if it never did", nullable=True),
         ColumnSpec("end_ns", "int64", "ended; null while running", nullable=True),
         ColumnSpec("node_count", "int64", "nodes allocated", nullable=True),
         ColumnSpec("cpu_count", "int64", "CPUs allocated", nullable=True),
         ColumnSpec("nodes", "text", "node list, expanded, comma-separated", nullable=True),
     ),
-    key=("cluster", "raw_job_id", "step", "restart"),
+    key=("cluster", "job_id", "step", "submit_ns"),
     time="submit_ns",
     revisable=True,
-    revision=("end_ns",),  # an old dump read after a new one must not bring a finished job back to life
-    order=("cluster", "raw_job_id", "step", "restart"),
+    # An old dump read after a new one must not bring a finished job back to life, nor a poor one take its raw id away.
+    revision=("end_ns", "raw_job_id"),
+    order=("cluster", "job_id", "step", "submit_ns"),
 )
 
 EVENTS = TableSpec(

@@ -103,7 +103,7 @@ def ingest(
         for file in (file for file in files if file.bytes > _STREAM_BYTES):
             done += _stream(writer, file, known, reading, report)
             progress(done, len(files), "files")
-        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, report)
+        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, reading, report)
         for outcomes, frames in in_order_of_completion(pool, read_batch, ((batch, reading) for batch in batches)):
             writer.add(outcomes, frames)
             done += len(outcomes)
@@ -126,11 +126,13 @@ def _known_digests(lake: Lake) -> set[str]:
     return {row[0] for row in rows}
 
 
-def _batches(files: Iterable[Found], known: set[str], report: IngestReport) -> Iterator[list[tuple[Path, str, int]]]:
+def _batches(
+    files: Iterable[Found], known: set[str], reading: Reading, report: IngestReport
+) -> Iterator[list[tuple[Path, str, int]]]:
     batch: list[tuple[Path, str, int]] = []
     size = 0
     for file in files:
-        digest = digest_of(file.path)
+        digest = digest_of(file.path, reading)
         if digest in known:
             report.known += 1
             continue
@@ -146,7 +148,7 @@ def _batches(files: Iterable[Found], known: set[str], report: IngestReport) -> I
 
 def _stream(writer: _Writer, file: Found, known: set[str], reading: Reading, report: IngestReport) -> int:
     """One large file, piece by piece; its ledger entry follows its last piece."""
-    digest = digest_of(file.path)
+    digest = digest_of(file.path, reading)
     if digest in known:
         report.known += 1
         return 0

@@ -42,9 +42,13 @@ class FileOutcome:
 Frames = dict[tuple[str, str], list[Frame]]
 
 
-def digest_of(path: Path) -> str:
+def digest_of(path: Path, reading: Reading) -> str:
+    """Of the content; of a mapped file also of the mapping, because one CSV may hold rows of several tables."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        digest = hashlib.file_digest(file, "sha256")
+    if reading.mapping is not None:
+        digest.update(repr(reading.mapping).encode())
+    return digest.hexdigest()[:32]
 
 
 def choose_source(head: bytes, path: Path) -> Source:

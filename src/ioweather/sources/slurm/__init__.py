@@ -1,0 +1,1 @@
+"""Slurm accounting: what `sacct` prints, as text or JSON, into `jobs`."""

@@ -1,0 +1,38 @@
+"""Job records, whatever they were read from, as a frame of `jobs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from ioweather.core.frames import Frame
+from ioweather.tables.jobs import JOBS
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One row of `jobs`."""
+
+    cluster: str
+    job_id: str
+    step: str
+    state: str
+    submit_ns: int
+    raw_job_id: int | None = None
+    restart: int | None = None
+    array_job_id: int | None = None
+    het_offset: int | None = None
+    uid: int | None = None
+    user: str | None = None
+    account: str | None = None
+    name: str | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    node_count: int | None = None
+    cpu_count: int | None = None
+    nodes: str | None = None
+
+
+def jobs_frame(records: Sequence[JobRecord]) -> Frame:
+    columns = {field.name: [getattr(record, field.name) for record in records] for field in fields(JobRecord)}
+    return JOBS.frame(columns, rows=len(records))

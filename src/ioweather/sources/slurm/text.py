@@ -1,0 +1,221 @@
+"""`sacct` text: any delimiter, fields in any order, delimiters inside names, rows broken by line ends inside them.
+
+`sacct -P` does not escape its delimiter. A row with too many fields is put right by trying which of the free-text
+fields took the surplus so that every other field reads as what it should be (a time, a number, a state). One way is
+taken; none, or several that differ, is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from ioweather.core.clock import local_to_ns
+from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.core.units import NS
+from ioweather.sources.slurm.identity import parse_identity
+from ioweather.sources.slurm.nodelist import expand
+from ioweather.sources.slurm.rows import JobRecord
+
+NEEDED = ("JobID", "State", "Submit", "Start", "End")
+ADVICE = (
+    "SLURM_TIME_FORMAT=%s sacct -P --delimiter=$'\\x1f' --format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,"
+    "Submit,Start,End,NNodes,NCPUS,NodeList"
+)
+_HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
+_FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
+_LONGEST_ROW_LINES = 40
+_MOST_SURPLUS = 60
+_NEVER = ("", "None", "Unknown", "NONE")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
+_STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")
+_ELAPSED = re.compile(r"^(\d+-)?[\d:.]*$|^(UNLIMITED|Partition_Limit|INVALID)$")
+
+
+def _is_time(text: str) -> bool:
+    return text in _NEVER or text.isdigit() or bool(_TIME.match(text))
+
+
+def _is_count(text: str) -> bool:
+    return text == "" or text.isdigit() or text == "Unknown"
+
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    "JobID": lambda text: parse_identity(text) is not None,
+    "JobIDRaw": lambda text: parse_identity(text) is not None,
+    "State": lambda text: bool(_STATE.match(text)),
+    "ExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
+    "DerivedExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
+    **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _is_time),
+    **dict.fromkeys(
+        ("NNodes", "NCPUS", "AllocCPUS", "AllocNodes", "UID", "GID", "ElapsedRaw", "CPUTimeRAW", "DBIndex", "ReqCPUS",
+         "NTasks", "QOSRAW", "AssocID", "WCKeyID"), _is_count),
+    **dict.fromkeys(("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),
+                    lambda text: bool(_ELAPSED.match(text))),
+    **dict.fromkeys(("User", "Account", "Cluster", "Partition", "Group"), lambda text: " " not in text),
+    **dict.fromkeys(("ReqTRES", "AllocTRES"), lambda text: text == "" or "=" in text),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Header:
+    delimiter: str
+    fields: tuple[str, ...]
+    trailing: bool  # --parsable ends each row in a delimiter, --parsable2 does not
+
+    def value(self, row: Sequence[str], name: str) -> str | None:
+        return row[self.fields.index(name)].strip() if name in self.fields else None
+
+
+def parse_header(line: str) -> Header | None:
+    match = _HEADER.match(line)
+    if match is None:
+        return None
+    names = line.rstrip("\r\n").split(match[2])
+    trailing = names[-1] == ""
+    fields = tuple(names[:-1] if trailing else names)
+    return Header(match[2], fields, trailing) if "JobID" in fields or "JobIDRaw" in fields else None
+
+
+def records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[JobRecord]:
+    """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
+    number, first = next(lines)
+    header = parse_header(first)
+    if header is None:
+        raise CorruptInput(f"{where}, line {number}: expected sacct's header with JobID.", hint="Run sacct without -n.")
+    missing = [name for name in NEEDED if name not in header.fields]
+    if missing:
+        raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=f"Use: {ADVICE}")
+    read = _Reader(header, where, zone, cluster)
+    for number, row in _rows(lines, header, where):
+        yield read.record(number, row)
+
+
+def _rows(lines: Iterator[tuple[int, str]], header: Header, where: str) -> Iterator[tuple[int, list[str]]]:
+    expected = len(header.fields)
+    pending, since, joined = "", 0, 0
+    for number, line in lines:
+        if not line and not pending:
+            continue
+        pending = f"{pending}\n{line}" if joined else line
+        since, joined = since or number, joined + 1
+        parts = pending.split(header.delimiter)
+        if header.trailing and parts[-1] == "":
+            parts.pop()
+        if len(parts) < expected:
+            if joined > _LONGEST_ROW_LINES:
+                raise CorruptInput(f"{where}, line {since}: {len(parts)} fields where the header names {expected}.")
+            continue
+        yield since, parts if len(parts) == expected else _put_right(parts, header, f"{where}, line {since}")
+        pending, since, joined = "", 0, 0
+    if joined:
+        parts = pending.split(header.delimiter)
+        raise CorruptInput(f"{where}, line {since}: {len(parts)} fields where the header names {expected}.")
+
+
+def _put_right(parts: list[str], header: Header, where: str) -> list[str]:
+    surplus = len(parts) - len(header.fields)
+    free = [index for index, name in enumerate(header.fields) if name in _FREE_TEXT]
+    if not free or surplus > _MOST_SURPLUS:
+        raise CorruptInput(
+            f"{where}: {len(parts)} fields where the header names {len(header.fields)}.", hint=f"Use: {ADVICE}"
+        )
+    readings: dict[tuple[str | None, ...], list[str]] = {}
+    for extra in _shares(surplus, len(free)):
+        row = _joined(parts, header, dict(zip(free, extra, strict=True)))
+        if all(_CHECKS[name](row[i].strip()) for i, name in enumerate(header.fields) if name in _CHECKS):
+            # Readings that differ only in fields we do not keep are the same to us.
+            readings.setdefault(tuple(header.value(row, name) for name in (*_CHECKS, "JobName", "NodeList")), row)
+    if len(readings) != 1:
+        ways = "no way" if not readings else f"{len(readings)} ways"
+        raise CorruptInput(
+            f"{where}: {len(parts)} fields where the header names {len(header.fields)}, and {ways} to read them: "
+            "a name holds the delimiter.",
+            hint=f"Use: {ADVICE}",
+        )
+    return next(iter(readings.values()))
+
+
+def _shares(surplus: int, fields: int) -> Iterator[tuple[int, ...]]:
+    """Ways to give `surplus` delimiters to `fields` fields, those of one field first."""
+    for cuts in itertools.combinations_with_replacement(range(fields), surplus):
+        yield tuple(cuts.count(index) for index in range(fields))
+
+
+def _joined(parts: list[str], header: Header, extra: dict[int, int]) -> list[str]:
+    row, position = [], 0
+    for index in range(len(header.fields)):
+        length = 1 + extra.get(index, 0)
+        row.append(header.delimiter.join(parts[position : position + length]))
+        position += length
+    return row
+
+
+@dataclass
+class _Reader:
+    header: Header
+    where: str
+    zone: ZoneInfo | None
+    cluster: str
+
+    def record(self, number: int, row: list[str]) -> JobRecord:
+        value = self.header.value
+        identity = parse_identity(value(row, "JobID") or "")
+        state = value(row, "State") or ""
+        if identity is None or not _STATE.match(state):
+            raise CorruptInput(f"{self.where}, line {number}: {row[0]!r} with state {state!r} is not a job.")
+        submit = self._time(row, "Submit", number)
+        start = self._time(row, "Start", number, submit and submit - 1)
+        moment = submit if submit is not None else start
+        if moment is None:
+            raise CorruptInput(f"{self.where}, line {number}: job {identity.job_id} was never submitted.")
+        raw = parse_identity(value(row, "JobIDRaw") or "")
+        nodes = expand(value(row, "NodeList") or "")
+        return JobRecord(
+            cluster=value(row, "Cluster") or self.cluster,
+            job_id=identity.job_id,
+            step=identity.step,
+            state=state.removesuffix("+"),
+            submit_ns=moment,
+            raw_job_id=raw.plain if raw is not None else identity.plain,
+            restart=_count(value(row, "Restarts")),
+            array_job_id=identity.array_job_id,
+            het_offset=identity.het_offset,
+            uid=_count(value(row, "UID")),
+            user=value(row, "User") or None,
+            account=value(row, "Account") or None,
+            name=value(row, "JobName") or None,
+            start_ns=start,
+            end_ns=self._time(row, "End", number, start and start - 1),
+            node_count=_count(value(row, "NNodes") or value(row, "AllocNodes")),
+            cpu_count=_count(value(row, "NCPUS") or value(row, "AllocCPUS")),
+            nodes=",".join(nodes) or None,
+        )
+
+    def _time(self, row: list[str], name: str, number: int, after_ns: int | None = None) -> int | None:
+        text = self.header.value(row, name) or ""
+        if text in _NEVER:
+            return None
+        if text.isdigit():
+            return int(text) * NS or None
+        try:
+            naive = dt.datetime.fromisoformat(text)
+        except ValueError:
+            raise CorruptInput(f"{self.where}, line {number}: {name} is {text!r}, not a time.") from None
+        if naive.tzinfo is not None:
+            return int(naive.timestamp()) * NS
+        if self.zone is None:
+            raise UndatedInput(
+                f"{self.where}, line {number}: {text!r} is local time, and the zone is not known.",
+                hint="Give --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
+            )
+        # In the doubled hour of autumn a later moment of the same job tells which passage it was, or nothing does.
+        return local_to_ns(naive, self.zone, after_ns=after_ns)
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
