@@ -54,11 +54,11 @@ class FileRecords:
     def ints(self, name: str) -> Ints:
         """An integer column in this order, null as 0: for sums, where a counter a module lacks adds nothing."""
         values = self.frame.array(name)[self.order]
-        return np.asarray(np.ma.filled(values, 0), np.int64)  # type: ignore[no-untyped-call]
+        return np.asarray(np.ma.filled(values, 0), np.int64)
 
     def known(self, name: str) -> Bools:
         """Where a nullable integer column has a value."""
-        return ~np.ma.getmaskarray(self.frame.array(name)[self.order])  # type: ignore[no-untyped-call,no-any-return]
+        return ~np.ma.getmaskarray(self.frame.array(name)[self.order])
 
     def seconds(self, name: str) -> Floats:
         """A float column in this order, null as 0."""

@@ -143,7 +143,9 @@ def _span(first: Ints, last: Ints) -> Floats:
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
-    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
+    result = np.zeros(len(part))
+    np.divide(part, whole, out=result, where=whole > 0)
+    return result
 
 
 def _any(flags: Bools, group: Ints, groups: int) -> Bools:

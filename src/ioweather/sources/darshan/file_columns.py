@@ -93,7 +93,7 @@ def count_column(name: str, pieces: Pieces) -> NDArray[np.int64]:
     missing = np.concatenate([absent for _, absent in parts])
     if name in _EXTENT_BYTES:
         # The counter is the offset of the last byte, and 0 where there was none: the bytes moved tell which.
-        missing |= np.ma.getmaskarray(moved := count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)  # type: ignore[no-untyped-call]
+        missing |= np.ma.getmaskarray(moved := count_column(_EXTENT_BYTES[name], pieces)) | (moved == 0)
         values = values + 1
     if name in _TESTED_BY:
         missing |= np.concatenate([_sum_of(module, records, _TESTED_BY[name])[0] <= 0 for module, records in pieces])
