@@ -25,35 +25,28 @@ from ioweather.sources.darshan.log import DarshanJob
 from ioweather.sources.darshan.writer import new_records, write_log
 
 SMALL_LOG_BYTES = 10_000
+COUNTERS = ["POSIX", "MPI-IO", "STDIO", "H5F", "H5D", "PNETCDF_FILE", "PNETCDF_VAR", "LUSTRE"]
+OURS = """
+    from ioweather.sources.darshan.log import read_log
+    def read(path):
+        return read_log(path, modules={modules})
+"""
+PYDARSHAN = """
+    import darshan, pandas
+    def read(path):
+        report = darshan.DarshanReport(path, read_all=True)
+        tables = [report.records[name].to_df() for name in report.modules if name in {modules}]
+        heatmaps = report.heatmaps.values() if {heatmaps} else ()
+        return report, tables, [heatmap.to_df(ops=["read", "write"]) for heatmap in heatmaps]
+"""
+# Name, program, and the row it is compared with: that which reads the same.
 READERS = {
-    "ioweather": """
-        from ioweather.sources.darshan.log import read_log
-        def read(path):
-            return read_log(path)
-    """,
-    # Tables of every module, which is what the arrays above are: what programs on top of PyDarshan work with.
-    "PyDarshan, tables": """
-        import darshan, pandas
-        COUNTERS = {"POSIX", "MPI-IO", "STDIO", "H5F", "H5D", "PNETCDF_FILE", "PNETCDF_VAR", "LUSTRE"}
-        def read(path):
-            report = darshan.DarshanReport(path, read_all=True)
-            tables = [report.records[name].to_df() for name in report.modules if name in COUNTERS]
-            return report, tables, [heatmap.to_df(ops=["read", "write"]) for heatmap in report.heatmaps.values()]
-    """,
-    # The same without the heat maps, the slowest of its tables.
-    "PyDarshan, counters": """
-        import darshan, pandas
-        COUNTERS = {"POSIX", "MPI-IO", "STDIO", "H5F", "H5D", "PNETCDF_FILE", "PNETCDF_VAR", "LUSTRE"}
-        def read(path):
-            report = darshan.DarshanReport(path, read_all=True)
-            return report, [report.records[name].to_df() for name in report.modules if name in COUNTERS]
-    """,
-    # One dictionary with two arrays per record, no table: its fastest way, names of counters kept apart.
-    "PyDarshan, records": """
-        import darshan
-        def read(path):
-            return darshan.DarshanReport(path, read_all=True)
-    """,
+    "ioweather, all": (OURS.format(modules=None), "ioweather, all"),
+    "PyDarshan, all": (PYDARSHAN.format(modules=COUNTERS, heatmaps=True), "ioweather, all"),
+    "ioweather, counters": (OURS.format(modules=COUNTERS), "ioweather, counters"),
+    "PyDarshan, counters": (PYDARSHAN.format(modules=COUNTERS, heatmaps=False), "ioweather, counters"),
+    # A dictionary with two arrays for each record, and no table: PyDarshan's fastest way.
+    "PyDarshan, no tables": (PYDARSHAN.format(modules=[], heatmaps=False), "ioweather, all"),
 }
 CHILD = """
 import gc, json, re, sys, time, warnings
@@ -77,7 +70,7 @@ os._exit(0)
 
 def measure(reader: str, paths: list[str], repeat: int) -> tuple[float, float, float]:
     """CPU seconds, wall seconds, and MiB above the imports; the least of each over the children."""
-    program = CHILD.format(reader=textwrap.dedent(READERS[reader]))
+    program = CHILD.format(reader=textwrap.dedent(READERS[reader][0]))
     runs = []
     for _ in range(repeat):
         child = subprocess.run(
@@ -113,8 +106,8 @@ def write_large_log(path: Path, records: int) -> None:
 def table(title: str, rows: dict[str, tuple[float, float, float]], unit: float, per: str) -> None:
     print(f"\n{title}")
     print(f"{'':22}{'CPU s':>9}{'wall s':>9}{per:>14}{'CPU ratio':>11}{'MiB':>8}{'MiB ratio':>11}")
-    cpu_of_ours, _, mib_of_ours = rows["ioweather"]
     for name, (cpu, wall, mib) in rows.items():
+        cpu_of_ours, _, mib_of_ours = rows[READERS[name][1]]
         ratios = f"{cpu / cpu_of_ours:>10.1f}x{mib:>8.0f}{mib / max(mib_of_ours, 1):>10.1f}x"
         print(f"{name:22}{cpu:>9.3f}{wall:>9.3f}{unit / cpu:>14,.0f}{ratios}")
 

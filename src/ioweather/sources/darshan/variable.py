@@ -19,7 +19,6 @@ from ioweather.sources.darshan.layout import (
     LUSTRE_V1_DTYPE,
     LUSTRE_V2_DTYPE,
     NATIVE,
-    ORDER_CHARACTER,
     SEGMENT_FIELDS,
     ByteOrder,
 )
@@ -36,6 +35,7 @@ class _Shape:
     counts: tuple[tuple[int, int], tuple[int, int]]
 
 
+_WORD: Final[dict[ByteOrder, np.dtype[np.int64]]] = {"little": np.dtype("<i8"), "big": np.dtype(">i8")}
 _COMPONENT_WORDS: Final = 9
 _LUSTRE_V1: Final = _Shape(7, ((6, 1), (6, 0)))
 _LUSTRE_V2: Final = _Shape(4, ((2, _COMPONENT_WORDS), (3, 1)))
@@ -47,10 +47,10 @@ _HOSTNAME_WORDS: Final = slice(3, 11)
 def parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
     if len(region) % 8:
         raise damaged(f"The {name} module has {len(region)} bytes, which is no multiple of 8.")
-    stored = np.frombuffer(region, f"{ORDER_CHARACTER[order]}i8")
+    stored = np.frombuffer(region, _WORD[order])
     # A region that is not compressed lies anywhere in the file, and words must be aligned to be looked at one by one.
     as_it_is = order == NATIVE and stored.flags.aligned
-    words = stored if as_it_is else stored.astype(f"{ORDER_CHARACTER[NATIVE]}i8")
+    words = stored if as_it_is else stored.astype(_WORD[NATIVE])
     if name == "LUSTRE":
         records, ragged = _lustre_v1(words) if version == 1 else _lustre_v2(words, stored)
         return Module(name, version, partial, records, ragged)
@@ -90,7 +90,7 @@ def _uniform(words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64] | Non
     if len(words) % length:
         return None
     rows = words.reshape(-1, length)
-    return rows if (rows[:, index] == count).all() else None
+    return rows if set(rows[:, index].tolist()) == {count} else None
 
 
 def _split(
