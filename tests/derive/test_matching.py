@@ -88,6 +88,10 @@ def test_several_logs_are_launches_of_one_job() -> None:
     assert matches.array("job_row").tolist() == [0, 0]
 
 
+def test_jobs_without_a_raw_id_match_nothing() -> None:
+    assert states(logs((-1, 7, 5), (0, 7, 5)), jobs({"raw_job_id": None})) == ["no_accounting", "no_accounting"]
+
+
 def test_steps_are_no_jobs() -> None:
     matches = match_jobs(logs((1, 7, 5)), jobs({"step": "0", "node_count": 1}, {}, {"step": "batch", "node_count": 1}))
     assert matches.array("job_row").tolist() == [1]

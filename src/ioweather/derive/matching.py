@@ -51,7 +51,8 @@ def state_counts(matches: Frame) -> dict[str, int]:
 
 def _match(applications: Frame, jobs: Frame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # Steps run inside their allocation and share its id; the allocation alone has the nodes of the job.
-    allocations = np.flatnonzero(jobs.text("step").equals(""))
+    known = ~np.ma.getmaskarray(jobs.array("raw_job_id"))
+    allocations = np.flatnonzero(jobs.text("step").equals("") & known)
     raw_id = _filled(jobs, "raw_job_id", -1)[allocations]
     order = np.argsort(raw_id, kind="stable")
     allocations, raw_id = allocations[order], raw_id[order]
