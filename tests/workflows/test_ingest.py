@@ -204,3 +204,24 @@ def test_darshan_logs_of_a_directory_become_jobs_in_bulk(shared_data, tmp_path):
         assert counted == snapshot.scalar("SELECT count(*) FROM files")
     again = ingest(lake, [shared_data / "contention"])
     assert not again.good
+
+
+@pytest.mark.shared
+def test_copied_lustre_trees_are_read_as_one(shared_data, tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    report = ingest(lake, [shared_data / "lustre"])
+    assert [(o.path.name, o.source, o.status) for o in report.outcomes] == [("lustre", "lustre", "ok")]
+    assert ingest(lake, [shared_data / "lustre"]).known == 1
+    with lake.snapshot() as snapshot:
+        assert {"lc1", "lquake"} <= {group.system for group in snapshot.series()}
+
+
+def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    (tmp_path / "x.csv").write_text("when,what\n@5,first\n")
+    common = {"start_ns": {"from": "when", "unit": "iso"}, "label": {"from": "what"}}
+    for number in (1, 2):
+        mapping = {"columns": {"event_id": {"value": f"e{number}"}, "kind": {"value": "annotation"}, **common}}
+        report = ingest(lake, [tmp_path / "x.csv"], mapping=("events", mapping))
+        assert not report.bad, report.bad
+        assert len(report.good) == 1

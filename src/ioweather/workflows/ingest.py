@@ -22,7 +22,15 @@ from ioweather.core.progress import Progress, silent
 from ioweather.engine import Serial, in_order_of_completion, local_executor
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
-from ioweather.workflows.reading import FileOutcome, Reading, digest_of, read_batch, read_file
+from ioweather.workflows.reading import (
+    FileOutcome,
+    Reading,
+    digest_of,
+    files_of_tree,
+    read_batch,
+    read_file,
+    reads_as_one,
+)
 
 # One task: enough logs to pay for the trip to a worker, little enough to spread and to lose.
 _BATCH_FILES = 256
@@ -61,11 +69,18 @@ class IngestReport:
 
 
 def find_files(paths: Sequence[Path]) -> list[Found]:
-    """Files named or below directories named; hidden ones and links below directories are left alone."""
+    """Files named or below directories named; hidden ones and links below directories are left alone.
+
+    A directory that a source reads as one (a copied /proc tree) is one entry.
+    """
     found: dict[Path, int] = {}
     for path in paths:
         if path.is_dir():
             for folder, subfolders, names in os.walk(path):
+                if not names and reads_as_one(Path(folder)):
+                    found[Path(folder)] = sum(file.stat().st_size for file in files_of_tree(Path(folder)))
+                    subfolders.clear()
+                    continue
                 subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
                 for name in sorted(names):
                     file = Path(folder, name)

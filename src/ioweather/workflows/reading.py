@@ -44,11 +44,26 @@ Frames = dict[tuple[str, str], list[Frame]]
 
 def digest_of(path: Path, reading: Reading) -> str:
     """Of the content; of a mapped file also of the mapping, because one CSV may hold rows of several tables."""
+    if path.is_dir():
+        digest = hashlib.sha256()
+        for member in files_of_tree(path):
+            digest.update(str(member.relative_to(path)).encode(errors="surrogateescape"))
+            digest.update(member.read_bytes())
+        return digest.hexdigest()[:32]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     if reading.mapping is not None:
         digest.update(repr(reading.mapping).encode())
     return digest.hexdigest()[:32]
+
+
+def files_of_tree(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def reads_as_one(folder: Path) -> bool:
+    """Some source takes the directory as a whole."""
+    return any(source.detect(b"", folder) > 0 for source in SOURCES.values())
 
 
 def choose_source(head: bytes, path: Path) -> Source:
@@ -157,10 +172,12 @@ def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str,
 
 
 def _source_for(path: Path, reading: Reading) -> Source:
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    if not head:
-        raise EmptyInput(f"{path} is empty.")
+    head = b""
+    if not path.is_dir():
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if not head:
+            raise EmptyInput(f"{path} is empty.")
     return SOURCES[reading.source] if reading.source else choose_source(head, path)
 
 
