@@ -42,13 +42,16 @@ def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
     """(clusters of each interval, active targets of each interval, size of each cluster, interval by interval)."""
     targets, intervals = ordered.shape
     starts = np.empty((targets, intervals), np.bool_)
-    ends = ordered * (1.0 + tolerance)
     # The least positive number: zero activity never reaches it, anything else does.
     limit = np.full(intervals, np.nextafter(0.0, 1.0))
+    reach = np.empty(intervals)
     for rank in range(targets):
-        # (max - min) < tolerance * min fails: this one starts the next cluster.
+        # (max - min) < tolerance * min fails: this one starts the next cluster, which reaches up to min * (1 + tol).
         started = np.greater_equal(ordered[rank], limit, out=starts[rank])
-        limit = np.where(started, ends[rank], limit)
+        np.multiply(ordered[rank], started, out=reach)
+        np.multiply(reach, 1.0 + tolerance, out=reach)
+        # Whoever starts a cluster lies above the old limit, so the larger one is right; nobody else has a reach.
+        np.maximum(limit, reach, out=limit)
     flat = np.flatnonzero(np.ascontiguousarray(starts.T))
     edges = np.arange(intervals + 1) * targets
     bounds = np.searchsorted(flat, edges)

@@ -126,12 +126,15 @@ class LagBlock:
         self.rows, self.carried = rows, carried
         self.missing: tuple[Indices, Indices] | None = None
         total = rows.sum(axis=0)
-        if np.isnan(total).any():
-            self.gone = np.isnan(rows)
-            row, column = np.nonzero(self.gone)
+        broken = np.flatnonzero(np.isnan(total))
+        if len(broken):
+            row, place = np.nonzero(np.isnan(rows[:, broken]))
+            column = broken[place]
             self.missing = (row, column)
+            self.gone = np.zeros(rows.shape, np.bool_)
+            self.gone[row, column] = True
             rows[row, column] = 0.0
-            total = rows.sum(axis=0)
+            total[broken] = rows[:, broken].sum(axis=0)
         self.total = total - rows[:carried].sum(axis=0)
         self.squares = np.einsum("ij,ij->j", rows[carried:], rows[carried:])
 

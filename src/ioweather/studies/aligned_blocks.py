@@ -7,6 +7,7 @@ knows fewer components, it is padded with missing values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -42,7 +43,20 @@ def common_grid(matrices: Sequence[BlockwiseMatrix]) -> CommonGrid:
 
 
 def aligned_blocks(matrices: Sequence[BlockwiseMatrix], days: int) -> Iterator[tuple[Floats, ...]]:
-    """Values of all matrices for the same steps and components; a cell below MIN_COVERAGE is missing."""
+    """Values of all matrices for the same steps and components; a cell below MIN_COVERAGE is missing.
+
+    The next block is read while the present one is worked on: reading is mostly waiting and decompressing, which
+    another thread can do. Only that thread touches the matrices.
+    """
+    blocks = _one_by_one(matrices, days)
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        following = reader.submit(next, blocks, None)
+        while (block := following.result()) is not None:
+            following = reader.submit(next, blocks, None)
+            yield block
+
+
+def _one_by_one(matrices: Sequence[BlockwiseMatrix], days: int) -> Iterator[tuple[Floats, ...]]:
     grid = common_grid(matrices)
     length = max(1, days * DAY_NS // grid.step_ns)
     streams = [_Rows(matrix, grid, days) for matrix in matrices]

@@ -180,9 +180,15 @@ class _Collector:
         # A missing value makes the maximum NaN, which is not within the limit either.
         if values.max(initial=0.0) <= limit:
             return values
-        above = values > limit
+        rows = np.flatnonzero(np.fmax.reduce(values, axis=1) > limit)
+        if not len(rows):
+            return values
+        # The block is not ours to change.
+        kept = values.copy()
+        above = kept[rows] > limit
         self.over_limit_cells += int(above.sum())
-        return np.where(above, np.nan, values)
+        kept[rows] = np.where(above, np.nan, kept[rows])
+        return kept
 
     def finish(self) -> Targets:
         return Targets(
