@@ -68,6 +68,12 @@ def test_without_nodes_the_exhibits_say_so() -> None:
     assert all(exhibit.findings[0].kind == "undecided" for exhibit in made.values())
 
 
+def test_one_job_cannot_be_compared() -> None:
+    made = exhibits("project_performance", planted([combustion(256, 1.0)]))["car11.table5"]
+    assert "nothing to compare" in words(made)
+    assert estimate(made, "fastest_over_slowest").value is None
+
+
 def test_outliers_are_not_in_the_boxes() -> None:
     frames = planted([combustion(256, 1.0), combustion(256, 500.0)])
     made = exhibits("project_performance", frames, facility(node_limit_bytes_per_s=10 * MIB))["car11.fig10"]

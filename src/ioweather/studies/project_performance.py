@@ -157,20 +157,20 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
         tuple(rows),
     )  # fmt: skip
     spread = by_spread(own)
-    findings = (
-        (Finding(f"The fastest job of {project} is {format_value(spread, 'factor')} as fast per node as its slowest."),)
-        if spread
-        else (NO_NODES,)
-        if not len(ranked)
-        else ()
-    )
+    if not len(ranked):
+        finding = NO_NODES
+    elif not spread:
+        finding = Finding(f"{project} has one job with a known rate, so there is nothing to compare.")
+    else:
+        faster = format_value(spread, "factor")
+        finding = Finding(f"The fastest job of {project} is {faster} as fast per node as its slowest.")
     return Exhibit(
         "car11.table5", f"Performance by job: {project or 'no project'}", tables=(listed,),
         estimates=(
             plain("jobs", own.rows, "count"),
             plain("fastest_over_slowest", spread or None, "factor", n=len(ranked), method="maximum / minimum"),
         ),
-        findings=findings,
+        findings=(finding,),
         caveats=(
             "Jobs are taken from the fastest to the slowest in even steps.",
             CLOSE_IS_METADATA, *above, *jobs.node_caveats,
