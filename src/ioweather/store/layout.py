@@ -17,6 +17,7 @@ from pathlib import Path
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, LakeVersionError
+from ioweather.core.places import default_lake_dir as default_lake_dir
 from ioweather.tables import SCHEMA_VERSION
 
 # From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:
@@ -46,14 +47,6 @@ def exhibits_dir(root: Path) -> Path:
 
 def facility_file(root: Path) -> Path:
     return root / "facility.toml"
-
-
-def default_lake_dir() -> Path:
-    """IOWEATHER_LAKE, else under XDG data home."""
-    if named := os.environ.get("IOWEATHER_LAKE"):
-        return Path(named)
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "ioweather" / "lake"
 
 
 def create_lake(root: Path) -> None:

@@ -1,0 +1,86 @@
+"""status.json: written whole, read back the same, refused where it is not what it should be."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+
+from ioweather.collect.status import (
+    BUCKETS_NS,
+    InFlight,
+    OperationStatus,
+    Outcome,
+    Recent,
+    SourceStatus,
+    SpoolStatus,
+    Status,
+    TargetStatus,
+    read_status,
+    write_status,
+)
+from ioweather.core.errors import CorruptInput, DataUnavailable, UnsupportedVersion
+
+READ = OperationStatus(
+    "read", 1 << 20, "nocache", ok_count=2, error_count=1, errors={"EIO": 1},
+    last=Outcome(10, "ok", 9, 500, None, False), expected_ns=250, expected_count=2, recent=Recent(60, 2, 500, 600, 700),
+)  # fmt: skip
+STATUS = Status(
+    "n1", 7, "boot", "run", "running", started_ns=1, written_ns=100, period_ns=10**9,
+    spool=SpoolStatus("/spool", files=2),
+    targets=(TargetStatus("/scratch", "mount:/scratch", "running", 10**9, 8, in_flight=InFlight("read", 1, 90, 10),
+                          operations=(READ,)),),
+    sources=(SourceStatus("block", "waiting", 10**9, last_ok=True),),
+)  # fmt: skip
+
+
+def test_it_reads_back_as_it_was_written(tmp_path):
+    write_status(STATUS, tmp_path)
+    assert read_status(tmp_path) == STATUS
+    assert [path.name for path in tmp_path.iterdir()] == ["status.json"]
+
+
+def test_unknown_keys_are_passed_over(tmp_path):
+    write_status(STATUS, tmp_path)
+    body = json.loads((tmp_path / "status.json").read_text())
+    body["later"] = 1
+    body["targets"][0]["later"] = {"x": 1}
+    (tmp_path / "status.json").write_text(json.dumps(body))
+    assert read_status(tmp_path) == STATUS
+
+
+def test_absent_broken_and_foreign(tmp_path):
+    with pytest.raises(DataUnavailable, match="ioweather collect"):
+        read_status(tmp_path)
+    for text in ("", "{", "[]", "{}", '{"version": 1}'):
+        (tmp_path / "status.json").write_text(text)
+        with pytest.raises(CorruptInput):
+            read_status(tmp_path)
+    (tmp_path / "status.json").write_text('{"version": 99}')
+    with pytest.raises(UnsupportedVersion, match="99"):
+        read_status(tmp_path)
+
+
+def test_slowdown_is_of_the_last_minute_against_the_baseline():
+    assert READ.slowdown_ratio == 2.0
+    assert replace(READ, expected_ns=None).slowdown_ratio is None
+    assert replace(READ, recent=Recent(60)).slowdown_ratio is None
+
+
+def test_age_grows_after_the_status_was_written_and_staleness_shows():
+    target = STATUS.targets[0]
+    assert STATUS.in_flight_age_ns(target, 100 + 5) == 15
+    assert STATUS.in_flight_age_ns(target, 50) == 10, "a clock that went back takes nothing away"
+    assert STATUS.in_flight_age_ns(replace(target, in_flight=None), 100) is None
+    assert not STATUS.is_stale(100 + 4 * 10**9)
+    assert STATUS.is_stale(100 + 6 * 10**9)
+    assert replace(STATUS, state="stopped").is_stale(100)
+
+
+def test_buckets_double_from_ten_microseconds_to_more_than_160_seconds():
+    assert BUCKETS_NS[0] == 10_000
+    assert all(b == 2 * a for a, b in itertools.pairwise(BUCKETS_NS))
+    assert 160e9 < BUCKETS_NS[-1] < 170e9
+    assert len(READ.bucket_counts) == len(BUCKETS_NS) + 1
