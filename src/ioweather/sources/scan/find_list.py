@@ -1,0 +1,147 @@
+"""What `find -printf` wrote, in a short and a long form, and the scanner's own listing, which is the long form.
+
+short  '%s %b %T@ %A@ %C@ %U %G %n %p\\n'
+long   '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'   (or with \\0 at the end, which any name survives)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ioweather.core.contracts import PathPolicy, ReadContext
+from ioweather.core.errors import CorruptInput
+from ioweather.core.frames import Frame
+from ioweather.sources.scan.lists import (
+    NS,
+    Entries,
+    Records,
+    decoded,
+    guessed_kinds,
+    list_frames,
+    plain_bytes,
+    read_records,
+)
+
+_SHORT: Final = rb"(\d+) (\d+) (-?\d+)\.(\d+) (-?\d+)\.(\d+) (-?\d+)\.(\d+) (\d+) (\d+) (\d+) (.+)"
+_SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
+_LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d+) (\d+) " + _SHORT, re.DOTALL)
+_KINDS: Final = {b"f": "file", b"d": "directory", b"l": "symlink"}
+_BATCH: Final = 50_000
+# A name may hold line ends, but a list that is mostly something else is no list.
+_MOST_STRAY_LINES: Final = 1000
+
+
+@dataclass(frozen=True)
+class FindSource:
+    """Reads lists made by `find -printf`."""
+
+    name: str = "find"
+    title: str = "lists by find -printf '%s %b %T@ %A@ %C@ %U %G %n %p\\n' (also '%y %D %i ...', also \\0)"
+    tables: tuple[str, ...] = ("scans", "scan_bins", "scan_entries")
+
+    def detect(self, head: bytes, path: Path) -> float:
+        plain = plain_bytes(head)
+        first = plain.split(b"\0" if b"\0" in plain else b"\n", 1)[0]
+        return 0.9 if _SHORT_RECORD.fullmatch(first) or _LONG_RECORD.fullmatch(first) else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
+        return list_frames(self.name, path, _pieces(path), context)
+
+
+def entry_frames(listing: Path, scan_id: str, start_ns: int, paths: PathPolicy) -> Iterator[Frame]:
+    """Rows of `scan_entries` from the scanner's listing."""
+    if listing.stat().st_size:
+        for entries, _ in _pieces(listing):
+            if entries.paths:
+                yield entries.frame(scan_id, start_ns, paths)
+
+
+def _pieces(path: Path) -> Iterator[tuple[Entries, bool]]:
+    with path.open("rb") as file:
+        head = plain_bytes(file.read(64 << 10))
+    nul = b"\0" in head
+    first = head.split(b"\0" if nul else b"\n", 1)[0]
+    long = _LONG_RECORD.fullmatch(first) is not None
+    pattern = _LONG_RECORD if long else _SHORT_RECORD
+    waiting: list[bytes] = []
+    before: bytes | None = None
+    stray, torn = 0, False
+    for records in read_records(path, b"\0" if nul else b"\n"):
+        if records.torn:
+            torn = True
+            break
+        matched, strays = _joined(records, pattern, waiting, path)
+        stray += strays
+        if stray > _MOST_STRAY_LINES and stray > records.first // 10:
+            raise CorruptInput(f"{path}, record {records.first}: most of this is not what find -printf writes.")
+        # The last record waits: the next line may be the rest of its name.
+        waiting = matched[-1:]
+        for start in range(0, len(matched) - 1, _BATCH):
+            end = min(start + _BATCH, len(matched) - 1)
+            yield _entries(matched[start:end], pattern, long, before, matched[end]), False
+            before = matched[end - 1]
+    yield _entries(waiting, pattern, long, before, None), torn
+
+
+def _joined(records: Records, pattern: re.Pattern[bytes], waiting: list[bytes], path: Path) -> tuple[list[bytes], int]:
+    """Whole records: a line that does not begin one belongs to the name before it."""
+    found = list(waiting)
+    stray = 0
+    for number, item in enumerate(records.items, start=records.first):
+        if pattern.fullmatch(item):
+            found.append(item)
+        elif found:
+            found[-1] += b"\n" + item
+            stray += 1
+        else:
+            raise CorruptInput(
+                f"{path}, record {number}: expected what find -printf writes, found {item[:60]!r}.",
+                hint="See docs/sources/scan.md for the two forms.",
+            )
+    return found, stray
+
+
+def _entries(
+    records: list[bytes], pattern: re.Pattern[bytes], long: bool, before: bytes | None, after: bytes | None
+) -> Entries:
+    """`before` and `after` are the neighbours of these records."""
+    if not records:
+        return Entries([], [])
+    rows = [match.groups() for record in records if (match := pattern.fullmatch(record))]
+    columns = list(zip(*rows, strict=True))
+    kind, device, inode = (columns.pop(0), columns.pop(0), columns.pop(0)) if long else (None, None, None)
+    size, blocks, mtime, mtime_part, atime, atime_part, ctime, ctime_part, uid, gid, links, raw = columns
+    paths = [decoded(path) for path in raw]
+    return Entries(
+        paths=paths,
+        kinds=[_KINDS.get(letter, "other") for letter in kind]
+        if kind
+        else guessed_kinds(paths, _path(before, pattern), _path(after, pattern)),
+        size=[int(text) for text in size],
+        capacity=[int(text) << 9 for text in blocks],
+        mtime_ns=_moments(mtime, mtime_part),
+        atime_ns=_moments(atime, atime_part),
+        ctime_ns=_moments(ctime, ctime_part),
+        uid=[int(text) for text in uid],
+        gid=[int(text) for text in gid],
+        links=[int(text) for text in links],
+        device=[int(text) for text in device] if device else None,
+        inode=[int(text) for text in inode] if inode else None,
+    )
+
+
+def _moments(seconds: tuple[bytes, ...], parts: tuple[bytes, ...]) -> list[int]:
+    """Nanoseconds; find writes ten digits of a second."""
+    return [int(whole) * NS + int(part[:9].ljust(9, b"0")) for whole, part in zip(seconds, parts, strict=True)]
+
+
+def _path(record: bytes | None, pattern: re.Pattern[bytes]) -> str | None:
+    match = pattern.fullmatch(record) if record is not None else None
+    return decoded(match[match.re.groups]) if match else None
+
+
+SOURCE = FindSource()

@@ -1,0 +1,215 @@
+"""Scan a tree: plan it, walk it in one or several processes, keep a state to go on from, and add everything up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from ioweather.core.errors import UsageError
+from ioweather.core.facility import ProjectRule
+from ioweather.core.progress import Progress, silent
+from ioweather.sources.scan.crew import Crew, Member
+from ioweather.sources.scan.directory import mount_points_below
+from ioweather.sources.scan.links import linked_tally
+from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
+from ioweather.sources.scan.state import ScanState
+from ioweather.sources.scan.tally import Tally
+from ioweather.sources.scan.walker import Walker
+
+# Entries of one task: much more than its trip costs, little enough to share and to lose. Small ones while there is
+# less left than there are hands.
+_TASK, _SMALL_TASK = 20_000, 2_000
+_DIRECTORIES: Final = 64
+# Trees up to this many entries are walked before another process could start.
+_ALONE: Final = 20_000
+_CHECKPOINT_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.5
+
+
+def plan_scan(
+    root: Path, *, start_ns: int, rules: Sequence[ProjectRule] = (), listing: bool = False, rate: float | None = None
+) -> Plan:
+    """Look at the root; refuse what is not a directory."""
+    resolved = Path(os.path.realpath(root))
+    try:
+        found = resolved.stat()
+    except OSError as error:
+        raise UsageError(f"{root} cannot be scanned: {error.strerror}.", hint="Name a directory.") from None
+    if not resolved.is_dir():
+        raise UsageError(f"{root} is not a directory.", hint="Name a directory, or use `ioweather ingest` for a list.")
+    return Plan(
+        root=str(resolved),
+        device=found.st_dev,
+        inode=found.st_ino,
+        now_seconds=start_ns // 10**9,
+        rules=tuple(rules),
+        mounts=mount_points_below(str(resolved)),
+        listing=listing,
+        entries_per_s=rate,
+    )
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it waited for."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+@dataclass
+class Scan:
+    """A scan under way. `run` ends with the tally of everything; after an interruption another `Scan` with the same
+    state goes on."""
+
+    plan: Plan
+    state: ScanState
+    workers: int = 1
+    expected: int | None = None
+    progress: Progress = silent
+    listing: BinaryIO | None = None
+    checkpoint_seconds: float = _CHECKPOINT_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.state.usable:
+            self.tally = self.state.tally()
+        else:
+            self.tally = Tally(self.plan.now_seconds)
+            self.state.begin(ROOT_ITEM)
+            self.state.checkpoint(self.tally)
+        self._saved = self.clock()
+        self._spent = (self.state.noted("cpu_seconds") or 0.0) - processor_seconds()
+        self._task = 0
+        self._under_way: dict[int, int] = {}
+        self._stopping = False
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time so far, that of earlier runs of the same scan included."""
+        return self._spent + processor_seconds()
+
+    def run(self) -> Tally:
+        """KeyboardInterrupt after Ctrl-C or SIGTERM, with the state saved."""
+        with self._held_signals():
+            self._alone()
+            if not self._stopping and self.state.left(1):
+                self._together()
+            self._save()
+        if self._stopping:
+            raise KeyboardInterrupt
+        whole = Tally(self.plan.now_seconds)
+        whole.merge(self.tally)
+        whole.merge(linked_tally(self.state.links(), self.plan.now_seconds))
+        return whole
+
+    @contextmanager
+    def _held_signals(self) -> Iterator[None]:
+        """A result is either in the tally and off the list, or neither: so signals wait until it is. A second one
+        does not; then the last checkpoint counts."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: Any) -> None:
+            if self._stopping:
+                raise KeyboardInterrupt
+            self._stopping = True
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _alone(self) -> None:
+        """In this process: all of a small tree, and everything where one process is asked for."""
+        walker = Walker(self.plan)
+        budget = _TASK if self.workers == 1 else _SMALL_TASK
+        try:
+            if not walker.same_root:
+                raise UsageError(f"{self.plan.root} was replaced while the scan began.", hint="Start it again.")
+            begun = self.tally.counts["entries"]
+            while not self._stopping and (self.workers == 1 or self.tally.counts["entries"] - begun < _ALONE):
+                ids, items = self.state.take(_DIRECTORIES)
+                if not items:
+                    return
+                self._task += 1
+                self._result(self._task, ids, walker.walk(items, budget, self._own_part))
+        finally:
+            walker.close()
+
+    def _own_part(self, part: Part) -> None:
+        self._part(self._task, part)
+
+    def _together(self) -> None:
+        rate = self.plan.entries_per_s
+        plan = replace(self.plan, entries_per_s=rate / self.workers) if rate else self.plan
+        crew = Crew(plan, self.workers)
+        try:
+            while not self._stopping:
+                self._give_work(crew)
+                if all(member.idle for member in crew.members):
+                    return
+                for member, message in crew.messages(_LOOK_SECONDS):
+                    self._hear(member, message)
+                self._look_at_clock()
+        finally:
+            crew.close()
+
+    def _give_work(self, crew: Crew) -> None:
+        plenty = self.state.left(4 * self.workers) >= 4 * self.workers
+        for member in crew.members:
+            if member.idle:
+                ids, items = self.state.take(_DIRECTORIES if plenty else 1)
+                if items:
+                    self._task += 1
+                    member.give(self._task, ids, items, _TASK if plenty else _SMALL_TASK)
+
+    def _hear(self, member: Member, message: Part | Tally | None) -> None:
+        if isinstance(message, Part):
+            self._part(member.task, message)
+        elif isinstance(message, Tally):
+            self._result(member.task, member.ids, message)
+            member.task, member.ids = 0, []
+        else:
+            self.state.lost(member.task, member.ids)
+            self._under_way.pop(member.task, None)
+
+    def _part(self, task: int, part: Part) -> None:
+        self.state.arrived(task, part.items)
+        self.state.add_links(part.links)
+        if self.listing is not None:
+            self.listing.write(part.listing)
+        self._under_way[task] = self._under_way.get(task, 0) + part.entries
+        self._report()
+
+    def _result(self, task: int, ids: list[int], found: Tally) -> None:
+        self.tally.merge(found)
+        self.state.done(task, ids)
+        self._under_way.pop(task, None)
+        self._report()
+        self._look_at_clock()
+
+    def _report(self) -> None:
+        done = self.tally.counts["entries"] + sum(self._under_way.values())
+        total = None if self.expected is None else max(self.expected, done)
+        self.progress(done, total, "entries")
+
+    def _look_at_clock(self) -> None:
+        if self.clock() - self._saved >= self.checkpoint_seconds:
+            self._save()
+
+    def _save(self) -> None:
+        if self.listing is not None:
+            self.listing.flush()
+        self.state.note("cpu_seconds", self.cpu_seconds)
+        self.state.checkpoint(self.tally)
+        self._saved = self.clock()

@@ -1,0 +1,261 @@
+"""What a scan counts. Tallies of parts add up to the tally of the whole, so that processes can share the work.
+
+Columns of files go in; nothing is kept per file but the few largest, so a tally stays small whatever the tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from ioweather.sources.scan.bins import AGE_BITS, DAY_SECONDS, FUTURE_DAYS, HISTOGRAMS, ONE, split_size_age
+from ioweather.sources.scan.names import NO_EXTENSION, OTHER, byte_lengths, extension_of
+from ioweather.sources.scan.owners import Owner
+
+Cells: TypeAlias = dict[Any, int]
+Column: TypeAlias = Sequence[int] | None
+
+LARGEST_KEPT: Final = 20
+TROUBLES_KEPT: Final = 20
+# Names with random endings must not fill the memory; beyond this many, new extensions count as other.
+EXTENSIONS_KEPT: Final = 2000
+LARGEST_KINDS: Final = ("directories_by_bytes", "directories_by_entries", "files")
+
+
+@dataclass
+class Files:
+    """Columns of regular files of one owner, each inode once. Times in seconds; a column not known is None.
+
+    `names` may be the extensions alone (`named` is false), where a file has several names.
+    """
+
+    names: list[str] = field(default_factory=list)
+    size: Column = None
+    capacity: Column = None
+    mtime: Column = None
+    atime: Column = None
+    ctime: Column = None
+    named: bool = True
+
+
+class Tally:
+    """Histograms by owner and of the whole, counts by name, the largest, and examples of what went wrong."""
+
+    def __init__(self, now_seconds: int) -> None:
+        self.now = now_seconds
+        self.owners: dict[Owner, dict[str, Cells]] = {}
+        self.whole: dict[str, Cells] = {name: {} for name, spec in HISTOGRAMS.items() if not spec.per_owner}
+        self.counts: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.largest: dict[str, list[tuple[int, str, int]]] = {kind: [] for kind in LARGEST_KINDS}
+        self.troubles: list[tuple[str, str]] = []
+
+    def add_files(self, owner: Owner, files: Files, seen_seconds: int) -> None:
+        """`seen_seconds`: when the files were looked at; times more than a day after it are times to come."""
+        count = len(files.names)
+        if not count:
+            return
+        self.counts["files"] += count
+        own = self.owners.setdefault(owner, {})
+        values = [ONE] * count if files.size is None else [size + ONE for size in files.size]
+        mtime, atime, ctime = (
+            None if times is None else _settled(times, self.now, seen_seconds)
+            for times in (files.mtime, files.atime, files.ctime)
+        )
+        if files.size is not None and mtime is not None:
+            self._add_size_age(own, files.size, mtime, values)
+        elif files.size is not None:
+            _fold(own.setdefault("size", {}), _by_power(files.size, values))
+        elif mtime is not None:
+            _fold(own.setdefault("mtime", {}), _by_age(mtime, values, self.now))
+        for name, times in (("atime", atime), ("ctime", ctime)):
+            if times is not None:
+                _fold(own.setdefault(name, {}), _by_age(times, values, self.now))
+        if files.capacity is not None:
+            weights = [capacity + ONE for capacity in files.capacity]
+            _fold(own.setdefault("capacity", {}), _by_power(files.capacity, weights))
+            if files.size is not None:
+                self._add_overhead(files.size, files.capacity)
+        if files.named:
+            self._add_extensions(files.names, values)
+        else:
+            for extension, value in zip(files.names, values, strict=True):
+                self.add_extension(extension, value)
+
+    def _add_size_age(
+        self, own: dict[str, Cells], sizes: Sequence[int], mtime: Sequence[int], values: list[int]
+    ) -> None:
+        """Both at once give either alone: one addition per file instead of three."""
+        joint: dict[int, int] = {}
+        get, now = joint.get, self.now
+        for size, moment, value in zip(sizes, mtime, values, strict=True):
+            index = size.bit_length() << AGE_BITS | ((now - moment) // DAY_SECONDS).bit_length()
+            joint[index] = get(index, 0) + value
+        by_size, by_age = own.setdefault("size", {}), own.setdefault("mtime", {})
+        for index, value in joint.items():
+            size_bin, age_bin = split_size_age(index)
+            by_size[size_bin] = by_size.get(size_bin, 0) + value
+            by_age[age_bin] = by_age.get(age_bin, 0) + value
+        _merge(self.whole["age_size"], joint)
+
+    def _add_overhead(self, sizes: Sequence[int], capacities: Sequence[int]) -> None:
+        positive, negative = [0] * 65, [0] * 65
+        for size, capacity in zip(sizes, capacities, strict=True):
+            over = capacity - size
+            if over >= 0:
+                positive[over.bit_length()] += over + ONE
+            else:
+                negative[over.bit_length()] += ONE - over
+        _fold(self.whole["overhead_positive"], positive)
+        _fold(self.whole["overhead_negative"], negative)
+
+    def _add_extensions(self, names: list[str], values: list[int]) -> None:
+        raw: dict[str, int] = {}
+        get, without = raw.get, 0
+        for name, value in zip(names, values, strict=True):
+            head, _, suffix = name.rpartition(".")
+            if head:
+                raw[suffix] = get(suffix, 0) + value
+            else:
+                without += value
+        if without:
+            self.add_extension(NO_EXTENSION, without)
+        for suffix, value in raw.items():
+            self.add_extension(extension_of(suffix), value)
+
+    def add_extension(self, extension: str, value: int) -> None:
+        cells = self.whole["extension"]
+        if extension not in cells and len(cells) >= EXTENSIONS_KEPT:
+            extension = OTHER
+        cells[extension] = cells.get(extension, 0) + value
+
+    def add(self, histogram: str, index: int, count: int, weight: int) -> None:
+        cells = self.whole[histogram]
+        cells[index] = cells.get(index, 0) + count * ONE + weight
+
+    def add_names(self, names: list[str]) -> None:
+        """Names of entries of any kind; a file with two names has two."""
+        cells = self.whole["name_length"]
+        for length, count in Counter(byte_lengths(names)).items():
+            cells[length] = cells.get(length, 0) + count * (ONE + length)
+
+    def add_directory(self, path: str, uid: int, entries: int, size_bytes: int, held_bytes: int) -> None:
+        self.counts["directories"] += 1
+        self.add("directory_entries", entries.bit_length(), 1, size_bytes)
+        self.add("directory_size", size_bytes.bit_length(), 1, size_bytes)
+        self.note("directories_by_entries", entries, path, uid)
+        self.note("directories_by_bytes", held_bytes, path, uid)
+
+    def bar(self, kind: str) -> int:
+        """What is not larger than this is not among the largest."""
+        kept = self.largest[kind]
+        return kept[0][0] if len(kept) >= LARGEST_KEPT else -1
+
+    def note(self, kind: str, value: int, path: str, uid: int) -> None:
+        kept = self.largest[kind]
+        if len(kept) < LARGEST_KEPT:
+            heapq.heappush(kept, (value, path, uid))
+        elif value > kept[0][0]:
+            heapq.heapreplace(kept, (value, path, uid))
+
+    def trouble(self, path: str, code: str) -> None:
+        self.errors[code] += 1
+        if len(self.troubles) < TROUBLES_KEPT:
+            self.troubles.append((path, code))
+
+    def merge(self, other: Tally) -> None:
+        for owner, histograms in other.owners.items():
+            own = self.owners.setdefault(owner, {})
+            for name, cells in histograms.items():
+                _merge(own.setdefault(name, {}), cells)
+        for name, cells in other.whole.items():
+            if name == "extension":
+                for extension, value in cells.items():
+                    self.add_extension(extension, value)
+            else:
+                _merge(self.whole[name], cells)
+        self.counts.update(other.counts)
+        self.errors.update(other.errors)
+        for kind, kept in other.largest.items():
+            for value, path, uid in kept:
+                self.note(kind, value, path, uid)
+        self.troubles += other.troubles[: TROUBLES_KEPT - len(self.troubles)]
+
+    def histograms(self, owners: Iterable[Owner] | None = None) -> dict[str, Cells]:
+        """Of some owners, those that are kept per owner; of all, every one."""
+        total: dict[str, Cells] = (
+            {} if owners is not None else {name: dict(cells) for name, cells in self.whole.items()}
+        )
+        for owner in self.owners if owners is None else owners:
+            for name, cells in self.owners[owner].items():
+                _merge(total.setdefault(name, {}), cells)
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; JSON makes text of the keys of cells."""
+        return {
+            "now": self.now,
+            "owners": [[*owner, histograms] for owner, histograms in self.owners.items()],
+            "whole": self.whole,
+            "counts": self.counts,
+            "errors": self.errors,
+            "largest": self.largest,
+            "troubles": self.troubles,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Tally:
+        tally = cls(data["now"])
+        for uid, gid, project, histograms in data["owners"]:
+            tally.owners[Owner(uid, gid, project)] = {name: _numbered(name, c) for name, c in histograms.items()}
+        tally.whole |= {name: _numbered(name, cells) for name, cells in data["whole"].items()}
+        tally.counts.update(data["counts"])
+        tally.errors.update(data["errors"])
+        tally.largest = {kind: [(v, p, u) for v, p, u in kept] for kind, kept in data["largest"].items()}
+        tally.troubles = [(path, code) for path, code in data["troubles"]]
+        return tally
+
+
+def _settled(times: Sequence[int], now: int, seen: int) -> Sequence[int]:
+    """Times after the scan's start: of files written during the scan they count as the start, others as to come."""
+    if max(times) <= now:
+        return times
+    to_come = now - FUTURE_DAYS * DAY_SECONDS
+    latest = max(now, seen) + DAY_SECONDS
+    return [moment if moment <= now else now if moment <= latest else to_come for moment in times]
+
+
+def _by_age(times: Sequence[int], values: Iterable[int], now: int) -> list[int]:
+    cells = [0] * 64
+    youngest = ((now - max(times)) // DAY_SECONDS).bit_length()
+    if youngest == ((now - min(times)) // DAY_SECONDS).bit_length():  # files of a directory are often of one age
+        cells[youngest] = sum(values)
+        return cells
+    for moment, value in zip(times, values, strict=True):
+        cells[((now - moment) // DAY_SECONDS).bit_length()] += value
+    return cells
+
+
+def _by_power(amounts: Sequence[int], values: Iterable[int]) -> list[int]:
+    cells = [0] * 65
+    for amount, value in zip(amounts, values, strict=True):
+        cells[amount.bit_length()] += value
+    return cells
+
+
+def _fold(into: Cells, cells: list[int]) -> None:
+    for index, value in enumerate(cells):
+        if value:
+            into[index] = into.get(index, 0) + value
+
+
+def _merge(into: Cells, cells: Cells) -> None:
+    for index, value in cells.items():
+        into[index] = into.get(index, 0) + value
+
+
+def _numbered(name: str, cells: Mapping[str, int]) -> Cells:
+    return dict(cells) if HISTOGRAMS[name].edges == "label" else {int(index): value for index, value in cells.items()}

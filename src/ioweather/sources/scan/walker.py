@@ -1,0 +1,382 @@
+"""Walks directories by descriptor and counts what is in them: one stat per entry, columns instead of objects.
+
+A walker gets a few directories and a budget of entries. What it has not reached when the budget is used up it gives
+back, so that another process can take it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from ioweather.sources.scan.directory import GONE, error_name, joined, open_below, open_to_read
+from ioweather.sources.scan.names import extension_of_name
+from ioweather.sources.scan.owners import Owner, Projects
+from ioweather.sources.scan.plan import Item, LinkRecord, Pace, Part, Plan
+from ioweather.sources.scan.tally import Files, Tally
+
+_BATCH: Final = 4096  # files of one owner that are counted together
+_LEVELS: Final = 100  # descriptors open at once; deeper directories are given back
+_NAMES_HELD: Final = 10_000
+_RECORDS_HELD: Final = 5_000
+_LISTING_HELD: Final = 1 << 20
+_SIGN_OF_LIFE: Final = 50_000  # entries after which a giant directory reports that it is being read
+_REGULAR, _LINK, _FOLDER = 0o10, 0o12, 0o4
+_KINDS: Final = {_REGULAR: "f", _LINK: "l", _FOLDER: "d", 0o1: "p", 0o14: "s", 0o2: "c", 0o6: "b"}
+
+
+@dataclass
+class _Level:
+    fd: int
+    relative: str
+    depth: int
+    names: list[str]
+
+
+@dataclass
+class _Place:
+    """The directory being read, and what it holds so far."""
+
+    path: str
+    depth: int
+    entries: int = 0
+    files: int = 0
+    held_bytes: int = 0
+
+
+class _Columns:
+    """Files of one owner that wait to be counted."""
+
+    __slots__ = ("atime", "capacity", "ctime", "mtime", "names", "size")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.size: list[int] = []
+        self.capacity: list[int] = []
+        self.mtime: list[int] = []
+        self.atime: list[int] = []
+        self.ctime: list[int] = []
+
+
+class Walker:
+    """Stateless between calls of `walk` but for the open root."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._pace = Pace(plan.entries_per_s)
+        self._projects = Projects(plan.rules)
+        self._root_fd = open_to_read(plan.root)
+        self._tally = Tally(plan.now_seconds)
+        self._waiting: dict[Owner, _Columns] = {}
+        self._names: list[str] = []
+        self._part = Part()
+        self._emit: Callable[[Part], None] = lambda part: None
+        self._held_names = 0
+        self._left = 0
+
+    @property
+    def same_root(self) -> bool:
+        """Whether the root is still the directory that the plan was made for."""
+        found = os.fstat(self._root_fd)
+        return (found.st_dev, found.st_ino) == (self._plan.device, self._plan.inode)
+
+    def close(self) -> None:
+        os.close(self._root_fd)
+
+    def walk(self, items: Iterable[Item], budget: int, emit: Callable[[Part], None]) -> Tally:
+        """Count the items and what is below them, about `budget` entries; the rest is emitted as items."""
+        self._tally, self._emit, self._left = Tally(self._plan.now_seconds), emit, budget
+        for item in items:
+            if self._left <= 0:
+                self._give_back(item)
+            else:
+                self._walk_item(item)
+        self._count_waiting()
+        self._hand_over()
+        return self._tally
+
+    def _walk_item(self, item: Item) -> None:
+        try:
+            fd = open_below(self._root_fd, item.parent)
+        except OSError as error:
+            for name in item.names:
+                self._cannot_enter(joined(item.parent, name), error)
+            return
+        stack = [_Level(fd, item.parent, item.depth, list(item.names))]
+        try:
+            while stack:
+                level = stack[-1]
+                if not level.names:
+                    os.close(stack.pop().fd)
+                elif self._left <= 0:
+                    self._give_back(Item(level.relative, level.depth, tuple(level.names)))
+                    level.names.clear()
+                else:
+                    below = self._enter(level, level.names.pop())
+                    if below is not None and len(stack) >= _LEVELS:
+                        self._give_back(Item(below.relative, below.depth, tuple(below.names)))
+                        os.close(below.fd)
+                    elif below is not None:
+                        stack.append(below)
+        finally:
+            for level in stack:
+                os.close(level.fd)
+
+    def _enter(self, level: _Level, name: str) -> _Level | None:
+        """Read one directory; a level where it has directories of its own."""
+        relative = joined(level.relative, name)
+        try:
+            fd = open_to_read(name, level.fd)
+        except OSError as error:
+            self._cannot_enter(relative, error)
+            return None
+        keep = False
+        try:
+            found = os.fstat(fd)
+            if found.st_dev != self._plan.device:
+                self._tally.counts["other_filesystems"] += 1
+                return None
+            folders = self._read(fd, relative, level.depth, found)
+            keep = bool(folders)
+        finally:
+            if not keep:
+                os.close(fd)
+        return _Level(fd, relative, level.depth + 1, folders) if keep else None
+
+    def _read(self, fd: int, relative: str, depth: int, found: os.stat_result) -> list[str]:
+        """Count what is in a directory; returns the directories in it."""
+        place = _Place(self._full(relative), depth)
+        folders: list[str] = []
+        try:
+            with os.scandir(fd) as listing:
+                while True:
+                    chunk: list[os.DirEntry[str]] = []
+                    try:
+                        chunk.extend(islice(listing, self._pace.chunk))
+                    finally:  # what came before an error is good
+                        folders += self._count_chunk(chunk, place)
+                    if not chunk:
+                        break
+                    if len(folders) > _NAMES_HELD:
+                        self._give_back(Item(relative, depth + 1, tuple(folders)))
+                        folders.clear()
+        except OSError as error:
+            self._tally.counts["unreadable"] += 1
+            self._tally.trouble(place.path, error_name(error))
+        tally = self._tally
+        tally.add_directory(place.path, found.st_uid, place.entries, found.st_size, place.held_bytes)
+        if place.files:
+            tally.add("depth", depth + 1, place.files, place.held_bytes)
+            tally.add("link_count", 1, place.files, place.held_bytes)
+        if self._plan.listing:
+            self._list(found, place.path)
+        return folders
+
+    def _count_chunk(self, entries: list[os.DirEntry[str]], place: _Place) -> list[str]:
+        if not entries:
+            return []
+        folders: list[os.DirEntry[str]] = []
+        rest = entries
+        try:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            if folders:
+                rest = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
+            stats = [entry.stat(follow_symlinks=False) for entry in rest]
+        except OSError:
+            folders, rest, stats = self._one_by_one(entries, place)
+        names = [entry.name for entry in rest]
+        self._names += names
+        if stats:
+            self._count_files(names, stats, place)
+            if self._plan.listing:
+                for name, found in zip(names, stats, strict=True):
+                    self._list(found, _inside(place, name))
+        number = len(entries)
+        place.entries += number
+        self._tally.counts["entries"] += number
+        self._left -= number
+        self._part.entries += number
+        if len(self._names) >= _BATCH:
+            self._count_names()
+        if self._part.entries >= _SIGN_OF_LIFE or self._full_part():
+            self._hand_over()
+        self._pace.passed(number)
+        return self._to_enter([entry.name for entry in folders], place) if folders else []
+
+    def _to_enter(self, folders: list[str], place: _Place) -> list[str]:
+        self._names += folders
+        kept = []
+        for name in folders:
+            if name in self._plan.skipped:
+                self._tally.counts["snapshots"] += 1
+            elif self._plan.mounts and _inside(place, name) in self._plan.mounts:
+                self._tally.counts["other_filesystems"] += 1
+            else:
+                kept.append(name)
+        return kept
+
+    def _one_by_one(
+        self, entries: list[os.DirEntry[str]], place: _Place
+    ) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str]], list[os.stat_result]]:
+        """The same where an entry has gone or cannot be looked at. What was looked at before is remembered in it."""
+        folders, rest, stats = [], [], []
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry)
+                    continue
+                found = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                if error.errno in GONE:
+                    self._tally.counts["vanished"] += 1
+                else:
+                    self._tally.counts["not_examined"] += 1
+                    self._tally.trouble(_inside(place, entry.name), error_name(error))
+                continue
+            rest.append(entry)
+            stats.append(found)
+        return folders, rest, stats
+
+    def _count_files(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
+        """Mostly all entries are plain files of one owner: then their columns are taken as they are."""
+        mode, _, _, links, uid, gid, size, atime, mtime, ctime = zip(*stats, strict=True)
+        number = len(stats)
+        plain = (
+            links.count(1) == number
+            and uid.count(uid[0]) == number
+            and gid.count(gid[0]) == number
+            and all(bits >> 12 == _REGULAR for bits in set(mode))
+        )
+        if not plain:
+            self._count_mixed(names, stats, place)
+            return
+        columns = self._columns(self._projects.owner(uid[0], gid[0], place.path))
+        columns.names += names
+        columns.size += size
+        columns.capacity += [found.st_blocks << 9 for found in stats]
+        columns.mtime += mtime
+        columns.atime += atime
+        columns.ctime += ctime
+        place.files += number
+        place.held_bytes += sum(size)
+        bar = self._tally.bar("files")
+        if max(size) > bar:
+            for index, amount in enumerate(size):
+                if amount > bar:
+                    self._tally.note("files", amount, _inside(place, names[index]), uid[0])
+        if len(columns.names) >= _BATCH:
+            self._count_waiting()
+
+    def _count_mixed(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
+        for name, found in zip(names, stats, strict=True):
+            kind = found.st_mode >> 12
+            if kind == _LINK:
+                self._tally.counts["symlinks"] += 1
+                self._tally.add("symlink_length", found.st_size.bit_length(), 1, found.st_size)
+            elif kind != _REGULAR:
+                self._tally.counts["others"] += 1
+            elif found.st_nlink > 1:
+                self._count_linked(name, found, place)
+            else:
+                columns = self._columns(self._projects.owner(found.st_uid, found.st_gid, place.path))
+                columns.names.append(name)
+                columns.size.append(found.st_size)
+                columns.capacity.append(found.st_blocks << 9)
+                columns.mtime.append(found.st_mtime_ns // 10**9)
+                columns.atime.append(found.st_atime_ns // 10**9)
+                columns.ctime.append(found.st_ctime_ns // 10**9)
+                place.files += 1
+                place.held_bytes += found.st_size
+                self._tally.note("files", found.st_size, _inside(place, name), found.st_uid)
+        if sum(len(columns.names) for columns in self._waiting.values()) >= _BATCH:
+            self._count_waiting()
+
+    def _count_linked(self, name: str, found: os.stat_result, place: _Place) -> None:
+        self._tally.counts["linked_names"] += 1
+        owner = self._projects.owner(found.st_uid, found.st_gid, place.path)
+        record = LinkRecord(
+            device=found.st_dev,
+            inode=found.st_ino,
+            uid=found.st_uid,
+            gid=found.st_gid,
+            project=owner.project or "",
+            size=found.st_size,
+            capacity=found.st_blocks << 9,
+            mtime=found.st_mtime_ns // 10**9,
+            atime=found.st_atime_ns // 10**9,
+            ctime=found.st_ctime_ns // 10**9,
+            links=found.st_nlink,
+            depth=place.depth + 1,
+            extension=extension_of_name(name),
+        )
+        self._part.links.append(record)
+        self._tally.note("files", found.st_size, _inside(place, name), found.st_uid)
+
+    def _columns(self, owner: Owner) -> _Columns:
+        found = self._waiting.get(owner)
+        if found is None:
+            found = self._waiting[owner] = _Columns()
+        return found
+
+    def _count_waiting(self) -> None:
+        seen = int(time.time())
+        for owner, waiting in self._waiting.items():
+            self._tally.add_files(
+                owner,
+                Files(waiting.names, waiting.size, waiting.capacity, waiting.mtime, waiting.atime, waiting.ctime),
+                seen,
+            )
+        self._waiting.clear()
+        self._count_names()
+
+    def _count_names(self) -> None:
+        self._tally.add_names(self._names)
+        self._names = []
+
+    def _cannot_enter(self, relative: str, error: OSError) -> None:
+        if error.errno in GONE:
+            self._tally.counts["vanished"] += 1
+            return
+        self._tally.counts["unreadable"] += 1
+        self._tally.counts["directories"] += 1
+        self._tally.trouble(self._full(relative), error_name(error))
+
+    def _full(self, relative: str) -> str:
+        return f"{self._plan.root.rstrip('/')}/{relative}" if relative else self._plan.root
+
+    def _list(self, found: os.stat_result, path: str) -> None:
+        """A record as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\0'` writes it."""
+        kind = _KINDS.get(found.st_mode >> 12, "U")
+        moments = (found.st_mtime_ns, found.st_atime_ns, found.st_ctime_ns)
+        times = " ".join(f"{moment // 10**9}.{moment % 10**9:09d}" for moment in moments)
+        head = f"{kind} {found.st_dev} {found.st_ino} {found.st_size} {found.st_blocks} {times} "
+        owner = f"{found.st_uid} {found.st_gid} {found.st_nlink} "
+        self._part.listing += (head + owner).encode() + os.fsencode(path) + b"\0"
+
+    def _give_back(self, item: Item) -> None:
+        self._part.items.append(item)
+        self._held_names += len(item.names)
+        if self._full_part():
+            self._hand_over()
+
+    def _full_part(self) -> bool:
+        part = self._part
+        return (
+            self._held_names > _NAMES_HELD
+            or len(part.links) > _RECORDS_HELD
+            or len(part.listing) > _LISTING_HELD
+        )  # fmt: skip
+
+    def _hand_over(self) -> None:
+        if self._part.items or self._part.links or self._part.listing or self._part.entries:
+            self._emit(self._part)
+        self._part = Part()
+        self._held_names = 0
+
+
+def _inside(place: _Place, name: str) -> str:
+    return f"{place.path}/{name}" if place.path != "/" else f"/{name}"
