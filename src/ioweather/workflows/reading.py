@@ -6,8 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import AmbiguousFormat, EmptyInput, SourceError, UnknownFormat
@@ -68,7 +69,13 @@ def reads_as_one(folder: Path) -> bool:
 
 def choose_source(head: bytes, path: Path) -> Source:
     """The source that recognises the content best."""
-    scores = sorted(((source.detect(head, path), name) for name, source in SOURCES.items()), reverse=True)
+    scores: list[tuple[float, str]] = []
+    for name, source in SOURCES.items():
+        score = source.detect(head, path)
+        if score >= 1.0:  # a magic number: no other source can be as sure
+            return source
+        scores.append((score, name))
+    scores.sort(reverse=True)
     best, name = scores[0]
     if best <= 0:
         raise UnknownFormat(
@@ -117,8 +124,8 @@ def read_batch(batch: list[tuple[Path, str, int]], reading: Reading) -> tuple[li
         source = None
         try:
             source = None if reading.mapping is not None else _source_for(path, reading)
-            if isinstance(source, BatchSource):
-                parsed = source.parse(path, reading.context)
+            if source is not None and _is_batch(source.name):
+                parsed = cast(BatchSource, source).parse(path, reading.context)
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
         except Exception as error:
@@ -134,11 +141,16 @@ def read_batch(batch: list[tuple[Path, str, int]], reading: Reading) -> tuple[li
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
 
 
+@cache
+def _is_batch(name: str) -> bool:
+    """Asked once per source: the check of a protocol costs more than reading a small log."""
+    return isinstance(SOURCES[name], BatchSource)
+
+
 def _rows_together(
     name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
 ) -> list[FileOutcome]:
-    source = SOURCES[name]
-    assert isinstance(source, BatchSource)
+    source = cast(BatchSource, SOURCES[name])
     counts: list[dict[str, int]] = [{} for _ in members]
     made: dict[str, Frame] = {}
     for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
