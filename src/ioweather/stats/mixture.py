@@ -148,23 +148,27 @@ def fit_mixture(
     fit = MixtureFit(sample.n, ranked[0], ranked, combination, smallest)
     if not replicates:
         return fit
-    return replace(fit, intervals=bootstrap_intervals(sample, fit, replicates=replicates, level=level, seed=seed))
+    again = bootstrap(sample, fit, replicates=replicates, seed=seed)
+    return replace(fit, intervals=percentile_intervals(again, level))
 
 
-def bootstrap_intervals(
-    sample: Sample, fit: MixtureFit, *, replicates: int = 200, level: float = 0.95, seed: int = 0
-) -> Mapping[str, Interval]:
-    """Percentile intervals of the parameters of `fit.distribution`: observations drawn again, pivot searched again,
-    the pair of families kept. Observations must be independent for these to hold."""
+def bootstrap(sample: Sample, fit: MixtureFit, *, replicates: int = 200, seed: int = 0) -> tuple[PairFit, ...]:
+    """The winning pair on observations drawn again, its pivot searched again each time. This takes the observations
+    to be independent."""
     rng = np.random.default_rng(seed)
-    rows = [refitted(sample.resampled(rng), fit).distribution.parameters for _ in range(replicates)]
-    method = f"percentile bootstrap, {replicates} replicates, pivot searched again in each"
+    return tuple(refitted(sample.resampled(rng), fit) for _ in range(replicates))
+
+
+def percentile_intervals(fits: Sequence[PairFit], level: float = 0.95) -> Mapping[str, Interval]:
+    """Intervals of the parameters of the distribution, from bootstrap fits."""
+    method = f"percentile bootstrap, {len(fits)} replicates, pivot searched again in each"
+    rows = [pair.distribution.parameters for pair in fits]
 
     def interval(name: str) -> Interval:
         low, high = np.quantile([row[name] for row in rows], [(1 - level) / 2, (1 + level) / 2])
         return Interval(float(low), float(high), level, method)
 
-    return {name: interval(name) for name in fit.distribution.parameters}
+    return {name: interval(name) for name in rows[0]}
 
 
 def goodness_of_fit(fit: MixtureFit, *, replicates: int = 200, seed: int = 0) -> float:

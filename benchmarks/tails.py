@@ -1,0 +1,143 @@
+"""How fast tails are fitted, beside the package `powerlaw`; what the pivot search costs; what its shortcuts lose.
+
+    OPENBLAS_NUM_THREADS=1 python benchmarks/tails.py                    # a few minutes, most of it the peer's
+    OPENBLAS_NUM_THREADS=1 python benchmarks/tails.py --largest 10000000 # the pivot search up to 10^7 times
+
+Times are CPU seconds of one thread, so that a busy machine disturbs them less. The peer is whichever version is
+installed; both sides then fit the same data, with the same ECDF and the same candidates, and must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import multiprocessing
+import resource
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ioweather.stats.mixture import fit_mixture
+from ioweather.stats.tails import PowerLawFit, fit_power_law, power_law_p_value
+from ioweather.stats.tails.bounded import BoundedLogNormal, BoundedWeibull, PowerLaw
+from ioweather.stats.tails.families import Cauchy, Normal
+from ioweather.stats.tails.sample import Floats, sample_of
+from ioweather.stats.tails.splits import HEADS, TAILS, Splits, candidate_cuts, coarse_of, search_pair
+from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+
+T = TypeVar("T")
+PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
+OTHERS = {
+    "normal + power law": PLANTED,
+    "cauchy + power law": Mixture(TruncatedHead(Cauchy(1.0, 0.05), 1.5), PowerLaw(1.5, 2.5), 0.1),
+    "normal + weibull": Mixture(PLANTED.head, BoundedWeibull(1.3, 0.5, 2.0), 0.15),
+    "normal + lognormal": Mixture(PLANTED.head, BoundedLogNormal(1.3, 0.0, 0.6), 0.2),
+}
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
+
+
+def beside_powerlaw(sizes: tuple[int, ...]) -> None:
+    """Two kinds of data: a pure power law is the peer's fast case, since alpha then stays within its closed form."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import powerlaw
+    second = hasattr(powerlaw, "load_test_dataset")
+    print(f"power-law fit with xmin search, beside powerlaw {'2' if second else '1'}.x")
+    print(f"{'data':<14} {'n':>8} {'peer s':>9} {'ours s':>9} {'ratio':>7}  agreement")
+    for name, truth in (("power law", PowerLaw(1.0, 2.5)), ("head and tail", PLANTED)):
+        slow = 0.0
+        for n in sizes:
+            values = truth.sample(n, np.random.default_rng(n))
+            theirs, slow = timed(lambda values=values: _peer(powerlaw, values, second))
+            ours, fast = _ours(values, second)
+            same = f"xmin equal {ours.xmin == theirs.xmin}, D differs by {abs(ours.ks - theirs.D):.1e}"
+            print(f"{name:<14} {n:>8,} {slow:>9.2f} {fast:>9.4f} {slow / fast:>7,.0f}  {same}")
+        if sizes[-1] >= 10_000:
+            # The peer's work grows with the square of n by then: a hundred times that of the last row.
+            large = 10 * sizes[-1]
+            _, fast = _ours(truth.sample(large, np.random.default_rng(large)), second)
+            print(
+                f"{name:<14} {large:>8,} {100 * slow:>9.0f} {fast:>9.4f} {100 * slow / fast:>7,.0f}  peer extrapolated"
+            )
+    few = PLANTED.sample(300, np.random.default_rng(2))
+    fit = fit_power_law(few)
+    _, seconds = timed(lambda: power_law_p_value(few, fit, replicates=500))
+    print(f"goodness of fit, n = 300: {seconds / 500 * 1e3:.2f} ms a replicate")
+
+
+def _peer(powerlaw: Any, values: Floats, second: bool) -> Any:
+    # Version 2 caps alpha at 3 by default; 1.5 takes any, and prints its progress whatever it is told.
+    options = {"parameter_ranges": {"alpha": [1.0001, 60]}} if second else {}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return powerlaw.Fit(values, verbose=0, **options)
+
+
+def _ours(values: Floats, second: bool) -> tuple[PowerLawFit, float]:
+    runs = [timed(lambda: fit_power_law(values, ecdf="left", minimum_distinct=3 if second else 2)) for _ in range(5)]
+    return runs[0][0], min(seconds for _, seconds in runs)
+
+
+def _pivot_search(n: int, results: multiprocessing.Queue[tuple[float, float, float, str]]) -> None:
+    times = PLANTED.sample(n, np.random.default_rng(n))
+    wall = time.perf_counter()
+    fit, seconds = timed(lambda: fit_mixture(times))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall = time.perf_counter() - wall
+    results.put((seconds, wall, peak / 1024, f"{fit.best.name}, tail {fit.tail_share:.3f}"))
+
+
+def pivot_searches(largest: int) -> None:
+    print("\nfull pivot search: every pivot, both heads, all five tails, AIC of each pair (one thread)")
+    print(f"{'n':>10} {'CPU s':>8} {'wall s':>8} {'peak MiB':>9}  found")
+    context = multiprocessing.get_context("spawn")
+    for n in (10_000, 100_000, 1_000_000, 2_500_000, 10_000_000):
+        if n > largest:
+            break
+        results = context.Queue()
+        child = context.Process(target=_pivot_search, args=(n, results))
+        child.start()
+        seconds, wall, memory, found = results.get()
+        child.join()
+        print(f"{n:>10,} {seconds:>8.2f} {wall:>8.2f} {memory:>9.0f}  {found}")
+
+
+def losses(n: int, repetitions: int) -> None:
+    """Coarse to fine against every candidate, for the families that sums cannot fit."""
+    print(f"\nloss of the coarse-to-fine search, n = {n:,}: combined distance above that of all candidates")
+    pairs = [(head, tail) for head in HEADS for tail in TAILS if head == "cauchy" or tail == "weibull"]
+    for name, planted in OTHERS.items():
+        worst, total = 0.0, []
+        for seed in range(repetitions):
+            sample = sample_of(planted.sample(n, np.random.default_rng(seed)))
+            every = Splits(sample, candidate_cuts(sample, 50, 50))
+            coarse = coarse_of(every)
+            for head, tail in pairs:
+                found = search_pair(every, coarse, head, tail, "weighted").value
+                least = every.least(head, tail, "weighted").value
+                total.append(found / least - 1)
+        worst = max(total)
+        print(f"  {name:<20} mean {np.mean(total):.2%}  worst {worst:.2%}  of {len(total)} searches")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--largest", type=int, default=2_500_000, help="largest sample of the pivot search")
+    parser.add_argument("--quick", action="store_true", help="leave out the peer's slow sizes")
+    arguments = parser.parse_args()
+    beside_powerlaw((1_000,) if arguments.quick else (1_000, 10_000))
+    pivot_searches(arguments.largest)
+    losses(6_000, 2 if arguments.quick else 5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Head and tail fitted to samples of response time, with bootstrap replicates: what the studies of tails share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Param, Params
+from ioweather.core.results import Estimate
+from ioweather.stats.mixture import MixtureFit, PairFit, bootstrap, fit_mixture, percentile_intervals
+from ioweather.stats.tails.sample import sample_of
+from ioweather.studies.intervals import LEVEL
+from ioweather.studies.response_samples import ResponseSample
+
+COMBINATION: Final = Param(
+    "combination", "how the distances of head and tail become one: weighted (by group size), sum or maximum",
+    default="weighted",
+)  # fmt: skip
+REPLICATES: Final = Param(
+    "replicates", "bootstrap replicates of each fit; 0 gives no intervals", kind="int", default=40
+)
+
+FAMILY_LABELS: Final = {
+    "uniform": "Uniform", "normal": "Normal", "gamma": "Gamma", "cauchy": "Cauchy", "weibull": "Weibull",
+    "lognormal": "LogNormal", "power_law": "Power Law", "exponential": "Exponential",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSample:
+    """`again` holds the winning pair on each bootstrap replicate; empty where none were asked for."""
+
+    sample: ResponseSample
+    fit: MixtureFit
+    again: tuple[PairFit, ...]
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The tail's share in each replicate."""
+        return np.array([pair.tail_share for pair in self.again])
+
+    @property
+    def pair_label(self) -> str:
+        best = self.fit.best
+        return f"{FAMILY_LABELS[best.head.name]} and {FAMILY_LABELS[best.tail.name]}"
+
+
+def fit_samples(samples: Sequence[ResponseSample], params: Params) -> tuple[list[FittedSample], list[str]]:
+    """All pairs of families on every sample; and a sentence for each sample that cannot be split."""
+    fitted, refused = [], []
+    for seed, sample in enumerate(samples):
+        seconds = sample.seconds
+        try:
+            fit = fit_mixture(seconds, combination=params["combination"])
+        except ValueError as error:
+            refused.append(f"{sample.label}: {error}.")
+            continue
+        replicates = int(params["replicates"])
+        again: tuple[PairFit, ...] = ()
+        if replicates:
+            again = bootstrap(sample_of(seconds), fit, replicates=replicates, seed=seed)
+            fit = replace(fit, intervals=percentile_intervals(again, LEVEL))
+        fitted.append(FittedSample(sample, fit, again))
+    return fitted, refused
+
+
+def choices(fit: MixtureFit) -> str:
+    """What the paper leaves open, and we decided."""
+    return (
+        f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot; ties at the "
+        f"pivot belong to the head; tails are bounded below by the pivot; the distances of head and tail are combined "
+        f"({fit.combination}). A tail that has become the power law under another name does not compete."
+    )
+
+
+def parameters_text(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in parameters.items())
+
+
+def parameter_estimates(fit: MixtureFit) -> tuple[Estimate, ...]:
+    """The parameters of the fitted distribution, whose head ends at the pivot."""
+    units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
+    found = []
+    for name, value in fit.distribution.parameters.items():
+        interval = fit.intervals.get(name)
+        low, high, level = (interval.low, interval.high, interval.level) if interval else (None, None, None)
+        method = interval.method if interval else "no interval asked for"
+        found.append(Estimate(name, value, units.get(name, ""), low, high, level, fit.n, method))
+    return tuple(found)
