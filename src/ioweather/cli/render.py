@@ -59,10 +59,12 @@ def _is_number(rows: Sequence[Sequence[Any]], index: int) -> bool:
     return bool(values) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
-def _table(columns: Sequence[tuple[str, bool]]) -> Table:
+def _table(columns: Sequence[tuple[str, bool]], least: Sequence[int] | None = None) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
-    for name, right in columns:
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for index, (name, right) in enumerate(columns):
+        table.add_column(
+            Text(name), justify="right" if right else "left", overflow="fold", min_width=least[index] if least else None
+        )
     return table
 
 
@@ -106,11 +108,13 @@ def _findings(out: Console, result: Exhibit | Answer) -> None:
         out.print(Padding(line, (0, 0, 0, 2)))
 
 
-def _estimates(out: Console, estimates: Sequence[Estimate], published: Sequence[Published]) -> None:
-    if not estimates:
+def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Published], most: int = 16) -> None:
+    if not every:
         return
     printed = {item.quantity: item for item in published}
     out.print()
+    # Of very many, first those that stand beside a published value.
+    estimates = every if len(every) <= most else sorted(every, key=lambda e: e.name not in printed)[:most]
     level = next((e.level for e in estimates if e.level), None)
     # Columns that would be empty are left out: the room is needed.
     columns = [("quantity", False), ("here", True)]
@@ -120,7 +124,7 @@ def _estimates(out: Console, estimates: Sequence[Estimate], published: Sequence[
     table = _table(columns)
     for estimate in estimates:
         cells: dict[str, Text | str] = {
-            "quantity": estimate.name.replace("_", " "),
+            "quantity": Text(estimate.name.replace("_", " ")),
             "here": _cell(estimate.value, estimate.unit),
             "published": _cell(printed[estimate.name].value, printed[estimate.name].unit)
             if estimate.name in printed
@@ -129,6 +133,8 @@ def _estimates(out: Console, estimates: Sequence[Estimate], published: Sequence[
         }
         table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
     out.print(Padding(table, (0, 0, 0, 2)))
+    if len(every) > most:
+        out.print(Text(f"  ... {len(every) - most} more: --json", style="dim"))
 
 
 def _interval(estimate: Estimate) -> str:
@@ -143,12 +149,38 @@ def _result_table(out: Console, table: ResultTable, most: int = 40) -> None:
     out.print()
     if table.title:
         out.print(Padding(Text(table.title, style="italic"), (0, 0, 0, 2)))
-    drawn = _table([(column.heading, _is_number(table.rows, index)) for index, column in enumerate(table.columns)])
-    for row in table.rows[:most]:
-        drawn.add_row(*(_cell(value, column.unit) for value, column in zip(row, table.columns, strict=True)))
-    out.print(Padding(drawn, (0, 0, 0, 2)))
+    rows = table.rows[:most]
+    cells = [[format_value(row[i], column.unit) for row in rows] for i, column in enumerate(table.columns)]
+    least = [least_width(column.heading, texts) for column, texts in zip(table.columns, cells, strict=True)]
+    for number, chosen in enumerate(fitting_columns(least, out.width - 2)):
+        if number:
+            out.print()
+        headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in chosen]
+        drawn = _table(headings, [least[i] for i in chosen])
+        for row in range(len(rows)):
+            drawn.add_row(*(Text(cells[i][row]) for i in chosen))
+        out.print(Padding(drawn, (0, 0, 0, 2)))
     if len(table.rows) > most:
         out.print(Text(f"  ... {len(table.rows) - most:,} more rows: --csv or --json", style="dim"))
+
+
+def least_width(heading: str, texts: Sequence[str]) -> int:
+    """Headings may wrap at spaces; long texts take the room that is left."""
+    return max([len(word) for word in heading.split()] + [min(len(text), 24) for text in texts], default=1)
+
+
+def fitting_columns(least: Sequence[int], width: int) -> list[list[int]]:
+    """Columns in groups that fit side by side, each led by the first column: a narrow terminal shows a wide table in
+    parts rather than a word per line."""
+    groups: list[list[int]] = [[0]]
+    used = least[0]
+    for index in range(1, len(least)):
+        if used + 2 + least[index] > width and len(groups[-1]) > 1:
+            groups.append([0])
+            used = least[0]
+        groups[-1].append(index)
+        used += 2 + least[index]
+    return groups
 
 
 def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
@@ -160,7 +192,7 @@ def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
     out.print()
     table = _table([("published", False), ("value", True), ("place", False)])
     for item in rest[:most]:
-        table.add_row(item.quantity.replace("_", " "), _cell(item.value, item.unit), item.place)
+        table.add_row(Text(item.quantity.replace("_", " ")), _cell(item.value, item.unit), Text(item.place))
     out.print(Padding(table, (0, 0, 0, 2)), style="dim")
     if len(rest) > most:
         out.print(Text(f"  ... {len(rest) - most} more published values: --json", style="dim"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ioweather.core.results import Cell, Chart
 from ioweather.core.units import format_value
@@ -38,9 +39,16 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
 
 
 def chart_lines(chart: Chart, width: int) -> list[str]:
-    """A chart as lines of text, where its kind has such a form."""
+    """A chart as lines of text, where its kind has such a form; of several panels, the first."""
     if not chart.table.rows:
         return []
+    if chart.facet is not None:
+        panel = chart.table.column(chart.facet)[0]
+        rows = tuple(
+            row for row, value in zip(chart.table.rows, chart.table.column(chart.facet), strict=True) if value == panel
+        )
+        one = replace(chart, facet=None, table=replace(chart.table, rows=rows))
+        return [f"{format_value(panel)}:", *chart_lines(one, width)]
     match chart.kind:
         case "timeline" | "band":
             return _timeline(chart, width)
@@ -121,7 +129,8 @@ def _bars(chart: Chart, width: int) -> list[str]:
     if "series" in chart.encoding:
         labels = [f"{label} {name}" for label, name in zip(labels, _column(chart, "series"), strict=True)]
     unit = _unit(chart, "y")
-    shown = range(min(len(y), 24))
+    # Bars of nothing say little, and the room is needed.
+    shown = [i for i in range(len(y)) if y[i] > 0][:16]
     margin = min(28, max((len(labels[i]) for i in shown), default=0))
     space = max(8, width - margin - 14)
     return [
