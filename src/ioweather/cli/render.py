@@ -59,11 +59,11 @@ def _is_number(rows: Sequence[Sequence[Any]], index: int) -> bool:
     return bool(values) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
-def _table(columns: Sequence[tuple[str, bool]], least: Sequence[int] | None = None) -> Table:
+def _table(columns: Sequence[tuple[str, bool]], widths: Sequence[int] | None = None) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
     for index, (name, right) in enumerate(columns):
         table.add_column(
-            Text(name), justify="right" if right else "left", overflow="fold", min_width=least[index] if least else None
+            Text(name), justify="right" if right else "left", overflow="fold", width=widths[index] if widths else None
         )
     return table
 
@@ -156,7 +156,8 @@ def _result_table(out: Console, table: ResultTable, most: int = 40) -> None:
         if number:
             out.print()
         headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in chosen]
-        drawn = _table(headings, [least[i] for i in chosen])
+        natural = [max(len(table.columns[i].heading), *map(len, cells[i])) for i in chosen]
+        drawn = _table(headings, shared_widths([least[i] for i in chosen], natural, out.width - 2))
         for row in range(len(rows)):
             drawn.add_row(*(Text(cells[i][row]) for i in chosen))
         out.print(Padding(drawn, (0, 0, 0, 2)))
@@ -181,6 +182,17 @@ def fitting_columns(least: Sequence[int], width: int) -> list[list[int]]:
         groups[-1].append(index)
         used += 2 + least[index]
     return groups
+
+
+def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> list[int]:
+    """Every column its least width; what is left goes to those that want more, the modest ones first."""
+    widths = list(least)
+    left = width - sum(least) - 2 * (len(least) - 1)
+    for index in sorted(range(len(least)), key=lambda i: natural[i] - least[i]):
+        more = max(0, min(natural[index] - least[index], left))
+        widths[index] += more
+        left -= more
+    return widths
 
 
 def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
