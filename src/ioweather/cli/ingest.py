@@ -12,6 +12,7 @@ from ioweather.cli.options import converted, lake_option, open_lake_at, output_f
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from ioweather.core.facility import Facility
     from ioweather.workflows.ingest import IngestReport
 
 EPILOG = """\b
@@ -35,6 +36,7 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
 @click.option("--host", help="Host the file speaks of, where it does not say.")
 @click.option("--system", help="File system the file speaks of, where it does not say.")
+@click.option("--cluster", help="Cluster of accounting that does not say (default: the facility's, if one).")
 @click.option("--ppn", type=click.IntRange(1), help="Processes per node, for logs without a node count.")
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
               help="What to do with file paths in Darshan logs.")  # fmt: skip
@@ -68,7 +70,7 @@ def ingest(
     from ioweather.workflows.ingest import ingest as run
 
     lake = open_lake_at(lake_dir, create=True)
-    context = _context(known, lake.facility.zone)
+    context = _context(known, lake.facility)
     mapping = (table, _mapping(map_file)) if table and map_file else None
     with progress_bar() as progress:
         report = run(lake, paths, context=context, source=source, mapping=mapping, workers=workers, progress=progress)
@@ -76,12 +78,12 @@ def ingest(
     return 1 if report.bad else 0
 
 
-def _context(known: dict[str, Any], facility_zone: str | None) -> Any:
+def _context(known: dict[str, Any], facility: Facility) -> Any:
     from ioweather.core.clock import parse_time_ns, zone_named
     from ioweather.core.contracts import ReadContext
     from ioweather.core.units import parse_duration_ns
 
-    zone_name = known["zone"] or facility_zone
+    zone_name = known["zone"] or facility.zone
     zone = zone_named(zone_name) if zone_name else None
     return ReadContext(
         zone=zone,
@@ -89,6 +91,7 @@ def _context(known: dict[str, Any], facility_zone: str | None) -> Any:
         interval_ns=converted(parse_duration_ns, known["interval"], "--interval"),
         host=known["host"],
         system=known["system"],
+        cluster=known["cluster"] or (facility.clusters[0] if len(facility.clusters) == 1 else None),
         processes_per_node=known["ppn"],
         paths=known["path_policy"],
         keep_raw=known["raw"],

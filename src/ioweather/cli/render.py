@@ -221,11 +221,11 @@ def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) ->
 def coverage_sentence(coverage: Coverage) -> str:
     share = f" ({format_value(coverage.ratio, 'ratio')})" if coverage.ratio is not None else ""
     left_out = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in coverage.excluded.items() if n)
-    detail = f" {coverage.detail}" if coverage.detail else ""
+    detail = f", {coverage.detail.rstrip('.')}" if coverage.detail else ""
     return (
-        f"Coverage: {coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}"
+        f"Coverage: {coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}{detail}"
         + (f"; left out: {left_out}" if left_out else "")
-        + f".{detail}"
+        + "."
     )
 
 

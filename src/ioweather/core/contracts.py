@@ -29,6 +29,7 @@ class ReadContext:
     interval_ns: int | None = None
     host: str | None = None
     system: str | None = None
+    cluster: str | None = None
     processes_per_node: int | None = None
     paths: PathPolicy = "keep"
     # Server archives are kept as 1-minute rows; their samples of 5 s only where somebody asks for them.

@@ -234,7 +234,7 @@ def test_overlapping_dumps_in_any_order_are_one_accounting(shared_data, tmp_path
     for order in (1, -1):
         lake = open_lake(tmp_path / f"lake{order}", create=True)
         for path in sorted((shared_data / "slurm").iterdir())[::order]:
-            context = ReadContext(zone=zone_named("UTC"), system="rtest")
+            context = ReadContext(zone=zone_named("UTC"), cluster="rtest")
             assert not ingest(lake, [path], context=context).bad
         with lake.snapshot() as snapshot:
             counts.append(

@@ -17,7 +17,7 @@ from ioweather.sources.slurm.rows import JobRecord, jobs_frame
 from ioweather.sources.textfiles import line_blocks, plain_head
 
 _BATCH = 100_000
-# A dump without the Cluster field and without --system: one cluster, not named.
+# A dump without the Cluster field, and nobody who says which it is.
 _UNNAMED = "cluster"
 
 
@@ -52,7 +52,7 @@ class SacctSource:
             raise trouble
 
     def _records(self, path: Path, context: ReadContext) -> Iterator[JobRecord]:
-        cluster = context.system or _UNNAMED
+        cluster = context.cluster or _UNNAMED
         with path.open("rb") as file:
             beginning = plain_head(file.read(64 << 10)).lstrip()
         if beginning.startswith("{"):
