@@ -127,6 +127,10 @@ def ingest(
     finally:
         if executor is None:
             pool.shutdown(wait=True, cancel_futures=True)
+    if mapping is not None and report.rows_added["scan_entries"]:
+        from ioweather.workflows.scan_entries import tally_entries
+
+        report.rows_added["scans"] += tally_entries(lake)
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     return report

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Final
@@ -37,7 +38,15 @@ class Member:
 
     def give(self, task: int, ids: list[int], items: list[Item], budget: int) -> None:
         self.task, self.ids = task, ids
-        self.connection.send((items, budget))
+        self._send((items, budget))
+
+    def tell(self, plan: Plan) -> None:
+        self._send(plan)
+
+    def _send(self, message: object) -> None:
+        """To a process that has died nothing can be said; listening to it will show that."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send(message)
 
 
 class Crew:
@@ -63,7 +72,7 @@ class Crew:
         )
         theirs.close()
         member = Member(process, ours)
-        member.connection.send(self._plan)
+        member.tell(self._plan)
         return member
 
     def messages(self, timeout_seconds: float) -> Iterator[tuple[Member, Part | Tally | None]]:

@@ -24,9 +24,11 @@ class PathListSource:
 
     def detect(self, head: bytes, path: Path) -> float:
         """Little is needed to be a list of paths, so anything that recognises more goes first."""
-        lines = plain_bytes(head).split(b"\n")
+        plain = plain_bytes(head)
+        lines = plain.split(b"\n")
         lines = lines[:-1] if len(lines) > 1 else lines
-        return 0.2 if lines and all(line.startswith(_BEGINNINGS) and b"\0" not in line for line in lines) else 0.0
+        paths = sum(line.startswith(_BEGINNINGS) for line in lines)
+        return 0.2 if lines[0].startswith(_BEGINNINGS) and paths >= 0.9 * len(lines) and b"\0" not in plain else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         return list_frames(self.name, path, _pieces(path), context)

@@ -1,0 +1,181 @@
+"""Checkpoints: a scan that is interrupted anywhere goes on to the same result; nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ioweather.core.errors import LakeError, SourceError
+from ioweather.sources.scan import crew as crews
+from ioweather.sources.scan import scanner, walker
+from ioweather.sources.scan.plan import ROOT_ITEM, Item, LinkRecord
+from ioweather.sources.scan.scanner import Scan, plan_scan
+from ioweather.sources.scan.state import ScanState
+from ioweather.sources.scan.tally import Tally
+from scan_trees import Naive, counted
+
+
+class Crash(Exception):
+    """The power went off."""
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    for name, value in (("_TASK", 30), ("_SMALL_TASK", 20), ("_DIRECTORIES", 3), ("_ALONE", 40)):
+        monkeypatch.setattr(scanner, name, value)
+    monkeypatch.setattr(walker, "_NAMES_HELD", 3)
+    monkeypatch.setattr(walker, "_RECORDS_HELD", 2)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    root = tmp_path / "tree"
+    for number in range(40):
+        folder = root / f"p{number % 3}" / f"run{number}"
+        folder.mkdir(parents=True)
+        for index in range(6):
+            (folder / f"f{index}.dat").write_bytes(b"x" * number * index)
+        os.link(folder / "f1.dat", root / f"again{number}.txt")
+    return root, int(time.time()) + 1
+
+
+def scan_of(root: Path, now: int, state: Path, **options) -> Scan:
+    return Scan(plan_scan(root, start_ns=now * 10**9), ScanState(state), checkpoint_seconds=0.0, **options)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("after", [1, 2, 5, 9])
+def test_a_crash_anywhere_costs_only_what_was_not_saved(tree, tmp_path, small_tasks, after, workers):
+    root, now = tree
+    calls = 0
+
+    def crash(done, total, what):
+        nonlocal calls
+        calls += 1
+        if calls == after:
+            raise Crash
+
+    first = scan_of(root, now, tmp_path / "state", progress=crash, workers=workers)
+    with pytest.raises(Crash):
+        first.run()
+    first.state.close()
+    second = scan_of(root, now, tmp_path / "state", workers=workers)
+    assert counted(second.run()) == Naive(root, now).cells
+
+
+def test_ctrl_c_saves_and_resume_goes_on(tree, tmp_path, small_tasks):
+    root, now = tree
+    stopped = 0
+    for _ in range(100):
+        signals = iter([signal.SIGINT])
+
+        def interrupt(done, total, what, signals=signals):
+            for number in signals:
+                os.kill(os.getpid(), number)
+
+        scan = scan_of(root, now, tmp_path / "state", progress=interrupt)
+        before = scan.tally.counts["entries"]
+        try:
+            tally = scan.run()
+            break
+        except KeyboardInterrupt:
+            stopped += 1
+            assert scan.tally.counts["entries"] > before
+            scan.state.close()
+    assert stopped > 3
+    assert counted(tally) == Naive(root, now).cells
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(tree, tmp_path, small_tasks, monkeypatch):
+    root, now = tree
+    killed = []
+    real = crews.Member.give
+
+    def give_and_kill(self, *arguments):
+        if len(killed) < 3:
+            killed.append(self.process.pid)
+            self.process.kill()
+            self.process.wait()
+        real(self, *arguments)
+
+    monkeypatch.setattr(crews.Member, "give", give_and_kill)
+    tally = scan_of(root, now, tmp_path / "state", workers=2).run()
+    assert len(set(killed)) == 3
+    assert counted(tally) == Naive(root, now).cells
+
+
+def test_processes_that_keep_dying_end_the_scan_with_a_sentence(tree, tmp_path, small_tasks, monkeypatch):
+    root, now = tree
+    monkeypatch.setattr(crews, "_MODULE", "ioweather.sources.scan.absent")
+    with pytest.raises(SourceError, match="keep dying"):
+        scan_of(root, now, tmp_path / "state", workers=2).run()
+
+
+def test_the_listing_has_every_entry_after_a_crash(tree, tmp_path, small_tasks):
+    root, now = tree
+    calls = 0
+
+    def crash(done, total, what):
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise Crash
+
+    listing = io.BytesIO()
+    plan = plan_scan(root, start_ns=now * 10**9, listing=True)
+    with pytest.raises(Crash):
+        Scan(plan, ScanState(tmp_path / "s"), progress=crash, listing=listing, checkpoint_seconds=0.0).run()
+    Scan(plan, ScanState(tmp_path / "s"), listing=listing).run()
+    paths = {record.split(b" ", 11)[11] for record in listing.getvalue().split(b"\0") if record}
+    expected = {os.fsencode(path) for path in root.rglob("*")} | {os.fsencode(root)}
+    assert paths == expected
+
+
+def test_the_queue_gives_the_latest_first_and_nothing_twice():
+    state = ScanState()
+    state.begin(ROOT_ITEM)
+    ids, items = state.take(10)
+    assert items == [ROOT_ITEM]
+    assert state.take(10) == ([], [])
+    state.arrived(1, [Item("", 1, tuple(f"d{i}" for i in range(130))), Item("d\udcff", 2, ("x\udcfe",))])
+    assert state.left(10) == 0
+    state.done(1, ids)
+    assert state.left(10) == 4
+    ids, items = state.take(64)
+    assert items == [Item("d\udcff", 2, ("x\udcfe",)), Item("", 1, ("d128", "d129"))]
+    state.lost(2, ids)
+    assert state.left(10) == 4
+    state.close()
+
+
+def test_links_are_kept_once_whoever_comes_first():
+    one = LinkRecord(1, 2**64 - 5, 0, 0, "", 5, 512, 1, 1, 1, 2, 3, "txt")
+    two = one._replace(depth=2, extension="dat")
+    for order in ((one, two), (two, one), (two, one, two)):
+        state = ScanState()
+        state.add_links(order)
+        found = list(state.links())
+        assert len(found) == 1
+        assert (found[0].depth, found[0].extension) == (2, "dat")
+
+
+def test_a_tally_survives_json():
+    tally = Tally(1000)
+    tally.trouble("/x\udcff", "EACCES")
+    tally.note("files", 5, "/odd\udc80name", 3)
+    tally.add_extension("h5", 1 << 96)
+    again = Tally.from_json(json.loads(json.dumps(tally.to_json())))
+    assert again.to_json() == tally.to_json()
+
+
+def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
+    (tmp_path / "state").write_bytes(b"not a database" * 1000)
+    with pytest.raises(LakeError, match="restart"):
+        ScanState(tmp_path / "state")
