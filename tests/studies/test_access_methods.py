@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from planted_jobs import accounting, cells, estimate, exhibits, planted, words
 
 from ioweather.studies.access_methods import category_of
-from planted_jobs import accounting, cells, estimate, exhibits, planted, words
 
 
 def test_interfaces_are_sets_and_bytes_count_once() -> None:

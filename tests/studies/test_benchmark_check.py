@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from planted_jobs import MIB, NS, T, cells, estimate, exhibits, planted, words
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
@@ -17,7 +18,6 @@ from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import MODULES, rows_of_logs
 from ioweather.tables import concat
 from ioweather.tables.benchmarks import BENCHMARKS
-from planted_jobs import MIB, NS, T, cells, estimate, exhibits, planted, words
 
 
 def benchmark(*rows: dict[str, Any]) -> Frame:

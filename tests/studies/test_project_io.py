@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from planted_jobs import GIB, MIB, PARAMS, cells, estimate, exhibits, facility, planted, words
 
 from ioweather.core.contracts import StudyData
 from ioweather.studies.project_io import STUDY
-from planted_jobs import GIB, MIB, PARAMS, cells, estimate, exhibits, facility, planted, words
 
 
 def earth(**more: object) -> dict[str, object]:

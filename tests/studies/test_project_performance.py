@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from planted_jobs import GIB, MIB, accounting, cells, estimate, exhibits, facility, planted, words
 
 from ioweather.core.errors import UsageError
 from ioweather.studies.project_performance import key_access
-from planted_jobs import GIB, MIB, accounting, cells, estimate, exhibits, facility, planted, words
 
 
 def combustion(nodes: int, rate: float, **more: object) -> dict[str, object]:

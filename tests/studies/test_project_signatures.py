@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from planted_jobs import GIB, cells, estimate, exhibits, planted, words
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from planted_jobs import GIB, MIB, PARAMS, accounting, facility, planted
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
 from ioweather.studies.runs import LARGE_BYTES, MIN_BYTES, MIN_PROCESSES, instances_of, jobs_of, large
-from planted_jobs import GIB, MIB, PARAMS, accounting, facility, planted
 
 
 def data(runs: list[dict[str, Any]], **frames: Frame) -> StudyData:

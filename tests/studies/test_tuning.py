@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from planted_jobs import GIB, MIB, cells, estimate, exhibits, planted, words
 
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.studies.tuning import STUDY
-from planted_jobs import GIB, MIB, cells, estimate, exhibits, planted, words
 
 CASE = [
     {"nprocs": 8192, "written": 40 * GIB, "io": 728.0, "metadata_ratio": 0.98, "write_count": 16_388, "files": 16_384,

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
     "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
     "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
+    "project": ("ioweather.cli.project", "project", "Show one project: volume, jobs, performance, findings."),
     "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
 }

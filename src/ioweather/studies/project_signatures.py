@@ -83,6 +83,12 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     )  # fmt: skip
 
 
+def project_sentences(name: str, jobs: Runs) -> list[str]:
+    """What there is to say of one project; nothing if it moved no data."""
+    mine = jobs.of_project(name)
+    return list(_sentences(_project(name, mine, mine))) if int(mine.ints("moved_bytes").sum()) else []
+
+
 def _project(name: str, jobs: Runs, every: Runs) -> _Project:
     """`every` has the jobs that the filter leaves out too: those without files are among them."""
     times = tuple(float(np.nansum(jobs.floats(f"{part}_seconds"))) for part in ("meta", "read", "write"))
