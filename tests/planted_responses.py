@@ -22,23 +22,23 @@ SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB)
 TAIL_SHARE, ALPHA = 0.15, 3.0
 
 
-def law_of(request_bytes: int, mode: str = "nocache") -> Mixture:
+def law_of(request_bytes: int, mode: str = "nocache", alpha: float = ALPHA) -> Mixture:
     """10 ms and 100 MiB/s uncached, ten times as fast cached; the pivot lies 2.5 sd above the mean."""
     mean = 0.01 + request_bytes / (100 * MIB)
     if mode == "cache":
         mean /= 10
     sd = 0.12 * mean
     pivot = mean + 2.5 * sd
-    return Mixture(TruncatedHead(Normal(mean, sd), pivot), PowerLaw(pivot, ALPHA), TAIL_SHARE)
+    return Mixture(TruncatedHead(Normal(mean, sd), pivot), PowerLaw(pivot, alpha), TAIL_SHARE)
 
 
 def rows(
     request_bytes: int, n: int, *, op: str = "read", mode: str = "nocache", targets: int = 1, seed: int = 0,
-    shared: float = 0.0,
+    shared: float = 0.0, alpha: float = ALPHA,
 ) -> Frame:  # fmt: skip
     """`n` rounds over `targets` targets; `shared` makes all targets of a round slow together."""
     rng = np.random.default_rng([seed, request_bytes, len(op), len(mode)])
-    seconds = law_of(request_bytes, mode).sample(n * targets, rng).reshape(n, targets)
+    seconds = law_of(request_bytes, mode, alpha).sample(n * targets, rng).reshape(n, targets)
     seconds = seconds * np.exp(shared * rng.standard_normal((n, 1)))
     start = START_NS + np.arange(n)[:, None] * 60 * NS + np.arange(targets) * NS
     return RESPONSES.frame(

@@ -65,7 +65,9 @@ def test_aic_and_distance_are_both_told(fit: MixtureFit) -> None:
     pair = fit.best
     likelihood = float(pair.distribution.log_density(times).sum())
     assert pair.aic == pytest.approx(2 * 5 - 2 * likelihood)
-    assert fit.best_by_aic.aic == min(p.aic for p in fit.pairs)
+    assert fit.best_by_aic.aic == min(p.aic for p in fit.pairs if not p.collapsed)
+    again = fit_mixture(times, select="aic")
+    assert (again.best.name, again.select) == (fit.best_by_aic.name, "aic")
     assert fit.best_by_aic.tail.name in {"power_law", "lognormal", "weibull"}
 
 
@@ -149,6 +151,7 @@ def test_few_times_give_a_fit_with_wide_intervals() -> None:
         (np.arange(100.0), {"heads": ["gauss"]}, "unknown head gauss: there are normal, cauchy"),
         (np.arange(100.0), {"tails": []}, r"unknown tail \(none given\)"),
         (np.arange(100.0), {"combination": "product"}, "unknown combination product"),
+        (np.arange(100.0), {"select": "bic"}, "unknown select bic: there are ks, aic"),
     ],
 )
 def test_what_cannot_be_split_is_refused_with_a_sentence(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import Param, Params
 from ioweather.core.results import Estimate
-from ioweather.stats.mixture import MixtureFit, PairFit, bootstrap, fit_mixture, percentile_intervals
+from ioweather.stats.mixture import MixtureFit, PairFit, Selection, bootstrap, fit_mixture, percentile_intervals
 from ioweather.stats.tails.sample import sample_of
 from ioweather.studies.intervals import LEVEL
 from ioweather.studies.response_samples import ResponseSample
@@ -49,13 +49,15 @@ class FittedSample:
         return f"{FAMILY_LABELS[best.head.name]} and {FAMILY_LABELS[best.tail.name]}"
 
 
-def fit_samples(samples: Sequence[ResponseSample], params: Params) -> tuple[list[FittedSample], list[str]]:
+def fit_samples(
+    samples: Sequence[ResponseSample], params: Params, select: Selection = "ks"
+) -> tuple[list[FittedSample], list[str]]:
     """All pairs of families on every sample; and a sentence for each sample that cannot be split."""
     fitted, refused = [], []
     for seed, sample in enumerate(samples):
         seconds = sample.seconds
         try:
-            fit = fit_mixture(seconds, combination=params["combination"])
+            fit = fit_mixture(seconds, combination=params["combination"], select=select)
         except ValueError as error:
             refused.append(f"{sample.label}: {error}.")
             continue
@@ -73,8 +75,14 @@ def choices(fit: MixtureFit) -> str:
     return (
         f"Every distinct time with at least {fit.minimum_group} times on either side is a candidate pivot; ties at the "
         f"pivot belong to the head; tails are bounded below by the pivot; the distances of head and tail are combined "
-        f"({fit.combination}). A tail that has become the power law under another name does not compete."
+        f"({fit.combination}). A tail that has become the power law under another name does not compete. Of the pairs "
+        f"of families the best is that with the least {'distance' if fit.select == 'ks' else 'AIC'}."
     )
+
+
+def over_samples(estimate: Estimate) -> Estimate:
+    """A mean over samples of response time, not over jobs."""
+    return replace(estimate, method=estimate.method.replace("jobs", "samples"))
 
 
 def parameters_text(parameters: Mapping[str, float]) -> str:

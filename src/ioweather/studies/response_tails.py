@@ -25,6 +25,7 @@ from ioweather.studies.response_fits import (
     FittedSample,
     choices,
     fit_samples,
+    over_samples,
     parameter_estimates,
     parameters_text,
 )
@@ -138,7 +139,8 @@ def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str
     )  # fmt: skip
     control = _control(fitted)
     columns = (
-        ResultColumn("where", "", "text"), ResultColumn("samples", "", "count"), ResultColumn("n", "times", "count"),
+        ResultColumn("where", "file system, mode, operation", "text"),
+        ResultColumn("samples", "", "count"), ResultColumn("n", "times", "count"),
         ResultColumn("head", "share in head", "ratio"), ResultColumn("tail", "share in tail", "ratio"),
         ResultColumn("low", "90% from", "ratio"), ResultColumn("high", "90% to", "ratio"),
         ResultColumn("beyond", "beyond mean + 2 sd", "ratio"),
@@ -217,9 +219,9 @@ def _winners(
         *(share_estimate(f"head_{name}_ratio", sum(head == name for head, _ in by_ks), n) for name in HEADS),
         *(share_estimate(f"tail_{name}_ratio", sum(tail == name for _, tail in by_ks), n) for name in TAILS),
         *(share_estimate(f"tail_{name}_ratio_by_aic", sum(tail == name for _, tail in by_aic), n) for name in TAILS),
-        mean_estimate("head_around_average_ratio", np.array([a for a, _ in around]), "ratio"),
-        mean_estimate("head_optimal_ratio", np.array([b for _, b in around]), "ratio"),
-        mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted])),
+        over_samples(mean_estimate("head_around_average_ratio", np.array([a for a, _ in around]), "ratio")),
+        over_samples(mean_estimate("head_optimal_ratio", np.array([b for _, b in around]), "ratio")),
+        over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))),
     ]
     replicates = int(params["replicates"])
     if replicates:
@@ -313,8 +315,9 @@ def _winner_findings(by_ks: Sequence[tuple[str, str]], by_aic: Sequence[tuple[st
     always: Standing = "supported" if normal == n else "refuted" if normal < n / 2 else "undecided"
     yield Finding(f"A Normal head fits better than a Cauchy one in {normal} of {n} samples.", always)
     power, aic = (sum(tail == "power_law" for _, tail in found) for found in (by_ks, by_aic))
-    mostly: Standing = "supported" if power > n / 2 else "refuted"
-    yield Finding(f"The Power Law is the best tail in {power} of {n} samples by distance, in {aic} by AIC.", mostly)
+    # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
+    mostly: Standing = "supported" if aic > n / 2 else "refuted" if power <= n / 2 else "undecided"
+    yield Finding(f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance.", mostly)
 
 
 def _distance_findings(fitted: Sequence[FittedSample]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from ioweather.stats.tails import fit_whole
 from ioweather.stats.tails.whole import WHOLE_FAMILIES
 from ioweather.studies.intervals import finding, plain
 from ioweather.studies.presenting import MAX_ROWS, cells, thin
-from ioweather.studies.response_fits import FAMILY_LABELS, parameters_text
+from ioweather.studies.response_fits import FAMILY_LABELS, over_samples, parameters_text
 from ioweather.studies.response_samples import (
     FILESYSTEM,
     MINIMUM,
@@ -204,8 +204,9 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         text = f"{sample.label}: the histogram has its long side to the {'right' if skew > 0 else 'left'}"
         findings.append(finding(f"{text} (skewness {skew:.3g}).", "supported" if certain else "undecided"))
     columns = (
-        ResultColumn("place", "", "text"), ResultColumn("op", "", "text"), ResultColumn("low", "", "seconds"),
-        ResultColumn("high", "", "seconds"), ResultColumn("share", "share of requests", "ratio"),
+        ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
+        ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
+        ResultColumn("share", "share of requests", "ratio"),
     )  # fmt: skip
     return Exhibit(
         "don15.fig2",
@@ -265,7 +266,7 @@ def _single_fits(samples: Samples) -> Exhibit:
         (ResultColumn("family", "", "text"), ResultColumn("ks", "mean KS distance")),
         tuple((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
     )
-    means = [mean_estimate(f"ks_mean[{name}]", np.array(ks)) for name, ks in distances.items() if ks]
+    means = [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
     shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
     return Exhibit(
         "don15.singlefits",

@@ -74,13 +74,13 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
     if len({sample.request_bytes for sample in mine}) < 2:
         return
-    fitted, refused = fit_samples(mine, params)
+    fitted, refused = fit_samples(mine, params, select="aic")
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
     predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS)
     if predictions:
-        yield _exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused))
+        yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused))
 
 
 def predict_widths(
@@ -177,6 +177,8 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     told = f"mean rank correlation {test.correlation:.2f} over {test.targets} targets and {test.rounds} rounds"
     if test.p_value > 0.05:
         return Finding(f"Nothing speaks against targets being slow independently ({told}, p {test.p_value:.2g}).")
+    if test.p_value > 0.01:
+        return Finding(f"Targets may not be slow independently ({told}, p {test.p_value:.2g}).", "undecided")
     if test.correlation > 0:
         return Finding(
             f"Targets are slow together ({told}, p {test.p_value:.2g}): wide stripes are less slow than predicted.",
@@ -199,7 +201,7 @@ def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
     return ResultTable("widths", (*columns, ResultColumn("mean", "mean", "seconds")), tuple(rows))
 
 
-def _exhibit(
+def striping_exhibit(
     samples: Samples, fitted: Sequence[FittedSample], predictions: Sequence[WidthPrediction], total: int,
     caveats: tuple[str, ...],
 ) -> Exhibit:  # fmt: skip

@@ -1,0 +1,1 @@
+"""What to do about it: answers in words, from the science below."""

@@ -1,0 +1,141 @@
+"""How long a transfer will take: a predictive distribution from sampled response times, with what it assumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.advice.request_times import REPLICATES, Lacking, RequestTimes, request_times
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
+from ioweather.core.units import format_bytes, format_seconds
+from ioweather.stats.orderstats import BySize, MaximumOf
+from ioweather.studies.presenting import cdf_table
+from ioweather.studies.striping import independence_finding, targets_together
+
+_QUANTILES: Final = (0.05, 0.5, 0.9, 0.95, 0.99)
+_LABELS: Final = {
+    0.05: "fastest 5% within",
+    0.5: "half within",
+    0.9: "90% within",
+    0.95: "95% within",
+    0.99: "99% within",
+}
+# Rounds of requests that are drawn one by one; a longer transfer should be described in larger requests.
+_MOST_ROUNDS: Final = 100_000
+_DRAWS: Final = 20_000_000
+_MOST_TRANSFERS: Final = 4_000
+
+
+def predict_transfer(
+    responses: Frame,
+    facility: Facility,
+    *,
+    total_bytes: int,
+    request_bytes: int | None = None,
+    width: int = 1,
+    op: str = "read",
+    filesystem: str | None = None,
+    mode: str | None = None,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+) -> Answer:
+    """Time of `total_bytes` moved in rounds of `width` concurrent requests of `request_bytes`, one round after another.
+
+    Without `request_bytes` there is one round: each of `width` requests takes its part of the whole. The spread shown
+    is that of single transfers, the uncertainty of the fits included.
+    """
+    if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
+        raise ValueError("a transfer needs positive bytes, request size and width")
+    size = request_bytes if request_bytes is not None else total_bytes / width
+    rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
+    question = (
+        f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}"
+        f"{f', {width} at a time' if width > 1 else ''}?"
+    )
+    if rounds > _MOST_ROUNDS:
+        raise ValueError(f"{rounds:,} rounds of requests: describe the transfer in larger requests")
+    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    if isinstance(times, Lacking):
+        return times.answer(question)
+    laws = _laws(times, replicates)
+    if not laws[0].covers(size):
+        reason = (
+            f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {times.place}). "
+            "Sample that size; nothing is extrapolated."
+        )
+        return Lacking(reason, times.samples.coverage).answer(question)
+    drawn = _transfers(laws, size, width, rounds, np.random.default_rng(seed))
+    return _answer(question, times, drawn, laws[0], size, width, rounds)
+
+
+def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
+    """The fit itself first, then its bootstrap replicates."""
+    sizes = tuple(item.sample.request_bytes for item in times.fitted)
+    laws = [BySize(sizes, tuple(item.fit.distribution for item in times.fitted))]
+    laws += [BySize(sizes, tuple(item.again[b].distribution for item in times.fitted)) for b in range(replicates)]
+    return laws
+
+
+def _transfers(
+    laws: list[BySize], size: float, width: int, rounds: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Times of whole transfers: each replicate of the fit draws its share of them, so its uncertainty is inside."""
+    used = laws[1:] or laws
+    each = max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(used))
+    drawn = [MaximumOf(law.at(size), width).sample(each * rounds, rng).reshape(each, rounds) for law in used]
+    return np.concatenate([part.sum(axis=1) for part in drawn])
+
+
+def _answer(
+    question: str, times: RequestTimes, drawn: NDArray[np.float64], laws: BySize, size: float, width: int, rounds: int
+) -> Answer:
+    quantiles = {p: float(q) for p, q in zip(_QUANTILES, np.quantile(drawn, _QUANTILES), strict=True)}
+    mean = rounds * MaximumOf(laws.at(size), width).mean
+    headline = (
+        f"About {format_seconds(quantiles[0.5])}; nine in ten such transfers take between "
+        f"{format_seconds(quantiles[0.05])} and {format_seconds(quantiles[0.95])}."
+    )
+    facts = [Fact(_LABELS[p], value, "seconds") for p, value in quantiles.items()]
+    facts.append(
+        Fact("mean", mean, "seconds")
+        if math.isfinite(mean)
+        else Fact("mean", None, "seconds", note="infinite: the tail has alpha <= 2; judge by quantiles")
+    )
+    test, _ = targets_together(times.fitted) if width > 1 else (None, ())
+    return Answer(
+        question=question,
+        headline=headline,
+        facts=(
+            FactGroup("Time of one transfer", tuple(facts)),
+            FactGroup("Rests on", (
+                Fact("samples", f"{times.place}, {times.op}, {times.range_text}"),
+                Fact("response times", sum(item.sample.n for item in times.fitted), "count"),
+                Fact("rounds of requests", rounds, "count"), Fact("requests at a time", width, "count"),
+            )),
+        ),
+        exhibits=(_exhibit(drawn, question),),
+        findings=(independence_finding(test),) if width > 1 else (),
+        caveats=tuple(_assumptions(times, rounds, width)),
+        coverage=times.samples.coverage,
+    )  # fmt: skip
+
+
+def _exhibit(drawn: NDArray[np.float64], title: str) -> Exhibit:
+    table: ResultTable = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
+    chart = Chart("cdf", table, {"x": "value", "y": "share"}, "Predicted time of one transfer", scales={"x": "log"})
+    return Exhibit("predict", title, charts=(chart,))
+
+
+def _assumptions(times: RequestTimes, rounds: int, width: int) -> Iterator[str]:
+    yield f"The system is as it was when sampled ({times.place}); load at the time of the transfer is not known."
+    if rounds > 1:
+        yield "Rounds are taken as independent of each other; a slow spell makes long transfers vary more than this."
+    if width > 1:
+        yield "Requests of a round go to different targets, taken as independent, and the slowest ends the round."
+    yield f"Request sizes between the sampled ones ({times.range_text}) are interpolated."

@@ -1,0 +1,94 @@
+"""Stripe advice on planted targets: the right count, the command, and silence where the data do not allow one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.advice.stripe import recommend_stripe, setstripe
+from ioweather.core.frames import Frame, Text
+from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.units import GIB, MIB
+from ioweather.stats.orderstats import BySize
+from ioweather.tables.schema import concat
+from planted_responses import FACILITY, SIZES, law_of, rows
+
+
+@pytest.fixture(scope="module")
+def sampled() -> Frame:
+    return concat([rows(size, 200, op="write", targets=8) for size in SIZES])
+
+
+def facts(answer: Answer) -> dict[str, object]:
+    return {fact.label: fact.value for group in answer.facts for fact in group.facts}
+
+
+def test_the_count_is_the_planted_best(sampled: Frame) -> None:
+    answer = recommend_stripe(sampled, FACILITY, file_bytes=64 * MIB, replicates=10, directory="/scratch/run")
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    q90 = {2**k: float(truth.transfer(64 * MIB, 2**k).quantile(0.9)) for k in range(7)}
+    found = facts(answer)
+    count = found["stripe count"]
+    assert isinstance(count, int)
+    assert q90[count] <= 1.25 * min(q90.values())
+    assert found["90% finish within"] == pytest.approx(q90[count], rel=0.15)
+    assert answer.headline.startswith(f"lfs setstripe -c {count} ")
+    assert "/scratch/run" in answer.headline
+    assert answer.exhibits[0].id == "don15.maxorder"
+    assert any("independent" in caveat for caveat in answer.caveats)
+    assert "independently" in answer.findings[-1].text
+    to_jsonable(answer)
+
+
+def test_the_number_of_targets_is_a_limit(sampled: Frame) -> None:
+    answer = recommend_stripe(sampled, FACILITY, file_bytes=64 * MIB, targets=4, replicates=0)
+    counts = [row[0] for row in answer.exhibits[0].tables[0].rows]
+    assert counts == [1, 2, 4]
+    assert "do not fix the count firmly" in answer.headline
+    assert not any("How many targets" in caveat for caveat in answer.caveats)
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "reason"),
+    [
+        (rows(MIB, 200, op="write"), {}, "two request sizes or more"),
+        (rows(MIB, 20, op="write"), {}, "there are not 100 response times"),
+        (rows(MIB, 200, op="read"), {}, "for write"),
+        (rows(MIB, 200, op="write"), {"filesystem": "home"}, "on home"),
+    ],
+)
+def test_without_samples_there_is_no_advice(frame: Frame, options: dict[str, str], reason: str) -> None:
+    answer = recommend_stripe(frame, FACILITY, file_bytes=GIB, replicates=0, **options)  # type: ignore[arg-type]
+    assert answer.headline.startswith("No answer: ")
+    assert reason in answer.headline
+    assert answer.facts == ()
+
+
+def test_samples_that_do_not_name_their_target_do_not_count(sampled: Frame) -> None:
+    nameless = sampled.with_columns(component=Text(np.full(sampled.rows, -1, np.int32), ()))
+    answer = recommend_stripe(nameless, FACILITY, file_bytes=64 * MIB, replicates=0)
+    assert "0 of 4 sizes name their target" in answer.headline
+
+
+def test_nothing_is_extrapolated(sampled: Frame) -> None:
+    answer = recommend_stripe(sampled, FACILITY, file_bytes=1024 * GIB, replicates=0)
+    assert "outside the sampled sizes (1 MiB to 64 MiB on scratch-nocache)" in answer.headline
+    with pytest.raises(ValueError, match="cannot be striped"):
+        recommend_stripe(sampled, FACILITY, file_bytes=0)
+
+
+def test_synchronous_writes_count_as_writes() -> None:
+    frame = concat([rows(size, 120, op="write_sync", targets=2) for size in SIZES[:2]])
+    assert "write_sync" in recommend_stripe(frame, FACILITY, file_bytes=4 * MIB, replicates=0).headline
+
+
+@pytest.mark.parametrize(
+    ("width", "part", "line"),
+    [
+        (4, 16 * MIB, "lfs setstripe -c 4 -S 16M D"),
+        (8, 1.5 * MIB, "lfs setstripe -c 8 -S 2M D"),
+        (64, MIB / 2, "lfs setstripe -c 64 D"),
+    ],
+)
+def test_the_command_line(width: int, part: float, line: str) -> None:
+    assert setstripe(width, part, "D") == line
