@@ -97,15 +97,16 @@ class ParallelismCounts:
         self.histogram += later.histogram
         self._rows += later._rows
 
-    def per_interval(self) -> Ints:
+    def per_interval(self) -> NDArray[np.int32]:
         """(intervals, 2 + len(DEGREES)): clusters, targets in clusters, clusters of at least each degree."""
-        empty = np.zeros((0, 2 + len(DEGREES)), np.int32)
-        return np.concatenate([empty, *self._rows]).astype(np.int64)
+        if len(self._rows) != 1:
+            self._rows = [np.concatenate([np.zeros((0, 2 + len(DEGREES)), np.int32), *self._rows])]
+        return self._rows[0]
 
     def mean_degree(self, chosen: NDArray[np.bool_] | None = None) -> float:
         """Mean size of the clusters of the chosen intervals (all by default); NaN without a cluster."""
         table = self.per_interval()
-        clusters, targets = table[slice(None) if chosen is None else chosen, :2].sum(axis=0)
+        clusters, targets = table[slice(None) if chosen is None else chosen, :2].sum(axis=0, dtype=np.int64)
         return float(targets / clusters) if clusters else float("nan")
 
     def cdf(self) -> tuple[Ints, Floats]:

@@ -137,4 +137,4 @@ def _weights(units: int, block: int, replicates: int, seed: int) -> Floats:
 def sums_by_unit(values: NDArray[Any], unit: int) -> Floats:
     """Sums of consecutive rows in units of `unit` rows (the last may be shorter); NaN must be gone already."""
     edges = np.arange(0, len(values), unit)
-    return np.add.reduceat(np.asarray(values, np.float64), edges, axis=0) if len(values) else np.zeros((0,))
+    return np.add.reduceat(values, edges, axis=0, dtype=np.float64) if len(values) else np.zeros((0,))

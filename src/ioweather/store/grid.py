@@ -140,6 +140,18 @@ _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present",
 
 
 @dataclass(frozen=True)
+class _Piece:
+    """Part of a block. Sealed days have one group each and a `condition` that picks its rows; if also `complete`, the
+    rows are all there, in grid order."""
+
+    low_ns: int
+    high_ns: int
+    groups: list[SeriesGroup]
+    condition: str | None = None
+    complete: bool = False
+
+
+@dataclass(frozen=True)
 class LazyMatrix:
     """A BlockwiseMatrix that reads each block from the lake when it is asked for."""
 
@@ -162,85 +174,108 @@ class LazyMatrix:
     def _read(self, first: int, count: int) -> Matrix:
         low = self.start_ns + first * self.step_ns
         high = low + count * self.step_ns
+        pieces = self._pieces(low, high)
+        if len(pieces) == 1 and (reshaped := self._reshaped(pieces[0])) is not None:
+            whole = np.broadcast_to(np.float32(1.0), reshaped.shape)
+            return Matrix(self.metric, low, self.step_ns, self.components, reshaped, whole)
+        values = np.full((count, len(self.components)), np.nan)
+        coverage = np.zeros(values.shape, np.float32)
+        for piece in pieces:
+            rows = slice((piece.low_ns - low) // self.step_ns, (piece.high_ns - low) // self.step_ns)
+            reshaped = self._reshaped(piece)
+            if reshaped is not None:
+                values[rows], coverage[rows] = reshaped, 1.0
+            elif piece.groups:
+                self._scatter(piece, values[rows], coverage[rows])
+        return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
+
+    def _pieces(self, low: int, high: int) -> list[_Piece]:
+        """The block as runs of days of the same kind: sealed and complete, sealed with gaps, not sealed."""
         # A row may begin up to its interval before the block, on the day before.
         groups = [g for g in self.selection.of_metric(self.metric) if g.first_ns < high and g.end_ns > low]
-        values = self._sealed(groups, low, high)
-        if values is not None:
-            whole = np.broadcast_to(np.float32(1.0), values.shape)
-            return Matrix(self.metric, low, self.step_ns, self.components, values, whole)
-        return self._scattered(groups, low, count)
+        if DAY_NS % self.step_ns:
+            return [_Piece(low, high, groups)]
+        pieces: list[_Piece] = []
+        for midnight in range(low // DAY_NS * DAY_NS, high, DAY_NS):
+            first, last = max(low, midnight), min(high, midnight + DAY_NS)
+            own = [g for g in groups if g.first_ns < last and g.end_ns > first]
+            piece = self._piece(first, last, own)
+            before = pieces[-1] if pieces else None
+            if before and (before.condition, before.complete) == (piece.condition, piece.complete):
+                new = [g for g in own if g not in before.groups]
+                pieces[-1] = replace(before, high_ns=last, groups=[*before.groups, *new])
+            else:
+                pieces.append(piece)
+        return pieces
 
-    def _sealed(self, groups: list[SeriesGroup], low: int, high: int) -> NDArray[np.float64] | None:
-        """Complete sealed days of one system lie in grid order: their values need only be reshaped."""
-        if not groups or len({(g.system, g.source, g.selection) for g in groups}) > 1:
-            return None
+    def _piece(self, first: int, last: int, groups: list[SeriesGroup]) -> _Piece:
+        """One day: what its seal says."""
+        if len(groups) != 1 or groups[0].interval_ns != self.step_ns or not groups[0].regular:
+            return _Piece(first, last, groups)
+        (group,) = groups
+        seal = seal_of(self.selection.root, group.day, self.selection.files.days()[group.day])
+        entry = seal_entry(seal, group)
+        if seal is None or entry is None:
+            return _Piece(first, last, groups)
+        condition = f"metric = {literal(group.metric)}"
+        if sum(e["group"]["metric"] == group.metric for e in seal["groups"]) > 1:
+            # Only where somebody else has the metric that day: each comparison costs as much as the reading.
+            condition += (
+                f" AND source = {literal(group.source)} AND system = {literal(group.system)} "
+                f"AND component_kind = {literal(group.component_kind)} AND interval_ns = {group.interval_ns}"
+            )
         names = [name for _, name in self.labels]
+        covers = group.first_ns <= first and group.end_ns >= last
+        return _Piece(first, last, groups, condition, entry["grid"] and entry["component_names"] == names and covers)
+
+    def _source(self, piece: _Piece) -> str:
+        """The rows of sealed days as FROM ... WHERE ..."""
         by_day = self.selection.files.days()
-        uris: list[str] = []
-        reached = max(low, groups[0].first_ns)
-        for group in groups:
-            entry = seal_entry(seal_of(self.selection.root, group.day, by_day[group.day]), group)
-            complete = entry is not None and entry["grid"] and entry["component_names"] == names
-            if not complete or group.interval_ns != self.step_ns or group.first_ns > reached:
-                return None
-            reached = group.end_ns
-            uris += by_day[group.day]
-        if groups[0].first_ns > low or reached < high:
-            return None
-        listed = ", ".join(literal(uri) for uri in uris)
-        trimmed = groups[0].first_ns < low or reached > high
-        bounds = f" AND start_ns >= {low} AND start_ns < {high}" if trimmed else ""
+        listed = ", ".join(literal(uri) for group in piece.groups for uri in by_day[group.day])
+        trimmed = piece.groups[0].first_ns < piece.low_ns or piece.groups[-1].end_ns > piece.high_ns
+        bounds = f" AND start_ns >= {piece.low_ns} AND start_ns < {piece.high_ns}" if trimmed else ""
+        return f"FROM read_parquet([{listed}], hive_partitioning=false) WHERE {piece.condition}{bounds}"
+
+    def _value(self, piece: _Piece) -> str:
+        """The value, null where its flags are excluded."""
         excluded = self.selection.excluded_quality
-        flagged = excluded and any(group.flagged for group in groups)
-        value = f"CASE WHEN quality & {excluded} = 0 THEN value END AS value" if flagged else "value"
+        if not excluded or not any(group.flagged for group in piece.groups):
+            return "value"
+        return f"CASE WHEN quality & {excluded} = 0 THEN value END AS value"
+
+    def _reshaped(self, piece: _Piece) -> NDArray[np.float64] | None:
+        """Complete sealed days of one system lie in grid order: their values need only be reshaped."""
+        if not piece.complete:
+            return None
         # Files in day order, rows in stored order: DuckDB keeps both unless told otherwise.
-        values = self.selection.con.sql(
-            f"SELECT {value} FROM read_parquet([{listed}], hive_partitioning=false) "
-            f"WHERE {self._uniform_condition(groups[0])}{bounds}"
-        ).fetchnumpy()["value"]
-        if len(values) != (high - low) // self.step_ns * len(self.components):
+        values = self.selection.con.sql(f"SELECT {self._value(piece)} {self._source(piece)}").fetchnumpy()["value"]
+        if len(values) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
             return None
         plain = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values
         return np.asarray(plain, np.float64).reshape(-1, len(self.components))
 
-    def _uniform_condition(self, group: SeriesGroup) -> str:
-        return (
-            f"metric = {literal(group.metric)} AND source = {literal(group.source)} "
-            f"AND system = {literal(group.system)} AND component_kind = {literal(group.component_kind)} "
-            f"AND interval_ns = {group.interval_ns}"
-        )
-
-    def _scattered(self, groups: list[SeriesGroup], low: int, count: int) -> Matrix:
-        values = np.full((count, len(self.components)), np.nan)
-        coverage = np.zeros(values.shape, np.float32)
-        if groups:
-            block = replace(self.selection, groups=tuple(groups), start_ns=low, end_ns=low + count * self.step_ns)
-            frame = fetch_frame(block.con, block.cell_values(self.metric), _CELL_COLUMNS)
-            row = (frame.array("cell") - low) // self.step_ns
-            column = _columns_of(frame, self.labels)
-            values[row, column] = frame.array("value")
-            coverage[row, column] = np.minimum(frame.array("weight") / self.step_ns, 1.0)
-        return Matrix(self.metric, low, self.step_ns, self.components, values, coverage)
-
-
-_CELL_COLUMNS = (
-    ColumnSpec("cell", "int64", ""),
-    ColumnSpec("system", "text", ""),
-    ColumnSpec("component", "text", ""),
-    ColumnSpec("value", "float64", ""),
-    ColumnSpec("weight", "float64", ""),
-)
-
-
-def _columns_of(frame: Frame, labels: tuple[tuple[str, str], ...]) -> NDArray[np.int64]:
-    systems, names = frame.text("system"), frame.text("component")
-    lookup = np.full((len(systems.categories), len(names.categories)), -1, np.int64)
-    system_code = {name: code for code, name in enumerate(systems.categories)}
-    name_code = {name: code for code, name in enumerate(names.categories)}
-    for position, (system, name) in enumerate(labels):
-        if system in system_code and name in name_code:
-            lookup[system_code[system], name_code[name]] = position
-    return lookup[systems.codes, names.codes]
+    def _scatter(self, piece: _Piece, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
+        """Rows in any order to their cells; a join gives each component its column."""
+        labels: list[tuple[str | int, ...]]
+        if piece.condition is not None:
+            # Sealed: every row fills one cell, and there is no second one.
+            rows = f"SELECT start_ns AS cell, component, {self._value(piece)} {self._source(piece)}"
+            joined, weight = "component", f"{self.step_ns}::DOUBLE"
+            system = piece.groups[0].system
+            labels = [(name, place) for place, (own, name) in enumerate(self.labels) if own == system]
+        else:
+            block = replace(self.selection, groups=tuple(piece.groups), start_ns=piece.low_ns, end_ns=piece.high_ns)
+            rows, joined, weight = block.cell_values(self.metric), "system, component", "weight"
+            labels = [(*label, place) for place, label in enumerate(self.labels)]
+        listed = ", ".join(f"({', '.join(literal(part) for part in label)})" for label in labels)
+        place = f"(cell - {piece.low_ns}) // {self.step_ns} * {len(self.components)} + place"
+        found = self.selection.con.sql(
+            f"""SELECT {place} AS place, value, {weight} AS weight FROM ({rows})
+            JOIN (VALUES {listed}) AS l({joined}, place) USING ({joined}) WHERE value IS NOT NULL"""
+        ).fetchnumpy()
+        cells = np.asarray(found["place"], np.int64)
+        values.reshape(-1)[cells] = found["value"]
+        coverage.reshape(-1)[cells] = np.minimum(np.asarray(found["weight"]) / self.step_ns, 1.0)
 
 
 def seal_entry(seal: dict[str, Any] | None, group: SeriesGroup) -> dict[str, Any] | None:
