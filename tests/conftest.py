@@ -6,9 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Builders that several test modules share lie beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Timings are never asserted: a loaded machine is slow, not wrong.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
