@@ -1,0 +1,321 @@
+"""How two measures of the same jobs hang together: four coefficients, their intervals, and what chance alone gives.
+
+Pearson and Spearman are signed; distance correlation (Székely, Rizzo & Bakirov 2007) is 0 only under independence, in
+O(n log n) by counting in sorted halves (after Chaudhuri & Hu 2019); mutual information is Kraskov, Stögbauer &
+Grassberger's first estimator (2004), on the scale of a correlation by Linfoot (1957): sqrt(1 - exp(-2 I)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, ndtri
+
+from ioweather.stats.resampling import default_block, expanded_levels
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Measure: TypeAlias = Callable[[Floats, Floats], float]
+
+NEIGHBOURS: Final = 3
+REPLICATES: Final = 400
+PERMUTATIONS: Final = 199
+LEVEL: Final = 0.9
+MIN_PAIRS: Final = 8
+# Beyond this many pairs intervals and p values come from a sample of this size: they are narrow enough.
+MOST_RESAMPLED: Final = 2000
+_SEED: Final = 20170807
+# Up to here the table of all distances beats counting in sorted halves.
+_SMALL: Final = 256
+
+
+@dataclass(frozen=True)
+class Association:
+    """A coefficient with its interval, and the share of shuffled pairings that reach it."""
+
+    measure: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    p: float | None
+    method: str
+
+
+def pearson(x: Floats, y: Floats) -> float:
+    """NaN where one of the two does not vary."""
+    a, b = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / scale if scale > 0 else float("nan")
+
+
+def spearman(x: Floats, y: Floats) -> float:
+    return pearson(midranks(x), midranks(y))
+
+
+def midranks(values: Floats) -> Floats:
+    """Ranks from 1, ties share their mean."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray(((ends - counts + 1 + ends) / 2)[place], np.float64)
+
+
+def distance_correlation(x: Floats, y: Floats) -> float:
+    """The biased (V-statistic) form, in [0, 1]; NaN where one of the two does not vary."""
+    joint = _distance_covariance(x, y)
+    scale = _distance_covariance(x, x) * _distance_covariance(y, y)
+    return float(np.sqrt(max(joint, 0.0) / np.sqrt(scale))) if scale > 0 else float("nan")
+
+
+def _distance_covariance(x: Floats, y: Floats) -> float:
+    """Squared distance covariance: mean |dx||dy| + mean |dx| mean |dy| - 2 mean of products of row means."""
+    n = len(x)
+    if n <= _SMALL:
+        return float((_centred_distances(x) * _centred_distances(y)).sum()) / n**2
+    # Centred, so that the sums of products below lose no digits to a common offset.
+    x, y = x - x.mean(), y - y.mean()
+    a, b = _row_sums(x), _row_sums(y)
+    return float(_sum_of_products(x, y) / n**2 + a.sum() * b.sum() / n**4 - 2 * (a @ b) / n**3)
+
+
+def _centred_distances(x: Floats) -> Floats:
+    """All distances, less the means of their rows and columns: the definition, quicker while it is small."""
+    distances = np.abs(x[:, None] - x)
+    means = distances.mean(axis=0)
+    return np.asarray(distances - means - means[:, None] + means.mean())
+
+
+def _row_sums(x: Floats) -> Floats:
+    """sum_j |x_i - x_j| for every i."""
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    n = len(x)
+    before = np.cumsum(ordered) - ordered
+    below = np.arange(n)
+    rows = np.empty(n)
+    rows[order] = ordered * (2 * below - n) + ordered.sum() - 2 * before
+    return rows
+
+
+def _sum_of_products(x: Floats, y: Floats) -> float:
+    """sum_ij |x_i - x_j| |y_i - y_j|.
+
+    In order of x, a pair i < j adds (x_j - x_i)(y_j - y_i) where y_i < y_j and its negative otherwise: all pairs with
+    their sign, plus twice those with y_i < y_j. These are found for pairs whose first half of a block meets its second,
+    blocks doubling: within a block sorted by y, sums over its first half up to each member of the second.
+    """
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    n = len(x)
+    rising = 0.0
+    by_y = np.argsort(y, kind="stable")
+    width = 1
+    while width < n:
+        block = by_y // (2 * width)
+        index = by_y[np.argsort(block, kind="stable")]
+        left = (index // width) % 2 == 0
+        xs, ys = x[index], y[index]
+        terms = np.stack([left.astype(np.float64), np.where(left, xs, 0.0), np.where(left, ys, 0.0),
+                          np.where(left, xs * ys, 0.0)])  # fmt: skip
+        sums = np.cumsum(terms, axis=1)
+        starts = np.arange(0, n, 2 * width)
+        sums -= np.concatenate([np.zeros((4, 1)), sums], axis=1)[:, starts][:, index // (2 * width)]
+        right = ~left
+        count, sx, sy, sxy = sums[:, right]
+        xr, yr = xs[right], ys[right]
+        rising += float(np.sum(count * xr * yr - xr * sy - yr * sx + sxy))
+        width *= 2
+    # sum over all pairs i < j of (x_j - x_i)(y_j - y_i) = n sum xy - sum x sum y.
+    every = n * float(x @ y) - float(x.sum() * y.sum())
+    return 2 * (2 * rising - every)
+
+
+def mutual_information(x: Floats, y: Floats, *, neighbours: int = NEIGHBOURS) -> float:
+    """Nats, not below 0. Ties are broken by noise far below the smallest difference, with a fixed seed."""
+    from scipy.spatial import cKDTree  # a tenth of a second, and only here
+
+    n = len(x)
+    if n <= neighbours + 1 or not np.ptp(x) or not np.ptp(y):
+        return 0.0
+    rng = np.random.default_rng(_SEED)
+    a, b = (values / values.std() + 1e-10 * rng.standard_normal(n) for values in (x, y))
+    points = np.stack([a, b], axis=1)
+    distances = np.asarray(cKDTree(points).query(points, k=neighbours + 1, p=np.inf)[0])
+    # Strictly inside the distance to the k-th neighbour; rounding must not take that neighbour in.
+    radius = distances[:, -1] * (1 - 1e-10)
+    counts = [_within(values, radius) for values in (a, b)]
+    value = digamma(neighbours) + digamma(n) - np.mean(digamma(counts[0]) + digamma(counts[1]))
+    return max(float(value), 0.0)
+
+
+def _within(values: Floats, radius: Floats) -> Ints:
+    """Points within the radius of each, itself counted: n_x + 1 of KSG's equation 8."""
+    ordered = np.sort(values)
+    return np.asarray(
+        np.searchsorted(ordered, values + radius, "right") - np.searchsorted(ordered, values - radius, "left"), np.int64
+    )
+
+
+def normalised_information(x: Floats, y: Floats, *, neighbours: int = NEIGHBOURS) -> float:
+    return float(np.sqrt(1 - np.exp(-2 * mutual_information(x, y, neighbours=neighbours))))
+
+
+MEASURES: Final[dict[str, Measure]] = {
+    "pearson": pearson,
+    "spearman": spearman,
+    "distance_correlation": distance_correlation,
+    "mutual_information": normalised_information,
+}
+SIGNED: Final = ("pearson", "spearman")
+
+
+def complete_pairs(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Pairs of which both members are there."""
+    a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    there = np.isfinite(a) & np.isfinite(b)
+    return a[there], b[there]
+
+
+def coefficients(x: NDArray[Any], y: NDArray[Any]) -> dict[str, float]:
+    """The four coefficients alone; NaN with fewer than MIN_PAIRS pairs."""
+    a, b = complete_pairs(x, y)
+    if len(a) < MIN_PAIRS:
+        return dict.fromkeys(MEASURES, float("nan"))
+    return {name: measure(a, b) for name, measure in MEASURES.items()}
+
+
+def associate(x: NDArray[Any], y: NDArray[Any], *, replicates: int = REPLICATES) -> dict[str, Association]:
+    """All four with intervals and permutation p. Pairs are taken in the order of time: neighbours share a state of the
+    system, so they are resampled in blocks."""
+    a, b = complete_pairs(x, y)
+    n = len(a)
+    if n < MIN_PAIRS:
+        words = f"{n} pairs are too few"
+        return {name: Association(name, float("nan"), None, None, n, None, words) for name in MEASURES}
+    if n > MOST_RESAMPLED:
+        kept = np.sort(np.random.default_rng(_SEED).choice(n, MOST_RESAMPLED, replace=False))
+        few = associate(a[kept], b[kept], replicates=replicates)
+        whole = coefficients(a, b)
+        return {name: _moved(found, whole[name], n) for name, found in few.items()}
+    return {name: _associate(name, a, b, replicates) for name in MEASURES}
+
+
+def _moved(found: Association, value: float, n: int) -> Association:
+    shift = value - found.value
+    low, high = (None if end is None else end + shift for end in (found.low, found.high))
+    return Association(found.measure, value, low, high, n, found.p, f"{found.method}, of {MOST_RESAMPLED:,} pairs")
+
+
+def _associate(name: str, x: Floats, y: Floats, replicates: int) -> Association:
+    value = MEASURES[name](x, y)
+    if not np.isfinite(value):
+        return Association(name, value, None, None, len(x), None, "one of the two does not vary")
+    low, high, method = (_bootstrap if name in SIGNED else _half_samples)(name, x, y, value, replicates)
+    return Association(name, value, low, high, len(x), permutation_p(name, x, y, value), method)
+
+
+def _bootstrap(name: str, x: Floats, y: Floats, value: float, replicates: int) -> tuple[float, float, str]:
+    """Percentiles of circular blocks of pairs, expanded for few blocks."""
+    n = len(x)
+    block = default_block(n)
+    rng = np.random.default_rng(_SEED)
+    draws = -(-n // block)
+    starts = rng.integers(0, n, (replicates, draws))
+    index = ((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n]
+    measure = MEASURES[name]
+    found = np.array([measure(x[row], y[row]) for row in index])
+    found = found[np.isfinite(found)]
+    low, high = np.quantile(found, expanded_levels(LEVEL, max(2, n // block)))
+    return float(low), float(high), f"bootstrap of blocks of {block} runs, {replicates} replicates"
+
+
+def _half_samples(name: str, x: Floats, y: Floats, value: float, replicates: int) -> tuple[float, float, str]:
+    """Delete-half jackknife (Shao & Wu 1989): pairs drawn twice would raise these two, so none is drawn twice. The
+    spread over halves is the standard error; blocks stay together."""
+    n = len(x)
+    block = default_block(n)
+    rng = np.random.default_rng(_SEED)
+    labels = np.arange(n) // block
+    count = int(labels[-1]) + 1
+    measure = MEASURES[name]
+    found = []
+    for _ in range(min(replicates, 100)):
+        chosen = np.zeros(count, np.bool_)
+        chosen[rng.choice(count, (count + 1) // 2, replace=False)] = True
+        rows = chosen[labels]
+        found.append(measure(x[rows], y[rows]))
+    half = -float(ndtri((1 - LEVEL) / 2)) * float(np.nanstd(found))
+    low, high = max(0.0, value - half), min(1.0, value + half)
+    return low, high, f"spread over half samples of blocks of {block} runs"
+
+
+def permutation_p(name: str, x: Floats, y: Floats, value: float, permutations: int = PERMUTATIONS) -> float:
+    """Share of random pairings that reach the value, the one at hand counted: two-sided for signed measures."""
+    rng = np.random.default_rng(_SEED + 1)
+    if name == "distance_correlation":
+        measure, value = _covariance_with(x), value**2 * _covariance_scale(x, y)
+    else:
+        measure = partial(MEASURES[name], x)
+    shuffled = (rng.permutation(len(y)) for _ in range(permutations))
+    reached = sum(abs(measure(y[order])) >= abs(value) * (1 - 1e-9) for order in shuffled)
+    return (reached + 1) / (permutations + 1)
+
+
+def _covariance_scale(x: Floats, y: Floats) -> float:
+    return float(np.sqrt(_distance_covariance(x, x) * _distance_covariance(y, y)))
+
+
+def _covariance_with(x: Floats) -> Callable[[Floats], float]:
+    """Distance covariance with x; a shuffled y has the same variance, so the ranking is that of the correlation."""
+    n = len(x)
+    if n > _SMALL:
+        return partial(_distance_covariance, x)
+    centred = _centred_distances(x)
+    # Not a dot product of BLAS: its threads cost more than they save on a busy machine.
+    return lambda y: float((centred * np.abs(y[:, None] - y)).sum()) / n**2
+
+
+@dataclass(frozen=True)
+class ShiftNull:
+    """A coefficient under moved times: what remains without any contention. `p` is the share that reaches the value."""
+
+    measure: str
+    median: float
+    high: float
+    p: float
+    shifts: int
+
+
+def time_shifts(steps: int, most: int, *, least: int) -> Ints:
+    """Up to `most` shifts of a circular series of `steps`, none within `least` of standing still."""
+    if steps < 2 * least + 2:
+        return np.zeros(0, np.int64)
+    rng = np.random.default_rng(_SEED + 2)
+    width = steps - 2 * least
+    return np.asarray(least + rng.choice(width, min(most, width), replace=False), np.int64)
+
+
+def shift_null(
+    y: Floats, observed: dict[str, float], shifted: Iterator[Floats], measures: tuple[str, ...] = SIGNED
+) -> dict[str, ShiftNull]:
+    """`shifted` yields the system's side at moved times; its gaps are left out pair by pair."""
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    for x in shifted:
+        a, b = complete_pairs(x, y)
+        if len(a) < max(MIN_PAIRS, len(y) // 2):
+            continue
+        for name in measures:
+            value = MEASURES[name](a, b)
+            if np.isfinite(value):
+                found[name].append(value)
+    nulls = {}
+    for name, values in found.items():
+        if len(values) >= 19 and np.isfinite(observed[name]):
+            p = (1 + sum(value >= observed[name] for value in values)) / (1 + len(values))
+            nulls[name] = ShiftNull(name, float(np.median(values)), float(np.quantile(values, 0.95)), p, len(values))
+    return nulls
