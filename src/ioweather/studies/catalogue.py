@@ -11,6 +11,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "access_methods": "ioweather.studies.access_methods:STUDY",
         "benchmark_check": "ioweather.studies.benchmark_check:STUDY",
         "climate": "ioweather.studies.climate:STUDY",
+        "contents": "ioweather.studies.contents:STUDY",
         "instrumentation": "ioweather.studies.instrumentation:STUDY",
         "node_ceiling": "ioweather.studies.node_ceiling:STUDY",
         "overwriting": "ioweather.studies.overwriting:STUDY",

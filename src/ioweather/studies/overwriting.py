@@ -1,9 +1,11 @@
 """Whether jobs write new files or over old ones (car11 IV-B), from Darshan: the share of written files that were new
-or empty before, where the log has the size at open, and a named proxy where it has not."""
+or empty before, where the log has the size at open, and a named proxy where it has not; and from scans of the file
+system, how long data lies unmodified."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,14 +13,22 @@ from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.studies.content_age import data_age, with_age
+from ioweather.studies.content_scans import BINS, ROOT, SCANS, view
 from ioweather.studies.intervals import plain
 from ioweather.studies.samples import share_estimate
 
+_NO_SCAN = "How long data lies unmodified comes from scans of the file system (`ioweather scan`); there are none."
+
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    runs = data.frames["job_io"]
-    if runs.rows:
-        yield written_files(runs)
+    runs, scans = data.frames.get("job_io"), view(data.frames, facility)
+    by_jobs = written_files(runs) if runs is not None and runs.rows else None
+    age = data_age(scans) if scans is not None else None
+    if age is not None:
+        yield with_age(by_jobs, age)
+    elif by_jobs is not None:
+        yield replace(by_jobs, caveats=(*by_jobs.caveats, _NO_SCAN))
 
 
 def written_files(runs: Frame) -> Exhibit:
@@ -72,7 +82,6 @@ def written_files(runs: Frame) -> Exhibit:
             "New or empty before is not the same as created: an empty file that was there counts.",
             "The proxy takes a file that the job overwrote whole as new.",
             "Files of one run are counted once; a file written by several runs counts in each.",
-            "How long data lies unmodified comes from scans of the file system, which are not part of this.",
         ),
         coverage=(Coverage(written, known, "files written", {"size at open not recorded": written - known}),),
     )  # fmt: skip
@@ -95,7 +104,11 @@ STUDY = Study(
             "job_io",
             columns=("log_digest", "start_ns", "write_only_file_count", "read_write_file_count",
                      "size_known_file_count", "new_or_empty_file_count", "create_count", "create_rule"),
+            optional=True,
         ),
+        replace(SCANS, optional=True),
+        replace(BINS, optional=True),
     ),
     run=run,
+    params=(ROOT,),
 )  # fmt: skip

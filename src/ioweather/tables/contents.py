@@ -64,6 +64,7 @@ SCAN_BINS = TableSpec(
     columns=(
         ColumnSpec("scan_id", "text", "the scan"),
         ColumnSpec("start_ns", "int64", "when it began"),
+        ColumnSpec("root", "text", "the directory that was scanned"),
         ColumnSpec("owner_kind", "text", "all, user, group or project"),
         ColumnSpec("owner", "text", "user or group number, project name; '' for all"),
         ColumnSpec("owner_name", "text", "name of the user or group on the host of the scan", nullable=True),

@@ -56,9 +56,7 @@ def availability(snapshot: Snapshot) -> list[Availability]:
         if study is None:
             found.append(Availability(entry.id, entry.title, None, False, ("not built yet",)))
             continue
-        lacks = tuple(
-            text for need in study.needs if not need.optional and (text := _lacking(need, rows, metrics)) is not None
-        )
+        lacks = _lacks(study, rows, metrics)
         found.append(Availability(entry.id, entry.title, study.name, not lacks, lacks))
     return found
 
@@ -73,6 +71,14 @@ def catalogue_only() -> list[Availability]:
 
 def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
     return _study_or_refuse(exhibit_id).params
+
+
+def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple[str, ...]:
+    """What the study cannot do without. Of needs that are all optional, one must be met."""
+    absent = {need.name: text for need in study.needs if (text := _lacking(need, rows, metrics)) is not None}
+    if all(need.optional for need in study.needs):
+        return tuple(dict.fromkeys(absent.values())) if len(absent) == len(study.needs) else ()
+    return tuple(absent[need.name] for need in study.needs if not need.optional and need.name in absent)
 
 
 def _lacking(need: Need, rows: set[str], metrics: set[tuple[str, str]]) -> str | None:
@@ -157,7 +163,7 @@ def _standing_caveats(facility: Facility) -> tuple[str, ...]:
 def _require(snapshot: Snapshot, study: Study) -> None:
     rows = {name for name, files in snapshot.pinned.items() if files.uris}
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
-    lacks = [text for need in study.needs if not need.optional and (text := _lacking(need, rows, metrics))]
+    lacks = _lacks(study, rows, metrics)
     if lacks:
         raise DataUnavailable(
             f"{', '.join(study.exhibits)}: the lake has {'; '.join(lacks)}.",

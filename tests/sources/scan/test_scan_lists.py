@@ -68,7 +68,7 @@ def read(source, path: Path, now: int, **context) -> dict:
 def bins(frames: dict) -> dict:
     """As `counted` gives them: (owner kind, owner, histogram) -> bin -> [count, weight]."""
     found: dict = {}
-    for row in frames["scan_bins"]:
+    for row in (row for row in frames["scan_bins"] if row["owner_kind"] != "project"):
         name, label = row["histogram"], row["bin"]
         owner = int(row["owner"]) if row["owner"] else ""
         if name == "age_size":
@@ -241,6 +241,7 @@ def test_a_gpfs_policy_list(tmp_path):
         found = bins(frames)
         assert found[("all", "", "mtime")] == {0: [1, 1 << 20], 7: [1, 10]}  # 2 hours; 83 days
         assert found[("user", 1002, "size")] == {4: [1, 10]}
+        assert {r["owner"] for r in frames["scan_bins"] if r["owner_kind"] == "project"} == {"uid 1001", "uid 1002"}
         row = frames["scan_entries"][0]
         assert row["mtime_ns"] == int(dt.datetime(2010, 3, 25, 10, tzinfo=chicago).timestamp()) * 10**9
         assert row["atime_ns"] % 10**9 == 250_000_000

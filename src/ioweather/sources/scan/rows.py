@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import PathPolicy
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.sources.scan.bins import (
     FUTURE,
@@ -85,8 +86,12 @@ def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
                 for column, value in zip(_BIN_COLUMNS, (*values, count_of(cell), _fits(weight_of(cell))), strict=True):
                     rows[column].append(value)
     return TABLES["scan_bins"].frame(
-        rows, rows=len(rows["count"]), scan_id=facts.scan_id, start_ns=facts.start_ns
-    )  # fmt: skip
+        rows,
+        rows=len(rows["count"]),
+        scan_id=facts.scan_id,
+        start_ns=facts.start_ns,
+        root=stored_text(facts.root)[0],
+    )
 
 
 _BIN_COLUMNS: Final = (
@@ -106,8 +111,10 @@ def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, M
             users.setdefault(owner.uid, []).append(owner)
         if owner.gid is not None:
             groups.setdefault(owner.gid, []).append(owner)
-        if owner.project is not None:
-            projects.setdefault(owner.project, []).append(owner)
+        # A list has no projects; its users are named as a facility without rules names them, and mapped when read.
+        project = owner.project or (Facility().project_of(uid=owner.uid) if owner.uid is not None else None)
+        if project is not None:
+            projects.setdefault(project, []).append(owner)
     for uid, members in sorted(users.items()):
         yield "user", str(uid), user_name(uid) if named else None, tally.histograms(members)
     for gid, members in sorted(groups.items()):
