@@ -135,6 +135,18 @@ def test_a_few_minutes_are_enough_for_something_and_decide_nothing() -> None:
     assert any("set component_limit_bytes_per_s and peak_bytes_per_s" in c for c in made["pat19.fig3"].caveats)
 
 
+def test_two_days_far_apart_are_two_days() -> None:
+    """Most of the period is a gap: nothing breaks, and what is empty is not taken for data."""
+    values = np.full((40 * 1440, 3), np.nan)
+    rng = np.random.default_rng(8)
+    values[:700] = rng.lognormal(10, 1, (700, 3))
+    values[-5:] = rng.lognormal(10, 1, (5, 3))
+    made = {e.id: e for e in STUDIES["climate"].run(tiny(values), Facility(), PARAMS)}
+    json.dumps(to_jsonable(list(made.values())), allow_nan=False)
+    assert all(e.low is None for e in made["pat19.fig4"].estimates)
+    assert made["pat19.fig4"].coverage[0].present == 705
+
+
 @pytest.mark.parametrize("rows", [1, 2, 7, 26])
 def test_very_short_series_do_not_break_it(rows: int) -> None:
     rng = np.random.default_rng(rows)

@@ -14,7 +14,7 @@ def test_the_value_is_the_same_with_intervals_on_and_off() -> None:
     values = np.random.default_rng(1).lognormal(size=30 * 1440)
     values[100:200] = np.nan
     for on in (True, False):
-        intervals = Intervals(len(values), MINUTE_NS, on=on)
+        intervals = Intervals(~np.isnan(values), MINUTE_NS, on=on)
         sums = intervals.sums(~np.isnan(values), values)
         assert sums.shape == (30, 2)
         mean = intervals.estimate("mean", "bytes", sums, lambda s: s[:, 1] / s[:, 0], n=len(values))
@@ -27,13 +27,39 @@ def test_the_value_is_the_same_with_intervals_on_and_off() -> None:
 
 def test_many_values_at_once() -> None:
     rng = np.random.default_rng(2)
-    intervals = Intervals(40, MINUTE_NS, on=True, unit=1, unit_name="day")
+    intervals = Intervals(np.ones(40, bool), MINUTE_NS, on=True, unit=1, unit_name="day")
     per_unit = rng.random((40, 3, 2)) + 1
     value, low, high = intervals.estimates(per_unit, lambda s: s[..., 0] / s[..., 1])
     assert value.shape == (3,)
     assert ((low < value) & (value < high)).all()
-    off = Intervals(40, MINUTE_NS, on=False, unit=1)
+    off = Intervals(np.ones(40, bool), MINUTE_NS, on=False, unit=1)
     assert np.isnan(off.estimates(per_unit, lambda s: s[..., 0] / s[..., 1])[1]).all()
+
+
+def test_a_long_gap_does_not_count_as_data() -> None:
+    """Thirty days in the midst of three hundred give the interval of thirty days."""
+    values = np.full(300 * 1440, np.nan)
+    values[100 * 1440 : 130 * 1440] = np.random.default_rng(3).lognormal(size=30 * 1440)
+
+    def mean(series: np.ndarray) -> Estimate:
+        intervals = Intervals(~np.isnan(series), MINUTE_NS, on=True)
+        sums = intervals.sums(~np.isnan(series), series)
+        return intervals.estimate("mean", "", sums, lambda s: s[:, 1] / s[:, 0], n=1)
+
+    alone = mean(values[100 * 1440 : 130 * 1440])
+    assert (alone.low, alone.high) == (pytest.approx(mean(values).low), pytest.approx(mean(values).high))
+    empty = Intervals(np.zeros(0, bool), MINUTE_NS, on=True)
+    assert empty.estimate("x", "", np.zeros((1, 1)), lambda s: s[:, 0], n=0).low is None
+
+
+def test_an_interval_raised_by_noise_stays_within_its_bounds() -> None:
+    rng = np.random.default_rng(4)
+    intervals = Intervals(np.ones(40, bool), MINUTE_NS, on=True, unit=1)
+    largest = intervals.estimate(
+        "largest", "", rng.random((40, 9)) / 40, lambda s: s.max(axis=-1), n=40, bounds=(0.5, 0.55)
+    )
+    assert largest.low >= 0.5
+    assert largest.high <= 0.55
 
 
 @pytest.mark.parametrize(
@@ -55,8 +81,8 @@ def test_a_claim_stands_where_its_whole_interval_does(
 
 
 def test_without_an_interval_a_claim_is_a_note_or_undecided() -> None:
-    off = Intervals(5, MINUTE_NS, on=False)
-    few = Intervals(5, MINUTE_NS, on=True)
+    off = Intervals(np.ones(5, bool), MINUTE_NS, on=False)
+    few = Intervals(np.ones(5, bool), MINUTE_NS, on=True)
     for intervals, want in ((off, "note"), (few, "undecided")):
         estimate = intervals.estimate("x", "", np.ones((intervals.units, 1)), lambda s: s[:, 0], n=5)
         assert standing(estimate, above=0) == want

@@ -41,7 +41,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         parts.append(part)
         yield part.exhibit
     words = tuple(span(window, climate.system.step_ns) for window in WINDOWS)
-    yield observations(parts, (words[0], words[1], words[2]), climate.caveats)
+    yield observations(parts, (words[0], words[1], words[2]), climate.caveats, climate.coverage())
 
 
 def _metadata(data: StudyData, params: Params) -> Iterator[Part]:
@@ -70,7 +70,7 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
     steps = targets.system
     zone, zone_name = facility_zone(facility)
     return Climate(
-        targets, Intervals(steps.count, steps.step_ns, on=bool(params["intervals"]), unit=targets.unit),
+        targets, Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]), unit=targets.unit),
         filesystem, str(params["component_kind"]), zone, zone_name, _burst_buffer(data),
         (*data.caveats, *_limit_caveats(limits, filesystem)),
     )  # fmt: skip

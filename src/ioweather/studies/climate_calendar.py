@@ -89,7 +89,14 @@ def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float
 
 
 def _means(sums: Floats) -> Floats:
-    return np.asarray(sums[..., 1] / sums[..., 0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sums[..., 1] / sums[..., 0])
+
+
+def _mean_of(values: Floats) -> Floats:
+    """Mean along the cycle of what is there; NaN where nothing is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.nansum(values, axis=-1) / np.sum(~np.isnan(values), axis=-1))
 
 
 def _variations(sums: Floats) -> Floats:
@@ -101,8 +108,8 @@ def _variations(sums: Floats) -> Floats:
 def _part(
     climate: Climate, cycle: Cycle, exhibit: str, title: str, noun: str, chosen: tuple[int, ...], word: str
 ) -> Part:
-    units = len(cycle.volume)
-    intervals = Intervals(units, DAY_NS, on=climate.intervals.on, unit=1, unit_name=cycle.unit_name)
+    seen = np.any(~np.isnan(cycle.volume), axis=(1, 2))
+    intervals = Intervals(seen, DAY_NS, on=climate.intervals.on, unit=1, unit_name=cycle.unit_name)
     sums = cycle.sums()
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
@@ -114,7 +121,7 @@ def _part(
         own = sums[:, :, way]
         estimates += [
             intervals.estimate(
-                f"{noun}_spread_{name}", "ratio", own, lambda s: _spread(_means(s), aside), n=n, least=0.0
+                f"{noun}_spread_{name}", "ratio", own, lambda s: _spread(_means(s), aside), n=n, bounds=(0.0, np.inf)
             ),
             intervals.estimate(
                 f"{word}_variation_difference_{name}", "ratio", own,
@@ -157,7 +164,7 @@ def _spike(intervals: Intervals, sums: Floats) -> list[Estimate]:
     hour = int(np.nanargmax(_means(both.sum(axis=0))))
     n = int(both[:, hour, 0].sum())
     over = intervals.estimate(
-        "spike_over_mean", "factor", both, lambda s: _means(s)[:, hour] / np.nanmean(_means(s), axis=1), n=n
+        "spike_over_mean", "factor", both, lambda s: _means(s)[:, hour] / _mean_of(_means(s)), n=n
     )
     return [plain("spike_hour", hour, "count", n=n, method="hour with the largest mean volume"), over]
 
@@ -224,7 +231,7 @@ def _advice(
     out = []
     for way, name in enumerate(WAYS):
         for (value, low, _), what in ((means, "volume"), (variations, "variation")):
-            typical = float(np.nanmean(value[:, way])) if np.isfinite(value[:, way]).any() else np.nan
+            typical = float(_mean_of(value[:, way]))
             places = [i for i in range(len(cycle.names)) if low[i, way] > STANDS_OUT * typical]
             if not places or len(places) > len(cycle.names) // 2:
                 continue

@@ -63,7 +63,7 @@ def _window(
     left, right = window_sums(a, window), window_sums(b, window)
     unit = max(1, round(intervals.unit / window))
     own = Intervals(
-        max(1, len(left)), step_ns * window, on=intervals.on, unit=unit, unit_name=intervals.unit_name
+        ~np.isnan(left + right), step_ns * window, on=intervals.on, unit=unit, unit_name=intervals.unit_name
     )  # fmt: skip
     sums = lagged_sums(left, right, LAGS, unit) if len(left) else np.zeros((1, LAGS + 1, 6))
     n = int(sums[:, 0, 0].sum())
@@ -76,7 +76,7 @@ def _window(
                 sums,
                 lambda s: np.abs(correlation(s)).max(axis=1),
                 n=n,
-                least=0.0,
+                bounds=(0.0, 1.0),
             ),
             own.estimate(f"cross_lag0[{word}]", "", sums, lambda s: correlation(s)[:, 0], n=n),
         ]

@@ -27,7 +27,7 @@ def metadata_parts(steps: Steps, *, on: bool, caveats: tuple[str, ...]) -> Itera
     """pat19.fig13 and pat19.fig14; nothing without a usable step."""
     if not steps.usable.any():
         return
-    intervals = Intervals(steps.count, steps.step_ns, on=on)
+    intervals = Intervals(steps.usable, steps.step_ns, on=on)
     yield Part(_opens_and_closes(steps, intervals, caveats))
     series = {kind: steps.values[metric] for kind, metric in zip(KINDS, METADATA, strict=True)}
     found = correlate(series, steps.step_ns, intervals, "Opens and closes")

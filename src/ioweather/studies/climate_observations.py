@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ioweather.core.results import Cell, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Coverage, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_value
 from ioweather.studies.climate_claims import OBSERVATIONS, Claim
 from ioweather.studies.climate_context import Part
@@ -18,7 +18,9 @@ from ioweather.studies.intervals import Standing, standing
 Verdict = Literal["true", "false", "undecided"]
 
 
-def observations(parts: Iterable[Part], windows: tuple[str, str, str], caveats: tuple[str, ...]) -> Exhibit:
+def observations(
+    parts: Iterable[Part], windows: tuple[str, str, str], caveats: tuple[str, ...], coverage: tuple[Coverage, ...] = ()
+) -> Exhibit:
     """pat19.observations, from the estimates of the other exhibits. `windows` are the words of the three windows."""
     made = list(parts)
     known = {(part.exhibit.id, e.name): e for part in made for e in part.exhibit.estimates}
@@ -44,7 +46,7 @@ def observations(parts: Iterable[Part], windows: tuple[str, str, str], caveats: 
                 _table("claims", ("observation", "claim", "here", "evidence", "exhibit"), claim_rows)),
         findings=(*findings, *advice),
         caveats=(*caveats, "True: every claim is supported by its 90% interval. False: at least one is refuted."),
-        coverage=made[0].exhibit.coverage if made else (),
+        coverage=coverage,
     )  # fmt: skip
 
 

@@ -189,7 +189,7 @@ def _windowed(climate: Climate, way: str, window: int, name: str) -> Estimate:
     rows = _counts(climate, way, TOLERANCE, window).per_interval()
     unit = max(1, round(climate.intervals.unit / window))
     own = Intervals(
-        max(1, len(rows)), climate.system.step_ns * window, on=climate.intervals.on, unit=unit,
+        rows[:, 0] > 0, climate.system.step_ns * window, on=climate.intervals.on, unit=unit,
         unit_name=climate.intervals.unit_name,
     )  # fmt: skip
     sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))

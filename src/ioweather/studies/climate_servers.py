@@ -93,7 +93,7 @@ def server_parts(load: ServerLoad, *, on: bool, caveats: tuple[str, ...]) -> Ite
     """pat19.fig15 and pat19.fig16; nothing where no load was recorded."""
     if not load.count.any():
         return
-    intervals = Intervals(load.steps, load.step_ns, on=on, unit=load.unit)
+    intervals = Intervals(load.count.sum(axis=1) > 0, load.step_ns * load.unit, on=on, unit=1)
     cells = load.steps * len(load.components)
     present = int(load.count.sum())
     excluded = {"not recorded": cells - present - load.over_limit, "above 100%": load.over_limit}
@@ -113,9 +113,7 @@ def _utilisation(
         mean = load.total.sum(axis=0) / load.count.sum(axis=0)
     known = ~np.isnan(load.largest)
     both = np.stack([load.count, load.total], axis=1)
-    highest = intervals.estimate(
-        "mean_load", "ratio", both, lambda s: np.nanmax(s[:, 1] / np.where(s[:, 0] > 0, s[:, 0], np.nan), axis=1), n=n
-    )
+    highest = intervals.estimate("mean_load", "ratio", both, lambda s: np.fmax.reduce(s[:, 1] / s[:, 0], axis=1), n=n)
     overall = intervals.estimate(
         "mean_load_all", "ratio", both, lambda s: s[:, 1].sum(axis=1) / s[:, 0].sum(axis=1), n=int(load.count.sum())
     )

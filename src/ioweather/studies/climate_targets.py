@@ -33,7 +33,9 @@ def totals(climate: Climate) -> Part:
     estimates: list[Estimate] = []
     for way in WAYS:
         found = imbalance(sums[way])
-        ratio = climate.intervals.estimate(f"max_over_min_{way}", "factor", per_unit[way], max_to_min, n=n, least=1.0)
+        ratio = climate.intervals.estimate(
+            f"max_over_min_{way}", "factor", per_unit[way], max_to_min, n=n, bounds=(1.0, np.inf)
+        )
         estimates += [
             plain(f"mean_per_{kind}_{way}", found.mean, "bytes", n=n, method="mean over components"),
             ratio,
@@ -43,7 +45,7 @@ def totals(climate: Climate) -> Part:
                 per_unit[way],
                 lambda s: max_to_min(s) - 1,
                 n=n,
-                least=0.0,
+                bounds=(0.0, np.inf),
             ),
             plain(f"variation_{way}", found.variation, "ratio", n=n, method="sd / mean over components"),
             _persistence(per_unit[way], way, n),

@@ -60,7 +60,7 @@ class Days:
 
 def volume_exhibit(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Exhibit:
     days = _days(steps, facility)
-    intervals = Intervals(len(days.day), DAY_NS, on=on, unit=1, unit_name="day")
+    intervals = Intervals(days.recorded > 0, DAY_NS, on=on, unit=1, unit_name="day")
     per_day = np.stack([days.read, days.write, days.recorded], axis=1)
     n = len(days.day)
     read_ratio = intervals.estimate("read_ratio", "ratio", per_day, lambda s: s[:, 0] / (s[:, 0] + s[:, 1]), n=n)
@@ -192,7 +192,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> list[Estimate]
         "read_ratio_after_change[to the end]": use[change.index :],
     }
     for name, chosen in sides.items():
-        intervals = Intervals(len(chosen), DAY_NS, on=on, unit=1, unit_name="day")
+        intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, on=on, unit=1, unit_name="day")
         sums = np.stack([days.read[chosen], days.write[chosen]], axis=1)
         out.append(intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen)))
     return out

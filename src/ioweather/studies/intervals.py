@@ -29,15 +29,20 @@ _NO_INTERVAL = "no interval asked for"
 class Intervals:
     """Estimates of statistics of a series of `steps` steps, resampled in blocks of days (hours, where days are few).
 
-    `unit` is the length of a unit in steps; sums per unit have `units` rows.
+    `unit` is the length of a unit in steps; sums per unit have `units` rows. Units in which no step is `usable` are
+    not resampled: a year with a month of data is a month.
     """
 
-    def __init__(self, steps: int, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "") -> None:
+    def __init__(
+        self, usable: NDArray[np.bool_], step_ns: int, *, on: bool, unit: int = 0, unit_name: str = ""
+    ) -> None:
+        steps = len(usable)
         self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
         self.units = max(1, -(-steps // self.unit))
+        self._seen = np.flatnonzero(sums_by_unit(usable, self.unit)) if steps else np.zeros(0, np.int64)
         self.on = on
         self.unit_name = unit_name or _name(self.unit * step_ns)
-        self._bootstrap = BlockBootstrap(self.units, level=LEVEL, unit_name=self.unit_name) if on else None
+        self._bootstrap = BlockBootstrap(max(1, len(self._seen)), level=LEVEL, unit_name=self.unit_name) if on else None
 
     @property
     def block(self) -> int:
@@ -50,21 +55,28 @@ class Intervals:
         return sums_by_unit(table, self.unit)
 
     def estimate(
-        self, name: str, unit: str, per_unit: Floats, statistic: Statistic, *, n: int, least: float | None = None
+        self,
+        name: str,
+        unit: str,
+        per_unit: Floats,
+        statistic: Statistic,
+        *,
+        n: int,
+        bounds: tuple[float, float] | None = None,
     ) -> Estimate:
         """The statistic of all sums, and its interval from resampled ones. `per_unit` has the units first.
 
-        `least` marks a statistic that noise can only raise, and the least it can be: its interval speaks of what
-        would be left without noise (see BlockBootstrap.interval), and reaches up to the value itself.
+        `bounds` marks a statistic that noise can only raise, and the least and most it can be: its interval speaks of
+        what would be left without noise (see BlockBootstrap.interval), and reaches up to the value itself.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
             if self._bootstrap is None:
                 return Estimate(name, value, unit, n=n, method=_NO_INTERVAL)
-            replicates = statistic(self._bootstrap.sums(per_unit))
-        low, high = self._bootstrap.interval(replicates, about=None if least is None else value)
-        if least is not None and low is not None and high is not None and value is not None:
-            low, high = max(least, low), max(value, high)
+            replicates = statistic(self._resampled(per_unit))
+        low, high = self._bootstrap.interval(replicates, about=None if bounds is None else value)
+        if bounds is not None and low is not None and high is not None and value is not None:
+            low, high = max(bounds[0], low), min(bounds[1], max(value, high))
         level = None if low is None else LEVEL
         return Estimate(name, value, unit, low, high, level, n, self._bootstrap.method)
 
@@ -75,11 +87,15 @@ class Intervals:
             low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
             if self._bootstrap is None:
                 return value, low, high
-            replicates = np.asarray(statistic(self._bootstrap.sums(per_unit)), np.float64)
+            replicates = np.asarray(statistic(self._resampled(per_unit)), np.float64)
         for place in np.ndindex(value.shape):
             bounds = self._bootstrap.interval(replicates[(slice(None), *place)])
             low[place], high[place] = (np.nan if bound is None else bound for bound in bounds)
         return value, low, high
+
+    def _resampled(self, per_unit: Floats) -> Floats:
+        assert self._bootstrap is not None
+        return self._bootstrap.sums(per_unit[self._seen] if len(self._seen) else per_unit[:1])
 
     @property
     def method(self) -> str:

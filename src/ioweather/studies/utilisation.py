@@ -29,7 +29,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     steps = steps_of(data.frames["traffic"], choices.TRAFFIC, data.step_ns, data.period_ns)
     if not steps.usable.any():
         return
-    intervals = Intervals(steps.count, steps.step_ns, on=bool(params["intervals"]))
+    intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
     yield _timeline(steps, facility)
     yield _distribution(steps, intervals, facility, str(params["filesystem"]))
     yield volume_exhibit(steps, data, facility, on=bool(params["intervals"]))
