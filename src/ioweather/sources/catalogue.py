@@ -23,6 +23,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "mdtest": "ioweather.sources.benchmarks.mdtest:SOURCE",
         "sacct": "ioweather.sources.slurm.source:SOURCE",
         "sadf": "ioweather.sources.devices.sadf:SOURCE",
+        "spool": "ioweather.sources.spool:SOURCE",
         "tts": "ioweather.sources.lmt.tts:SOURCE",
     },
 )

@@ -1,0 +1,125 @@
+"""What `collect`, `probe` and `sample` share: options, the run of an agent, and its table on the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ioweather.cli.options import converted
+from ioweather.core.errors import UsageError
+from ioweather.core.places import default_spool_dir
+from ioweather.core.units import parse_duration_ns, parse_size
+
+if TYPE_CHECKING:
+    from ioweather.collect.agent import AgentSettings
+    from ioweather.collect.spool import Spool
+    from ioweather.collect.status import Status
+    from ioweather.sources.live.contract import LiveSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def spool_option(function: F) -> F:
+    return click.option(
+        "--spool", "spool_dir", metavar="DIR", type=click.Path(path_type=Path),
+        help="Where rows wait and status.json lies (default: $IOWEATHER_SPOOL, else in your state home).",
+    )(function)  # fmt: skip
+
+
+def run_options(function: F) -> F:
+    """Options of every command that measures for a while."""
+    function = click.option("--annotate", metavar="NAME", help="Mark the time of this run as an event of this name.")(
+        function
+    )
+    return click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")(
+        function
+    )
+
+
+def duration_ns(text: str | None, option: str) -> Any:
+    return converted(parse_duration_ns, text, option)
+
+
+def size_bytes(text: str | None, option: str) -> Any:
+    return converted(parse_size, text, option)
+
+
+def spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
+    """The usual spool, or one beside it where an agent has that: a person who probes does not have to stop it."""
+    from ioweather.collect.spool import Spool, SpoolBusy
+
+    usual = given or default_spool_dir()
+    try:
+        return Spool(usual, host, run_id)
+    except SpoolBusy:
+        if given is not None:
+            raise
+        beside = usual.with_name(f"{usual.name}-{run_id}")
+        click.echo(f"An agent is running; this run writes to {beside}.", err=True)
+        return Spool(beside, host, run_id)
+
+
+def run_agent(
+    sources: Sequence[LiveSource], spool: Spool, settings: AgentSettings, lake_dir: str | None, as_json: bool
+) -> Status:
+    """Run to the end: rows on standard output, or a table where that is a terminal, or nothing until the end."""
+    from ioweather.collect.agent import Agent
+    from ioweather.collect.ship import Shipper
+
+    shipper = Shipper(Path(lake_dir).absolute()) if lake_dir else None
+    with _table(as_json) as show:
+        agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
+        status = agent.run()
+    failed = [member.message for member in agent.members if member.failed and not member.is_ready]
+    if failed and len(failed) == len(agent.members):
+        raise UsageError(" ".join(dict.fromkeys(failed)))
+    return status
+
+
+def _print_row(line: str) -> None:
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough: end as if asked to
+        os.kill(os.getpid(), signal.SIGTERM)
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for what is still to come
+
+
+@contextlib.contextmanager
+def _table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
+    if as_json or not sys.stdout.isatty():
+        yield None
+        return
+    from rich.live import Live
+
+    from ioweather.cli.render import console
+    from ioweather.cli.weather_table import status_table
+
+    # Without its own thread: a forked child of a process with threads is asking for trouble.
+    with Live(console=console(), auto_refresh=False, transient=True) as live:
+        yield lambda status: live.update(status_table(status), refresh=True)
+
+
+def print_end(status: Status, lake_dir: str | None) -> int:
+    """What was measured, and where it is now. Exit code 1 where something is not where it should be."""
+    from ioweather.cli.render import console
+    from ioweather.cli.weather_table import status_table
+
+    console().print(status_table(status))
+    spool = status.spool
+    if lake_dir is None:
+        click.echo(f"{spool.written_rows:,} rows wait in {spool.directory}.")
+        click.echo(f"Into the lake: ioweather ingest {spool.directory}/segments")
+    elif spool.last_ship_ok and not spool.refused_files:
+        click.echo(f"{spool.written_rows:,} rows are in {lake_dir}.")
+    else:
+        click.echo(f"Not all rows are in {lake_dir}: {spool.message} They wait in {spool.directory}.", err=True)
+        return 1
+    return 0

@@ -1,0 +1,59 @@
+"""`ioweather collect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioweather.cli.agents import duration_ns, run_options, spool_option
+from ioweather.cli.options import lake_option
+from ioweather.core.places import default_lake_dir, default_spool_dir
+
+EPILOG = """\b
+What runs, and how often, stands in facility.toml: `probes` of a file system,
+and [collect]. Runs in the foreground: see docs/how-to/run-the-agent.md for
+systemd and Slurm. Rows wait in the spool until the lake takes them.
+
+\b
+Example: ioweather collect probe block --lake /srv/weather
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "slurm"]))
+@lake_option
+@spool_option
+@click.option("--no-ship", is_flag=True, help="Leave the rows in the spool.")
+@run_options
+def collect(
+    kinds: tuple[str, ...],
+    lake_dir: str | None,
+    spool_dir: Path | None,
+    no_ship: bool,
+    duration: str | None,
+    annotate: str | None,
+) -> int:
+    """Run the agent: probe, block devices, Lustre counters, Slurm.
+
+    Without a name: all that facility.toml and this machine offer.
+    """
+    from ioweather.collect.agent import Agent, AgentSettings
+    from ioweather.collect.settings import settings_from, sources_for
+    from ioweather.collect.ship import Shipper
+    from ioweather.collect.spool import Spool
+    from ioweather.core.facility import load_facility
+
+    lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
+    facility = load_facility(lake / "facility.toml")
+    settings = settings_from(facility.sections.get("collect", {}))
+    run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, record_gap=True)
+    sources = sources_for(kinds, facility, settings, run.run_id, run.host)
+    spool = Spool(
+        spool_dir or default_spool_dir(), run.host, run.run_id, limit_bytes=settings.spool_limit_bytes,
+        keep=settings.spool_keep,
+    )  # fmt: skip
+    shipper = None if no_ship else Shipper(lake, settings.ship_period_ns)
+    click.echo(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
+    status = Agent(sources, spool, run, shipper=shipper).run()
+    return 1 if status.spool.dropped_rows or status.spool.refused_files else 0

@@ -1,0 +1,306 @@
+"""The agent: one loop that hands out ticks, gathers rows into the spool, ships them, and says how things stand.
+
+It wakes for ticks and for its status, not for every message of a child: nothing runs beside a timed operation that need
+not. It opens nothing on a probed file system, so that nothing there can stop it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ioweather._version import __version__
+from ioweather.collect.baseline import load_baselines, save_baselines
+from ioweather.collect.member import Member, StartChild
+from ioweather.collect.ship import Shipper
+from ioweather.collect.spool import Spool, boot_id, row_line
+from ioweather.collect.status import SpoolStatus, Status, read_status, write_status
+from ioweather.collect.worker import Worker
+from ioweather.core.errors import IoweatherError
+from ioweather.core.units import MINUTE_NS, NS
+from ioweather.sources.live.contract import LiveSource
+from ioweather.sources.live.forward import Clocks
+from ioweather.sources.live.mounts import system_of
+from ioweather.sources.live.rows import Origin, event_row
+
+_LAST_SHIP_NS = 2 * MINUTE_NS
+_BASELINE_NS = MINUTE_NS
+_PROBES = ("probe", "sample")
+
+
+def new_run_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+@dataclass
+class AgentSettings:
+    run_id: str = field(default_factory=new_run_id)
+    host: str = field(default_factory=socket.gethostname)
+    duration_ns: int | None = None  # counted from when every source is ready
+    status_period_ns: int = NS
+    grace_ns: int = 2 * NS  # how long a child that says nothing is waited for at the end
+    annotation: str | None = None
+    retry: bool = True  # start a source again that failed; else it is over
+    record_gap: bool = False  # write down the time since the agent before
+
+
+class Agent:
+    def __init__(
+        self,
+        sources: Sequence[LiveSource],
+        spool: Spool,
+        settings: AgentSettings,
+        *,
+        shipper: Shipper | None = None,
+        clocks: Clocks | None = None,
+        start_child: StartChild = Worker,
+        on_status: Callable[[Status], None] | None = None,
+        on_row: Callable[[str], None] | None = None,
+    ) -> None:
+        self._spool, self._settings, self._shipper = spool, settings, shipper
+        self._clocks = clocks or Clocks()
+        self._on_status, self._on_row = on_status, on_row
+        self._started_ns = self._clocks.wall_ns()
+        self._next_status_ns = self._clocks.monotonic_ns()
+        self._next_baseline_ns = self._next_status_ns + _BASELINE_NS
+        self._deadline_ns: int | None = None
+        self._stopping = 0
+        self._shipped = self._refused = 0
+        self._last_ship: tuple[int, bool, str] | None = None
+        self._annotation: dict[str, object] | None = None
+        self._baselines = load_baselines(spool.directory)
+        self._write_gap()
+        self.members = [
+            Member(
+                source, self._origin(source), self, self._clocks, start_child=start_child, documents=spool.segments,
+                baselines=self._baselines, retry=settings.retry, phase_ns=place * source.period_ns // len(sources),
+            )
+            for place, source in enumerate(sources)
+        ]  # fmt: skip
+
+    def _origin(self, source: LiveSource) -> Origin:
+        system = system_of(source.label) if source.name in _PROBES else self._settings.host
+        return Origin(self._settings.host, source.label, system, self._settings.run_id)
+
+    # Rows from members
+
+    def add(self, line: str) -> None:
+        self._spool.add(line)
+        if self._on_row is not None:
+            self._on_row(line)
+
+    # The loop
+
+    def run(self) -> Status:
+        """Until the time is over, every source is, or a signal comes."""
+        with self._signals() as wakeup:
+            for member in self.members:
+                member.start()
+            while not self._stopping and not self._is_over():
+                self.step()
+                self._wait(wakeup)
+            self._shut_down(wakeup)
+        return self.status("stopped")
+
+    def step(self) -> None:
+        """One turn: hear the children, hand out ticks; every status period also write everything down."""
+        for member in self.members:
+            member.poll()
+            member.tick()
+        now = self._clocks.monotonic_ns()
+        self._begin_measuring(now)
+        if now >= self._next_status_ns:
+            self._next_status_ns += self._settings.status_period_ns
+            if self._next_status_ns <= now:
+                self._next_status_ns = now + self._settings.status_period_ns
+            self._write_down()
+
+    def _begin_measuring(self, now: int) -> None:
+        """When all are prepared: the time given by --for begins, and so does the annotation."""
+        if self._deadline_ns is not None or not all(member.is_ready or member.is_over for member in self.members):
+            return
+        self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else now + self._settings.duration_ns
+        # Between ticks, when the operations of a cycle are usually through.
+        self._next_status_ns = now + 3 * self._settings.status_period_ns // 4
+        if self._settings.annotation is not None:
+            self._annotation = event_row(
+                f"annotation:{self._settings.host}:{self._settings.run_id}", "annotation", self._settings.annotation,
+                self._clocks.wall_ns(), host=self._settings.host,
+            )  # fmt: skip
+            self.add(row_line("events", self._annotation))
+
+    def _is_over(self) -> bool:
+        if self._deadline_ns is not None and self._clocks.monotonic_ns() >= self._deadline_ns:
+            return True
+        return all(member.is_over for member in self.members)
+
+    def _wait(self, wakeup: int) -> None:
+        ticks = [member.next_tick_ns for member in self.members if member.next_tick_ns is not None]
+        until = min([self._next_status_ns, *ticks, *([self._deadline_ns] if self._deadline_ns else [])])
+        seconds = max(0, until - self._clocks.monotonic_ns()) / NS
+        if select.select([wakeup], [], [], seconds)[0]:
+            os.read(wakeup, 4096)
+
+    def _write_down(self) -> None:
+        wall, now = self._clocks.wall_ns(), self._clocks.monotonic_ns()
+        self._spool.flush(wall)
+        self._spool.rotate(wall)
+        self._ship(wall, now)
+        if now >= self._next_baseline_ns:
+            self._next_baseline_ns = now + _BASELINE_NS
+            self._spool.keep_within_limit()
+            self._save_baselines()
+        self._publish(self.status("running"))
+
+    def _publish(self, status: Status) -> None:
+        try:
+            write_status(status, self._spool.directory)
+        except OSError as error:
+            self._spool.message = f"status.json: {error.strerror}"
+        if self._on_status is not None:
+            self._on_status(status)
+
+    def _save_baselines(self) -> None:
+        try:
+            save_baselines(self._baselines, self._spool.directory)
+        except OSError as error:
+            self._spool.message = f"baseline.json: {error.strerror}"
+
+    # Shipping
+
+    def _ship(self, wall: int, now: int) -> None:
+        if self._shipper is None:
+            return
+        outcome = self._shipper.poll(now)
+        if outcome is not None:
+            self._shipped += outcome.shipped
+            self._refused += outcome.refused
+            self._last_ship = (wall, outcome.ok, outcome.message)
+            self._spool.keep_within_limit()
+        if self._shipper.is_due(now):
+            self._spool.rotate(wall, force=True)
+            self._shipper.start(self._spool.closed_files(), now)
+
+    def _ship_the_rest(self, wakeup: int) -> None:
+        """What is left, as long as the lake takes it and nobody is impatient."""
+        if self._shipper is None:
+            return
+        until = self._clocks.monotonic_ns() + _LAST_SHIP_NS
+        started = False
+        while self._stopping < 2 and (now := self._clocks.monotonic_ns()) < until:
+            outcome = self._shipper.poll(now)
+            if outcome is not None:
+                self._shipped += outcome.shipped
+                self._refused += outcome.refused
+                self._last_ship = (self._clocks.wall_ns(), outcome.ok, outcome.message)
+                if not outcome.ok:
+                    break
+            if not self._shipper.is_busy:
+                files = self._spool.closed_files()
+                if not files or (started and outcome is None):
+                    break
+                self._shipper.start(files, now)
+                started = True
+            if select.select([wakeup], [], [], 0.05)[0]:
+                os.read(wakeup, 4096)
+        self._spool.keep_within_limit()
+
+    # The end
+
+    def _shut_down(self, wakeup: int) -> None:
+        """Children that answer may clean up; one that hangs is left behind, and what it was doing is written down."""
+        for member in self.members:
+            member.poll()
+            member.stop()
+        while any(not member.has_left for member in self.members):
+            now = self._clocks.monotonic_ns()
+            for member in self.members:
+                member.poll()
+                patience = self._settings.grace_ns * (15 if member.is_cleaning else 1)
+                if not member.has_left and (self._stopping > 1 or now - member.heard_ns > patience):
+                    member.leave_behind()
+            if select.select([wakeup], [], [], 0.02)[0]:
+                os.read(wakeup, 4096)
+        wall = self._clocks.wall_ns()
+        if self._annotation is not None:
+            self.add(row_line("events", {**self._annotation, "end_ns": wall}))
+        self._spool.flush(wall)
+        self._spool.close_segment()
+        self._spool.keep_within_limit()
+        self._save_baselines()
+        self._publish(self.status("stopped"))
+        self._ship_the_rest(wakeup)
+        self._publish(self.status("stopped"))
+        self._spool.close(wall)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[int]:
+        """SIGTERM, SIGINT and SIGHUP ask to stop; asked twice, nothing is waited for."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        before_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        before = {number: signal.signal(number, self._ask_to_stop) for number in
+                  (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}  # fmt: skip
+        try:
+            yield reader
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(before_fd)
+            os.close(reader)
+            os.close(writer)
+
+    def _ask_to_stop(self, number: int, frame: object) -> None:
+        self._stopping += 1
+
+    # What is known
+
+    def status(self, state: str) -> Status:
+        spool, ship = self._spool, self._last_ship
+        return Status(
+            host=self._settings.host,
+            pid=os.getpid(),
+            boot_id=boot_id(),
+            run_id=self._settings.run_id,
+            state="stopped" if state == "stopped" else "running",
+            started_ns=self._started_ns,
+            written_ns=self._clocks.wall_ns(),
+            period_ns=self._settings.status_period_ns,
+            spool=SpoolStatus(
+                directory=str(spool.directory),
+                files=spool.files,
+                bytes=spool.used_bytes,
+                limit_bytes=spool.limit_bytes,
+                written_rows=spool.written_rows,
+                dropped_rows=spool.dropped_rows,
+                shipped_files=self._shipped,
+                refused_files=self._refused,
+                last_ship_ns=ship[0] if ship else None,
+                last_ship_ok=ship[1] if ship else None,
+                message=spool.message or (ship[2] if ship else ""),
+            ),
+            targets=tuple(member.target_status() for member in self.members if member.source.name in _PROBES),
+            sources=tuple(member.source_status() for member in self.members),
+            software_version=__version__,
+        )
+
+    def _write_gap(self) -> None:
+        """The time between the agent before and this one was measured by nobody."""
+        if not self._settings.record_gap:
+            return
+        try:
+            before = read_status(self._spool.directory)
+        except IoweatherError:
+            return
+        if before.written_ns < self._started_ns:
+            label = "agent stopped" if before.state == "stopped" else "agent ended without saying so"
+            details = {"run_id": before.run_id, "rebooted": before.boot_id != boot_id()}
+            gap = event_row(f"gap:{before.host}:agent:{before.written_ns}", "gap", label, before.written_ns,
+                            self._started_ns, host=before.host, details=details)  # fmt: skip
+            self.add(row_line("events", gap))

@@ -1,0 +1,81 @@
+"""The live baseline: a running median of all durations, in little memory, that survives a restart.
+
+Durations are counted in bins 2% wide, so that the median is right to 1%. When the counts grow past a limit all are
+halved: older operations fade out, and the baseline follows what the storage has become.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ioweather.sources.live.contract import Operation
+
+_LOG_WIDTH = math.log(1.02)
+_LEAST_COUNT = 30  # fewer say too little to call anything slow
+_MOST_COUNT = 30 * 86_400  # a month of one a second (kun19 section 3.3 takes the median of the whole period)
+_FILE = "baseline.json"
+_VERSION = 1
+
+
+class RunningMedian:
+    def __init__(self, bins: Mapping[int, int] | None = None) -> None:
+        self._bins: dict[int, int] = dict(bins or {})
+        self.count = sum(self._bins.values())
+
+    def add(self, duration_ns: int) -> None:
+        place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
+        self._bins[place] = self._bins.get(place, 0) + 1
+        self.count += 1
+        if self.count > _MOST_COUNT:
+            self._bins = {place: count // 2 for place, count in self._bins.items() if count > 1}
+            self.count = sum(self._bins.values())
+
+    def median_ns(self) -> int | None:
+        """Middle of the bin that holds the middle operation; None while there are too few."""
+        if self.count < _LEAST_COUNT:
+            return None
+        below = 0
+        for place in sorted(self._bins):
+            below += self._bins[place]
+            if 2 * below >= self.count:
+                return round(math.exp((place + 0.5) * _LOG_WIDTH))
+        return None
+
+    @property
+    def bins(self) -> dict[int, int]:
+        return dict(self._bins)
+
+
+Key = tuple[str, Operation]
+
+
+def save_baselines(medians: Mapping[Key, RunningMedian], directory: Path) -> None:
+    entries = [
+        {"target": target, "op": kind.op, "request_bytes": kind.request_bytes, "mode": kind.mode, "bins": median.bins}
+        for (target, kind), median in medians.items()
+    ]
+    draft = directory / f".{_FILE}.{os.getpid()}"
+    draft.write_text(json.dumps({"version": _VERSION, "entries": entries}), encoding="utf-8")
+    draft.replace(directory / _FILE)
+
+
+def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
+    """What an agent before has learned. A file that cannot be used is no loss: the baseline is learned anew."""
+    try:
+        data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
+        return {_key(entry): _median(entry) for entry in data["entries"]} if data["version"] == _VERSION else {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _key(entry: Mapping[str, Any]) -> Key:
+    return entry["target"], Operation(entry["op"], entry["request_bytes"], entry["mode"])
+
+
+def _median(entry: Mapping[str, Any]) -> RunningMedian:
+    return RunningMedian({int(place): int(count) for place, count in entry["bins"].items()})

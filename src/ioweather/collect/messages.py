@@ -1,0 +1,73 @@
+"""What a child tells the agent, one line each: rows as they go to the spool, all else as a JSON list."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ioweather.collect.spool import row_line
+from ioweather.sources.live.contract import Ready
+
+_PROGRESS_NS = 500_000_000
+
+
+class PipeReporter:
+    """The child's end. A child whose agent is gone goes on without being heard: it ends at its next tick."""
+
+    def __init__(self, fd: int, documents: Path) -> None:
+        self._fd = fd
+        self._documents = documents
+        self._last_progress_ns = 0
+
+    def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
+        self._send(["begin", op, request_bytes, scheduled_ns, time.time_ns(), time.monotonic_ns()])
+
+    def row(self, table: str, values: Mapping[str, object]) -> None:
+        self._send_line(row_line(table, values))
+
+    def document(self, name: str, text: str) -> None:
+        draft = self._documents / f".{name}"
+        draft.write_text(text, encoding="utf-8")
+        draft.rename(self._documents / name)
+        self._send(["document", name])
+
+    def progress(self, done: int, total: int | None, what: str) -> None:
+        now = time.monotonic_ns()
+        if now - self._last_progress_ns > _PROGRESS_NS or done == total:
+            self._last_progress_ns = now
+            self._send(["progress", done, total, what])
+
+    def done(self) -> None:
+        self._send(["done"])
+
+    def ready(self, facts: Ready) -> None:
+        self._send(["ready", facts.system, facts.access, facts.message])
+
+    def end(self, duration_ns: int, ok: bool = True, message: str = "") -> None:
+        self._send(["end", duration_ns, ok, message])
+
+    def failed(self, message: str) -> None:
+        self._send(["failed", message])
+
+    def _send(self, body: list[object]) -> None:
+        self._send_line(json.dumps(body, separators=(",", ":")))
+
+    def _send_line(self, line: str) -> None:
+        data = f"{line}\n".encode()
+        with contextlib.suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(self._fd, data) :]
+
+
+def whole_lines(buffer: bytearray) -> list[str]:
+    """Take the finished lines out of the buffer."""
+    end = buffer.rfind(b"\n") + 1
+    if not end:
+        return []
+    text = bytes(buffer[:end]).decode()
+    del buffer[:end]
+    return text.splitlines()

@@ -1,0 +1,82 @@
+"""What the agent knows of the operations of one target: counts, the last result, the last minute, the baseline."""
+
+from __future__ import annotations
+
+import bisect
+import errno
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any
+
+from ioweather.collect.baseline import RunningMedian
+from ioweather.collect.status import BUCKETS_NS, OperationStatus, Outcome, Recent
+from ioweather.core.units import MINUTE_NS
+from ioweather.sources.live.contract import Operation
+
+_WINDOW_NS = MINUTE_NS
+_MOST_RECENT = 4096
+
+
+class ObservedOperation:
+    def __init__(self, kind: Operation, baseline: RunningMedian) -> None:
+        self.kind = kind
+        self.baseline = baseline
+        self._counts: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._buckets = [0] * (len(BUCKETS_NS) + 1)
+        self._sum_ns = 0
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_MOST_RECENT)
+        self._last: Outcome | None = None
+        self._last_success_ns: int | None = None
+
+    def add(self, row: Mapping[str, Any], now_ns: int) -> None:
+        """Take a row of `responses`. `now_ns` is monotonic: the last minute does not depend on the wall clock."""
+        status = row["status"]
+        self._counts[status] += 1
+        self._last = Outcome(
+            row["start_ns"], status, row["scheduled_ns"], row["duration_ns"], row["errno"], row["cached"]
+        )
+        if status == "error":
+            number = row["errno"]
+            self._errors["short" if number is None else errno.errorcode.get(number, str(number))] += 1
+        elif status == "ok":
+            duration = row["duration_ns"]
+            self._last_success_ns = row["start_ns"] + duration
+            self._buckets[bisect.bisect_left(BUCKETS_NS, duration)] += 1
+            self._sum_ns += duration
+            self._recent.append((now_ns, duration))
+            self.baseline.add(duration)
+
+    def status(self, now_ns: int) -> OperationStatus:
+        return OperationStatus(
+            op=self.kind.op,
+            request_bytes=self.kind.request_bytes,
+            mode=self.kind.mode,
+            ok_count=self._counts["ok"],
+            error_count=self._counts["error"],
+            missed_count=self._counts["missed"],
+            errors=dict(self._errors),
+            last=self._last,
+            last_success_ns=self._last_success_ns,
+            expected_ns=self.baseline.median_ns(),
+            expected_count=self.baseline.count,
+            recent=self._last_minute(now_ns),
+            bucket_counts=tuple(self._buckets),
+            sum_ns=self._sum_ns,
+        )
+
+    def _last_minute(self, now_ns: int) -> Recent:
+        while self._recent and self._recent[0][0] < now_ns - _WINDOW_NS:
+            self._recent.popleft()
+        durations = sorted(duration for _, duration in self._recent)
+        if not durations:
+            return Recent(_WINDOW_NS)
+        return Recent(_WINDOW_NS, len(durations), _quantile(durations, 0.5), _quantile(durations, 0.9), durations[-1])
+
+
+def _quantile(ordered: list[int], share: float) -> int:
+    """Linear between neighbours (type 7, as NumPy's default)."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return round(ordered[low] + (place - low) * (ordered[high] - ordered[low]))

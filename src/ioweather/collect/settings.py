@@ -1,0 +1,129 @@
+"""What the agent runs: facility.toml's [collect] and the probes of its file systems, as live sources."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ioweather.collect.spool import Keep
+from ioweather.core.errors import FacilityError, SourceError, UsageError
+from ioweather.core.facility import Facility
+from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
+from ioweather.sources.live import slurm
+from ioweather.sources.live.block import BlockDevices
+from ioweather.sources.live.contract import LiveSource
+from ioweather.sources.live.lustre import LustreServer
+from ioweather.sources.live.probe import Probe, ProbeSettings
+from ioweather.sources.live.slurm import SlurmAccounting
+from ioweather.sources.lustre.snapshot import is_tree
+
+KINDS = ("probe", "block", "lustre", "slurm")
+
+
+@dataclass(frozen=True)
+class CollectSettings:
+    probe: ProbeSettings = field(default_factory=lambda: ProbeSettings(keep_files=True))
+    probe_name: str = ""
+    block_period_ns: int = 10 * NS
+    block_stacked: bool = False
+    lustre_period_ns: int = 10 * NS
+    root: Path = Path("/")
+    slurm_period_ns: int = 5 * MINUTE_NS
+    ship_period_ns: int = 5 * MINUTE_NS
+    spool_limit_bytes: int = GIB
+    spool_keep: Keep = "newest"
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def _which_end(value: Any) -> str:
+    if value not in ("newest", "oldest"):
+        raise ValueError(f"{value!r} is neither 'newest' nor 'oldest'")
+    return str(value)
+
+
+# Key of [collect] -> field, and how its text is read. Those of the probe come first.
+_PROBE_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "probe_period": ("period_ns", lambda value: parse_duration_ns(str(value))),
+    "probe_request": ("block_bytes", lambda value: parse_size(str(value))),
+    "probe_file": ("file_bytes", lambda value: parse_size(str(value))),
+    "probe_pool": ("pool_files", _whole),
+    "probe_fill_rate": ("fill_bytes_per_s", lambda value: parse_size(str(value))),
+}
+_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "probe_name": ("probe_name", str),
+    "block_period": ("block_period_ns", lambda value: parse_duration_ns(str(value))),
+    "block_stacked": ("block_stacked", _flag),
+    "lustre_period": ("lustre_period_ns", lambda value: parse_duration_ns(str(value))),
+    "root": ("root", lambda value: Path(str(value))),
+    "slurm_period": ("slurm_period_ns", lambda value: parse_duration_ns(str(value))),
+    "ship_every": ("ship_period_ns", lambda value: parse_duration_ns(str(value))),
+    "spool_limit": ("spool_limit_bytes", lambda value: parse_size(str(value))),
+    "spool_keep": ("spool_keep", _which_end),
+}
+
+
+def settings_from(section: Mapping[str, Any]) -> CollectSettings:
+    """The section [collect] of facility.toml; every key has a default."""
+    unknown = sorted(section.keys() - _KEYS.keys() - _PROBE_KEYS.keys())
+    if unknown:
+        known = ", ".join([*_PROBE_KEYS, *_KEYS])
+        raise FacilityError(f"unknown key {', '.join(unknown)} in [collect].", hint=f"Known: {known}.")
+    probe = ProbeSettings(keep_files=True, **_read(section, _PROBE_KEYS))
+    try:
+        probe.check()
+    except SourceError as error:
+        raise FacilityError(f"[collect]: {error.message}") from None
+    return CollectSettings(probe=probe, **_read(section, _KEYS))
+
+
+def _read(section: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], Any]]]) -> dict[str, Any]:
+    found = {}
+    for key, (name, parse) in keys.items():
+        if key in section:
+            try:
+                found[name] = parse(section[key])
+            except ValueError as error:
+                raise FacilityError(f"[collect] {key}: {error}.") from None
+    return found
+
+
+def sources_for(
+    kinds: Sequence[str], facility: Facility, settings: CollectSettings, run_id: str, host: str | None = None
+) -> list[LiveSource]:
+    """The kinds that were named; without any, all that this machine and the facility file offer."""
+    host = host or socket.gethostname()
+    made: list[LiveSource] = []
+    if "probe" in kinds or not kinds:
+        made += _probes(facility, settings, run_id, host)
+        if "probe" in kinds and not made:
+            raise UsageError(
+                "facility.toml names no path to probe.", hint='Add `probes = ["/path"]` to a [filesystem.NAME].'
+            )
+    if "block" in kinds or (not kinds and (settings.root / "proc/diskstats").exists()):
+        made.append(BlockDevices(settings.block_period_ns, settings.root, settings.block_stacked, host))
+    if "lustre" in kinds or (not kinds and is_tree(settings.root)):
+        made.append(LustreServer(settings.lustre_period_ns, settings.root, host))
+    if "slurm" in kinds or (not kinds and slurm.is_here()):
+        made.append(SlurmAccounting(settings.slurm_period_ns, host=host))
+    if not made:
+        raise UsageError("There is nothing to collect here.", hint="Name paths to probe in facility.toml.")
+    return made
+
+
+def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> list[LiveSource]:
+    paths = dict.fromkeys(path for filesystem in facility.filesystems for path in filesystem.probes)
+    return [Probe(path, settings.probe, run_id, settings.probe_name, host=host) for path in paths]

@@ -1,0 +1,136 @@
+"""A live source in a child process, so that the agent itself never touches what may hang.
+
+The child is forked once, not per operation, and waits for ticks. The agent sends one only to a child that waits, so
+nothing piles up behind a hanging operation. Nobody is ever waited for: a child in uninterruptible sleep cannot be
+killed, and is left to the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import signal
+import struct
+import time
+from pathlib import Path
+
+from ioweather.collect.messages import PipeReporter, whole_lines
+from ioweather.core.errors import SourceError
+from ioweather.sources.live.contract import LiveSource
+
+_TICK = struct.Struct("=q")
+_PIPE_BYTES = 1 << 20
+_READ_BYTES = 1 << 16
+
+
+class Worker:
+    def __init__(self, source: LiveSource, documents: Path) -> None:
+        self._buffer = bytearray()
+        self.has_ended = False
+        ticks_read, self._ticks = os.pipe()
+        self._reports, reports_write = os.pipe()
+        with contextlib.suppress(OSError):  # only room for more; the system may set a limit
+            fcntl.fcntl(reports_write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_the_child(source, documents, ticks_read, reports_write)
+        os.close(ticks_read)
+        os.close(reports_write)
+        os.set_blocking(self._reports, False)
+
+    def tick(self, scheduled_ns: int) -> None:
+        """Start a cycle. Eight bytes into an empty pipe do not block."""
+        with contextlib.suppress(BrokenPipeError):  # it died; its end is found by `lines`
+            os.write(self._ticks, _TICK.pack(scheduled_ns))
+
+    def lines(self) -> list[str]:
+        """What the child said since; sets `has_ended` when it is gone."""
+        while not self.has_ended:
+            try:
+                data = os.read(self._reports, _READ_BYTES)
+            except BlockingIOError:
+                break
+            self._buffer += data
+            self.has_ended = not data
+        return whole_lines(self._buffer)
+
+    def dismiss(self) -> None:
+        """No more ticks: the child finishes and ends by itself."""
+        if self._ticks >= 0:
+            os.close(self._ticks)
+            self._ticks = -1
+
+    def abandon(self) -> None:
+        """Kill it if it can be killed, and look away."""
+        self.dismiss()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.release()
+
+    def release(self) -> None:
+        """Reap it if it is dead. A child that is not is reaped by init when the agent is gone."""
+        self.dismiss()
+        if self._reports >= 0:
+            os.close(self._reports)
+            self._reports = -1
+        self.has_ended = True
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+
+
+def _be_the_child(source: LiveSource, documents: Path, ticks: int, reports: int) -> None:
+    """Never returns."""
+    code = 1
+    try:
+        # The agent decides when to stop; a terminal or systemd signals the whole group.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.set_wakeup_fd(-1)
+        _close_all_but(ticks, reports)
+        _let_go_of_the_terminal()
+        os.chdir("/")  # no mount is held busy
+        gc.freeze()
+        gc.disable()  # no collection falls into a timed operation
+        _serve(source, PipeReporter(reports, documents), ticks)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Above all the other children's pipes: they end when the agent does, not when the last sibling does."""
+    low = 3
+    for fd in sorted(kept):
+        os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, min(os.sysconf("SC_OPEN_MAX"), 1 << 16))
+
+
+def _let_go_of_the_terminal() -> None:
+    """A child that is left behind must not keep a pipe open that somebody reads to its end."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in range(3):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
+    try:
+        reporter.ready(source.prepare(reporter))
+        while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
+            started = time.monotonic_ns()
+            try:
+                source.cycle(_TICK.unpack(data)[0], reporter)
+            except (OSError, SourceError) as error:
+                reporter.end(time.monotonic_ns() - started, False, str(error))
+            else:
+                reporter.end(time.monotonic_ns() - started)
+            gc.collect(1)
+        source.finish(reporter)
+    except (OSError, SourceError) as error:
+        reporter.failed(str(error))
+    except Exception as error:
+        reporter.failed(f"{type(error).__name__}: {error}. Please report this.")

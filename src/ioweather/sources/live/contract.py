@@ -1,0 +1,67 @@
+"""What a live source is, and how it reports. It runs in a child process: whatever hangs, hangs there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a cycle, as `responses` names it."""
+
+    op: str
+    request_bytes: int
+    mode: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a source found out while it prepared. `access` as in status.json."""
+
+    system: str
+    access: str | None = None
+    message: str = ""
+
+
+class Reporter(Protocol):
+    """The way back to the agent. Nothing here waits for the agent, unless it has been stuck for minutes."""
+
+    def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
+        """An operation is about to start: it is visible from now on, however long it takes."""
+
+    def row(self, table: str, values: Mapping[str, object]) -> None:
+        """A row of a table, without the columns that the lake adds."""
+
+    def document(self, name: str, text: str) -> None:
+        """A file for `ioweather ingest`, for what has its own source there."""
+
+    def progress(self, done: int, total: int | None, what: str) -> None:
+        """Of what takes long: making files, removing them."""
+
+    def done(self) -> None:
+        """There is nothing left to measure."""
+
+
+class LiveSource(Protocol):
+    """Prepared once, then called once a tick, never twice at a time.
+
+    `operations` are what every tick yields a row of; for these a missed tick yields rows too. A source that is not
+    periodic takes a tick as an opportunity: one that it is too busy for is not missed. An OSError or SourceError
+    from `prepare` ends the child, which is started again later; from `cycle` it is a failed run.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def period_ns(self) -> int: ...
+    @property
+    def operations(self) -> tuple[Operation, ...]: ...
+    @property
+    def is_periodic(self) -> bool: ...
+    def prepare(self, reporter: Reporter) -> Ready: ...
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None: ...
+    def finish(self, reporter: Reporter) -> None: ...

@@ -1,0 +1,167 @@
+"""The large file: filled once with data that do not compress, then read and written at random places.
+
+How a request reaches storage is found out, not assumed: tmpfs accepts O_DIRECT and ignores it.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import random
+import time
+from pathlib import Path
+
+from ioweather.core.errors import SourceError
+from ioweather.core.units import MIB, NS, format_bytes
+from ioweather.sources.live.contract import Reporter
+from ioweather.sources.live.residency import drop, resident_pages
+from ioweather.sources.live.timing import ShortTransfer
+
+_REFUSES_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
+# Linux moves at most IOV_MAX pieces, and a little under 2 GiB, per call.
+_MOST_PIECES = 1024
+
+
+class DataFile:
+    """One file and one aligned buffer: `piece_bytes` of memory serve a request of any size, the same piece repeated."""
+
+    def __init__(self, path: Path, file_bytes: int, piece_bytes: int, *, prefer_direct: bool = True) -> None:
+        self.path = path
+        self.file_bytes = file_bytes
+        self._prefer_direct = prefer_direct
+        self._piece = mmap.mmap(-1, piece_bytes)  # pages of memory: aligned for O_DIRECT
+        self._piece.write(random.randbytes(piece_bytes))
+        self.direct = False
+        self.reaches_storage: bool | None = None
+
+    @property
+    def access(self) -> str:
+        if self.direct:
+            return "direct"
+        return "cached" if self.reaches_storage is False else "dropped"
+
+    def missing_bytes(self) -> int:
+        """What must still be written before it has its size."""
+        try:
+            return max(0, self.file_bytes - self.path.stat().st_size)
+        except FileNotFoundError:
+            return self.file_bytes
+
+    def fill(self, reporter: Reporter, bytes_per_s: float) -> None:
+        """Write what is missing, not faster than stated; an interrupted filling goes on where it ended."""
+        missing = self.missing_bytes()
+        if missing == 0:
+            return
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            offset = (self.file_bytes - missing) // MIB * MIB
+            first, started = offset, time.monotonic_ns()
+            while offset < self.file_bytes:
+                # Fresh random bytes each time: storage that compresses or shares blocks must store every one.
+                offset += os.pwrite(fd, random.randbytes(min(MIB, self.file_bytes - offset)), offset)
+                reporter.progress(offset, self.file_bytes, f"filling {self.path.name}")
+                ahead = (offset - first) / bytes_per_s - (time.monotonic_ns() - started) / NS
+                if ahead > 0:
+                    time.sleep(ahead)
+            os.fdatasync(fd)
+            drop(fd, 0, self.file_bytes)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self.path.unlink()  # what is full must not stay full because of us
+            raise
+        finally:
+            os.close(fd)
+
+    def find_access(self) -> None:
+        """Try O_DIRECT and look whether the pages stayed out of the cache; else whether the cache can be emptied."""
+        length = min(len(self._piece), self.file_bytes)
+        plain = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.fdatasync(plain)
+            os.preadv(plain, [self._piece], 0)
+            drop(plain, 0, length)
+            dropped = resident_pages(plain, 0, length)
+            self.direct, pages = False, dropped
+            if self._prefer_direct or dropped != 0:
+                self.direct = self._reads_directly()
+                pages = resident_pages(plain, 0, length)
+                if self.direct and pages:  # accepted and ignored
+                    self.direct, pages = False, dropped
+            self.reaches_storage = None if pages is None else pages == 0
+        finally:
+            os.close(plain)
+
+    def _reads_directly(self) -> bool:
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in _REFUSES_DIRECT:
+                return False
+            raise
+        try:
+            os.preadv(fd, [self._piece], 0)
+        except OSError as error:
+            if error.errno in _REFUSES_DIRECT:
+                return False
+            raise
+        finally:
+            os.close(fd)
+        return True
+
+    def open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC | (os.O_DIRECT if self.direct else 0))
+
+    def open_cached(self) -> int:
+        """Through the page cache, whatever this file system can do."""
+        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+
+    def make_uncached(self, fd: int, offset: int, length: int) -> bool | None:
+        """Empty the cache of this range; say whether the client's cache alone could still answer (None: unknown)."""
+        if self.direct:
+            return False if self.reaches_storage else None
+        drop(fd, offset, length)
+        return self.is_cached(fd, offset, length)
+
+    def is_cached(self, fd: int, offset: int, length: int) -> bool | None:
+        pages = resident_pages(fd, offset, length)
+        # A page that is missing must come from storage, and the request waits for it.
+        return None if pages is None else pages >= -(-length // mmap.PAGESIZE)
+
+    def read(self, fd: int, offset: int, length: int) -> None:
+        moved = 0
+        while moved < length:
+            got = os.preadv(fd, self._pieces(length - moved), offset + moved)
+            if got == 0:
+                raise ShortTransfer(None, f"{self.path} ends early")
+            moved += got
+
+    def write(self, fd: int, offset: int, length: int) -> None:
+        moved = 0
+        while moved < length:
+            moved += os.pwritev(fd, self._pieces(length - moved), offset + moved)
+
+    def _pieces(self, length: int) -> list[memoryview | mmap.mmap]:
+        whole, rest = divmod(length, len(self._piece))
+        pieces: list[memoryview | mmap.mmap] = [self._piece] * min(whole, _MOST_PIECES)
+        if rest and whole < _MOST_PIECES:
+            pieces.append(memoryview(self._piece)[:rest])
+        return pieces
+
+
+def check_space(folder: Path, needed_bytes: int, needed_files: int) -> None:
+    """Refuse before the first byte where the file system would run full; 5% stay free for others."""
+    room = os.statvfs(folder)
+    free = room.f_bavail * room.f_frsize
+    spare = room.f_blocks * room.f_frsize // 20
+    if needed_bytes and needed_bytes > free - spare:
+        raise SourceError(
+            f"{folder} has {format_bytes(free)} free; the probe's files need {format_bytes(needed_bytes)} and leave at "
+            "least 5% of the file system to others.",
+            hint="Take a smaller file, or another place.",
+        )
+    if room.f_files and needed_files > room.f_favail:
+        raise SourceError(
+            f"{folder} has room for {room.f_favail:,} more files; the probe needs {needed_files:,}.",
+            hint="Take a smaller pool, or another place.",
+        )

@@ -1,0 +1,296 @@
+"""The probe of kun19 (section 3.1): a few small operations a second, each timed alone, one after another.
+
+One cycle: read one block and write another at random places of a large file; stat, read and delete the oldest small
+file of a pool, create a new one. `write` is the time until the call returns, `write_sync` the time of the same write
+until fdatasync(2) has it on storage: both begin at the same moment, and nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from ioweather.core.errors import SourceError
+from ioweather.core.units import GIB, MIB, NS, format_bytes
+from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.datafile import DataFile, check_space
+from ioweather.sources.live.mounts import system_of
+from ioweather.sources.live.pool import FilePool
+from ioweather.sources.live.rows import Origin, response_row
+from ioweather.sources.live.timing import Timing, timed
+
+SMALL_FILE_BYTES = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
+_PREPARE_AGAIN_NS = 10 * NS
+# Files that are gone, or a file system that was mounted anew over them.
+_GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """Small by default, so that a laptop bears it. `paper()` is what JASMIN and Archer ran."""
+
+    period_ns: int = NS
+    block_bytes: int = MIB
+    file_bytes: int = 64 * MIB
+    pool_files: int = 100
+    small_file_bytes: int = SMALL_FILE_BYTES
+    fill_bytes_per_s: float = 200 * MIB
+    keep_files: bool = False
+
+    @classmethod
+    def paper(cls) -> ProbeSettings:
+        return cls(file_bytes=200 * GIB, pool_files=200_000)
+
+    def check(self) -> None:
+        """Sizes that O_DIRECT and different places for read and write allow."""
+        if self.block_bytes % 4096 or self.block_bytes <= 0:
+            raise SourceError(f"a request of {self.block_bytes} bytes is not a multiple of 4096.")
+        if self.file_bytes < 2 * self.block_bytes:
+            size, block = format_bytes(self.file_bytes), format_bytes(self.block_bytes)
+            raise SourceError(f"a file of {size} does not hold two requests of {block}.")
+        if self.pool_files < 2 or self.small_file_bytes < 1 or self.period_ns < 10_000_000:
+            raise SourceError("the pool needs 2 files, a file 1 byte, a period 10 ms.")
+
+    @property
+    def load(self) -> str:
+        """What the probe does to storage, in a sentence."""
+        per_s = NS / self.period_ns
+        return (
+            f"{format_bytes(self.block_bytes * per_s)}/s read, {format_bytes(self.block_bytes * per_s)}/s written and "
+            f"synced, {4 * per_s:.3g} operations/s on small files, 1 open of the large file per cycle"
+        )
+
+
+@dataclass
+class Probe:
+    """One target. `directory` is the probe's own folder below it; one per host unless it is named."""
+
+    target: str
+    settings: ProbeSettings = field(default_factory=ProbeSettings)
+    run_id: str = ""
+    directory: str = ""
+    system: str | None = None
+    seed: int | str | None = None
+    host: str = field(default_factory=socket.gethostname)
+    name: str = "probe"
+    is_periodic: bool = True
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        settings.check()
+        self.folder = Path(self.target, f".ioweather-{self.directory or self.host}")
+        self.data = DataFile(self.folder / "data", settings.file_bytes, settings.block_bytes)
+        self.pool = FilePool(self.folder / "pool", settings.pool_files, settings.small_file_bytes)
+        seed = self.run_id if self.seed is None else self.seed
+        # Two sequences: the place of a write never follows from that of a read.
+        self._read_places, self._write_places = random.Random(f"{seed} read"), random.Random(f"{seed} write")
+        self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
+        self._damaged = False
+        self._prepared_ns = 0
+        small, block = settings.small_file_bytes, settings.block_bytes
+        self.operations = (
+            Operation("read", block, "nocache"),
+            Operation("write", block, "nocache"),
+            Operation("write_sync", block, "nocache"),
+            Operation("stat", 0, "cache"),
+            Operation("file_read", small, "cache"),
+            Operation("delete", 0, "cache"),
+            Operation("create", small, "cache"),
+        )
+        self.kinds = {operation.op: operation for operation in self.operations}
+
+    @property
+    def label(self) -> str:
+        return self.target
+
+    @property
+    def period_ns(self) -> int:
+        return self.settings.period_ns
+
+    def prepare(self, reporter: Reporter) -> Ready:
+        reporter.begin("prepare", 0, None)
+        self._make_files(reporter)
+        if self.system is None:
+            self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
+        # Once through all of it, untimed: the first call of anything pays for what later ones find in place.
+        self._cycle(0, _Nobody())
+        return Ready(self.origin.system, self.data.access, self._remark())
+
+    def _make_files(self, reporter: Reporter) -> None:
+        if not Path(self.target).is_dir():
+            raise SourceError(
+                f"{self.target} is not a directory.", hint="Name a directory on the file system to probe."
+            )
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+        block = os.statvfs(self.folder).f_frsize
+        per_file = -(-self.settings.small_file_bytes // block) * block
+        missing = self.data.missing_bytes()
+        small = 0 if self.pool.folder.is_dir() else self.settings.pool_files
+        check_space(self.folder, missing + small * per_file, small)
+        self.data.fill(reporter, self.settings.fill_bytes_per_s)
+        self.pool.prepare(reporter)
+        self.data.find_access()
+        self._damaged = False
+        self._prepared_ns = time.monotonic_ns()
+
+    def _remark(self) -> str:
+        if self.data.access == "cached":
+            return "this file system keeps files in memory: reads do not reach storage"
+        if self.data.access == "dropped":
+            return "no O_DIRECT here: the page cache is emptied before each read, and takes each write first"
+        return "" if self.data.reaches_storage else "O_DIRECT is accepted; whether it reaches storage cannot be seen"
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        if self._damaged and time.monotonic_ns() - self._prepared_ns > _PREPARE_AGAIN_NS:
+            self._repair(reporter)
+        self._cycle(scheduled_ns, reporter)
+
+    def _repair(self, reporter: Reporter) -> None:
+        """Files are gone: make them again. While that fails, the operations themselves go on to say why."""
+        reporter.begin("prepare", 0, None)
+        try:
+            self._make_files(reporter)
+        except (OSError, SourceError):
+            self._prepared_ns = time.monotonic_ns()
+
+    def _cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        record = _Recorder(self, scheduled_ns, reporter)
+        self._data_operations(record)
+        self._small_file_operations(record)
+        self._damaged = self._damaged or record.gone
+
+    def _data_operations(self, record: _Recorder) -> None:
+        data, length = self.data, self.settings.block_bytes
+        read_at, write_at = self._places()
+        record.begin("read")
+        opened = timed(lambda: record.keep(data.open()))
+        if opened.failed:
+            for op in ("read", "write", "write_sync"):
+                record.put(op, opened)
+            return
+        fd = record.fd
+        try:
+            cached = _unless_it_fails(lambda: data.make_uncached(fd, read_at, length))
+            record.put("read", timed(lambda: data.read(fd, read_at, length)), cached)
+            record.begin("write")
+            written = timed(lambda: data.write(fd, write_at, length))
+            seen = data.reaches_storage is not None
+            record.put("write", written, not data.direct if seen else None)
+            record.begin("write_sync")
+            synced = written if written.failed else _both(written, timed(lambda: os.fdatasync(fd)))
+            record.put("write_sync", synced, not data.reaches_storage if seen else None)
+            record.begin("close")
+            if not data.direct:
+                _unless_it_fails(lambda: data.make_uncached(fd, write_at, length))
+        finally:
+            record.close()
+
+    def _places(self) -> tuple[int, int]:
+        blocks = self.settings.file_bytes // self.settings.block_bytes
+        read_at = self._read_places.randrange(blocks)
+        write_at = self._write_places.randrange(blocks - 1)
+        write_at += write_at >= read_at
+        return read_at * self.settings.block_bytes, write_at * self.settings.block_bytes
+
+    def _small_file_operations(self, record: _Recorder) -> None:
+        pool, oldest = self.pool, self.pool.oldest
+        record.run("stat", lambda: pool.stat(oldest))
+        record.run("file_read", lambda: pool.read(oldest))
+        deleted = record.run("delete", lambda: pool.delete(oldest))
+        if not deleted.failed or deleted.errno == errno.ENOENT:
+            pool.oldest += 1
+        number = pool.newest + 1
+        created = record.run("create", lambda: pool.create(number))
+        if not created.failed or created.errno == errno.EEXIST:
+            pool.newest += 1
+        self._balance(record)
+
+    def _balance(self, record: _Recorder) -> None:
+        """After failures the pool has too many or too few: one more operation per cycle, untimed, until it is right."""
+        pool = self.pool
+        if pool.size == pool.count:
+            return
+        record.begin("balance")
+        try:
+            if pool.size > pool.count:
+                pool.delete(pool.oldest)
+                pool.oldest += 1
+            else:
+                pool.create(pool.newest + 1)
+                pool.newest += 1
+        except OSError:
+            pass  # the operations of the next cycle say what is wrong
+
+    def finish(self, reporter: Reporter) -> None:
+        if self.settings.keep_files or not self.folder.exists():
+            return
+        reporter.begin("clean up", 0, None)
+        self.data.path.unlink(missing_ok=True)
+        if self.pool.folder.exists():
+            self.pool.remove(reporter)
+        self.folder.rmdir()
+
+
+class _Recorder:
+    """Makes rows of one cycle's operations."""
+
+    def __init__(self, probe: Probe, scheduled_ns: int, reporter: Reporter) -> None:
+        self._probe, self._scheduled_ns, self._reporter = probe, scheduled_ns, reporter
+        self.gone = False
+        self.fd = -1
+
+    def keep(self, fd: int) -> None:
+        self.fd = fd
+
+    def close(self) -> None:
+        _unless_it_fails(lambda: os.close(self.fd))
+
+    def begin(self, op: str) -> None:
+        """Also of what is not timed, and may hang all the same."""
+        kind = self._probe.kinds.get(op)
+        self._reporter.begin(op, kind.request_bytes if kind else 0, self._scheduled_ns)
+
+    def run(self, op: str, call: Callable[[], object]) -> Timing:
+        self.begin(op)
+        timing = timed(call)
+        self.put(op, timing)
+        return timing
+
+    def put(self, op: str, timing: Timing, cached: bool | None = None) -> None:
+        probe, kind = self._probe, self._probe.kinds[op]
+        if timing.failed and (timing.errno is None or timing.errno in _GONE):
+            self.gone = True
+        self._reporter.row("responses", response_row(probe.origin, kind, timing, self._scheduled_ns, cached))
+
+
+class _Nobody:
+    """Hears the warm-up."""
+
+    def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None: ...
+    def row(self, table: str, values: Mapping[str, object]) -> None: ...
+    def document(self, name: str, text: str) -> None: ...
+    def progress(self, done: int, total: int | None, what: str) -> None: ...
+    def done(self) -> None: ...
+
+
+def _both(first: Timing, second: Timing) -> Timing:
+    """Two calls in a row as one operation."""
+    return Timing(first.start_ns, first.duration_ns + second.duration_ns, second.failed, second.errno)
+
+
+T = TypeVar("T")
+
+
+def _unless_it_fails(call: Callable[[], T]) -> T | None:
+    """For what stands around an operation; the operation itself will say what is wrong."""
+    try:
+        return call()
+    except OSError:
+        return None

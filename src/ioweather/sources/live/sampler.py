@@ -1,0 +1,208 @@
+"""The sampler of don15 (section 2): response times of reads and writes by request size, cached and uncached.
+
+NoCache: the cache of the file is emptied before a read; a write ends with fsync(2), so its operation is `write_sync`.
+Cache: the same range was read just before, and a write ends when the call returns. One file per size, so that its OST
+is fixed. After each measurement the sampler rests, so that it is busy for at most the stated share of the time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ioweather.core.errors import SourceError
+from ioweather.core.units import KIB, MIB, format_bytes
+from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.datafile import DataFile, check_space
+from ioweather.sources.live.mounts import system_of
+from ioweather.sources.live.rows import Origin, response_row
+from ioweather.sources.live.timing import timed
+
+PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
+_PIECE_BYTES = MIB
+_TICK_NS = 50_000_000
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    sizes: tuple[int, ...] = PAPER_SIZES
+    modes: tuple[str, ...] = ("cache", "nocache")
+    rounds: int | None = None  # None: until it is stopped
+    busy_ratio: float = 0.1
+    osts: tuple[int, ...] = ()
+    fill_bytes_per_s: float = 200 * MIB
+    keep_files: bool = False
+
+    def check(self) -> None:
+        for size in self.sizes:
+            if size < 4096 or size % 4096 or size > 1 << 30:
+                raise SourceError(f"a request of {size} bytes is not a multiple of 4096 between 4 KiB and 1 GiB.")
+        if not self.sizes or not self.modes or not 0 < self.busy_ratio <= 1:
+            raise SourceError("the sampler needs a size, a mode and a busy share above 0 and up to 1.")
+
+
+@dataclass(frozen=True)
+class _Step:
+    file: DataFile
+    component: str | None
+    mode: str
+    op: str
+
+
+@dataclass
+class Sampler:
+    target: str
+    settings: SamplerSettings = field(default_factory=SamplerSettings)
+    run_id: str = ""
+    directory: str = ""
+    system: str | None = None
+    seed: int | str | None = None
+    host: str = field(default_factory=socket.gethostname)
+    name: str = "sample"
+    operations: tuple[Operation, ...] = ()
+    is_periodic: bool = False
+
+    def __post_init__(self) -> None:
+        self.settings.check()
+        self.folder = Path(self.target, f".ioweather-sample-{self.directory or self.host}")
+        self._files = [
+            (DataFile(self.folder / _file_name(size, ost), size, min(size, _PIECE_BYTES), prefer_direct=False), ost)
+            for ost in (self.settings.osts or (None,))
+            for size in self.settings.sizes
+        ]
+        self._random = random.Random(f"{self.run_id if self.seed is None else self.seed}")
+        self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
+        self._steps: list[_Step] = []
+        self._rounds = 0
+        self._resume_ns = 0
+
+    @property
+    def label(self) -> str:
+        return self.target
+
+    @property
+    def period_ns(self) -> int:
+        return _TICK_NS
+
+    def prepare(self, reporter: Reporter) -> Ready:
+        reporter.begin("prepare", 0, None)
+        if not Path(self.target).is_dir():
+            raise SourceError(
+                f"{self.target} is not a directory.", hint="Name a directory on the file system to sample."
+            )
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+        check_space(self.folder, sum(file.missing_bytes() for file, _ in self._files), len(self._files))
+        for file, ost in self._files:
+            if ost is not None and not file.path.exists():
+                _place_on_ost(file.path, ost)
+            file.fill(reporter, self.settings.fill_bytes_per_s)
+            file.find_access()
+        if self.system is None:
+            self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
+        kinds = {file.access for file, _ in self._files}
+        access = kinds.pop() if len(kinds) == 1 else "mixed"
+        remark = "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
+        return Ready(self.origin.system, access, remark)
+
+    def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
+        """One measurement, unless it is still time to rest."""
+        started = time.monotonic_ns()
+        if started < self._resume_ns:
+            return
+        if not self._steps and not self._next_round(reporter):
+            return
+        step = self._steps.pop()
+        reporter.begin(step.op, step.file.file_bytes, scheduled_ns)
+        self._measure(step, scheduled_ns, reporter)
+        busy = time.monotonic_ns() - started
+        self._resume_ns = started + round(busy / self.settings.busy_ratio)
+
+    def _next_round(self, reporter: Reporter) -> bool:
+        if self.settings.rounds is not None and self._rounds >= self.settings.rounds:
+            reporter.done()
+            return False
+        self._rounds += 1
+        self._steps = [
+            _Step(file, None if ost is None else f"OST{ost:04x}", mode, op)
+            for file, ost in self._files
+            for mode in self.settings.modes
+            for op in ("read", "write" if mode == "cache" else "write_sync")
+        ]
+        self._random.shuffle(self._steps)
+        return True
+
+    def _measure(self, step: _Step, scheduled_ns: int, reporter: Reporter) -> None:
+        file, length = step.file, step.file.file_bytes
+        opened: list[int] = []
+        timing = timed(lambda: opened.append(file.open() if step.mode == "nocache" else file.open_cached()))
+        cached: bool | None = None
+        if opened:
+            fd = opened[0]
+            try:
+                cached = self._arrange(step, fd)
+                timing = timed(_call(step, fd, length))
+            except OSError as error:
+                timing = timing.failed_with(error.errno)
+            finally:
+                os.close(fd)
+        kind = Operation(step.op, length, step.mode)
+        reporter.row("responses", response_row(self.origin, kind, timing, scheduled_ns, cached, step.component))
+
+    def _arrange(self, step: _Step, fd: int) -> bool | None:
+        """Bring the cache into the state that the mode names, untimed; say which state it is in."""
+        file, length = step.file, step.file.file_bytes
+        if step.mode == "nocache":
+            os.fsync(fd)  # dirty pages cannot be dropped
+            found = file.make_uncached(fd, 0, length)
+            return found if step.op == "read" else _not(file.reaches_storage)
+        file.read(fd, 0, length)
+        return file.is_cached(fd, 0, length) if step.op == "read" else True
+
+    def finish(self, reporter: Reporter) -> None:
+        if self.settings.keep_files or not self.folder.exists():
+            return
+        reporter.begin("clean up", 0, None)
+        for file, _ in self._files:
+            file.path.unlink(missing_ok=True)
+        self.folder.rmdir()
+
+
+def _call(step: _Step, fd: int, length: int) -> Callable[[], object]:
+    file = step.file
+    if step.op == "read":
+        return lambda: file.read(fd, 0, length)
+    if step.op == "write":
+        return lambda: file.write(fd, 0, length)
+
+    def write_sync() -> None:
+        file.write(fd, 0, length)
+        os.fsync(fd)
+
+    return write_sync
+
+
+def _not(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+def _file_name(size: int, ost: int | None) -> str:
+    place = "" if ost is None else f"-ost{ost:04x}"
+    return f"{format_bytes(size).replace(' ', '')}{place}"
+
+
+def _place_on_ost(path: Path, ost: int) -> None:
+    """An empty file whose one stripe lies on this OST."""
+    if shutil.which("lfs") is None:
+        raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
+    done = subprocess.run(
+        ["lfs", "setstripe", "-c", "1", "-i", str(ost), str(path)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SourceError(f"lfs setstripe -i {ost} {path}: {done.stderr.strip() or done.returncode}.")
