@@ -123,7 +123,8 @@ def _timeline_findings(
     yield Finding(f"The highest throughput of any interval of {interval} was {read}/s read and {write}/s written.")
     if missing:
         lost = sum(b - a for a, b in missing) * steps.step_seconds
-        yield Finding(f"{len(missing)} gaps, {format_seconds(lost)} together, hold no usable data.")
+        plural = "s" if len(missing) > 1 else ""
+        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} together.")
     if windows:
         yield Finding(f"{len(windows)} maintenance windows fall into the period.")
 
