@@ -31,6 +31,7 @@ from ioweather.workflows.reading import (
     read_file,
     reads_as_one,
 )
+from ioweather.workflows.rollups import refresh_rollups
 
 # One task: enough logs to pay for the trip to a worker, little enough to spread and to lose.
 _BATCH_FILES = 256
@@ -203,8 +204,11 @@ class _Writer:
     def flush(self) -> None:
         ingest_id = new_ingest_id()
         for (source, table), frames in sorted(self._frames.items()):
-            added = self._lake.append(table, concat(frames), source=source, ingest_id=ingest_id)
+            joined = concat(frames)
+            added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
             self._report.rows_added[table] += added
+            if table == "responses" and added:
+                self._report.rows_added["response_rollups"] += refresh_rollups(self._lake, joined)
         if self._outcomes:
             self._lake.record([_ledger_entry(outcome) for outcome in self._outcomes])
         self._frames, self._outcomes, self._rows, self._since = {}, [], 0, time.monotonic()

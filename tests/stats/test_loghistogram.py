@@ -1,0 +1,50 @@
+"""Quantiles of log-histograms against exact ones; parts equal the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from ioweather.stats.loghistogram import RELATIVE_ERROR, Histograms
+
+QUANTILES = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
+durations = arrays(np.float64, st.integers(1, 200), elements=st.floats(1e-7, 1e4))
+
+
+@given(durations)
+def test_quantiles_are_within_the_stated_error(values):
+    made = Histograms.of_values(np.zeros(len(values), np.int64), values, 1).quantiles(QUANTILES)[0]
+    ordered = np.sort(values)
+    for q, found in zip(QUANTILES, made, strict=True):
+        exact = ordered[max(0, int(np.ceil(q * len(values) - 1e-9)) - 1)]
+        assert abs(found / exact - 1) <= RELATIVE_ERROR + 1e-9
+    assert RELATIVE_ERROR < 0.01
+
+
+@given(durations, st.integers(1, 5), st.randoms(use_true_random=False))
+def test_parts_equal_the_whole(values, parts, random):
+    owner = np.array([random.randrange(parts) for _ in values])
+    whole = Histograms.of_values(np.zeros(len(values), np.int64), values, 1)
+    joined = Histograms.of_values(owner, values, parts).merged(np.zeros(parts, np.int64), 1)
+    assert whole.texts() == joined.texts()
+
+
+@given(durations, st.integers(1, 4))
+def test_text_and_back(values, rows):
+    row = np.arange(len(values)) % rows
+    made = Histograms.of_values(row, values, rows + 1)  # the last row is empty
+    again = Histograms.of_texts(made.texts())
+    assert again.texts() == made.texts()
+    assert again.rows == rows + 1
+    assert again.totals().sum() == len(values)
+    assert np.isnan(again.quantiles([0.5])[-1, 0])
+
+
+def test_zero_and_nothing():
+    made = Histograms.of_values(np.array([0, 0]), np.array([0.0, -1.0]), 1)
+    assert made.totals().tolist() == [2]
+    empty = Histograms.of_texts(["", ""])
+    assert np.isnan(empty.quantiles([0.5])).all()
+    assert empty.texts() == ["", ""]
