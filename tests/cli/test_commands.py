@@ -138,7 +138,8 @@ def test_lake_summary_as_json(call, demo):
 
 def test_sql_answers_and_refuses(call, demo):
     code, out, _ = call("sql", "SELECT count(*) AS n FROM ingests", "--lake", demo.lake, "--json")
-    assert (code, json.loads(out)) == (0, [{"n": 4}])
+    assert code == 0
+    assert json.loads(out)[0]["n"] > 200, "one ledger row per file of the demonstration"
     code, _, err = call("sql", "DROP TABLE series", "--lake", demo.lake)
     assert code == 2
     assert "read-only" in err

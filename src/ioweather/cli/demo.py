@@ -12,7 +12,7 @@ from ioweather.cli.options import progress_bar
 @click.command(epilog="Example: ioweather demo")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to make it (default: beside your lake).")
 def demo(out: Path | None) -> None:
-    """Make a small sample facility, read it into its own lake, and show two exhibits."""
+    """Make a small simulated facility, read it into its own lake, and show four exhibits."""
     from ioweather.cli.render import print_exhibit
     from ioweather.workflows.demo import make_demo
 
@@ -24,7 +24,7 @@ def demo(out: Path | None) -> None:
     click.echo("Look around:")
     for line in (
         f"ioweather exhibits --ready --lake {made.lake}",
-        f"ioweather show car11.volume --lake {made.lake}",
+        f"ioweather show don15.fig6 --lake {made.lake}",
         f"ioweather show car11.fig6 --lake {made.lake} --out traffic.html",
     ):
         click.echo(f"  {line}")

@@ -1,0 +1,249 @@
+"""Applications: classes of I/O behaviour, and programs of users that run again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ioweather.core.units import KIB, MIB
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.resources import stream
+
+Layout: TypeAlias = Literal["shared", "unique", "none"]
+Interface: TypeAlias = Literal["POSIX", "MPI-IO"]
+Change: TypeAlias = Literal["smaller_requests", "more_files", "one_rank"]
+CHANGES: tuple[Change, ...] = ("smaller_requests", "more_files", "one_rank")
+
+# A log has at most this many records of one run; real ones have a limit of their kind too.
+MOST_FILES = 2048
+# Requests of this size reach half of what a client can do.
+_HALF_SPEED_BYTES = 256 * KIB
+_RANDOM_PENALTY = 0.15
+_OPS_PER_PROCESS = 150.0
+_SHARE_OF_MDS = 0.6
+_FIRST_UID = 1001
+
+
+@dataclass(frozen=True)
+class Program:
+    """What one user runs again and again: runs of it differ only in when, where and how long.
+
+    In every step of a run `io_ranks` ranks open `files_per_rank` files each (all ranks one file, where it is shared)
+    and move `rank_bytes` each in requests of `request_bytes`.
+    """
+
+    name: str
+    kind: str
+    uid: int
+    user: str
+    account: str
+    exe: str
+    nprocs: int
+    nodes: int
+    layout: Layout
+    interface: Interface
+    reads: bool
+    random: bool
+    io_ranks: int
+    files_per_rank: int
+    request_bytes: int
+    rank_bytes: int
+    stripe_count: int
+    steps: int
+    compute_seconds: float
+    instances: int
+    cached_ratio: float
+    extra_ops_per_file: float
+    popularity: float
+    step_seconds: float = 0.0  # about what one step takes when alone
+    ops_per_s: float = 0.0  # metadata operations it can issue
+    change: Change | None = None
+
+    @property
+    def file_count(self) -> int:
+        """Files of a run: a shared file is made anew in every step, others are opened again."""
+        if self.layout == "none":
+            return 0
+        return self.files_per_rank * (self.steps if self.layout == "shared" else self.io_ranks)
+
+    @property
+    def step_bytes(self) -> int:
+        return self.rank_bytes * self.io_ranks if self.layout != "none" else 0
+
+    @property
+    def step_operations(self) -> float:
+        """Metadata operations of one step: every rank opens and closes, some look before."""
+        opens = self.nprocs * self.files_per_rank if self.layout == "shared" and self.io_ranks > 1 else 0
+        opens = opens or self.io_ranks * self.files_per_rank
+        return opens * (2.0 + self.extra_ops_per_file) if self.layout != "none" else 0.0
+
+    def client_bytes_per_s(self, node_bytes_per_s: float) -> float:
+        """What its clients could move if the file system were infinitely fast."""
+        clients = max(1.0, min(self.nodes, self.io_ranks))
+        efficiency = self.request_bytes / (self.request_bytes + _HALF_SPEED_BYTES)
+        return clients * node_bytes_per_s * efficiency * (_RANDOM_PENALTY if self.random else 1.0)
+
+    def client_ops_per_s(self, mds_ops_per_s: float) -> float:
+        """Metadata operations that its ranks can issue; no run asks for the whole server."""
+        ranks = self.nprocs if self.layout == "shared" and self.io_ranks > 1 else self.io_ranks
+        return min(ranks * _OPS_PER_PROCESS, _SHARE_OF_MDS * mds_ops_per_s)
+
+    def changed(self, change: Change) -> Program:
+        """The same bytes, done worse."""
+        if change == "smaller_requests":
+            return replace(self, change=change, request_bytes=max(4 * KIB, self.request_bytes // 64))
+        if change == "more_files":
+            times = max(2, min(16, MOST_FILES // max(1, self.file_count)))
+            more = replace(self, change=change, files_per_rank=self.files_per_rank * times)
+            # Locks and lookups of so many files take about as long as the data did.
+            opens = more.step_operations / (2.0 + more.extra_ops_per_file)
+            return replace(
+                more, extra_ops_per_file=more.extra_ops_per_file + self.step_seconds * self.ops_per_s / opens
+            )
+        files = self.files_per_rank if self.layout == "shared" else self.files_per_rank * self.io_ranks
+        return replace(self, change=change, io_ranks=1, files_per_rank=files, rank_bytes=self.step_bytes)
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """What is the same for all classes, drawn before the class decides the rest."""
+
+    rng: np.random.Generator
+    preset: Preset
+
+    def power_of_two(self, low: int, high: int) -> int:
+        return int(2 ** self.rng.integers(int(np.log2(low)), int(np.log2(high)) + 1))
+
+    def of(self, *values: int) -> int:
+        return int(self.rng.choice(values))
+
+
+# kind -> (share of programs, what is special about it)
+Maker: TypeAlias = Callable[[_Draw], dict[str, object]]
+
+
+def _checkpoint_shared(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(64, draw.preset.largest_processes)
+    return {"nprocs": nprocs, "layout": "shared", "interface": "MPI-IO", "reads": False, "io_ranks": nprocs,
+            "request_bytes": draw.of(1, 4, 16) * MIB, "stripe_count": draw.of(4, 8, 16, -1),
+            "steps": draw.of(2, 3, 4)}  # fmt: skip
+
+
+def _checkpoint_per_process(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(16, 1024)
+    return {"nprocs": nprocs, "layout": "unique", "reads": False, "io_ranks": nprocs,
+            "request_bytes": draw.of(1, 4) * MIB, "steps": draw.of(2, 3)}  # fmt: skip
+
+
+def _analysis(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(8, 256)
+    return {"nprocs": nprocs, "layout": "unique", "reads": True, "io_ranks": nprocs, "files_per_rank": draw.of(1, 2, 4),
+            "request_bytes": draw.of(64, 256, 1024) * KIB, "steps": draw.of(1, 2)}  # fmt: skip
+
+
+def _training(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(4, 64)
+    return {"nprocs": nprocs, "layout": "unique", "reads": True, "io_ranks": nprocs, "files_per_rank": draw.of(8, 16),
+            "request_bytes": draw.of(128, 256) * KIB, "steps": draw.of(3, 5), "cached_ratio": 0.4, "random": True,
+            "extra_ops_per_file": 6.0}  # fmt: skip
+
+
+def _shared_input(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(128, max(256, draw.preset.largest_processes // 4))
+    return {"nprocs": nprocs, "layout": "shared", "reads": True, "io_ranks": nprocs,
+            "request_bytes": draw.of(1, 4) * MIB, "stripe_count": draw.of(4, 8, -1),
+            "steps": draw.of(1, 2)}  # fmt: skip
+
+
+def _rank_zero(draw: _Draw) -> dict[str, object]:
+    return {"nprocs": draw.power_of_two(16, 4096), "layout": "unique", "reads": False, "io_ranks": 1,
+            "request_bytes": draw.of(64, 1024) * KIB, "steps": draw.of(2, 4)}  # fmt: skip
+
+
+def _aggregated(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(256, draw.preset.largest_processes)
+    return {"nprocs": nprocs, "layout": "unique", "reads": False, "io_ranks": max(4, min(512, nprocs // 64)),
+            "request_bytes": 4 * MIB, "stripe_count": draw.of(1, 4), "steps": draw.of(2, 3)}  # fmt: skip
+
+
+def _metadata_storm(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(16, 128)
+    return {"nprocs": nprocs, "layout": "unique", "reads": False, "io_ranks": nprocs,
+            "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB, "steps": 1,
+            "extra_ops_per_file": draw.of(800, 2000), "io_share": 0.05}  # fmt: skip
+
+
+def _small_random(draw: _Draw) -> dict[str, object]:
+    nprocs = draw.power_of_two(8, 512)
+    return {"nprocs": nprocs, "layout": "shared", "reads": True, "io_ranks": nprocs, "random": True,
+            "request_bytes": draw.of(4, 8, 16) * KIB, "stripe_count": draw.of(1, 4), "steps": 1}  # fmt: skip
+
+
+def _idle(draw: _Draw) -> dict[str, object]:
+    return {"nprocs": draw.power_of_two(1, 1024), "layout": "none", "reads": False, "io_ranks": 0, "request_bytes": 1,
+            "steps": 1, "io_share": 0.0}  # fmt: skip
+
+
+CLASSES: dict[str, Maker] = {
+    "checkpoint_shared": _checkpoint_shared, "analysis": _analysis, "checkpoint_per_process": _checkpoint_per_process,
+    "shared_input": _shared_input, "training": _training, "aggregated": _aggregated, "rank_zero": _rank_zero,
+    "metadata_storm": _metadata_storm, "small_random": _small_random, "idle": _idle,
+}  # fmt: skip
+_PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
+
+
+def make_programs(preset: Preset, seed: int) -> tuple[Program, ...]:
+    """All classes in turn, so that even a small facility has each; the first ones run most often."""
+    rng = stream(seed, "programs")
+    kinds = list(CLASSES)
+    programs = []
+    for number in range(preset.applications):
+        kind = kinds[number % len(kinds)]
+        programs.append(_program(number, kind, _Draw(rng, preset)))
+    return tuple(programs)
+
+
+def _program(number: int, kind: str, draw: _Draw) -> Program:
+    rng, preset = draw.rng, draw.preset
+    made = CLASSES[kind](draw)
+    nprocs = min(int(str(made["nprocs"])), preset.nodes * preset.cores)
+    uid = _FIRST_UID + int(rng.integers(0, max(4, preset.applications // 2)))
+    account = _PROJECTS[uid % min(len(_PROJECTS), max(4, preset.applications // 3))]
+    io_share = float(str(made.pop("io_share", 1.0)))
+    base = Program(
+        name=f"{kind}-{number:03d}", kind=kind, uid=uid, user=f"user{uid - 1000:03d}", account=account,
+        exe=f"/sw/{account}/bin/{kind}{number:03d} --input run.in", nprocs=nprocs,
+        nodes=max(1, -(-nprocs // preset.cores)), layout="unique", interface="POSIX", reads=False, random=False,
+        io_ranks=nprocs, files_per_rank=1, request_bytes=MIB, rank_bytes=MIB, stripe_count=1, steps=1,
+        compute_seconds=float(rng.lognormal(np.log(900), 0.7)), instances=int(rng.choice([1, 1, 2, 3])),
+        cached_ratio=0.0, extra_ops_per_file=1.0, popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
+    )  # fmt: skip
+    made["nprocs"] = nprocs
+    program = replace(base, **made)  # type: ignore[arg-type]
+    program = replace(program, io_ranks=min(program.io_ranks, nprocs))
+    if program.stripe_count < 0 or program.stripe_count > preset.osts:
+        program = replace(program, stripe_count=preset.osts)
+    return _sized(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
+
+
+def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
+    """Bytes for about that much I/O time in a run that is alone: a whole number of requests per rank."""
+    if program.layout == "none":
+        return replace(program, rank_bytes=0)
+    speed = min(program.client_bytes_per_s(preset.node_bytes_per_s), useful_bytes_per_s(program, preset))
+    rank_bytes = speed * io_seconds / program.steps / program.io_ranks
+    requests = max(1, round(rank_bytes / program.request_bytes))
+    # Every file of a rank gets the same number of requests.
+    requests = -(-requests // program.files_per_rank) * program.files_per_rank
+    program = replace(program, rank_bytes=requests * program.request_bytes)
+    ops_per_s = program.client_ops_per_s(preset.mds_ops_per_s)
+    return replace(program, step_seconds=program.step_bytes / speed, ops_per_s=ops_per_s)
+
+
+def useful_bytes_per_s(program: Program, preset: Preset) -> float:
+    """What its targets can give to one run: clients keep 70% of them busy."""
+    targets = program.stripe_count if program.layout == "shared" else program.stripe_count * program.io_ranks
+    return 0.7 * min(preset.osts, max(1, targets)) * preset.ost_bytes_per_s

@@ -1,0 +1,28 @@
+"""facility.toml of a simulated facility."""
+
+from __future__ import annotations
+
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.resources import Resources
+
+
+def facility_toml(preset: Preset, resources: Resources) -> str:
+    peak = float(resources.capacity[: resources.osts].sum())
+    peak = min(peak, float(resources.capacity[resources.network]))
+    return f"""# Made by ioweather simulate: nothing here was ever measured.
+name = "{preset.name} (simulated)"
+zone = "{preset.zone}"
+simulated = true
+clusters = ["{preset.fsname}"]
+source_order = ["tts", "h5lmt", "lmt", "iostat"]
+node_limit_bytes_per_s = {preset.node_bytes_per_s:.6g}
+node_cores = {preset.cores}
+
+[filesystem.{preset.fsname}]
+lustre = ["{preset.fsname}"]
+mounts = ["/{preset.fsname}"]
+devices = ["oss*:sd*"]
+probes = ["/{preset.fsname}/.ioweather", "/{preset.fsname}/.samples"]
+peak_bytes_per_s = {peak:.6g}
+component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
+"""

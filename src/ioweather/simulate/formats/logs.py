@@ -1,0 +1,212 @@
+"""Darshan logs of runs: one per instance, with POSIX, MPI-IO and Lustre records that add up to what the run did."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.simulate.applications import Program
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.resources import Calendar, Resources, stream
+from ioweather.simulate.runs import Run
+from ioweather.sources.darshan.model import DarshanJob, Module, Ragged
+from ioweather.sources.darshan.writer import new_records, write_log
+
+# Upper edges of Darshan's ten access-size bins.
+_EDGES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
+_BIN_NAMES = ("0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS")
+_ALIGNMENT = 1 << 20
+# The slowest rank sets the pace; the others are somewhat faster.
+_FASTEST_SHARE = 0.85
+_RECORDED_STRIPES = 64
+
+
+class LogWriter:
+    """Logs by day, as Darshan sorts them."""
+
+    def __init__(self, folder: Path, preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> None:
+        self._folder, self._preset, self._resources = folder, preset, resources
+        self._calendar, self._seed = calendar, seed
+        self.mount = f"/{resources.fsname}"
+
+    def write(self, run: Run) -> Path:
+        program = run.program
+        start = run.start + self._preset.clock_skew_seconds
+        moment = self._calendar.local(start)
+        folder = self._folder / f"{moment.year}" / f"{moment.month}" / f"{moment.day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = program.name.replace(" ", "_")
+        path = folder / f"{program.user}_{name}_id{run.job.number}_{moment:%m-%d-%H%M%S}-{run.instance}.darshan"
+        start_ns = self._calendar.epoch_ns(start)
+        end_ns = self._calendar.epoch_ns(run.end + self._preset.clock_skew_seconds)
+        job = DarshanJob(
+            uid=program.uid, job_id=run.job.number, nprocs=program.nprocs, start_ns=start_ns, end_ns=end_ns,
+            run_seconds=(end_ns - start_ns) / 1e9, metadata={"lib_ver": "3.4.1"}, exe=program.exe,
+            mounts=((self.mount, "lustre"), ("/home", "nfs"), ("/", "ext4")),
+        )  # fmt: skip
+        modules: dict[str, Any] = {}
+        names: dict[int, str] = {}
+        if program.layout != "none":
+            modules, names = self._records(run)
+        write_log(path, job, modules, names)
+        return path
+
+    def _records(self, run: Run) -> tuple[dict[str, Any], dict[int, str]]:
+        program, rng = run.program, stream(self._seed, "log", run.job.number, run.instance)
+        times = _step_times(run)
+        shared = program.layout == "shared" and program.io_ranks > 1
+        posix = _shared_records(program, times, rng) if shared else _unique_records(program, times, rng)
+        folder = f"{self.mount}/{program.account}/{program.user}/{program.name}/{run.id}"
+        paths = [f"{folder}/{'part' if shared else 'data'}.{i:05d}" for i in range(len(posix))]
+        ids = np.array([_record_id(path) for path in paths], np.uint64)
+        posix["id"] = ids
+        names = dict(zip(ids.tolist(), paths, strict=True))
+        modules: dict[str, Any] = {"POSIX": posix, "LUSTRE": self._stripes(run, ids, rng)}
+        if program.interface == "MPI-IO" and shared:
+            modules["MPI-IO"] = _mpiio_records(program, posix)
+        return modules, names
+
+    def _stripes(self, run: Run, ids: NDArray[np.uint64], rng: np.random.Generator) -> Module:
+        """Where the files lie; all on the targets that the run used."""
+        records = new_records("LUSTRE", len(ids))
+        used = np.flatnonzero(run.shares > 0)
+        width = int(min(run.usual.stripe_count, len(used), _RECORDED_STRIPES))
+        records["id"], records["rank"] = ids, -1
+        records["LUSTRE_OSTS"], records["LUSTRE_MDTS"] = self._resources.osts, 1
+        records["LUSTRE_STRIPE_SIZE"], records["LUSTRE_STRIPE_WIDTH"] = _ALIGNMENT, width
+        if run.usual.layout == "shared":
+            lists = [used[:width]] * len(ids)
+        else:
+            weights = run.shares[used] / run.shares[used].sum()
+            first = rng.choice(len(used), size=len(ids), p=weights)
+            lists = [used[(begin + np.arange(width)) % len(used)] for begin in first.tolist()]
+        return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
+
+
+def _record_id(path: str) -> int:
+    data = path.encode()
+    return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995)
+
+
+def _step_times(run: Run) -> NDArray[np.float64]:
+    """(step, [meta seconds, data seconds, meta start, data start, data end]), relative to the run's start."""
+    rows = np.zeros((run.program.steps, 5))
+    for phase in run.phases:
+        flow = phase.flow
+        if phase.name == "meta":
+            rows[phase.step, [0, 2]] = flow.seconds, flow.start - run.start
+        else:
+            rows[phase.step, [1, 3, 4]] = flow.seconds, flow.start - run.start, flow.end - run.start
+    return rows
+
+
+def _shared_records(program: Program, times: NDArray[np.float64], rng: np.random.Generator) -> NDArray[Any]:
+    """One record per file for all ranks; every step has files of its own, used one after the other."""
+    each = program.files_per_rank
+    step = np.repeat(np.arange(program.steps), each)
+    place = np.tile(np.arange(each), program.steps)
+    records = new_records("POSIX", program.steps * each)
+    records["rank"] = -1
+    meta, data = times[step, 0] / each, times[step, 1] / each
+    begin = times[step, 3] + place * data
+    _spans(records, program, times[step, 2] + place * meta, begin, begin + data)
+    ranks = program.nprocs
+    mean = 0.5 * (1 + _FASTEST_SHARE)
+    records["POSIX_F_META_TIME"] = meta * ranks * mean
+    records[_time_name(program)] = data * ranks * mean
+    records["POSIX_F_SLOWEST_RANK_TIME"] = meta + data
+    records["POSIX_F_FASTEST_RANK_TIME"] = (meta + data) * _FASTEST_SHARE
+    records["POSIX_SLOWEST_RANK"] = rng.integers(0, ranks, len(records))
+    records["POSIX_FASTEST_RANK"] = rng.integers(0, ranks, len(records))
+    own = _share(program.rank_bytes, each)
+    records["POSIX_SLOWEST_RANK_BYTES"] = records["POSIX_FASTEST_RANK_BYTES"] = own[place]
+    _counters(records, program, own[place] * program.io_ranks, opens=ranks)
+    return records
+
+
+def _unique_records(program: Program, times: NDArray[np.float64], rng: np.random.Generator) -> NDArray[Any]:
+    """Each doing rank has its own files and opens them in every step."""
+    each = program.files_per_rank
+    records = new_records("POSIX", program.io_ranks * each)
+    distance = program.nprocs // program.io_ranks
+    records["rank"] = np.repeat(np.arange(program.io_ranks) * distance, each)
+    pace = _FASTEST_SHARE + (1 - _FASTEST_SHARE) * rng.random(program.io_ranks)
+    pace[int(rng.integers(program.io_ranks))] = 1.0  # the slowest rank took the whole time
+    pace = np.repeat(pace, each)
+    records["POSIX_F_META_TIME"] = times[:, 0].sum() * pace / each
+    records[_time_name(program)] = times[:, 1].sum() * pace / each
+    _spans(records, program, times[0, 2], times[0, 3], times[-1, 4] - (1 - pace) * times[-1, 1])
+    moved = np.tile(_share(program.rank_bytes, each), program.io_ranks) * program.steps
+    _counters(records, program, moved, opens=program.steps)
+    return records
+
+
+def _share(total: int, parts: int) -> NDArray[np.int64]:
+    """Whole bytes that add up."""
+    share = np.full(parts, total // parts, np.int64)
+    share[: total % parts] += 1
+    return share
+
+
+def _time_name(program: Program) -> str:
+    return "POSIX_F_READ_TIME" if program.reads else "POSIX_F_WRITE_TIME"
+
+
+def _spans(records: NDArray[Any], program: Program, opened: Any, begin: Any, end: Any) -> None:
+    verb = "READ" if program.reads else "WRITE"
+    records["POSIX_F_OPEN_START_TIMESTAMP"] = opened
+    records["POSIX_F_OPEN_END_TIMESTAMP"] = begin
+    records[f"POSIX_F_{verb}_START_TIMESTAMP"] = begin
+    records[f"POSIX_F_{verb}_END_TIMESTAMP"] = end
+    records["POSIX_F_CLOSE_START_TIMESTAMP"] = end
+    records["POSIX_F_CLOSE_END_TIMESTAMP"] = end + 1e-4
+
+
+def _counters(records: NDArray[Any], program: Program, moved: NDArray[np.int64], opens: int) -> None:
+    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
+    size = program.request_bytes
+    count = np.maximum(-(-moved // size), (moved > 0).astype(np.int64))
+    records["POSIX_OPENS"] = opens
+    records["POSIX_STATS"] = np.int64(min(2**40, opens * program.extra_ops_per_file))
+    records[f"POSIX_{verb}S"] = count
+    records[f"POSIX_BYTES_{done}"] = moved
+    records[f"POSIX_MAX_BYTE_{done}"] = np.maximum(moved - 1, 0)
+    records[f"POSIX_SEQ_{verb}S"] = count // 2 if program.random else count
+    records[f"POSIX_CONSEC_{verb}S"] = 0 if program.random else count - 1
+    records["POSIX_SEEKS"] = count if program.random else 0
+    records["POSIX_FILE_ALIGNMENT"] = _ALIGNMENT
+    records["POSIX_FILE_NOT_ALIGNED"] = 0 if size % _ALIGNMENT == 0 else count - count * size // _ALIGNMENT
+    records["POSIX_MEM_ALIGNMENT"] = 8
+    records[f"POSIX_SIZE_{verb}_{_bin(size)}"] = count
+    records["POSIX_ACCESS1_ACCESS"], records["POSIX_ACCESS1_COUNT"] = size, count
+    records[f"POSIX_MAX_{verb}_TIME_SIZE"] = size
+    spent = records[_time_name(program)]
+    records[f"POSIX_F_MAX_{verb}_TIME"] = np.where(count > 0, spent / np.maximum(count, 1) * 3.0, 0.0)
+
+
+def _bin(size: int) -> str:
+    # Darshan puts a size that is an edge into the lower bin.
+    return _BIN_NAMES[int(np.searchsorted(_EDGES, size))]
+
+
+def _mpiio_records(program: Program, posix: NDArray[Any]) -> NDArray[Any]:
+    """Collective calls of all ranks above the same files."""
+    records = new_records("MPI-IO", len(posix))
+    verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
+    for name in ("id", "rank"):
+        records[name] = posix[name]
+    records["MPIIO_COLL_OPENS"] = program.nprocs
+    records[f"MPIIO_COLL_{verb}S"] = posix[f"POSIX_{verb}S"]
+    records[f"MPIIO_BYTES_{done}"] = posix[f"POSIX_BYTES_{done}"]
+    records[f"MPIIO_SIZE_{verb}_AGG_{_bin(program.request_bytes)}"] = posix[f"POSIX_{verb}S"]
+    for word in ("ACCESS1_ACCESS", "ACCESS1_COUNT", "SLOWEST_RANK", "SLOWEST_RANK_BYTES", "FASTEST_RANK",
+                 "FASTEST_RANK_BYTES", "F_META_TIME", f"F_{verb}_TIME", f"F_MAX_{verb}_TIME", "F_SLOWEST_RANK_TIME",
+                 "F_FASTEST_RANK_TIME", "F_OPEN_START_TIMESTAMP", "F_OPEN_END_TIMESTAMP",
+                 f"F_{verb}_START_TIMESTAMP", f"F_{verb}_END_TIMESTAMP", "F_CLOSE_START_TIMESTAMP",
+                 "F_CLOSE_END_TIMESTAMP"):  # fmt: skip
+        records[f"MPIIO_{word}"] = posix[f"POSIX_{word}"]
+    return records

@@ -1,0 +1,197 @@
+"""From a preset and a seed to a directory of files, window by window: memory does not grow with the number of days.
+
+<out>/data/        what a facility would have: server archives, Darshan logs, accounts, probe spool, benchmark output
+<out>/scans/       lists of all files, before and after
+<out>/facility.toml, <out>/truth.parquet, <out>/manifest.json
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ioweather._version import __version__
+from ioweather.core.errors import UsageError
+from ioweather.core.progress import Progress, silent
+from ioweather.simulate.formats.accounts import AccountsWriter
+from ioweather.simulate.formats.detail import write_detail
+from ioweather.simulate.formats.facility_file import facility_toml
+from ioweather.simulate.formats.io500 import write_result
+from ioweather.simulate.formats.iostat import IostatWriter
+from ioweather.simulate.formats.listing import write_listing
+from ioweather.simulate.formats.logs import LogWriter
+from ioweather.simulate.formats.segments import write_segments
+from ioweather.simulate.formats.tokio import TokioWriter
+from ioweather.simulate.observed import Observed, coarser, joined, observe
+from ioweather.simulate.planted import PlantedServers
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.responses import SIZES, mean_seconds, window_responses
+from ioweather.simulate.scans import make_contents
+from ioweather.simulate.truth import TruthWriter
+from ioweather.simulate.world import DAY_SECONDS, Window, World
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What was made and where."""
+
+    out: Path
+    preset: str
+    seed: int
+    days: int
+    jobs: int
+    runs: int
+    logs: int
+    scans: dict[str, int]  # list of files -> when it was made, ns
+    zone: str
+
+    @property
+    def data(self) -> Path:
+        return self.out / "data"
+
+    @property
+    def truth(self) -> Path:
+        return self.out / "truth.parquet"
+
+    @property
+    def facility(self) -> Path:
+        return self.out / "facility.toml"
+
+
+def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent) -> Generated:
+    """Make the facility. Only a directory that was made so before, or an empty one, is written to."""
+    _make_room(out)
+    making = _Making(World(preset, seed), out)
+    for number, window in enumerate(making.world.windows()):
+        making.add(window, number)
+        progress(window.readings.day + 1, preset.days, "days")
+    made = making.finish()
+    (out / MANIFEST).write_text(
+        json.dumps(
+            {**{k: v for k, v in asdict(made).items() if k != "out"}, "software_version": __version__}, indent=1
+        ),
+        encoding="utf-8",
+    )
+    return made
+
+
+def read_manifest(out: Path) -> Generated:
+    try:
+        body = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        body.pop("software_version")
+        return Generated(out=out, **body)
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UsageError(
+            f"{out} is not a simulated facility.", hint=f"Make one: ioweather simulate --preset laptop --out {out}"
+        ) from None
+
+
+def _make_room(out: Path) -> None:
+    if out.exists() and any(out.iterdir()):
+        if not (out / MANIFEST).exists():
+            raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
+        shutil.rmtree(out)
+    (out / "data").mkdir(parents=True, exist_ok=True)
+    (out / "scans").mkdir(exist_ok=True)
+
+
+class _Making:
+    def __init__(self, world: World, out: Path) -> None:
+        preset, data = world.preset, out / "data"
+        self.world, self.out = world, out
+        self.truth = TruthWriter(out / "truth.parquet")
+        self.logs = LogWriter(data / "darshan", preset, world.resources, world.calendar, world.seed)
+        self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
+        self.servers: TokioWriter | IostatWriter = (
+            TokioWriter(data / "servers", world.resources, world.calendar)
+            if preset.servers_as == "tts"
+            else IostatWriter(data / "servers", world.resources, world.calendar)
+        )
+        self.planted = PlantedServers(preset.osts)
+        self.contents = make_contents(preset, world.programs, world.seed)
+        self._detail: list[Observed] = []
+        self._jobs = self._runs = self._logs = 0
+        (out / "facility.toml").write_text(facility_toml(preset, world.resources), encoding="utf-8")
+
+    def add(self, window: Window, number: int) -> None:
+        world, preset = self.world, self.world.preset
+        observed = observe(window.readings, preset, world.resources, world.incidents, world.seed)
+        self.planted.add(observed)
+        self.servers.add(coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day))
+        responses = window_responses(window.readings, preset, world.resources, world.seed)
+        write_segments(self.out / "data" / "spool", responses, world.calendar, number, f"mount:/{preset.fsname}")
+        for run in window.runs:
+            self._runs += 1
+            self.truth.add_run(run, world.incidents, world.calendar)
+            if run.job.darshan:
+                self.logs.write(run)
+                self._logs += 1
+        self._jobs += len(window.jobs)
+        self.accounts.add(window.jobs)
+        if window.readings.day == preset.detail_day:
+            self._detail.append(observed)
+            if sum(part.readings.steps * part.readings.step_seconds for part in self._detail) == DAY_SECONDS:
+                write_detail(self.out / "data" / "detail", joined(self._detail), preset, world.resources,
+                             world.calendar, world.seed)  # fmt: skip
+                self._detail = []
+
+    def _used_bytes(self, day: int) -> float:
+        before, after = (float(content.size.sum()) for content in self.contents)
+        return before + (after - before) * day / self.world.preset.days
+
+    def finish(self) -> Generated:
+        world, preset = self.world, self.world.preset
+        self.accounts.add(world.open_jobs())
+        self.accounts.close()
+        if isinstance(self.servers, IostatWriter):
+            self.servers.close()
+        self._add_truth()
+        if world.benchmark is not None and world.benchmark.done:
+            path = self.out / "data" / "io500" / "result.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            speeds = write_result(path, world.benchmark, world.resources, world.calendar)
+            for name, flow in world.benchmark.flows:
+                self.truth.add("benchmark", id=name, name=name, value=speeds[name], observed_seconds=flow.seconds,
+                               alone_seconds=flow.alone_seconds, start_ns=world.calendar.epoch_ns(flow.start),
+                               end_ns=world.calendar.epoch_ns(flow.end))  # fmt: skip
+        self.truth.close()
+        return Generated(
+            self.out, preset.name, world.seed, preset.days, self._jobs, self._runs, self._logs, self._write_scans(),
+            preset.zone,
+        )  # fmt: skip
+
+    def _write_scans(self) -> dict[str, int]:
+        calendar, found = self.world.calendar, {}
+        moments = (0.0, self.world.preset.days * float(DAY_SECONDS))
+        for name, content, moment in zip(("before.txt", "after.txt"), self.contents, moments, strict=True):
+            write_listing(self.out / "scans" / name, content, calendar, f"/{self.world.preset.fsname}")
+            found[name] = calendar.epoch_ns(moment)
+        return found
+
+    def _add_truth(self) -> None:
+        world, law = self.world, self.world.preset.law
+        calendar = world.calendar
+        for incident in world.incidents:
+            self.truth.add("incident", id=incident.id, name=incident.kind, component=incident.component,
+                           start_ns=calendar.epoch_ns(incident.start), end_ns=calendar.epoch_ns(incident.end),
+                           strength=incident.strength)  # fmt: skip
+        if world.preset.sampler_seconds:
+            for op in ("read", "write"):
+                for size in SIZES:
+                    mean = mean_seconds(law, size, op)
+                    self.truth.add("distribution", id=f"{op}-{size}", name=op, value=float(size), details={
+                        "mean_seconds": mean, "sd_seconds": law.sd_ratio * mean, "tail_ratio": law.tail_ratio,
+                        "pivot_seconds": mean * (1 + law.pivot_sds * law.sd_ratio), "alpha": law.alpha,
+                        "head": law.head, "common_sd": law.common_sd,
+                    })  # fmt: skip
+        for name, value in self.planted.values().items():
+            self.truth.add("planted", id=name, name=name, value=value)
+        for name, content in zip(("before", "after"), self.contents, strict=True):
+            for place, project in enumerate(("", *content.projects)):
+                chosen = content.size if not project else content.size[content.project == place - 1]
+                self.truth.add("scan", id=name, name=project or "all", value=float(len(chosen)),
+                               details={"bytes": int(chosen.sum())})  # fmt: skip

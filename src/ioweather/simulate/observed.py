@@ -1,0 +1,118 @@
+"""From what happened at the servers to what their monitoring got: the hum of services, whole bytes, lost samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.simulate.flows import Floats
+from ioweather.simulate.incidents import OF_TARGETS, Incident, failed_targets
+from ioweather.simulate.meter import Readings
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.resources import Resources, stream
+
+_HUM_SHAPE = 2.0
+_HUM_REQUEST_BYTES = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Amounts per step; whole numbers. `missing` marks samples of targets (step, target) that never arrived."""
+
+    readings: Readings
+    read_bytes: Floats
+    write_bytes: Floats
+    read_requests: Floats
+    write_requests: Floats
+    operations: Floats
+    oss_cpu_percent: Floats
+    mds_cpu_percent: Floats
+    missing: NDArray[np.bool_]
+    hum_bytes: float
+
+
+def observe(
+    readings: Readings, preset: Preset, resources: Resources, incidents: Sequence[Incident], seed: int
+) -> Observed:
+    rng = stream(seed, "observe", round(readings.start))
+    shape = readings.read_bytes.shape
+    times = readings.start + np.arange(readings.steps, dtype=np.float64) * readings.step_seconds
+    health = _target_health(times, shape, incidents)
+    mean = preset.background_bytes_per_s * readings.step_seconds / 2
+    hum = [np.rint(rng.gamma(_HUM_SHAPE, mean / _HUM_SHAPE, shape) * health) for _ in range(2)]
+    read, write = np.rint(readings.read_bytes) + hum[0], np.rint(readings.write_bytes) + hum[1]
+    capacity = resources.capacity[: resources.osts] * readings.step_seconds
+    busy = np.clip((read + write) / capacity, 0.0, 1.0)
+    counts = np.bincount(resources.server_of, minlength=resources.servers)
+    by_server = np.zeros((readings.steps, resources.servers))
+    np.add.at(by_server.T, resources.server_of, busy.T)
+    oss = np.clip(1.0 + 60.0 * (by_server / counts) ** 1.5 + rng.exponential(0.3, by_server.shape), 0.0, 100.0)
+    operations = np.rint(readings.operations + rng.poisson(2.0 * readings.step_seconds, readings.operations.shape))
+    load = operations.sum(axis=1) / (preset.mds_ops_per_s * readings.step_seconds)
+    mds = np.clip(2.0 + 80.0 * np.minimum(load, 1.0) + rng.exponential(0.5, readings.steps), 0.0, 100.0)
+    missing = rng.random(shape) < preset.missing_ratio
+    for incident in incidents:
+        silent = incident.silent()
+        if silent is not None:
+            gone = (times >= silent[0]) & (times < silent[1])
+            missing[np.ix_(np.flatnonzero(gone), np.array(failed_targets(incident, resources), np.int64))] = True
+    return Observed(
+        readings, read, write,
+        np.rint(readings.read_requests + hum[0] / _HUM_REQUEST_BYTES),
+        np.rint(readings.write_requests + hum[1] / _HUM_REQUEST_BYTES),
+        operations, oss, mds[:, None], missing, float(hum[0].sum() + hum[1].sum()),
+    )  # fmt: skip
+
+
+def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[Incident]) -> Floats:
+    """Services get less out of a sick target too."""
+    health = np.ones(shape)
+    for incident in incidents:
+        if incident.kind in OF_TARGETS:
+            during = (times >= incident.start) & (times < incident.end)
+            health[np.ix_(np.flatnonzero(during), np.array(incident.columns))] *= incident.strength
+    return health
+
+
+_AMOUNTS = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
+_STATES = ("oss_cpu_percent", "mds_cpu_percent")
+
+
+def joined(parts: Sequence[Observed]) -> Observed:
+    """Windows of one day as one."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def end_to_end(items: Sequence[Any], *names: str) -> dict[str, Any]:
+        return {name: np.concatenate([getattr(item, name) for item in items]) for name in names}
+
+    readings = replace(parts[0].readings, **end_to_end([p.readings for p in parts], *_AMOUNTS, "stretch"))
+    arrays = end_to_end(parts, *_AMOUNTS, *_STATES, "missing")
+    return replace(parts[0], readings=readings, hum_bytes=sum(part.hum_bytes for part in parts), **arrays)
+
+
+def coarser(observed: Observed, step_seconds: int) -> Observed:
+    """The same in longer steps: amounts add up, states average."""
+    factor = step_seconds // observed.readings.step_seconds
+    if factor <= 1:
+        return observed
+    steps = observed.readings.steps // factor
+
+    def blocks(values: NDArray[Any]) -> NDArray[Any]:
+        return values[: steps * factor].reshape(steps, factor, -1)
+
+    def summed(item: Any) -> dict[str, Any]:
+        return {name: blocks(getattr(item, name)).sum(axis=1) for name in _AMOUNTS}
+
+    stretch = blocks(observed.readings.stretch).mean(axis=1)
+    readings = replace(
+        observed.readings, step_seconds=step_seconds, stretch=stretch, **summed(observed.readings)
+    )  # fmt: skip
+    states: dict[str, Any] = {name: blocks(getattr(observed, name)).mean(axis=1) for name in _STATES}
+    # The collector asks again within a step: only what is silent for most of it is missing.
+    missing = blocks(observed.missing).mean(axis=1) > 0.5
+    return replace(observed, readings=readings, missing=missing, **summed(observed), **states)

@@ -1,0 +1,134 @@
+"""Facilities that can be made, by name: how large, how busy, and in which ways they break the usual assumptions.
+
+What each aims at, and what it gives, is tabled in docs/explanation/synthetic-facility.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from ioweather.core.errors import UsageError
+
+GB = 10**9
+HeadShape: TypeAlias = Literal["normal", "lognormal"]
+
+
+@dataclass(frozen=True)
+class ResponseLaw:
+    """Response times on a quiet system: Normal up to the pivot, Power Law beyond (don15).
+
+    A 1 MiB request takes `mean_seconds`; larger ones grow with `size_exponent`. The pivot is `pivot_sds` standard
+    deviations above the mean, and a tail value exceeds t with probability (t / pivot)^(1 - alpha).
+    """
+
+    mean_seconds: float = 0.008
+    sd_ratio: float = 0.12
+    pivot_sds: float = 2.5
+    tail_ratio: float = 0.146
+    alpha: float = 2.6
+    size_exponent: float = 0.8
+    head: HeadShape = "normal"
+    # Logarithmic spread of a factor that all targets share for some minutes at a time; 0 = they are independent.
+    common_sd: float = 0.0
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A facility to be made."""
+
+    name: str
+    title: str
+    days: int
+    jobs: int
+    osts: int
+    osts_per_oss: int = 2
+    ost_bytes_per_s: float = 1.0 * GB
+    mds_ops_per_s: float = 20_000.0
+    network_bytes_per_s: float | None = None  # None: as much as all targets
+    nodes: int = 1600
+    cores: int = 64
+    node_bytes_per_s: float = 1.2 * GB
+    applications: int = 14
+    largest_processes: int = 100_000
+    typical_io_seconds: float = 45.0
+    read_share: float = 0.6
+    step_seconds: int = 60
+    zone: str = "UTC"
+    first_day: str = "2026-03-02"  # a Monday
+    fsname: str = "scratch"
+    # Bytes per second and target that login nodes and services move all the time.
+    background_bytes_per_s: float = 1.5e6
+    incidents_per_week: float = 6.0
+    transfers_per_day: float = 40.0
+    own_change_ratio: float = 0.08
+    probe_hosts: int = 3
+    probe_seconds: int = 120
+    sampler_seconds: int = 900
+    scan_files: int = 4000
+    law: ResponseLaw = field(default_factory=ResponseLaw)
+    servers_as: Literal["tts", "iostat"] = "tts"
+    detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
+    without_darshan_ratio: float = 0.0
+    clock_skew_seconds: float = 0.0  # of the compute nodes against the servers
+    accounting_delay_days: float = 0.0  # jobs that end later than this before the end are not in the accounts
+    missing_ratio: float = 0.002
+
+    @property
+    def jobs_per_day(self) -> float:
+        return self.jobs / self.days
+
+    @property
+    def oss_count(self) -> int:
+        return -(-self.osts // self.osts_per_oss)
+
+
+LAPTOP = Preset("laptop", "A small cluster for a week", days=7, jobs=200, osts=16)
+_CLUSTER = Preset(
+    "cluster", "A cluster for a month", days=30, jobs=2000, osts=64, osts_per_oss=4, applications=50,
+    mds_ops_per_s=40_000.0, probe_seconds=300, sampler_seconds=1800, scan_files=20_000, without_darshan_ratio=0.1,
+    typical_io_seconds=60.0,
+)  # fmt: skip
+_INTREPID = Preset(
+    "intrepid", "A Blue Gene/P of 2010: 128 file servers, iostat every minute", days=63, jobs=6480, osts=128,
+    osts_per_oss=1, ost_bytes_per_s=0.654 * GB, network_bytes_per_s=37.6 * GB, nodes=40_960, cores=4,
+    node_bytes_per_s=5.47 * 2**20, applications=39, largest_processes=163_840, mds_ops_per_s=12_000.0,
+    read_share=0.79, zone="America/Chicago", first_day="2010-01-23", fsname="intrepid", servers_as="iostat",
+    typical_io_seconds=200.0, incidents_per_week=2.0, probe_hosts=0, sampler_seconds=0, scan_files=50_000,
+    detail_day=None, background_bytes_per_s=0.5e6,
+)  # fmt: skip
+_CORI = Preset(
+    "cori-year", "A Cray XC40 of 2018: 248 targets, every 5 seconds, for a year", days=365, jobs=180_000, osts=248,
+    osts_per_oss=1, ost_bytes_per_s=2.8 * GB, nodes=12_076, cores=68, node_bytes_per_s=4.0 * GB, applications=300,
+    mds_ops_per_s=400_000.0, read_share=0.64, step_seconds=5, zone="America/Los_Angeles", first_day="2018-01-01",
+    fsname="cscratch", typical_io_seconds=150.0, probe_hosts=2, probe_seconds=600, sampler_seconds=7200,
+    scan_files=100_000, without_darshan_ratio=0.3, incidents_per_week=3.0, background_bytes_per_s=4e6, detail_day=3,
+)  # fmt: skip
+_MISSPECIFIED = (
+    replace(LAPTOP, name="laptop-correlated", title="Laptop whose targets slow down together",
+            law=ResponseLaw(common_sd=0.5)),
+    replace(LAPTOP, name="laptop-lognormal-head", title="Laptop whose usual response times are not Normal",
+            law=ResponseLaw(head="lognormal", sd_ratio=0.35)),
+    replace(LAPTOP, name="laptop-skewed-clocks", title="Laptop whose compute nodes are 2 s ahead of the servers",
+            clock_skew_seconds=2.0),
+    replace(LAPTOP, name="laptop-without-logs", title="Laptop where 40% of the jobs have no Darshan log",
+            without_darshan_ratio=0.4),
+    replace(LAPTOP, name="laptop-late-accounts", title="Laptop whose accounts lack the last two days",
+            accounting_delay_days=2.0),
+)  # fmt: skip
+
+PRESETS: dict[str, Preset] = {p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED)}
+
+
+def preset_named(name: str) -> Preset:
+    if name not in PRESETS:
+        raise UsageError(f"There is no preset {name!r}.", hint=f"There are: {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+def for_days(preset: Preset, days: int) -> Preset:
+    """The same facility for another number of days, with jobs in proportion."""
+    if days < 1:
+        raise UsageError("--days must be at least 1.")
+    detail = preset.detail_day if preset.detail_day is None or preset.detail_day < days else days - 1
+    return replace(preset, days=days, jobs=max(1, round(preset.jobs_per_day * days)), detail_day=detail)

@@ -1,0 +1,133 @@
+"""Response times of probes and samplers: a law of head and tail on the quiet system, stretched by what is going on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.units import KIB, MIB
+from ioweather.simulate.flows import Floats
+from ioweather.simulate.meter import Readings
+from ioweather.simulate.presets import Preset, ResponseLaw
+from ioweather.simulate.resources import Resources, stream
+
+SIZES = tuple(512 * KIB << power for power in range(12))
+PROBE_BYTES = 1_000_000
+SMALL_FILE_BYTES = 3901
+# Metadata operations of the probe, with their means on a quiet system in seconds.
+_METADATA = {"create": 0.0012, "stat": 0.0004, "file_read": 0.0009, "delete": 0.001}
+_CACHED_MEAN = 0.0001
+_CACHED_RATIO = 0.3
+_COMMON_SECONDS = 600.0
+WRITE_FACTOR = 1.2
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """A batch of timed operations of one host, operation and size."""
+
+    host: str
+    target: str
+    op: str
+    request_bytes: int
+    component: str | None
+    run_id: str
+    start: Floats
+    seconds: Floats
+    cached: NDArray[np.bool_] | None = None
+
+
+def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
+    """On a quiet system, of the head."""
+    factor = WRITE_FACTOR if op == "write" else 1.0
+    return float(law.mean_seconds * factor * (request_bytes / MIB) ** law.size_exponent)
+
+
+def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+    """(seconds, in the tail) of independent operations on a quiet system."""
+    sd = law.sd_ratio * mean
+    pivot = mean + law.pivot_sds * sd
+    tail = rng.random(count) < law.tail_ratio
+    # P(T > t) = (t / pivot)^(1 - alpha)
+    slow = pivot * (1.0 - rng.random(count)) ** (-1.0 / (law.alpha - 1.0))
+    if law.head == "normal":
+        head = rng.normal(mean, sd, count)
+        low, fold = mean - 4.0 * sd, 2.0 * mean
+        # Beyond the pivot there is only the tail: what falls there is mirrored at the mean.
+        head = np.where(head > pivot, fold - head, head)
+        head = np.maximum(head, max(low, 1e-6))
+    else:
+        spread = np.sqrt(np.log1p(law.sd_ratio**2))
+        head = np.minimum(rng.lognormal(np.log(mean) - spread**2 / 2, spread, count), pivot)
+    return np.where(tail, slow, head), tail
+
+
+def window_responses(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+    """All operations that begin in this window."""
+    yield from _probes(readings, preset, resources, seed)
+    if preset.sampler_seconds:
+        yield from _samples(readings, preset, resources, seed)
+
+
+def _ticks(readings: Readings, every: int, offset: float) -> Floats:
+    begin, end = readings.start, readings.start + readings.steps * readings.step_seconds
+    first = -(-(begin - offset) // every)
+    return np.arange(first * every + offset, end, every)
+
+
+def _stretch(readings: Readings, column: int, moments: Floats) -> Floats:
+    place = ((moments - readings.start) // readings.step_seconds).astype(np.int64)
+    return np.asarray(readings.stretch[np.clip(place, 0, readings.steps - 1), column])
+
+
+def _common(law: ResponseLaw, moments: Floats, seed: int) -> Floats:
+    """A factor that all targets share for ten minutes at a time."""
+    if not law.common_sd or not len(moments):
+        return np.ones(len(moments))
+    period = (moments // _COMMON_SECONDS).astype(np.int64)
+    values = {int(p): float(np.exp(law.common_sd * stream(seed, "common", int(p)).standard_normal()))
+              for p in np.unique(period)}  # fmt: skip
+    return np.array([values[int(p)] for p in period])
+
+
+def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+    target = f"/{resources.fsname}/.ioweather"
+    for host in range(preset.probe_hosts):
+        rng = stream(seed, "probe", host, round(readings.start))
+        moments = _ticks(readings, preset.probe_seconds, float(host))
+        name, ost = f"login{host + 1}", host % resources.osts
+        common = _common(preset.law, moments, seed)
+        for number, op in enumerate(("read", "write")):
+            quiet, _ = draw(preset.law, mean_seconds(preset.law, PROBE_BYTES, op), len(moments), rng)
+            seconds = quiet * _stretch(readings, ost, moments) * common
+            yield Responses(name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}",
+                            moments + 0.1 * number, seconds)  # fmt: skip
+        stretched = _stretch(readings, resources.mds, moments)
+        for number, (op, mean) in enumerate(_METADATA.items()):
+            quiet, _ = draw(preset.law, mean, len(moments), rng)
+            cached = None
+            if op == "file_read":
+                cached = rng.random(len(moments)) < _CACHED_RATIO
+                quiet = np.where(cached, rng.normal(_CACHED_MEAN, 0.1 * _CACHED_MEAN, len(moments)), quiet)
+            seconds = quiet * (stretched if cached is None else np.where(cached, 1.0, stretched))
+            yield Responses(name, target, op, SMALL_FILE_BYTES, None, f"probe-{host}", moments + 0.3 + 0.1 * number,
+                            np.maximum(seconds, 1e-6), cached)  # fmt: skip
+
+
+def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+    """don15's sampler: every size read and written, each file on a target of its own."""
+    rng = stream(seed, "sampler", round(readings.start))
+    ticks = _ticks(readings, preset.sampler_seconds, 30.0)
+    moments = ticks + rng.uniform(0.0, 0.5 * preset.sampler_seconds, len(ticks))
+    for number, size in enumerate(SIZES):
+        ost = (number * 5) % resources.osts
+        for place, op in enumerate(("read", "write")):
+            quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
+            at = moments + 2.0 * number + place
+            # A transfer on the same target slows a sample like anybody else.
+            seconds = quiet * _stretch(readings, ost, at) * _common(preset.law, at, seed)
+            yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost), "sampler",
+                            at, seconds)  # fmt: skip

@@ -1,0 +1,217 @@
+"""Jobs and runs: when they come, what a run does step by step, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ioweather.simulate.applications import CHANGES, Program, useful_bytes_per_s
+from ioweather.simulate.flows import Floats, Flow, FlowKind, Pattern, data_demand, meta_demand, operations_mix
+from ioweather.simulate.presets import Preset
+from ioweather.simulate.resources import Calendar, Resources, stream
+
+_SHARE_OF_NETWORK = 0.7
+_LEAST_SECONDS = 1e-3
+# A change of its own makes a run slower by at least so much; nobody waits for more than the most.
+_FELT, _MOST = 1.5, 12.0
+# Hour by hour, how willing people are to submit; less at weekends.
+_HOURLY = np.array([2, 1, 1, 1, 1, 1, 2, 4, 7, 9, 10, 10, 9, 10, 10, 10, 9, 8, 6, 5, 4, 3, 3, 2], np.float64)
+_WEEKEND = 0.4
+_MIX_OPEN = operations_mix(open=0.38, close=0.36, getattr=0.24, statfs=0.02)
+_MIX_CREATE = operations_mix(open=0.36, close=0.34, mknod=0.16, getattr=0.1, setattr=0.04)
+_MIX_STORM = operations_mix(open=0.28, close=0.22, mknod=0.12, unlink=0.1, getattr=0.28)
+
+
+@dataclass(eq=False)
+class Job:
+    """An allocation; `start` and `end` are known when it has run."""
+
+    number: int
+    program: Program
+    submit: float
+    instances: int
+    darshan: bool
+    start: float | None = None
+    end: float | None = None
+    first_node: int = 0
+
+
+@dataclass(eq=False)
+class Phase:
+    """One I/O phase that happened."""
+
+    step: int
+    name: str
+    flow: Flow
+
+
+@dataclass(eq=False)
+class Run:
+    """One instance of a program. `program` is what it did, `usual` what the program always does."""
+
+    id: str
+    job: Job
+    instance: int
+    program: Program
+    usual: Program
+    shares: Floats
+    start: float
+    compute_seconds: list[float]
+    phases: list[Phase] = field(default_factory=list)
+    end: float = 0.0
+
+    @property
+    def io_seconds(self) -> float:
+        return sum(phase.flow.seconds for phase in self.phases)
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes read that the clients had already."""
+        return round(sum(_cached(self.usual, step) for step in range(self.usual.steps)))
+
+
+def _cached(program: Program, step: int) -> float:
+    return program.step_bytes * (program.cached_ratio if step and program.reads else 0.0)
+
+
+def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar, seed: int) -> list[Job]:
+    """All jobs of the period by submit time."""
+    rng = stream(seed, "jobs")
+    rates = np.concatenate([_HOURLY * (_WEEKEND if calendar.weekday(day) >= 5 else 1.0) for day in range(preset.days)])
+    hours = rng.choice(len(rates), size=preset.jobs, p=rates / rates.sum())
+    times = np.sort((hours + rng.random(preset.jobs)) * 3600.0)
+    # Nobody submits in the last hours what could not end.
+    times = np.minimum(times, preset.days * 86400.0 - 1.0)
+    popularity = np.array([program.popularity for program in programs])
+    chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
+    instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
+    return [
+        Job(100_000 + number, programs[which], float(times[number]), programs[which].instances, bool(has))
+        for number, (which, has) in enumerate(zip(chosen.tolist(), instrumented.tolist(), strict=True))
+    ]
+
+
+def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Resources, seed: int) -> Run:
+    """The draws of a run depend on its job and instance alone."""
+    rng = stream(seed, "run", job.number, instance)
+    shares = _placement(job.program, resources, rng)
+    program = job.program
+    if program.layout != "none" and rng.random() < preset.own_change_ratio:
+        program = _changed(program, int(rng.integers(len(CHANGES))), shares, preset, resources)
+    each = job.program.compute_seconds / job.program.steps
+    compute = (each * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
+    return Run(f"{job.number}.{instance}", job, instance, program, job.program, shares, now, compute)
+
+
+def _changed(program: Program, first: int, shares: Floats, preset: Preset, resources: Resources) -> Program:
+    """The first change, from the drawn one on, that this program would feel."""
+    usual = _seconds(program, shares, preset, resources)
+    for offset in range(len(CHANGES)):
+        change = CHANGES[(first + offset) % len(CHANGES)]
+        if change == "one_rank" and program.io_ranks == 1:
+            continue
+        changed = program.changed(change)
+        if _FELT < _seconds(changed, shares, preset, resources) / usual < _MOST:
+            return changed
+    return program
+
+
+def _seconds(program: Program, shares: Floats, preset: Preset, resources: Resources) -> float:
+    data = _data_pattern(program, shares, 0, preset, resources)
+    return data.seconds + _meta_pattern(program, preset, resources).seconds
+
+
+def _placement(program: Program, resources: Resources, rng: np.random.Generator) -> Floats:
+    """Share of the bytes on each target."""
+    if program.layout == "none":
+        return np.zeros(resources.osts)
+    if program.layout == "shared":
+        chosen = rng.choice(resources.osts, size=program.stripe_count, replace=False, p=resources.popularity)
+        shares = np.zeros(resources.osts)
+        shares[chosen] = 1.0 / program.stripe_count
+        return shares
+    objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
+    # Many objects lie close to what is expected; drawing each would only cost time.
+    counts = rng.multinomial(min(objects, 1 << 20), resources.popularity)
+    return np.asarray(counts / counts.sum())
+
+
+def data_flow(run: Run, step: int, preset: Preset, resources: Resources) -> Flow:
+    kind: FlowKind = "read" if run.usual.reads else "write"
+    pattern = _data_pattern(run.program, run.shares, step, preset, resources)
+    usual = None if run.program is run.usual else _data_pattern(run.usual, run.shares, step, preset, resources)
+    return Flow(kind, pattern, run.program.request_bytes, normal=_worse_only(pattern, usual), owner=run)
+
+
+def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
+    pattern = _meta_pattern(run.program, preset, resources)
+    usual = None if run.program is run.usual else _meta_pattern(run.usual, preset, resources)
+    mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
+    return Flow("meta", pattern, mix=mix, normal=_worse_only(pattern, usual), owner=run)
+
+
+def _worse_only(pattern: Pattern, usual: Pattern | None) -> Pattern | None:
+    """A change that touches only the other kind of phase leaves this one as it is."""
+    if usual is None or (usual.seconds == pattern.seconds and np.array_equal(usual.demand, pattern.demand)):
+        return None
+    return usual
+
+
+def _data_pattern(program: Program, shares: Floats, step: int, preset: Preset, resources: Resources) -> Pattern:
+    speed = min(
+        program.client_bytes_per_s(preset.node_bytes_per_s),
+        useful_bytes_per_s(program, preset),
+        _SHARE_OF_NETWORK * float(resources.capacity[resources.network]),
+    )
+    amount = program.step_bytes - _cached(program, step)
+    return Pattern(data_demand(resources, shares, speed), max(amount / speed, _LEAST_SECONDS))
+
+
+def _meta_pattern(program: Program, preset: Preset, resources: Resources) -> Pattern:
+    speed = program.client_ops_per_s(preset.mds_ops_per_s)
+    return Pattern(meta_demand(resources, speed), max(program.step_operations / speed, _LEAST_SECONDS))
+
+
+@dataclass(frozen=True)
+class SystemJob:
+    """Work of the facility itself."""
+
+    name: str
+    start: float
+    flows: tuple[Flow, ...]
+
+
+def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, seed: int) -> list[SystemJob]:
+    """A scan of everything at 2 am for half an hour; a backup in the night to Sunday; transfers at any time."""
+    even = np.full(resources.osts, 1.0 / resources.osts)
+    peak = float(resources.capacity[: resources.osts].sum())
+    network = float(resources.capacity[resources.network])
+    found = []
+    for day in range(preset.days):
+        look = operations_mix(getattr=0.9, statfs=0.1)
+        scan = (
+            Flow("read", Pattern(data_demand(resources, even, min(0.25 * peak, 0.4 * network)), 1500.0)),
+            Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look),
+        )
+        found.append(SystemJob("nightly scan", calendar.at(day, 2.0), scan))
+        if calendar.weekday(day) == 6:
+            copy = Flow("read", Pattern(data_demand(resources, even, min(0.15 * peak, 0.25 * network)), 4 * 3600.0))
+            found.append(SystemJob("weekly backup", calendar.at(day, 0.5), (copy,)))
+    length = preset.days * 86400.0
+    rng = stream(seed, "transfers")
+    for _ in range(rng.poisson(preset.transfers_per_day * preset.days)):
+        found.append(_transfer(float(rng.uniform(0, length)), preset, resources, rng))
+    return sorted((job for job in found if job.start < length), key=lambda job: job.start)
+
+
+def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random.Generator) -> SystemJob:
+    """Files in or out over the data transfer nodes: from a tenth to all of what some targets can do."""
+    width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
+    shares = np.zeros(resources.osts)
+    shares[rng.choice(resources.osts, size=width, replace=False, p=resources.popularity)] = 1.0 / width
+    speed = float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
+    speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
+    seconds = float(rng.lognormal(np.log(900.0), 0.8))
+    kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
+    return SystemJob("transfer", start, (Flow(kind, Pattern(data_demand(resources, shares, speed), seconds)),))
