@@ -81,7 +81,8 @@ class Need:
     the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive) or averaged (intensive) over
     components: a Frame start_ns, metric, value, coverage (share of component-time present), in time order, one row
     per metric and step that has any data. `where` maps a column to a value, a tuple of values, or '$param' to take it
-    from that parameter; `filesystem` is accepted as a column of every table that has `system`.
+    from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every table that
+    has `system`.
     """
 
     name: str

@@ -13,7 +13,7 @@ from ioweather.stats.loghistogram import Histograms
 from ioweather.tables import concat
 from ioweather.tables.responses import RESPONSE_ROLLUPS
 
-INTERVALS_NS: Final = (MINUTE_NS, HOUR_NS)
+INTERVALS_NS: Final = (MINUTE_NS, 10 * MINUTE_NS, HOUR_NS)
 RESPONSE_COLUMNS: Final = (
     "start_ns", "system", "target", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status",
 )  # fmt: skip

@@ -89,6 +89,9 @@ class Snapshot:
     def _condition(self, table: str, name: str, value: Cell | Sequence[Cell]) -> str:
         if name == "filesystem":
             return f"system IN ({', '.join(literal(s) for s in self._systems(table, value)) or 'NULL'})"
+        column, _, comparison = name.partition(" ")
+        if comparison:
+            return f"{quote(column)} {comparison} {literal(value)}"
         if value is None:
             return f"{quote(name)} IS NULL"
         if isinstance(value, (tuple, list)):

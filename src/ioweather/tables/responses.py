@@ -37,7 +37,7 @@ RESPONSE_ROLLUPS = TableSpec(
     doc="Responses reduced per interval: counts, extremes and a log-histogram that merges.",
     columns=(
         ColumnSpec("start_ns", "int64", "start of the interval, UTC ns"),
-        ColumnSpec("interval_ns", "int64", "60 s or 1 h"),
+        ColumnSpec("interval_ns", "int64", "60 s, 10 min or 1 h"),
         ColumnSpec("system", "text", "raw name of the system"),
         ColumnSpec("target", "text", "what was probed"),
         ColumnSpec("host", "text", "where it was issued"),
