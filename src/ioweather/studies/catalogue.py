@@ -9,9 +9,13 @@ STUDIES: Catalogue[Study] = Catalogue(
     "study",
     {
         "access_methods": "ioweather.studies.access_methods:STUDY",
+        "association": "ioweather.studies.association:STUDY",
+        "association_coverage": "ioweather.studies.association_coverage:STUDY",
+        "association_granularity": "ioweather.studies.association_granularity:STUDY",
         "benchmark_check": "ioweather.studies.benchmark_check:STUDY",
         "climate": "ioweather.studies.climate:STUDY",
         "contents": "ioweather.studies.contents:STUDY",
+        "daily_volume": "ioweather.studies.daily_volume:STUDY",
         "instrumentation": "ioweather.studies.instrumentation:STUDY",
         "node_ceiling": "ioweather.studies.node_ceiling:STUDY",
         "overwriting": "ioweather.studies.overwriting:STUDY",

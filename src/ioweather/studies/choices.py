@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from ioweather.core.contracts import Inventory, SeriesGroup
+from ioweather.core.contracts import Inventory, Need, Param, SeriesGroup
 from ioweather.core.results import Cell
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
@@ -102,3 +102,19 @@ def _first_kind(groups: Iterable[SeriesGroup], order: Sequence[str]) -> Cell:
 def _is_burst_buffer(name: str) -> bool:
     words = name.lower().replace("-", " ").replace("_", " ").split()
     return any(word == mark or (len(mark) > 3 and mark in word) for word in words for mark in _BURST_BUFFER_NAMES)
+
+
+# What the studies of a file system's traffic share.
+TRAFFIC_PARAMS = (
+    Param("filesystem", "file system; default: the busiest", choose=busiest_filesystem),
+    Param("component_kind", "ost or device; default: ost where it is there", choose=traffic_kind),
+    Param("resolution", "length of an interval; default: 60 s", kind="duration", choose=resolution),
+)
+TRAFFIC_NEED = Need(
+    "traffic",
+    "series",
+    metrics=TRAFFIC,
+    shape="rollup",
+    where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
+    exclude_flags=("over_limit", "reset"),
+)

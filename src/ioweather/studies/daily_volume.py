@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import StudyData
+from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.calendar import day_name, facility_zone, local_clock, offsets_ns
 from ioweather.stats.changepoint import Change, single_change
 from ioweather.studies import choices
-from ioweather.studies.intervals import Floats, Intervals, finding, plain, standing
+from ioweather.studies.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
 from ioweather.studies.presenting import table
 from ioweather.studies.project_activity import ProjectDays, days_of_jobs, days_of_runs
-from ioweather.studies.steps import Steps
+from ioweather.studies.steps import Steps, steps_of
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -58,7 +58,13 @@ class Days:
         return np.flatnonzero((self.recorded >= _MIN_DAY) & (self.read + self.write > 0))
 
 
-def volume_exhibit(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Exhibit:
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    steps = steps_of(data.frames["traffic"], choices.TRAFFIC, data.step_ns, data.period_ns)
+    if steps.usable.any():
+        yield _volume(steps, data, facility, on=bool(params["intervals"]))
+
+
+def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Exhibit:
     days = _days(steps, facility)
     intervals = Intervals(days.recorded > 0, DAY_NS, on=on, unit=1, unit_name="day")
     per_day = np.stack([days.read, days.write, days.recorded], axis=1)
@@ -282,3 +288,25 @@ def _behind(project: str, before: float, after: float, shown: str, what: str) ->
         return Finding(f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended.")
     verb = "tapered off" if after < before else "started"
     return Finding(f"{project} {verb} at that time ({shown}): it {what}. The same time is not yet the cause.")
+
+
+STUDY = Study(
+    name="daily_volume",
+    exhibits=("car11.volume",),
+    needs=(
+        choices.TRAFFIC_NEED,
+        Need(
+            "jobs",
+            "jobs",
+            columns=("start_ns", "end_ns", "account", "uid", "node_count", "raw_job_id"),
+            where={"step": ""},
+            optional=True,
+        ),
+        Need(
+            "runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes"), optional=True
+        ),
+        Need("applications", "applications", columns=("log_digest", "uid", "exe", "job_id"), optional=True),
+    ),
+    run=run,
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+)

@@ -1,4 +1,4 @@
-"""How much of the storage is used (car11 section IV): throughput over the period, its distribution, volume per day."""
+"""How much of the storage is used (car11 section IV): throughput over the period (fig6) and its distribution (fig7)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility, Window
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.studies import choices
-from ioweather.studies.daily_volume import volume_exhibit
 from ioweather.studies.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
 from ioweather.studies.presenting import cdf_table, shaded, table, timeline_table
 from ioweather.studies.steps import Steps, gaps, steps_of
@@ -32,7 +31,6 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
     yield _timeline(steps, facility)
     yield _distribution(steps, intervals, facility, str(params["filesystem"]))
-    yield volume_exhibit(steps, data, facility, on=bool(params["intervals"]))
 
 
 def _rates(steps: Steps) -> dict[str, Floats]:
@@ -193,27 +191,8 @@ def _nominal_caveat(nominal: float | None, filesystem: str) -> tuple[str, ...]:
 
 STUDY = Study(
     name="utilisation",
-    exhibits=("car11.fig6", "car11.fig7", "car11.volume"),
-    needs=(
-        Need(
-            "traffic", "series", metrics=choices.TRAFFIC, shape="rollup",
-            where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
-            exclude_flags=("over_limit", "reset"),
-        ),
-        Need(
-            "jobs", "jobs", columns=("start_ns", "end_ns", "account", "uid", "node_count", "raw_job_id"),
-            where={"step": ""}, optional=True,
-        ),
-        Need(
-            "runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes"), optional=True,
-        ),
-        Need("applications", "applications", columns=("log_digest", "uid", "exe", "job_id"), optional=True),
-    ),
+    exhibits=("car11.fig6", "car11.fig7"),
+    needs=(choices.TRAFFIC_NEED,),
     run=run,
-    params=(
-        Param("filesystem", "file system; default: the busiest", choose=choices.busiest_filesystem),
-        Param("component_kind", "ost or device; default: ost where it is there", choose=choices.traffic_kind),
-        Param("resolution", "length of an interval; default: 60 s", kind="duration", choose=choices.resolution),
-        INTERVALS,
-    ),
-)  # fmt: skip
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+)
