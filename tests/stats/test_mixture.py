@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from ioweather.stats.mixture import MixtureFit, fit_mixture, goodness_of_fit
+from ioweather.stats.orderstats import MaximumOf
 from ioweather.stats.tails.bounded import BoundedLogNormal, Exponential, PowerLaw
 from ioweather.stats.tails.families import Cauchy, Normal
 from ioweather.stats.tails.gaps import largest_gap
@@ -166,6 +167,32 @@ def test_an_infinite_mean_is_told() -> None:
     fit = fit_mixture(drawn(2_000, 3, heavy), tails=["power_law"])
     assert fit.distribution.mean == math.inf
     assert math.isfinite(float(fit.distribution.quantile(0.99)))
+
+
+HOSTILE = {
+    "over many decades": lambda rng, n: rng.lognormal(0, 3, n),
+    "few whole numbers": lambda rng, n: rng.integers(1, 7, n).astype(float),
+    "nanoseconds": lambda rng, n: 1e-9 * rng.gamma(2, 1, n),
+    "huge and without a mean": lambda rng, n: 1e12 * rng.pareto(0.5, n) + 1e12,
+    "two narrow heaps far apart": lambda rng, n: np.concatenate([rng.normal(1, 1e-3, n), rng.normal(100, 0.1, n)]),
+    "half zeros": lambda rng, n: np.concatenate([np.zeros(n), rng.exponential(1, n)]),
+    "nearly all tied": lambda rng, n: np.concatenate([np.full(n, 1.0), rng.random(n // 8) + 2]),
+    "beyond all moments": lambda rng, n: np.exp(rng.standard_cauchy(n).clip(-200, 200)),
+    "flat": lambda rng, n: rng.uniform(1, 2, n),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("n", [60, 300])
+def test_hostile_samples_get_a_finite_answer(kind: str, n: int) -> None:
+    times = HOSTILE[kind](np.random.default_rng(n), n)
+    fit = fit_mixture(times, heads=["normal", "cauchy", "truncated_normal"], replicates=2)
+    for pair in fit.pairs:
+        assert 0 <= pair.ks <= 1
+        assert not math.isnan(pair.aic)
+    slowest = MaximumOf(fit.distribution, 64).quantile(np.array([0.1, 0.5, 0.9]))
+    assert (np.diff(slowest) >= 0).all()
+    assert fit.distribution.mean > 0
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from ioweather.studies.response_fits import (
     over_samples,
     parameter_estimates,
     parameters_text,
+    spread_about,
 )
 from ioweather.studies.response_samples import (
     FILESYSTEM,
@@ -179,9 +180,9 @@ def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
     if not all(item.shares.size for item in items):
         return Estimate(name, value, "ratio", n=times, method="mean over samples; no interval asked for")
     replicates = np.mean([item.shares for item in items], axis=0)
-    low, high = (float(q) for q in np.quantile(replicates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
-    method = f"mean over {len(items)} samples, bootstrap of each, {len(replicates)} replicates"
-    return Estimate(name, value, "ratio", min(low, value), max(high, value), LEVEL, times, method)
+    low, high = spread_about(value, replicates)
+    method = f"mean over {len(items)} samples, spread of {len(replicates)} bootstrap replicates of each"
+    return Estimate(name, value, "ratio", low, high, LEVEL, times, method)
 
 
 def _beyond_two_sd(seconds: NDArray[np.float64]) -> float:

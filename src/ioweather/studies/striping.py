@@ -20,7 +20,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Resu
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
 from ioweather.studies.intervals import LEVEL, number, plain
-from ioweather.studies.response_fits import COMBINATION, REPLICATES, FittedSample, choices, fit_samples
+from ioweather.studies.response_fits import COMBINATION, REPLICATES, FittedSample, choices, fit_samples, spread_about
 from ioweather.studies.response_samples import (
     FILESYSTEM,
     MINIMUM,
@@ -114,9 +114,9 @@ def predict_widths(
 def _quantile(name: str, value: float, replicates: NDArray[np.float64], n: int) -> Estimate:
     if not replicates.size:
         return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval asked for")
-    low, high = (float(q) for q in np.quantile(replicates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
-    method = f"fitted mixtures, percentile bootstrap, {len(replicates)} replicates"
-    return Estimate(name, value, "seconds", min(low, value), max(high, value), LEVEL, n, method)
+    low, high = spread_about(value, replicates)
+    method = f"fitted mixtures, spread of {len(replicates)} bootstrap replicates"
+    return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
 
 
 def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:

@@ -199,24 +199,28 @@ class BoundedGamma(BoundedFamily):
 
     def upper_quantile(self, q: Real) -> Floats:
         shape, cut, wanted = np.broadcast_arrays(self.shape, self.cut, np.asarray(q, np.float64))
-        beyond = gammaincc(shape, cut)
-        if (beyond * wanted > _TINY).all():
-            return np.asarray(self.low * gammainccinv(shape, wanted * beyond) / cut)
-        return np.asarray(self.low * self._deep_quantile(shape, cut, np.log(wanted)) / cut)
+        below = wanted * gammaincc(shape, cut)
+        reached = np.asarray(gammainccinv(shape, below))
+        deep = below < _TINY
+        if deep.any():
+            reached[deep] = self._deep_quantile(shape[deep], cut[deep], wanted[deep])
+        return np.asarray(self.low * np.maximum(reached, cut) / cut)
 
     @staticmethod
-    def _deep_quantile(shape: Floats, cut: Floats, log_wanted: Floats) -> Floats:
-        """Newton on log Gamma(shape, t): smooth and concave, where the incomplete gamma itself underflows."""
-        start = log_upper_gamma(shape, cut)
-        t = cut - log_wanted
-        for _ in range(50):
+    def _deep_quantile(shape: Floats, cut: Floats, wanted: Floats) -> Floats:
+        """Newton on log Gamma(shape, t), which falls and is concave: from the right it comes down without a miss."""
+        log_wanted = np.log(wanted)
+        target = log_upper_gamma(shape, cut) + log_wanted
+        # Beyond this point less than `wanted` is left (Laurent & Massart 2000).
+        peak = np.maximum(shape, cut)
+        t = peak + np.sqrt(-4 * peak * log_wanted) - 2 * log_wanted
+        for _ in range(200):
             log_beyond = log_upper_gamma(shape, t)
-            slope = np.exp((shape - 1.0) * np.log(t) - t - log_beyond)
-            step = (log_beyond - start - log_wanted) / slope
+            step = (log_beyond - target) / np.exp((shape - 1.0) * np.log(t) - t - log_beyond)
             t = np.maximum(t + step, cut)
             if np.all(np.abs(step) <= 1e-12 * t):
                 break
-        return t
+        return np.asarray(t)
 
     @property
     def mean(self) -> float:

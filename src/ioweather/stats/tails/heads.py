@@ -70,6 +70,8 @@ def _bounded_fit(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedH
 
     inside = ((float(values[0]) - centre) / width, (high - centre) / width)
     start = (min(max(0.0, inside[0]), inside[1]), 0.0)
+    if not np.isfinite(loss(np.array(start))):
+        return TruncatedHead(plain, high)
     solved = minimize(loss, start, method="Nelder-Mead", bounds=(inside, (-5.0, 5.0)),
                       options={"xatol": 1e-7, "fatol": 1e-12})  # fmt: skip
     return TruncatedHead(base(solved.x), high)

@@ -13,6 +13,8 @@ Indices: TypeAlias = NDArray[np.intp]
 
 # Below this no family can be told from another; a fit would only look like one.
 MINIMUM_TIMES = 10
+# Times that differ by less than a billionth are equal: what is left is the rounding of doubles.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ def sample_of(times: ArrayLike, *, minimum: int = MINIMUM_TIMES) -> Sample:
     ordered = np.sort(array)
     if ordered[0] < 0:
         raise ValueError(f"{(ordered < 0).sum()} of {array.size} times are negative: a time cannot be")
-    if ordered[0] == ordered[-1]:
+    if ordered[-1] - ordered[0] <= _SAME * ordered[-1]:
         raise ValueError(f"all {array.size} times are equal ({ordered[0]:g}): there is no distribution to fit")
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     return Sample(ordered[starts], np.append(starts, array.size).astype(np.float64))

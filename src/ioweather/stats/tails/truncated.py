@@ -34,28 +34,30 @@ class TruncatedHead(Family):
         return type(self)(self.base.one(row), float(np.asarray(self.high)[row]))
 
     @property
-    def _ends(self) -> tuple[Floats, Floats]:
-        return self.base.cdf(0.0), self.base.cdf(self.high)
+    def _ends(self) -> tuple[Floats, Floats, Floats]:
+        """The base at both ends, and what lies between. A base with nothing there is no head; its distance must come
+        out large, not as no number."""
+        low, high = self.base.cdf(0.0), self.base.cdf(self.high)
+        return low, high, np.maximum(high - low, 1e-300)
 
     def cdf(self, x: Real) -> Floats:
-        low, high = self._ends
-        return np.clip((self.base.cdf(x) - low) / (high - low), 0.0, 1.0)
+        low, _, mass = self._ends
+        return np.clip((self.base.cdf(x) - low) / mass, 0.0, 1.0)
 
     def survival(self, x: Real) -> Floats:
-        low, high = self._ends
-        return np.clip((high - self.base.cdf(x)) / (high - low), 0.0, 1.0)
+        _, high, mass = self._ends
+        return np.clip((high - self.base.cdf(x)) / mass, 0.0, 1.0)
 
     def log_density(self, x: Real) -> Floats:
-        low, high = self._ends
-        return self.base.log_density(x) - np.log(high - low)
+        return self.base.log_density(x) - np.log(self._ends[2])
 
     def upper_quantile(self, q: Real) -> Floats:
-        low, high = self._ends
-        return np.clip(self.base.quantile(high - np.asarray(q) * (high - low)), 0.0, self.high)
+        _, high, mass = self._ends
+        return np.clip(self.base.quantile(high - np.asarray(q) * mass), 0.0, self.high)
 
     def quantile(self, p: Real) -> Floats:
-        low, high = self._ends
-        return np.clip(self.base.quantile(low + np.asarray(p) * (high - low)), 0.0, self.high)
+        low, _, mass = self._ends
+        return np.clip(self.base.quantile(low + np.asarray(p) * mass), 0.0, self.high)
 
     @property
     def mean(self) -> float:
