@@ -30,7 +30,7 @@ def test_improvement_and_what_changed() -> None:
     text = words(made)
     assert "C app: writes at the file system went from 16,388 to 4,096" in text
     assert "B app: metadata takes 20% of the I/O time, before 98%" in text
-    assert "C app uses MPI-IO, before POSIX" in text
+    assert "C app: it uses MPI-IO, before POSIX" in text
 
 
 @pytest.mark.parametrize("logs", ["00000000", "00000000,ffff", "0000,00000001"])

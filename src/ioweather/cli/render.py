@@ -246,6 +246,9 @@ def print_answer(answer: Answer) -> None:
             table.add_row(Text(fact.label), _cell(fact.value, fact.unit), drawn, Text(fact.note))
         out.print(Padding(table, (0, 0, 0, 2)))
     for exhibit in answer.exhibits:
+        if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
+            for result in exhibit.tables:
+                _result_table(out, result)
         for chart in exhibit.charts:
             out.print()
             out.print(Text(chart.title or exhibit.title, style="bold cyan"))

@@ -140,27 +140,36 @@ def _bars(chart: Chart, width: int) -> list[str]:
 
 
 def _heatmap(chart: Chart, width: int) -> list[str]:
-    """Rows of y, columns of x, darker for more."""
+    """Rows of y, columns of x, darker for more; a dot is zero, a blank no data. Few columns are drawn wider."""
     xs = sorted({v for v in _column(chart, "x") if v is not None}, key=_order)
     ys = sorted({v for v in _column(chart, "y") if v is not None}, key=_order)
-    columns, rows = min(len(xs), width - 12), min(len(ys), 16)
+    labels = {v: format_value(v, _unit(chart, "y"))[:10] for v in ys}
+    margin = max((len(label) for label in labels.values()), default=0) + 1
+    columns, rows = min(len(xs), width - margin), min(len(ys), 16)
     if columns <= 0 or rows <= 0:
         return []
     x_place = {v: i * columns // len(xs) for i, v in enumerate(xs)}
     y_place = {v: i * rows // len(ys) for i, v in enumerate(ys)}
-    cells = [[0.0] * columns for _ in range(rows)]
+    cells: list[list[float | None]] = [[None] * columns for _ in range(rows)]
     triples = zip(_column(chart, "x"), _column(chart, "y"), _column(chart, "value"), strict=True)
     for x, y, value in triples:
         number = _number(value)
         if number is not None and x is not None and y is not None:
-            cells[y_place[y]][x_place[x]] += number
-    top = max(max(row) for row in cells)
+            cells[y_place[y]][x_place[x]] = (cells[y_place[y]][x_place[x]] or 0.0) + number
+    top = max((c for row in cells for c in row if c is not None), default=0.0)
     first = {place: v for v, place in reversed(y_place.items())}
-    return [
-        f"{format_value(first[r])[:10]:>10} "
-        + "".join(_SHADES[min(4, math.ceil(c / top * 4)) if top > 0 else 0] for c in cells[r])
-        for r in range(rows)
-    ]
+    wide = (width - margin) // columns
+    drawn = ["".join(_shade(c, top) * wide for c in row) for row in cells]
+    lines = [f"{labels[first[r]]:>{margin - 1}} {drawn[r]}" for r in range(rows)]
+    ends = [format_value(x, _unit(chart, "x")) for x in (xs[0], xs[-1])]
+    room = columns * wide - len(ends[0]) - len(ends[1])
+    return [*lines, " " * margin + ends[0] + " " * room + ends[1]] if room > 0 and len(xs) > 1 else lines
+
+
+def _shade(value: float | None, top: float) -> str:
+    if value is None:
+        return " "
+    return _SHADES[min(4, math.ceil(value / top * 4))] if value > 0 and top > 0 else "·"
 
 
 def _order(value: Cell) -> tuple[int, float, str]:

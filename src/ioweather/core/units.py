@@ -125,6 +125,8 @@ def _format_number(value: float, unit: str) -> str:
             return format_time_ns(int(value))
         case "ratio":
             percent = value * 100
+            if 0 < percent < 1e-3:  # an exponent is no percentage that people read
+                return "<0.001%"
             return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"
         case "percent":
             return f"{value:.3g}%" if abs(value) < 1000 else f"{value:,.0f}%"

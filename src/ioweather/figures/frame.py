@@ -64,7 +64,8 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 .iow dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .9rem;margin:.4rem 0}.iow dt{color:var(--quiet)}
 .iow dd{margin:0;overflow-wrap:anywhere}
 .iow footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:.6rem}
-@media (max-width:420px){.iow dl{grid-template-columns:1fr}.iow dd{margin-bottom:.3rem}}
+@media (max-width:420px){.iow .facts .bar{width:3.5rem}.iow .facts th{min-width:4.5rem}
+ .iow dl{grid-template-columns:1fr}.iow dd{margin-bottom:.3rem}}
 @media print{body.iow{max-width:none;padding:0;font-size:10pt}.iow figure,.iow tr,.iow .findings li{break-inside:avoid}
  .iow h2,.iow h3{break-after:avoid}.iow .scroll{overflow:visible}.iow details{display:none}}
 """

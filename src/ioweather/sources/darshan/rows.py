@@ -93,7 +93,7 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         log_digest=encode_text([log.digest for log in logs]),
         job_id=[job.job_id for job in jobs],
         uid=[job.uid for job in jobs],
-        exe=encode_text([_command(job.exe, paths) for job in jobs]),
+        exe=encode_text([shown_command(job.exe, paths) for job in jobs]),
         nprocs=[job.nprocs for job in jobs],
         start_ns=[job.start_ns for job in jobs],
         end_ns=[job.end_ns for job in jobs],
@@ -105,7 +105,7 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     )
 
 
-def _command(exe: str, paths: PathPolicy) -> str | None:
+def shown_command(exe: str, paths: PathPolicy) -> str | None:
     """A command line holds paths too. Hashed, equal commands stay equal; dropped, the program's name is left."""
     if not exe or paths == "keep":
         return exe or None

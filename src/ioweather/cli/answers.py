@@ -1,0 +1,47 @@
+"""An answer in the form that was asked for: on the screen, as JSON or CSV, or written as a page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ioweather.cli.render import print_answer, to_csv
+from ioweather.core.errors import UsageError
+from ioweather.core.results import SCHEMA_VERSION, Answer, to_jsonable
+
+
+def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv_table: str = "") -> None:
+    """Print the answer as `form`; with a file, write its page there instead of the screen. CSV has the facts, or the
+    table of this name where the answer is a table."""
+    if html_file is not None:
+        write_page(answer, html_file)
+        click.echo(f"Wrote {html_file}.", err=True)
+    if form == "json":
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **to_jsonable(answer)}, indent=2))
+    elif form == "csv":
+        click.echo(answer_csv(answer, csv_table), nl=False)
+    elif html_file is None:
+        print_answer(answer)
+
+
+def answer_csv(answer: Answer, table: str = "") -> str:
+    """One line per fact, or the named table, in plain numbers."""
+    for found in (each for exhibit in answer.exhibits for each in exhibit.tables if each.name == table):
+        return to_csv([column.name for column in found.columns], found.rows)
+    rows = [
+        (group.title, fact.label, fact.value, fact.unit, fact.share, fact.note)
+        for group in answer.facts
+        for fact in group.facts
+    ]
+    return to_csv(("group", "fact", "value", "unit", "share", "note"), rows)
+
+
+def write_page(answer: Answer, file: Path) -> None:
+    from ioweather.figures.page import answer_html
+
+    try:
+        file.write_text(answer_html(answer), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--html {file}: {error.strerror}.") from None

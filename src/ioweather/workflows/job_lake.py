@@ -1,0 +1,120 @@
+"""A job in the lake: all logs of one scheduler job, and its accounting. Imported only where a lake is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ioweather.core.clock import format_time_ns
+from ioweather.core.contracts import PathPolicy
+from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.frames import Frame, Text
+from ioweather.derive.file_records import Ints
+from ioweather.derive.instances import job_numbers
+from ioweather.derive.job_io import job_io
+from ioweather.derive.matching import match_jobs
+from ioweather.derive.signatures import program_of
+from ioweather.sources.darshan.places import path_hash
+from ioweather.sources.darshan.rows import shown_command
+from ioweather.store.lake import open_lake
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies.job_view import JobView
+
+_MOST_LISTED = 8
+_HASH = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which of several jobs with one id is meant."""
+
+    uid: int | None = None
+    period_ns: tuple[int, int] = (0, 2**62)
+
+
+def view_of_job(lake_dir: str | None, job_id: str, which: Which, paths: PathPolicy) -> JobView:
+    """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
+    with open_lake(lake_dir).snapshot() as snapshot:
+        raw_id = _raw_id(snapshot, job_id)
+        where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
+        applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
+        if not applications.rows:
+            raise DataUnavailable(
+                f"The lake has no Darshan log of job {job_id} here.",
+                hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
+            )
+        applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
+        jobs = snapshot.frame("jobs", where={"raw_job_id": raw_id})
+        numbers = job_numbers(applications, match_jobs(applications, jobs))
+        if numbers.max() > 0:
+            raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
+        digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
+        files = snapshot.frame("files", where={"log_digest": digests})
+        ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
+        facility = snapshot.facility
+    return JobView(
+        f"job {job_id}", _hidden(applications, "exe", paths), _hidden(files, "path", paths),
+        job_io(applications, files), jobs=jobs, facility=facility,
+        log_paths=tuple(str(path) for path in ledger.text("path").tolist()) if paths == "keep" else (),
+    )  # fmt: skip
+
+
+def with_accounting(view: JobView, lake_dir: str) -> JobView:
+    """The view of a log, with what the lake's accounting and facility file say of its job."""
+    with open_lake(lake_dir).snapshot() as snapshot:
+        raw_id = int(view.applications.array("job_id")[0])
+        return replace(view, jobs=snapshot.frame("jobs", where={"raw_job_id": raw_id}), facility=snapshot.facility)
+
+
+def _raw_id(snapshot: Snapshot, job_id: str) -> int:
+    """Darshan knows the scheduler's raw id only; what people type for array jobs is found in the accounting."""
+    if job_id.isdigit():
+        return int(job_id)
+    known = snapshot.frame("jobs", ("raw_job_id",), where={"job_id": job_id})
+    ids = sorted({int(value) for value in known.array("raw_job_id").tolist() if value is not None})
+    if not ids:
+        raise DataUnavailable(
+            f"The lake's accounting has no job {job_id} with a raw id.", hint="Use the raw id: `sacct -o JobIDRaw`."
+        )
+    if len(ids) > 1:
+        raise UsageError(f"Job {job_id} has several raw ids: {', '.join(map(str, ids))}.", hint="Name one of them.")
+    return ids[0]
+
+
+def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
+    """One line per job: when, whose, what, how many logs."""
+    start = np.asarray(applications.array("start_ns"), np.int64)
+    uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
+    lines = []
+    for number in range(int(numbers.max()) + 1):
+        mine = np.flatnonzero(numbers == number)
+        first = int(mine[0])
+        program = program_of(exe[first] or "") or "unnamed"
+        logs = f"{len(mine)} logs" if len(mine) > 1 else "1 log"
+        lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}")
+    more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []
+    listed = "\n".join([*lines[:_MOST_LISTED], *more])
+    return f"Job id {job_id} stands for {len(lines)} jobs in the lake:\n{listed}\n"
+
+
+def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
+    """The paths of a column as asked for; what was hashed when it came in stays as it is."""
+    if paths == "keep":
+        return frame
+    text = frame.text(column)
+    hide = _shown_path if column == "path" else shown_command
+    return frame.with_columns(**{column: _recoded(text, [hide(value, paths) for value in text.categories])})
+
+
+def _shown_path(path: str, paths: PathPolicy) -> str | None:
+    return None if paths == "drop" else path if _HASH.fullmatch(path) else path_hash(path)
+
+
+def _recoded(text: Text, values: Sequence[str | None]) -> Text:
+    known = sorted({value for value in values if value is not None})
+    place = {value: code for code, value in enumerate(known)}
+    codes = np.array([-1 if value is None else place[value] for value in values] + [-1], np.int32)
+    return Text(codes[text.codes], tuple(known))
