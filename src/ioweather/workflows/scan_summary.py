@@ -9,7 +9,7 @@ from ioweather.core.results import Answer, Coverage, Fact, FactGroup
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
 from ioweather.sources.scan.bins import FUTURE, count_of, weight_of
 from ioweather.sources.scan.names import stored_text
-from ioweather.sources.scan.owners import Owner, user_name
+from ioweather.sources.scan.owners import Owner, project_name, user_name
 from ioweather.sources.scan.tally import Cells
 from ioweather.workflows.scan import ScanReport
 
@@ -79,7 +79,7 @@ def _by_age(cells: Cells, held: int) -> Iterator[Fact]:
 def _by_project(report: ScanReport, files: int) -> Iterator[Fact]:
     groups: dict[str, list[Owner]] = {}
     for owner in report.tally.owners:
-        groups.setdefault(owner.project or "unknown", []).append(owner)
+        groups.setdefault(project_name(owner) or "unknown", []).append(owner)
     sizes = {name: report.tally.histograms(owners).get("size", {}) for name, owners in groups.items()}
     counted = sorted(((sum(map(count_of, cells.values())), name) for name, cells in sizes.items()), reverse=True)
     for count, name in counted[:_SHOWN]:

@@ -18,7 +18,9 @@ from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.sources.scan import plan as plans
 from ioweather.sources.scan import walker
-from ioweather.sources.scan.directory import file_system_of, mount_points_below, open_below
+from ioweather.sources.scan.directory import open_below
+from ioweather.sources.scan.mounts import file_system_of, mount_points_below
+from ioweather.sources.scan.owners import project_name
 from ioweather.sources.scan.plan import Item, Pace
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
@@ -229,6 +231,24 @@ def test_unreadable_directories_are_named_and_the_rest_is_read(tmp_path):
         shutil.rmtree(root)
 
 
+def test_walking_needs_the_standard_library_only(tmp_path):
+    assert in_child(tmp_path)[3] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another user's place")
+def test_a_root_that_cannot_be_read_is_refused():
+    root = Path("/tmp") / f"ioweather-closed-{os.getpid()}"
+    root.mkdir(mode=0o700)
+    try:
+        environment = {**os.environ, "PYTHONPATH": str(SRC)}
+        command = [sys.executable, "-c", CHILD, str(root), "as_nobody"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert "UsageError" in done.stderr
+        assert "cannot be read" in done.stderr
+    finally:
+        root.rmdir()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 @pytest.mark.parametrize("how", ["mount -t tmpfs none", "mount --bind TREE/data"])
 def test_mount_points_inside_the_tree_are_not_entered(tmp_path, how):
@@ -284,7 +304,7 @@ def test_projects_by_path_user_and_group(tmp_path):
     by_group = scanned(tmp_path, rules=[ProjectRule("G", account=group[:-1] + "?")])
     assert {owner.project for owner in by_group.owners} == {"G"}
     nobody = scanned(tmp_path)
-    assert {owner.project for owner in nobody.owners} == {f"uid {os.geteuid()}"}
+    assert {project_name(owner) for owner in nobody.owners} == {f"uid {os.geteuid()}"}
 
 
 def test_mounts_are_known():

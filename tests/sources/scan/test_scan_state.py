@@ -34,6 +34,12 @@ def small_tasks(monkeypatch):
 
 
 @pytest.fixture
+def only_others_walk(monkeypatch):
+    """While other processes start, this one would walk the small trees of tests to their end."""
+    monkeypatch.setattr(crews.Crew, "ready", True)
+
+
+@pytest.fixture
 def tree(tmp_path):
     root = tmp_path / "tree"
     for number in range(40):
@@ -93,7 +99,9 @@ def test_ctrl_c_saves_and_resume_goes_on(tree, tmp_path, small_tasks):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(tree, tmp_path, small_tasks, monkeypatch):
+def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(
+    tree, tmp_path, small_tasks, only_others_walk, monkeypatch
+):
     root, now = tree
     killed = []
     real = crews.Member.give
@@ -111,11 +119,21 @@ def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(tree, tmp_p
     assert counted(tally) == Naive(root, now).cells
 
 
-def test_processes_that_keep_dying_end_the_scan_with_a_sentence(tree, tmp_path, small_tasks, monkeypatch):
+def test_processes_that_keep_dying_end_the_scan_with_a_sentence(
+    tree, tmp_path, small_tasks, only_others_walk, monkeypatch
+):
     root, now = tree
     monkeypatch.setattr(crews, "_MODULE", "ioweather.sources.scan.absent")
     with pytest.raises(SourceError, match="keep dying"):
         scan_of(root, now, tmp_path / "state", workers=2).run()
+
+
+def test_where_no_other_process_can_start_this_one_does_it_all(tree, tmp_path, small_tasks, monkeypatch):
+    root, now = tree
+    monkeypatch.setattr(crews, "_MODULE", "ioweather.sources.scan.absent")
+    monkeypatch.setattr(crews, "_DEATHS_BORNE", 10**6)
+    tally = scan_of(root, now, tmp_path / "state", workers=2).run()
+    assert counted(tally) == Naive(root, now).cells
 
 
 def test_the_listing_has_every_entry_after_a_crash(tree, tmp_path, small_tasks):

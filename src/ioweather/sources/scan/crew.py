@@ -25,10 +25,12 @@ _DEATHS_BORNE: Final = 5
 
 @dataclass
 class Member:
-    """One process. `task` is what it is at, `ids` the rows of the state that it has taken."""
+    """One process. `task` is what it is at, `ids` the rows of the state that it has taken. `ready`: it has said that
+    it has started."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
+    ready: bool = False
     task: int = 0
     ids: list[int] = field(default_factory=list)
 
@@ -75,6 +77,10 @@ class Crew:
         member.tell(self._plan)
         return member
 
+    @property
+    def ready(self) -> bool:
+        return all(member.ready for member in self.members)
+
     def messages(self, timeout_seconds: float) -> Iterator[tuple[Member, Part | Tally | None]]:
         """What came within the time. None: the process died; another one is in its place, and its task is undone."""
         by_connection = {member.connection: member for member in self.members}
@@ -85,6 +91,9 @@ class Crew:
             except (EOFError, ConnectionResetError):
                 yield member, None
                 self._replace(member)
+                continue
+            if message is None:
+                member.ready = True
             else:
                 yield member, message
 

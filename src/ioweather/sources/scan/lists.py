@@ -145,8 +145,10 @@ class ListTally:
         self._root: str | None = None
 
     def add(self, entries: Entries) -> None:
-        for path in entries.paths:
-            self._widen(path)
+        for path, kind in zip(entries.paths, entries.kinds, strict=True):
+            self._widen(
+                path if kind == "directory" else path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+            )
         names = [path.rpartition("/")[2] for path in entries.paths]
         self._tally.counts["entries"] += len(names)
         self._tally.add_names(names)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ioweather.core.facility import ProjectRule
 from ioweather.sources.scan.directory import SNAPSHOTS
+
+if TYPE_CHECKING:
+    from ioweather.core.facility import ProjectRule
 
 _CHUNK: Final = 2048  # entries of a directory that are looked at together
 

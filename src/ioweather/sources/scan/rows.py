@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import PathPolicy
-from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.sources.scan.bins import (
     FUTURE,
@@ -22,7 +21,7 @@ from ioweather.sources.scan.bins import (
 )
 from ioweather.sources.scan.facts import ScanFacts
 from ioweather.sources.scan.names import stored_text
-from ioweather.sources.scan.owners import Owner, group_name, user_name
+from ioweather.sources.scan.owners import Owner, group_name, project_name, user_name
 from ioweather.sources.scan.tally import Cells, Tally
 from ioweather.tables import TABLES
 
@@ -111,9 +110,7 @@ def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, M
             users.setdefault(owner.uid, []).append(owner)
         if owner.gid is not None:
             groups.setdefault(owner.gid, []).append(owner)
-        # A list has no projects; its users are named as a facility without rules names them, and mapped when read.
-        project = owner.project or (Facility().project_of(uid=owner.uid) if owner.uid is not None else None)
-        if project is not None:
+        if (project := project_name(owner)) is not None:
             projects.setdefault(project, []).append(owner)
     for uid, members in sorted(users.items()):
         yield "user", str(uid), user_name(uid) if named else None, tally.histograms(members)

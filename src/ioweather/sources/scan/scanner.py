@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -16,8 +17,8 @@ from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.scan.crew import Crew, Member
-from ioweather.sources.scan.directory import mount_points_below
 from ioweather.sources.scan.links import linked_tally
+from ioweather.sources.scan.mounts import mount_points_below
 from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
 from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally
@@ -97,10 +98,10 @@ class Scan:
 
     def run(self) -> Tally:
         """KeyboardInterrupt after Ctrl-C or SIGTERM, with the state saved."""
-        with self._held_signals():
-            self._alone()
+        with self._held_signals(), self._own_walker() as walker:
+            self._alone(walker)
             if not self._stopping and self.state.left(1):
-                self._together()
+                self._together(walker)
             self._save()
         if self._stopping:
             raise KeyboardInterrupt
@@ -129,36 +130,56 @@ class Scan:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _alone(self) -> None:
-        """In this process: all of a small tree, and everything where one process is asked for."""
-        walker = Walker(self.plan)
-        budget = _TASK if self.workers == 1 else _SMALL_TASK
+    @contextmanager
+    def _own_walker(self) -> Iterator[Walker]:
+        try:
+            walker = Walker(self.plan)
+        except OSError as error:
+            raise UsageError(
+                f"{self.plan.root} cannot be read: {error.strerror}.", hint="Run as a user who may list it."
+            ) from None
+        collecting = gc.isenabled()
+        gc.disable()  # as the worker does, and for the same reason
         try:
             if not walker.same_root:
                 raise UsageError(f"{self.plan.root} was replaced while the scan began.", hint="Start it again.")
-            begun = self.tally.counts["entries"]
-            while not self._stopping and (self.workers == 1 or self.tally.counts["entries"] - begun < _ALONE):
-                ids, items = self.state.take(_DIRECTORIES)
-                if not items:
-                    return
-                self._task += 1
-                self._result(self._task, ids, walker.walk(items, budget, self._own_part))
+            yield walker
         finally:
             walker.close()
+            if collecting:
+                gc.enable()
+
+    def _alone(self, walker: Walker) -> None:
+        """In this process: all of a small tree, and everything where one process is asked for."""
+        begun = self.tally.counts["entries"]
+        budget = _TASK if self.workers == 1 else _SMALL_TASK
+        while not self._stopping and (self.workers == 1 or self.tally.counts["entries"] - begun < _ALONE):
+            if not self._walk_some(walker, budget):
+                return
+
+    def _walk_some(self, walker: Walker, budget: int) -> bool:
+        """One task in this process; false if nothing is left to take."""
+        ids, items = self.state.take(_DIRECTORIES)
+        if items:
+            self._task += 1
+            self._result(self._task, ids, walker.walk(items, budget, self._own_part))
+        return bool(items)
 
     def _own_part(self, part: Part) -> None:
         self._part(self._task, part)
 
-    def _together(self) -> None:
+    def _together(self, walker: Walker) -> None:
         rate = self.plan.entries_per_s
         plan = replace(self.plan, entries_per_s=rate / self.workers) if rate else self.plan
         crew = Crew(plan, self.workers)
         try:
             while not self._stopping:
                 self._give_work(crew)
-                if all(member.idle for member in crew.members):
+                # Until the others have started, this process goes on walking; then it has enough to do with them.
+                walked = not crew.ready and self._walk_some(walker, _SMALL_TASK)
+                if not walked and not self.state.left(1) and all(member.idle for member in crew.members):
                     return
-                for member, message in crew.messages(_LOOK_SECONDS):
+                for member, message in crew.messages(0.0 if walked else _LOOK_SECONDS):
                     self._hear(member, message)
                 self._look_at_clock()
         finally:
@@ -167,7 +188,7 @@ class Scan:
     def _give_work(self, crew: Crew) -> None:
         plenty = self.state.left(4 * self.workers) >= 4 * self.workers
         for member in crew.members:
-            if member.idle:
+            if member.ready and member.idle:
                 ids, items = self.state.take(_DIRECTORIES if plenty else 1)
                 if items:
                     self._task += 1
