@@ -48,7 +48,8 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
             row for row, value in zip(chart.table.rows, chart.table.column(chart.facet), strict=True) if value == panel
         )
         one = replace(chart, facet=None, table=replace(chart.table, rows=rows))
-        return [f"{format_value(panel)}:", *chart_lines(one, width)]
+        lines = chart_lines(one, width)
+        return [f"{format_value(panel)}:", *lines] if lines else []
     match chart.kind:
         case "timeline" | "band":
             return _timeline(chart, width)

@@ -24,6 +24,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "project_signatures": "ioweather.studies.project_signatures:STUDY",
         "response_tails": "ioweather.studies.response_tails:STUDY",
         "response_times": "ioweather.studies.response_times:STUDY",
+        "slowdown": "ioweather.studies.slowdown:STUDY",
         "striping": "ioweather.studies.striping:STUDY",
         "tuning": "ioweather.studies.tuning:STUDY",
         "utilisation": "ioweather.studies.utilisation:STUDY",

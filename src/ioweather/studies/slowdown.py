@@ -1,0 +1,279 @@
+"""Slowdown as users perceive it (kun19 4.6, 4.7): interval statistics, slowdown, episodes, weekly pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.clock import format_time_ns
+from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultColumn,
+    ResultTable,
+)
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
+from ioweather.derive.calendar import facility_zone, local_clock
+from ioweather.derive.slowdown import LEAST_BASELINE, STATISTICS, OperationSeries, all_episodes, operation_series
+from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.studies.intervals import number, plain
+from ioweather.studies.presenting import cells, thin
+from ioweather.studies.samples import median_estimate, share_estimate
+
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_POINTS: Final = 1800
+_ROLLUP_COLUMNS: Final = (
+    "start_ns", "interval_ns", "system", "target", "host", "op", "request_bytes", "mode", "count", "cached_count",
+    "error_count", "missed_count", "sum_seconds", "min_seconds", "max_seconds", "histogram",
+)  # fmt: skip
+EXPECTED: Final = (
+    f"Expected is the median of all operations of that kind on that file system over the period (at least "
+    f"{LEAST_BASELINE}); below 1 is faster than usual."
+)
+ROLLED_UP: Final = (
+    f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact."
+)
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    hours = data.frames["hours"]
+    names = {system: facility.filesystem_of(system) for system in hours.text("system").categories}
+    long = [s for s in operation_series(hours, names, int(params["interval"])) if s.count.sum()]
+    if not long:
+        return
+    caveats = (EXPECTED, ROLLED_UP, *_failures(long))
+    coverage = _coverage(hours)
+    yield _boxes(long, caveats, coverage)
+    yield _time_lines(long, caveats, coverage)
+    short = operation_series(data.frames["tens"], names, int(params["short_interval"]))
+    yield _slowdowns(long, [s for s in short if s.count.sum()], caveats, coverage)
+    yield _episodes(long, facility, params, caveats, coverage)
+
+
+def _coverage(hours: Frame) -> tuple[Coverage, ...]:
+    counts = {name: int(np.asarray(hours.array(f"{name}_count")).sum()) for name in ("cached", "error", "missed")}
+    good = int(np.asarray(hours.array("count")).sum())
+    excluded = {
+        "answered_by_the_cache": counts["cached"],
+        "failed": counts["error"],
+        "missed_ticks": counts["missed"],
+    }
+    return (Coverage(good + sum(counts.values()), good, "operations", {k: n for k, n in excluded.items() if n}),)
+
+
+def _failures(every: Sequence[OperationSeries]) -> list[str]:
+    missed = sum(int(s.missed_count.sum()) for s in every)
+    note = f"{missed:,} ticks were missed while an operation hung: statistics of finished operations understate that."
+    return [note] if missed else []
+
+
+def _boxes(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
+    """kun19.fig4."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    findings = []
+    for series in every:
+        for name in STATISTICS:
+            values = series.statistics[name][series.count > 0]
+            q = [number(v) for v in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95))]
+            rows.append((series.filesystem, series.op, name, *q))
+        medians = series.statistics["median"][series.count > 0]
+        estimates.append(median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds"))
+        slowest = float(series.statistics["q99"][series.count > 0].max())
+        usual, _ = series.expected()
+        if usual:
+            findings.append(
+                Finding(
+                    f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
+                    f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long."
+                )
+            )
+    columns = (
+        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
+        ResultColumn("statistic", "", "text"), ResultColumn("q05", "5%", "seconds"),
+        ResultColumn("q25", "25%", "seconds"), ResultColumn("q50", "median", "seconds"),
+        ResultColumn("q75", "75%", "seconds"), ResultColumn("q95", "95%", "seconds"),
+    )  # fmt: skip
+    table = ResultTable("intervals", columns, tuple(rows))
+    encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95", "series": "op"}
+    length = format_seconds(every[0].interval_ns / 1e9)
+    chart = Chart(
+        "box", table, encoding, f"Statistics of intervals of {length}", facet="filesystem", scales={"y": "log"}
+    )
+    return Exhibit(
+        "kun19.fig4", "Box plots of interval statistics", tables=(table,), charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings), caveats=caveats, coverage=coverage,
+    )  # fmt: skip
+
+
+def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
+    """kun19.fig5."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates = []
+    for series in every:
+        for name in ("median", "q99", "max"):
+            kept = thin(series.statistics[name], max(1, _POINTS // (6 * len(every))))
+            times, values = cells(series.start_ns[kept]), cells(series.statistics[name][kept])
+            rows += [(t, f"{series.op} {name}", v, series.filesystem) for t, v in zip(times, values, strict=True)]
+        slowest = float(np.nanmax(series.statistics["max"]))
+        estimates.append(
+            plain(
+                f"slowest_{series.op}[{series.filesystem}]",
+                slowest,
+                "seconds",
+                n=int(series.count.sum()),
+                method="maximum",
+            )
+        )
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("series", "", "text"),
+        ResultColumn("value", "response time", "seconds"), ResultColumn("filesystem", "", "text"),
+    )  # fmt: skip
+    chart = Chart(
+        "timeline", ResultTable("time_lines", columns, tuple(rows)), {"x": "time", "y": "value", "series": "series"},
+        "Median, 99% and slowest of each interval", facet="filesystem", scales={"y": "log"},
+    )  # fmt: skip
+    worst = max(estimates, key=lambda e: e.value or 0.0)
+    text = f"The slowest operation of all ({worst.name.replace('_', ' ')}) took {format_seconds(worst.value or 0.0)}."
+    return Exhibit(
+        "kun19.fig5", "Time lines of interval statistics", charts=(chart,), estimates=tuple(estimates),
+        findings=(Finding(text),), caveats=caveats, coverage=coverage,
+    )  # fmt: skip
+
+
+def _slowdowns(
+    long: list[OperationSeries], short: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
+) -> Exhibit:
+    """kun19.fig6."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates = []
+    findings = []
+    every = [s for s in (*long, *short) if s.expected()[0] is not None]
+    for series in every:
+        slowdown = series.slowdown()
+        length = format_seconds(series.interval_ns / 1e9)
+        kept = thin(slowdown, max(1, _POINTS // (2 * len(every))))
+        times, values = cells(series.start_ns[kept]), cells(slowdown[kept])
+        rows += [(t, series.label, v, length) for t, v in zip(times, values, strict=True)]
+        worst = float(np.nanmax(slowdown))
+        estimates.append(plain(f"slowdown_{series.op}[{series.filesystem}, {length}]", worst, "factor", n=len(slowdown),
+                               method="greatest of the intervals' medians over expected"))  # fmt: skip
+        if series in long and worst >= 2:
+            at = int(series.start_ns[int(np.nanargmax(slowdown))])
+            findings.append(
+                Finding(
+                    f"{series.label} took {worst:.1f} times as long as usual in the {length} from {format_time_ns(at)}."
+                )
+            )
+    unknown = [s.label for s in long if s.expected()[0] is None]
+    notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("series", "", "text"),
+        ResultColumn("slowdown", "slowdown", "factor"), ResultColumn("interval", "", "text"),
+    )  # fmt: skip
+    chart = Chart(
+        "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "series"},
+        "Slowdown", facet="interval", scales={"y": "log"}, references=(Reference("y", 1.0, "as usual"),),
+    )  # fmt: skip
+    calm = Finding("No operation was twice as slow as usual in any interval.")
+    return Exhibit(
+        "kun19.fig6", "Slowdown at two interval lengths", charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings) or (calm,), caveats=(*notes, *caveats), coverage=coverage,
+    )  # fmt: skip
+
+
+def _episodes(
+    every: list[OperationSeries], facility: Facility, params: Params, caveats: tuple[str, ...], coverage: Any
+) -> Exhibit:
+    """kun19.episodes."""
+    threshold = float(params["threshold"])
+    found = all_episodes(every, threshold)
+    table = ResultTable(
+        "episodes",
+        (
+            ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
+            ResultColumn("start", "from", "time_ns"), ResultColumn("end", "to", "time_ns"),
+            ResultColumn("peak", "peak", "factor"), ResultColumn("peak_at", "peak at", "time_ns"),
+            ResultColumn("recovery", "recovery", "ns"), ResultColumn("ongoing", "", "text"),
+        ),
+        tuple((e.filesystem, e.op, e.start_ns, e.end_ns, e.peak_ratio, e.peak_ns, e.recovery_ns,
+               "ongoing" if e.ongoing else "") for e in found),
+        "Episodes",
+    )  # fmt: skip
+    week, findings = _weekly(every, facility, threshold)
+    if found:
+        worst = max(found, key=lambda e: e.peak_ratio)
+        findings.insert(
+            0,
+            Finding(
+                f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem}, {worst.peak_ratio:.1f}x, "
+                f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}."
+            ),
+        )
+    else:
+        findings.insert(0, Finding(f"No interval was {threshold:g}x slower than usual."))
+    peaks = [plain(f"peak_slowdown_{e.op}[{e.filesystem}]", e.peak_ratio, "factor", method="peak of an episode")
+             for e in sorted(found, key=lambda e: -e.peak_ratio)[:5]]  # fmt: skip
+    chart = Chart(
+        "heatmap", week, {"x": "weekday", "y": "series", "value": "share"}, "Slow intervals by day of the week"
+    )
+    return Exhibit(
+        "kun19.episodes", "Slow episodes and weekly patterns", tables=(table, week), charts=(chart,),
+        estimates=(plain("episodes", len(found), "count"), *peaks), findings=tuple(findings),
+        caveats=(f"An episode is a stretch of intervals whose median is at least {threshold:g}x expected.", *caveats),
+        coverage=coverage,
+    )  # fmt: skip
+
+
+def _weekly(every: list[OperationSeries], facility: Facility, threshold: float) -> tuple[ResultTable, list[Finding]]:
+    """Share of slow intervals by local weekday; a day is named when its interval lies above that of all days."""
+    zone, zone_name = facility_zone(facility)
+    rows: list[tuple[Cell, ...]] = []
+    findings: list[Finding] = []
+    for series in every:
+        slowdown = series.slowdown()
+        known = np.isfinite(slowdown)
+        weekday = local_clock(series.start_ns, zone).weekday
+        whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
+        for day, name in enumerate(_WEEKDAYS):
+            mine = known & (weekday == day)
+            share = share_estimate(name, int((slowdown[mine] >= threshold).sum()), int(mine.sum()))
+            rows.append((series.label, name, share.value, share.low, share.high, share.n))
+            if share.low is not None and whole.high is not None and share.low > whole.high:
+                findings.append(
+                    Finding(
+                        f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals).", "supported"
+                    )
+                )
+    columns = (
+        ResultColumn("series", "", "text"), ResultColumn("weekday", f"day ({zone_name})", "text"),
+        ResultColumn("share", "slow intervals", "ratio"), ResultColumn("low", "90% from", "ratio"),
+        ResultColumn("high", "90% to", "ratio"), ResultColumn("n", "", "count"),
+    )  # fmt: skip
+    return ResultTable("weekdays", columns, tuple(rows), "By day of the week"), findings
+
+
+STUDY = Study(
+    name="slowdown",
+    exhibits=("kun19.fig4", "kun19.fig5", "kun19.fig6", "kun19.episodes"),
+    needs=(
+        Need("hours", "response_rollups", columns=_ROLLUP_COLUMNS, where={"interval_ns": HOUR_NS}),
+        Need("tens", "response_rollups", columns=_ROLLUP_COLUMNS, where={"interval_ns": 10 * MINUTE_NS}),
+    ),
+    run=run,
+    params=(
+        Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
+        Param("short_interval", "the shorter length of fig6, a multiple of ten minutes", "duration", default="10min"),
+        Param("threshold", "slowdown that makes an episode", "float", default=2.0),
+    ),
+)

@@ -1,0 +1,62 @@
+"""kun19.fig4-6 and episodes from planted roll-ups: an afternoon five times as slow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.derive.response_rollups import roll_up
+from ioweather.studies.slowdown import STUDY
+from ioweather.tables.responses import RESPONSES
+
+T = 1_790_000_000 // 86400 * 86400 * NS
+FACILITY = Facility(filesystems=(FileSystem("work", mounts=("/work",)),))
+PARAMS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS, "threshold": 2.0}
+
+
+def responses(days: int = 4, slow_day: int | None = 2):
+    rng = np.random.default_rng(3)
+    starts = T + np.arange(days * 24 * 60) * MINUTE_NS
+    seconds = 0.01 * rng.lognormal(0, 0.2, len(starts))
+    if slow_day is not None:
+        slow = (starts >= T + slow_day * DAY_NS + 12 * HOUR_NS) & (starts < T + slow_day * DAY_NS + 16 * HOUR_NS)
+        seconds[slow] *= 5
+    return RESPONSES.frame(
+        start_ns=starts, host="h", target="/work/p", op="read", request_bytes=1 << 20, mode="nocache",
+        duration_ns=np.round(seconds * NS).astype(np.int64), system="mount:/work/p", status="ok", rows=len(starts),
+    )  # fmt: skip
+
+
+def made(frame):
+    data = StudyData({"hours": roll_up(frame, HOUR_NS), "tens": roll_up(frame, 10 * MINUTE_NS)})
+    return {exhibit.id: exhibit for exhibit in STUDY.run(data, FACILITY, PARAMS)}
+
+
+def test_the_planted_slowdown_is_found_at_both_lengths():
+    exhibits = made(responses())
+    values = {e.name: e.value for e in exhibits["kun19.fig6"].estimates}
+    assert values["slowdown_read[work, 4 h]"] == pytest.approx(5, rel=0.1)
+    assert values["slowdown_read[work, 10 min]"] == pytest.approx(5, rel=0.5)
+    (episode,) = exhibits["kun19.episodes"].tables[0].rows
+    assert episode[:4] == ("work", "read", T + 2 * DAY_NS + 12 * HOUR_NS, T + 2 * DAY_NS + 16 * HOUR_NS)
+    assert {e.name for e in exhibits["kun19.fig4"].estimates} == {"read_median[work]"}
+
+
+def test_calm_storage_is_called_calm():
+    exhibits = made(responses(slow_day=None))
+    assert "No interval" in exhibits["kun19.episodes"].findings[0].text
+    assert "No operation" in exhibits["kun19.fig6"].findings[0].text
+    assert exhibits["kun19.episodes"].tables[0].rows == ()
+
+
+def test_little_data_has_no_baseline():
+    exhibits = made(responses().take(np.arange(20)))
+    assert any("No baseline yet" in caveat for caveat in exhibits["kun19.fig6"].caveats)
+    assert not exhibits["kun19.fig6"].estimates
+
+
+def test_nothing_gives_nothing():
+    assert made(responses().take(np.arange(0))) == {}
