@@ -6,6 +6,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -197,3 +199,37 @@ def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
     (tmp_path / "state").write_bytes(b"not a database" * 1000)
     with pytest.raises(LakeError, match="restart"):
         ScanState(tmp_path / "state")
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from ioweather.sources.scan import crew, scanner
+from ioweather.sources.scan.state import ScanState
+scanner._ALONE, scanner._TASK, scanner._SMALL_TASK = 50, 100, 50
+crew.Crew.ready = True
+plan = scanner.plan_scan(Path(sys.argv[1]), start_ns=int(sys.argv[2]) * 10**9, rate=float(sys.argv[4]))
+scan = scanner.Scan(plan, ScanState(Path(sys.argv[3])), 2, checkpoint_seconds=0.1)
+scan.run()
+"""
+
+
+@pytest.mark.slow
+def test_a_scan_that_is_killed_goes_on_and_leaves_no_process_behind(tree, tmp_path):
+    root, now = tree
+    command = [sys.executable, "-c", KILLED, str(root), str(now), str(tmp_path / "state")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(walker.__file__).parents[3])}
+    for _ in range(3):
+        process = subprocess.Popen([*command, "60"], env=environment)
+        time.sleep(2.5)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert children
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 20
+        while any(Path(f"/proc/{child}").exists() for child in children):
+            assert time.monotonic() < deadline, "a walker outlived its scan"
+            time.sleep(0.1)
+    state = ScanState(tmp_path / "state")
+    assert state.tally().counts["entries"] > 60
+    assert counted(Scan(plan_scan(root, start_ns=now * 10**9), state).run()) == Naive(root, now).cells
