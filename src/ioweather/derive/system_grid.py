@@ -95,12 +95,6 @@ class SystemGrid:
         values = {name: v[: count * factor].reshape(count, factor).sum(axis=1) for name, v in self.values.items()}
         return SystemGrid(self.start_ns, self.step_ns * factor, values, self.needed)
 
-    def rolled(self, steps: int) -> SystemGrid:
-        """The same activity at other times: moved by `steps`, what falls off the end comes in at the start."""
-        return SystemGrid(
-            self.start_ns, self.step_ns, {name: np.roll(v, steps) for name, v in self.values.items()}, self.needed
-        )
-
 
 def _running(values: NDArray[Any]) -> NDArray[Any]:
     # A year of bytes reaches 1e18, where float64 counts in hundreds: the wider type keeps small runs exact.

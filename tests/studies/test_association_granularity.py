@@ -1,0 +1,28 @@
+"""Coarser samples hide an association that is there."""
+
+from __future__ import annotations
+
+import pytest
+from planted_jobs import cells, estimate
+
+from planted_association import made, planted_association
+
+
+@pytest.fixture(scope="module")
+def exhibits():
+    return made("association_granularity", planted_association(days=20), group="strong")
+
+
+def test_fewer_steps_are_used(exhibits):
+    name = next(r["group"] for r in cells(exhibits["mad17.fig9"]) if r["group"].startswith("strong"))
+    rows = cells(exhibits["mad17.fig9"], group=name)
+    assert len(rows) == 20
+    assert [row["interval"] for row in rows] == [60.0 * k for k in range(1, 21)]
+    assert rows[0]["steps"] > 3 * rows[-1]["steps"]
+    assert estimate(exhibits["mad17.fig9"], "interval_high").value == 1200.0
+
+
+def test_the_association_weakens(exhibits):
+    change = next(e for e in exhibits["mad17.fig10"].estimates if e.name.startswith("spearman_change[strong"))
+    assert change.high < 0
+    assert {chart.table.name for chart in exhibits["mad17.fig10"].charts} == {"all", "ranks", "metadata"}
