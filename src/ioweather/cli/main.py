@@ -17,14 +17,21 @@ from ioweather.core.errors import DataUnavailable, IoweatherError
 
 # name -> (module, attribute, one line for the list)
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "collect": ("ioweather.cli.collect", "collect", "Run the agent: probe, block devices, Lustre counters, Slurm."),
+    "compare": ("ioweather.cli.compare", "compare", "Compare runs before and after a change, and say what changed."),
     "demo": ("ioweather.cli.demo", "demo", "Make a small sample facility and show what ioweather does with it."),
     "exhibits": ("ioweather.cli.exhibits", "exhibits", "List all exhibits, and which of them this lake can make."),
+    "export": ("ioweather.cli.export", "export", "Show the agent's status to Prometheus."),
     "facility": ("ioweather.cli.facility", "facility", "Name the file systems: write or check facility.toml."),
     "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
+    "job": ("ioweather.cli.job", "job", "Show the I/O of one job on one screen, from its log or its id."),
     "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
     "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
     "project": ("ioweather.cli.project", "project", "Show one project: volume, jobs, performance, findings."),
+    "probe": ("ioweather.cli.probe", "probe", "Measure how long small operations take on a file system, every second."),
+    "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
     "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
+    "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
 }
 

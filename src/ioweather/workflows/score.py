@@ -1,0 +1,108 @@
+"""The score card: a simulated facility through the normal door, and every answer beside what was planted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ioweather.core.progress import Progress, silent
+from ioweather.simulate.generate import read_manifest
+from ioweather.simulate.presets import preset_named
+from ioweather.workflows.scoring.catalogue import QUESTIONS
+from ioweather.workflows.scoring.items import Evidence, Item, ask
+from ioweather.workflows.simulated import ingest_simulated
+
+# An error is worse than before if it grew by more than chance in the last digits would explain.
+_WORSE_BY, _WORSE_RATIO = 0.005, 1.05
+
+
+@dataclass(frozen=True)
+class Line:
+    """One item of one question; without an item `note` says why there is none."""
+
+    question: str
+    item: Item | None
+    note: str = ""
+    before: float | None = None  # error in the stored baseline
+
+    @property
+    def worse(self) -> bool:
+        error = self.item.error if self.item is not None else None
+        if self.before is None:
+            return False
+        return error is None or error > max(self.before * _WORSE_RATIO, self.before + _WORSE_BY)
+
+    @property
+    def key(self) -> str:
+        return f"{self.question}: {self.item.name}" if self.item is not None else self.question
+
+
+@dataclass(frozen=True)
+class ScoreCard:
+    preset: str
+    seed: int
+    days: int
+    lines: tuple[Line, ...]
+    baseline: bool  # there is a stored one for this facility
+
+    @property
+    def scored(self) -> list[Line]:
+        return [line for line in self.lines if line.item is not None]
+
+    @property
+    def good(self) -> int:
+        return sum(line.item.good for line in self.scored if line.item is not None)
+
+    @property
+    def worse(self) -> list[Line]:
+        return [line for line in self.lines if line.worse]
+
+    def errors(self) -> dict[str, float | None]:
+        return {line.key: line.item.error for line in self.scored if line.item is not None}
+
+    def jsonable(self) -> dict[str, Any]:
+        lines = []
+        for line in self.lines:
+            body: dict[str, Any] = {"question": line.question, "note": line.note}
+            if line.item is not None:
+                item = line.item
+                body |= {"name": item.name, "planted": item.planted, "recovered": item.recovered, "unit": item.unit,
+                         "error": item.error, "allowed": item.allowed, "good": item.good,
+                         "note": item.note, "error_before": line.before, "worse": line.worse}  # fmt: skip
+            lines.append(body)
+        return {"preset": self.preset, "seed": self.seed, "days": self.days, "good": self.good,
+                "scored": len(self.scored), "baseline": self.baseline, "worse": [line.key for line in self.worse],
+                "lines": lines}  # fmt: skip
+
+
+def score(
+    directory: Path, *, questions: Sequence[str] = (), lake_dir: Path | None = None, progress: Progress = silent
+) -> ScoreCard:
+    """Ingest the facility in `directory` into a lake of its own (made anew), and ask the questions."""
+    made = read_manifest(directory)
+    wanted = list(questions) or list(QUESTIONS)
+    functions = {name: QUESTIONS[name] for name in wanted}
+    lake = ingest_simulated(made, lake_dir or directory / "lake", progress=progress)
+    evidence = Evidence(made, lake)
+    usual = made.days == preset_named(made.preset).days
+    before = stored_baseline().get(f"{made.preset} seed {made.seed}", {}) if usual else {}
+    lines: list[Line] = []
+    for place, (name, question) in enumerate(functions.items()):
+        progress(place, len(functions), name)
+        items, why = ask(question, evidence)
+        lines += [Line(name, item, before=before.get(f"{name}: {item.name}")) for item in items]
+        if not items:
+            lines.append(Line(name, None, why or "this facility has nothing of the kind"))
+    progress(len(functions), len(functions), "")
+    return ScoreCard(made.preset, made.seed, made.days, tuple(lines), bool(before))
+
+
+def stored_baseline() -> dict[str, dict[str, float | None]]:
+    """Errors by facility and item, as they were when the baseline was stored."""
+    text = files("ioweather.workflows").joinpath("score_baseline.json").read_text(encoding="utf-8")
+    stored: dict[str, dict[str, float | None]] = json.loads(text)
+    return stored

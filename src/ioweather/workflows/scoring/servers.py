@@ -1,0 +1,118 @@
+"""Questions about the servers: volumes, phases, correlations, parallelism, the night's spike, sick components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.derive.health import component_health
+from ioweather.store import grid
+from ioweather.workflows.scoring.items import Evidence, Item
+
+_VERBS = ("read", "write")
+# What the bytes of a target can show; a slow metadata server or network is not a matter of one target.
+_OF_TARGETS = ("slow_ost", "raid_rebuild", "full_ost", "failed_oss")
+
+
+def volumes(evidence: Evidence) -> Iterator[Item]:
+    rates, planted = evidence.estimates("pat19.fig4"), evidence.planted
+    for verb in _VERBS:
+        rate = rates[f"mean_rate_{verb}"]
+        per_minute = None if rate is None else rate * 60
+        yield Item(f"{verb} per minute", planted[f"{verb}_bytes_per_minute"], per_minute, 0.02, unit="bytes")
+        variation = rates[f"variation_{verb}"]
+        yield Item(f"variation of {verb}", planted[f"{verb}_cov_percent"] / 100, variation, 0.05, unit="ratio")
+    totals = evidence.estimates("pat19.fig10")
+    for verb in _VERBS:
+        yield Item(f"busiest over idlest target, {verb}", planted[f"{verb}_target_max_over_min"],
+                   totals[f"max_over_min_{verb}"], 0.05, unit="factor")  # fmt: skip
+
+
+def phases(evidence: Evidence) -> Iterator[Item]:
+    found, planted = evidence.estimates("pat19.fig7"), evidence.planted
+    for verb in _VERBS:
+        for name, key in (("length", "high_phase_minutes"), ("interarrival", "high_phase_distance_minutes")):
+            value = found[f"mean_{name}_{verb}"]
+            yield Item(f"{verb} high phases, mean {name}", planted[f"{verb}_{key}"] * 60, value, 0.1, unit="seconds")
+
+
+def correlations(evidence: Evidence) -> Iterator[Item]:
+    found, planted = evidence.estimates("pat19.fig9"), evidence.planted
+    for verb in _VERBS:
+        for window in (1, 5, 25):
+            yield Item(f"{verb} with itself a window later, {window} min",
+                       planted[f"{verb}_autocorrelation_{window}min"], found.get(f"auto_{verb}[{window} min]"), 0.05,
+                       "difference")  # fmt: skip
+
+
+def parallelism(evidence: Evidence) -> Iterator[Item]:
+    found, planted = evidence.estimates("pat19.fig11"), evidence.planted
+    for verb in _VERBS:
+        yield Item(f"mean degree, {verb}", planted.get(f"{verb}_parallelism_mean"), found[f"mean_{verb}"], 0.1)
+
+
+def metadata(evidence: Evidence) -> Iterator[Item]:
+    found, planted = evidence.estimates("pat19.fig13"), evidence.planted
+    yield Item("opens", planted["open_ops"], found["opens"], 0.02, unit="count")
+    yield Item("closes", planted["close_ops"], found["closes"], 0.02, unit="count")
+
+
+def night(evidence: Evidence) -> Iterator[Item]:
+    """The nightly scan reads at 2 am, local time."""
+    hours = next(t for t in evidence.exhibit("pat19.fig5").tables if t.name == "hours")
+    reads = [(row[2], int(str(row[0]))) for row in hours.rows if row[1] == "read" and row[2] is not None]
+    busiest = float(max(reads, key=lambda pair: float(str(pair[0])))[1])
+    yield Item("busiest hour of reading", 2.0, busiest, 0.0, "difference", note="backups and transfers compete")
+
+
+def sick_components(evidence: Evidence) -> Iterator[Item]:
+    found = _episodes(evidence)
+    incidents = [row for row in evidence.truth("incident") if row["name"] in _OF_TARGETS]
+    if not incidents:
+        return
+    hit, delays, explained = 0, [], set()
+    for incident in incidents:
+        matching = [e for e in found if _same(e, incident, evidence)]
+        explained.update(id(e) for e in matching)
+        if matching:
+            hit += 1
+            first = min(e["start_ns"] for e in matching)
+            delays.append(max(0, first - incident["start_ns"]) / HOUR_NS)
+    yield Item("incidents of targets that were found", 1.0, hit / len(incidents), 0.3, "rate",
+               note=f"{hit} of {len(incidents)}")  # fmt: skip
+    # A sick target does less than usual, or is silent; more than usual is only somebody's work.
+    for label, chosen in (
+        ("all episodes", found),
+        ("lower or silent", [e for e in found if e["direction"] != "above"]),
+    ):
+        share = sum(id(e) in explained for e in chosen) / len(chosen) if chosen else None
+        yield Item(f"{label}: an incident explains", 1.0, share, 0.3, "rate", note=f"of {len(chosen)}")
+    if delays:
+        mean = sum(delays) / len(delays)
+        yield Item("hours until noticed, mean", 0.0, mean, 3.0, "difference", note="episodes are whole hours")
+
+
+def _episodes(evidence: Evidence) -> list[dict[str, Any]]:
+    found = []
+    with evidence.lake.snapshot() as snapshot:
+        name = snapshot.facility.filesystems[0].name
+        kinds = {group.component_kind for group in snapshot.series() if group.metric == "read_bytes"}
+        kind = "ost" if "ost" in kinds else "device"
+        for metric in ("read_bytes", "write_bytes"):
+            selection = snapshot.selection(
+                filesystem=name, component_kind=kind, metrics=(metric,), step_ns=MINUTE_NS
+            )  # fmt: skip
+            for health in component_health(grid.matrix(selection, metric)):
+                found += [{"component": health.component, "start_ns": e.start_ns, "end_ns": e.end_ns,
+                           "direction": e.direction} for e in health.episodes]  # fmt: skip
+    return found
+
+
+def _same(episode: dict[str, Any], incident: dict[str, Any], evidence: Evidence) -> bool:
+    if episode["end_ns"] <= incident["start_ns"] or episode["start_ns"] >= incident["end_ns"]:
+        return False
+    if incident["name"] != "failed_oss":
+        return bool(episode["component"] == incident["component"])
+    servers = dict(evidence.rows("SELECT component, server FROM components WHERE kind = 'ost'"))
+    return not servers or servers.get(episode["component"]) == incident["component"]
