@@ -19,6 +19,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "instrumentation": "ioweather.studies.instrumentation:STUDY",
         "node_ceiling": "ioweather.studies.node_ceiling:STUDY",
         "overwriting": "ioweather.studies.overwriting:STUDY",
+        "probing": "ioweather.studies.probing:STUDY",
         "project_io": "ioweather.studies.project_io:STUDY",
         "project_performance": "ioweather.studies.project_performance:STUDY",
         "project_signatures": "ioweather.studies.project_signatures:STUDY",

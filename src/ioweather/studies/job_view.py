@@ -77,6 +77,13 @@ class JobView:
         return self.applications.rows
 
     @property
+    def overlapping(self) -> bool:
+        """Some of its runs went on at the same time."""
+        start, end = (np.asarray(self.applications.array(name), np.int64) for name in ("start_ns", "end_ns"))
+        order = np.argsort(start, kind="stable")
+        return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
+
+    @property
     def whole_seconds(self) -> bool:
         """Before log version 3.41 start and end are cut to whole seconds."""
         return any(

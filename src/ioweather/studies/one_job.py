@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup
-from ioweather.core.units import format_bytes, format_seconds, format_value
+from ioweather.core.units import NS, format_bytes, format_seconds, format_value
 from ioweather.derive.signatures import program_of
 from ioweather.studies.heat_map import busiest, heat_chart
 from ioweather.studies.job_view import JobView
@@ -71,9 +71,10 @@ def run_text(view: JobView, row: Mapping[str, Any]) -> str:
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
     """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
-    many = f"{view.logs} runs of " if view.logs > 1 else ""
-    who = f"{many}{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
+    who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
     ran = f"{who} took {run_text(view, row)}"
+    if view.logs > 1:
+        ran = f"{view.logs} runs of {who} took {run_text(view, row)} together"
     if not row["file_count"]:
         return f"{ran} and used no file."
     spent, moved = row["io_seconds"], row["moved_bytes"]
@@ -106,8 +107,10 @@ def _counted(count: int, one: str, many: str) -> str:
 def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     user = row.get("user") or f"uid {row['uid']}"
     account = f", account {row['account']}" if row.get("account") else ""
-    started = format_time_ns(row["start_ns"])
-    yield Fact("id", "", note=f"{row['job_id']} of {user}{account}, started {started}")
+    when = f"started {format_time_ns(row['start_ns'])}"
+    if view.logs > 1:
+        when += f", over {format_seconds((row['end_ns'] - row['start_ns']) / NS)}"
+    yield Fact("id", "", note=f"{row['job_id']} of {user}{account}, {when}")
     command = " ".join((row["exe"] or "").split())
     if command:
         cut = command if len(command) <= _COMMAND_CHARACTERS else command[: _COMMAND_CHARACTERS - 1] + "…"

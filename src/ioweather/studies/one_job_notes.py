@@ -50,9 +50,10 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
             moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
             yield Finding(f"{format_bytes(moved)} moved through {name} are not in these figures.")
     if view.logs > 1:
-        yield Finding(f"{view.logs} logs of this job are added up; files of different runs are taken to differ.")
+        times = "times too, though runs overlapped" if view.overlapping else "times too"
+        yield Finding(f"{view.logs} logs of this job are added up, {times}; their files are taken to differ.")
     if view.log is None:
-        place = f": ioweather job {view.log_paths[0]}" if view.log_paths else "."
+        place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
         yield Finding(f"Heat map: not kept in the lake; the log may have one{place}")
     elif row["moved_bytes"] and not view.heat_maps:
         short = view.log.records("HEATMAP") is not None

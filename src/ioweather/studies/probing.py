@@ -1,0 +1,294 @@
+"""Single measurements of the probe (kun19 4.3-4.5): ten minutes, bands, hosts side by side, a benchmark's phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.units import MINUTE_NS, NS, format_seconds
+from ioweather.stats.bands import find_bands
+from ioweather.studies.intervals import plain
+from ioweather.studies.samples import median_estimate, quantiles
+
+_POINTS: Final = 1500
+_COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
+_OK: Final = "status = 'ok'"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Finished operations of a stretch of time."""
+
+    start_ns: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    op: NDArray[Any]
+    host: NDArray[Any]
+    filesystem: NDArray[Any]
+    cached: NDArray[np.bool_]
+    failed: int
+
+    def kinds(self) -> list[tuple[str, str]]:
+        return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
+
+    def of(self, filesystem: str, op: str) -> NDArray[np.bool_]:
+        return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
+
+
+def measured(responses: Frame, facility: Facility) -> Measured:
+    ok = responses.text("status").equals("ok")
+    duration = np.ma.masked_array(responses.array("duration_ns"))
+    kept = np.flatnonzero(ok & ~np.ma.getmaskarray(duration))
+    frame = responses.take(kept)
+    systems = frame.text("system")
+    names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
+    return Measured(
+        start_ns=np.asarray(frame.array("start_ns"), np.int64),
+        seconds=np.ma.getdata(duration)[kept] / NS,
+        op=np.array(frame.text("op").tolist(), object),
+        host=np.array(frame.text("host").tolist(), object),
+        filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
+        cached=np.asarray(np.ma.filled(np.ma.masked_array(frame.array("cached")), False), np.bool_),
+        failed=responses.rows - len(kept),
+    )
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    window = measured(data.frames["window"], facility)
+    if len(window.seconds):
+        yield _every_measurement(window, int(params["window"]))
+        yield _bands(window)
+    hour = measured(data.frames["hour"], facility)
+    if len(hour.seconds):
+        yield _hosts(hour)
+    phases = data.frames.get("phases")
+    run_ = measured(data.frames["benchmark"], facility) if "benchmark" in data.frames else None
+    if phases is not None and phases.rows and run_ is not None and len(run_.seconds):
+        yield _benchmark(run_, phases)
+
+
+def _coverage(part: Measured) -> tuple[Coverage, ...]:
+    total = len(part.seconds) + part.failed
+    return (Coverage(total, len(part.seconds), "operations", {"failed_or_missed": part.failed} if part.failed else {}),)
+
+
+def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
+    """kun19.fig1."""
+    step = max(1, -(-len(part.seconds) // _POINTS))
+    # Every n-th, and all of the slowest: a thinned picture must not hide what it is for.
+    shown = np.unique(np.concatenate([np.arange(0, len(part.seconds), step), np.argsort(part.seconds)[-200:]]))
+    rows = tuple(
+        zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
+            part.filesystem[shown].tolist(), strict=True)
+    )  # fmt: skip
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("seconds", "response time", "seconds"),
+        ResultColumn("op", "operation", "text"), ResultColumn("filesystem", "", "text"),
+    )  # fmt: skip
+    chart = Chart(
+        "scatter", ResultTable("measurements", columns, rows), {"x": "time", "y": "seconds", "series": "op"},
+        f"Every measurement of {format_seconds(length_ns / NS)}", facet="filesystem", scales={"y": "log"},
+    )  # fmt: skip
+    estimates, findings = [], []
+    for filesystem, op in part.kinds():
+        mine = part.seconds[part.of(filesystem, op)]
+        middle = float(np.median(mine))
+        estimates.append(median_estimate(f"{op}_median[{filesystem}]", mine, "seconds"))
+        slow = float((mine >= 10 * middle).mean())
+        if slow > 0:
+            findings.append(Finding(f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."))
+    thinned = (f"Drawn are {len(shown):,} of {len(part.seconds):,} measurements, the slowest among them.",)
+    return Exhibit(
+        "kun19.fig1", "Every measurement of ten minutes", charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings), caveats=thinned if step > 1 else (), coverage=_coverage(part),
+    )  # fmt: skip
+
+
+def _bands(part: Measured) -> Exhibit:
+    """kun19.bands."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates, findings = [], []
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        bands = find_bands(part.seconds[mine])
+        for number, band in enumerate(bands, 1):
+            inside = mine & (part.seconds >= band.low) & (part.seconds < band.high)
+            cached = float(part.cached[inside].mean()) if inside.any() else 0.0
+            label = "cache" if cached > 0.5 else "storage" if number == len(bands) else "between"
+            rows.append((filesystem, op, number, label, band.centre, band.share, cached, band.n))
+            estimates.append(
+                plain(f"{op}_band{number}[{filesystem}]", band.centre, "seconds", n=band.n, method="median of the band")
+            )
+        if len(bands) > 1:
+            listed = ", ".join(f"{format_seconds(b.centre)} ({b.share:.0%})" for b in bands)
+            findings.append(Finding(f"{filesystem} {op} has {len(bands)} bands: {listed}."))
+    columns = (
+        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
+        ResultColumn("band", "", "count"), ResultColumn("label", "", "text"), ResultColumn("centre", "", "seconds"),
+        ResultColumn("share", "", "ratio"), ResultColumn("cached", "known as cached", "ratio"),
+        ResultColumn("n", "", "count"),
+    )  # fmt: skip
+    table = ResultTable("bands", columns, tuple(rows))
+    chart = Chart("scatter", table, {"x": "op", "y": "centre", "size": "share"}, "Bands of response time",
+                  facet="filesystem", scales={"y": "log"})  # fmt: skip
+    return Exhibit(
+        "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings) or (Finding("Every operation has one band."),),
+        caveats=("A band is called cache where the probe saw its data in the client's cache.",),
+        coverage=_coverage(part),
+    )  # fmt: skip
+
+
+def _hosts(part: Measured) -> Exhibit:
+    """kun19.fig2, with a test of difference."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates, findings = [], []
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        hosts = sorted(set(part.host[mine].tolist()))
+        samples = {host: part.seconds[mine & (part.host == host)] for host in hosts}
+        rows += [(filesystem, op, host, *quantiles(values), len(values)) for host, values in samples.items()]
+        if len(hosts) < 2:
+            continue
+        p = kruskal_wallis(list(samples.values()))
+        middles = {host: float(np.median(values)) for host, values in samples.items()}
+        odd = max(middles, key=lambda host: abs(np.log(middles[host] / float(np.median(list(middles.values()))))))
+        estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method="Kruskal-Wallis"))
+        text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
+        findings.append(
+            Finding(f"{text} differ (p = {p:.2g}); {odd} differs most ({format_seconds(middles[odd])}).", "supported")
+            if p < 0.01
+            else Finding(f"{text} do not surely differ (p = {p:.2g}).", "undecided")
+        )
+    columns = (
+        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
+        ResultColumn("host", "", "text"), ResultColumn("q05", "5%", "seconds"), ResultColumn("q25", "25%", "seconds"),
+        ResultColumn("q50", "median", "seconds"), ResultColumn("q75", "75%", "seconds"),
+        ResultColumn("q95", "95%", "seconds"), ResultColumn("n", "", "count"),
+    )  # fmt: skip
+    table = ResultTable("hosts", columns, tuple(rows))
+    encoding = {"x": "host", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95", "series": "op"}
+    chart = Chart("box", table, encoding, "Response times by host", facet="filesystem", scales={"y": "log"})
+    one = Finding("All measurements come from one host: nothing to compare.")
+    hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
+    return Exhibit(
+        "kun19.fig2", "Hosts side by side", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),
+        findings=tuple(findings) or (one,),
+        caveats=("The test takes measurements as independent; neighbours in time are alike: p is too small.",),
+        coverage=_coverage(part),
+    )  # fmt: skip
+
+
+def kruskal_wallis(samples: list[NDArray[np.float64]]) -> float:
+    """p of H with the correction for ties; the chi-square approximation, fine from five values a group on."""
+    values = np.concatenate(samples)
+    n = len(values)
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    borders = np.cumsum([len(sample) for sample in samples])[:-1]
+    h = 12 / (n * (n + 1)) * sum(part.sum() ** 2 / len(part) for part in np.split(ranks, borders)) - 3 * (n + 1)
+    ties = 1 - float((counts**3 - counts).sum()) / (n**3 - n)
+    return float(chdtrc(len(samples) - 1, max(0.0, h / ties))) if ties > 0 else 1.0
+
+
+def _benchmark(part: Measured, phases: Frame) -> Exhibit:
+    """kun19.fig3: means of 60 s while a benchmark ran, its phases shaded."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates = []
+    records = sorted(phases.records(), key=lambda row: row["start_ns"])
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        usual = float(np.median(part.seconds[mine]))
+        minute = part.start_ns[mine] // MINUTE_NS
+        steps, place = np.unique(minute, return_inverse=True)
+        means = np.bincount(place, weights=part.seconds[mine]) / np.bincount(place)
+        rows += [
+            (int(s) * MINUTE_NS, m / usual, f"{op}", filesystem)
+            for s, m in zip(steps.tolist(), means.tolist(), strict=True)
+        ]
+        for phase in records:
+            during = mine & (part.start_ns >= phase["start_ns"]) & (part.start_ns < (phase["end_ns"] or 2**62))
+            if during.sum() >= 5:
+                ratio = float(np.median(part.seconds[during])) / usual
+                estimates.append(plain(f"slowdown[{phase['label']}, {op}]", ratio, "factor", n=int(during.sum()),
+                                       method="median in the phase over the median of the stretch shown"))  # fmt: skip
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("slowdown", "slowdown, 60 s means", "factor"),
+        ResultColumn("op", "", "text"), ResultColumn("filesystem", "", "text"),
+    )  # fmt: skip
+    shades = tuple(
+        Reference("x", float(p["start_ns"]), str(p["label"]), float(p["end_ns"])) for p in records if p["end_ns"]
+    )
+    chart = Chart(
+        "timeline", ResultTable("run", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "op"},
+        "Slowdown while a benchmark ran", facet="filesystem", scales={"y": "log"}, references=shades,
+    )  # fmt: skip
+    worst = max(estimates, key=lambda e: e.value or 0.0, default=None)
+    findings = (Finding(f"{worst.name}: {worst.value:.1f} times the usual.") if worst and worst.value else
+                Finding("No phase has five measurements."),)  # fmt: skip
+    return Exhibit(
+        "kun19.fig3", "A benchmark and its phases", charts=(chart,), estimates=tuple(estimates), findings=findings,
+        caveats=("Usual is the median of the stretch shown, from an hour before the benchmark to an hour after.",),
+        coverage=_coverage(part),
+    )  # fmt: skip
+
+
+_HOUR: Final = 60 * MINUTE_NS
+_LAST: Final = f"SELECT max(start_ns) FROM responses WHERE {_OK}"
+_PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
+
+
+def _first(length_ns: int) -> Any:
+    def choose(inventory: Inventory) -> Cell:
+        last = inventory.scalar(_LAST)
+        return int(last) + 1 - length_ns if isinstance(last, int) else 0
+
+    return choose
+
+
+def _end(inventory: Inventory) -> Cell:
+    last = inventory.scalar(_LAST)
+    return int(last) + 1 if isinstance(last, int) else 0
+
+
+def _benchmark_bound(which: str, margin_ns: int) -> Any:
+    """The newest day with phases during which the probe ran."""
+
+    def choose(inventory: Inventory) -> Cell:
+        sql = f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})"
+        found = inventory.scalar(sql)
+        return int(found) + margin_ns if isinstance(found, int) else 0
+
+    return choose
+
+
+STUDY = Study(
+    name="probing",
+    exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2", "kun19.fig3"),
+    needs=(
+        Need("window", "responses", columns=_COLUMNS, where={"start_ns >=": "$first_ns", "start_ns <": "$last_ns"}),
+        Need("hour", "responses", columns=_COLUMNS, where={"start_ns >=": "$hour_ns", "start_ns <": "$last_ns"}),
+        Need("benchmark", "responses", columns=_COLUMNS, optional=True,
+             where={"start_ns >=": "$benchmark_first_ns", "start_ns <": "$benchmark_last_ns"}),
+        Need("phases", "events", columns=("label", "start_ns", "end_ns"), optional=True,
+             where={"kind": "phase", "start_ns >=": "$benchmark_first_ns", "start_ns <": "$benchmark_last_ns"}),
+    ),
+    run=run,
+    params=(
+        Param("window", "length of fig1", "duration", default="10min"),
+        Param("first_ns", "where fig1 begins (UTC ns); default: the last 10 min", "int", choose=_first(10 * MINUTE_NS)),
+        Param("hour_ns", "where fig2 begins (UTC ns); default: the last hour", "int", choose=_first(_HOUR)),
+        Param("last_ns", "where both end (UTC ns)", "int", choose=_end),
+        Param("benchmark_first_ns", "where fig3 begins (UTC ns)", "int",
+              choose=_benchmark_bound("min(start_ns)", -_HOUR)),
+        Param("benchmark_last_ns", "where fig3 ends (UTC ns)", "int", choose=_benchmark_bound("max(end_ns)", _HOUR)),
+    ),
+)  # fmt: skip

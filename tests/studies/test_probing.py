@@ -1,0 +1,86 @@
+"""kun19.fig1-3 and bands from planted measurements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kruskal
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.units import MINUTE_NS, NS
+from ioweather.studies.probing import STUDY, kruskal_wallis
+from ioweather.tables import encode_text
+from ioweather.tables.responses import RESPONSES
+
+T = 1_790_000_000 * NS
+PARAMS = {"window": 10 * MINUTE_NS}
+
+
+def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
+    n = len(seconds)
+    return RESPONSES.frame(
+        start_ns=T + np.arange(n) * NS if starts is None else starts, host=[hosts[i % len(hosts)] for i in range(n)],
+        target="/work/p", op="read", request_bytes=1 << 20, mode="nocache", system="work", status=status,
+        duration_ns=np.round(np.asarray(seconds) * NS).astype(np.int64), rows=n,
+    )  # fmt: skip
+
+
+def made(frame, **frames):
+    data = StudyData({"window": frame, "hour": frame, **frames})
+    return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
+
+
+def test_bands_and_slow_fraction():
+    rng = np.random.default_rng(5)
+    seconds = np.where(rng.random(2000) < 0.3, 1e-4, 1e-2) * rng.lognormal(0, 0.2, 2000)
+    seconds[:20] = 1.0
+    exhibits = made(responses(seconds))
+    assert [row[4] for row in exhibits["kun19.bands"].tables[0].rows] == pytest.approx([1e-4, 1e-2], rel=0.1)
+    assert "1.0% of operations" in exhibits["kun19.fig1"].findings[0].text
+    drawn = exhibits["kun19.fig1"].charts[0].table
+    assert max(drawn.column("seconds")) == 1.0, "the slowest are drawn"
+    assert len(drawn.rows) <= 1800
+
+
+def test_a_host_that_differs_is_named():
+    rng = np.random.default_rng(6)
+    seconds = 0.01 * rng.lognormal(0, 0.3, 3000)
+    seconds[2::3] *= 1.5
+    (finding,) = made(responses(seconds, hosts=("h1", "h2", "h3")))["kun19.fig2"].findings
+    assert finding.kind == "supported"
+    assert "h3" in finding.text
+    calm = 0.01 * rng.lognormal(0, 0.3, 3000)
+    (finding,) = made(responses(calm, hosts=("h1", "h2", "h3")))["kun19.fig2"].findings
+    assert finding.kind == "undecided"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_test_of_hosts_equals_scipys(seed):
+    rng = np.random.default_rng(seed)
+    samples = [np.round(rng.lognormal(0, 1, rng.integers(5, 50)), 1) for _ in range(4)]
+    assert kruskal_wallis(samples) == pytest.approx(kruskal(*samples).pvalue, rel=1e-9)
+
+
+def test_phases_of_a_benchmark():
+    starts = T + np.arange(3600) * NS
+    seconds = np.full(3600, 0.01)
+    seconds[600:900] = 1.0
+    phases = Frame(
+        {
+            "label": encode_text(["mdtest-hard-write"]),
+            "start_ns": np.array([T + 600 * NS]),
+            "end_ns": np.array([T + 900 * NS]),
+        }
+    )
+    exhibit = made(responses([0.01]), benchmark=responses(seconds, starts=starts), phases=phases)["kun19.fig3"]
+    (estimate,) = exhibit.estimates
+    assert estimate.value == pytest.approx(100)
+    assert exhibit.charts[0].references[0].label == "mdtest-hard-write"
+
+
+def test_failures_are_counted_and_nothing_gives_nothing():
+    both = made(responses([0.01] * 30))
+    assert both["kun19.fig1"].coverage[0].ratio == 1.0
+    assert made(responses([0.01] * 5, status="error")) == {}
