@@ -1,0 +1,59 @@
+"""`ioweather events`."""
+
+from __future__ import annotations
+
+import click
+
+from ioweather.cli.options import (
+    lake_option,
+    open_lake_at,
+    output_form,
+    output_options,
+    parse_period,
+    period_options,
+)
+
+_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
+
+
+@click.command(epilog="Example: ioweather events --kind episode --from 2026-11-01")
+@lake_option
+@output_options
+@period_options
+@click.option("--kind", type=click.Choice(_KINDS), help="Only events of this kind.")
+def events(
+    lake_dir: str | None, as_json: bool, as_csv: bool, from_text: str | None, to_text: str | None, kind: str | None
+) -> None:
+    """List what happened: slow episodes (found here), phases of benchmarks, incidents, maintenance, gaps."""
+    from ioweather.cli.render import print_rows
+    from ioweather.core.clock import format_time_ns
+    from ioweather.workflows.events import find_episodes, list_events
+
+    form = output_form(as_json, as_csv)
+    lake = open_lake_at(lake_dir)
+    find_episodes(lake)
+    period = parse_period(from_text, to_text, lake.facility.zone)
+    found = list_events(lake, kind=kind, period_ns=period)
+    if form == "text":
+        rows = [
+            (format_time_ns(e.start_ns)[:16], _end(e.start_ns, e.end_ns), e.kind, e.filesystem, e.label,
+             f"{e.strength:.1f}x" if e.strength is not None else "")
+            for e in found
+        ]  # fmt: skip
+        print_rows(("from", "to", "kind", "where", "what", "strength"), rows, form)
+        if not found:
+            click.echo("Nothing happened that the lake knows of.")
+        return
+    columns = ("start_ns", "end_ns", "kind", "filesystem", "label", "strength_ratio", "source")
+    full = [(e.start_ns, e.end_ns, e.kind, e.filesystem, e.label, e.strength, e.source) for e in found]
+    print_rows(columns, full, form)
+
+
+def _end(start_ns: int, end_ns: int | None) -> str:
+    """The time alone, on the same day."""
+    from ioweather.core.clock import format_time_ns
+
+    if end_ns is None:
+        return "ongoing"
+    start, end = format_time_ns(start_ns), format_time_ns(end_ns)
+    return end[11:16] if start[:10] == end[:10] else end[:16]

@@ -1,0 +1,124 @@
+"""How slow storage is now, in one screen: the agent's status, and what the lake knows to be usual. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ioweather.core.clock import format_time_ns
+from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
+from ioweather.core.units import format_seconds
+
+SLOW: Final = 2.0
+# A hang shows before its operation ends: this old, an operation in flight is news.
+HANG_SECONDS: Final = 5.0
+_DATA: Final = ("read", "write", "write_sync")
+
+
+@dataclass(frozen=True)
+class OperationNow:
+    """One kind of operation on one target, as of now. Ratios are null without a baseline."""
+
+    filesystem: str
+    target: str
+    op: str
+    median_seconds: float | None
+    expected_seconds: float | None
+    expected_count: int
+    count: int
+    errors: Mapping[str, int]
+    missed: int
+    last_ns: int | None
+    recent: tuple[float | None, ...] = ()  # slowdown of the last hour's minutes
+    slow_since_ns: int | None = None
+
+    @property
+    def slowdown(self) -> float | None:
+        if self.median_seconds is None or not self.expected_seconds:
+            return None
+        return self.median_seconds / self.expected_seconds
+
+
+@dataclass(frozen=True)
+class Hang:
+    filesystem: str
+    target: str
+    op: str
+    age_seconds: float
+
+
+def weather_answer(
+    operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = ()
+) -> tuple[Answer, bool]:
+    """The answer, and whether something is wrong (slow, or hanging)."""
+    slow = [o for o in operations if o.slowdown is not None and o.slowdown >= SLOW]
+    groups = []
+    for target in dict.fromkeys(o.target for o in operations):
+        mine = [o for o in operations if o.target == target]
+        groups.append(FactGroup(f"{mine[0].filesystem} ({target})", tuple(_fact(o, now_ns) for o in mine)))
+    findings = [
+        Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}.", "refuted")
+        for h in hangs
+    ]
+    for o in operations:
+        for name, n in o.errors.items():
+            findings.append(Finding(f"{n:,} {o.op} operations on {o.filesystem} failed with {name}.", "refuted"))
+    good = sum(o.count for o in operations)
+    missed = sum(o.missed for o in operations)
+    failed = sum(sum(o.errors.values()) for o in operations)
+    excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
+    coverage = (Coverage(good + missed + failed, good, "operations of the agent", excluded),) if operations else ()
+    answer = Answer(
+        question="now",
+        headline=_headline(operations, slow, hangs),
+        facts=tuple(groups),
+        findings=tuple(findings),
+        caveats=tuple(f"The agent on {name} is gone; what it last saw is shown." for name in stale),
+        coverage=coverage,
+    )
+    return answer, bool(slow or hangs)
+
+
+def _fact(o: OperationNow, now_ns: int) -> Fact:
+    line = sparkline(o.recent)
+    if o.slowdown is None:
+        note = f"no baseline yet ({o.expected_count})" if o.median_seconds is not None else "nothing in the last minute"
+        return Fact(o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
+    age = "" if o.last_ns is None else f", {format_seconds(max(0.0, (now_ns - o.last_ns) / 1e9))} ago"
+    # A bar on a log scale: full at ten times the usual.
+    share = min(1.0, max(0.0, _log10(o.slowdown)))
+    return Fact(o.op, o.slowdown, "factor", share, f"{format_seconds(o.median_seconds or 0.0)}{age} {line}".rstrip())
+
+
+def _log10(value: float) -> float:
+    return math.log10(value) if value > 0 else 0.0
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """The last hour in a few characters; a full block is ten times the usual or more."""
+    blocks = " ▁▂▃▄▅▆▇█"
+    return "".join(" " if v is None else blocks[1 + min(7, max(0, int(_log10(max(v, 1.0)) * 7.999)))] for v in values)
+
+
+def _headline(operations: Sequence[OperationNow], slow: Sequence[OperationNow], hangs: Sequence[Hang]) -> str:
+    if hangs:
+        hang = max(hangs, key=lambda h: h.age_seconds)
+        return (
+            f"Storage hangs: a {hang.op} on {hang.filesystem} has not returned for {format_seconds(hang.age_seconds)}."
+        )
+    if not operations:
+        return "Nothing is measured: no agent is running."
+    known = [o for o in operations if o.slowdown is not None]
+    if not known:
+        return "No baseline yet: storage is measured, but what is usual is not known."
+    if not slow:
+        return "Storage is as fast as usual."
+    worst = max(slow, key=lambda o: o.slowdown or 0.0)
+    since = f" since {format_time_ns(worst.slow_since_ns)[11:16]} UTC" if worst.slow_since_ns else ""
+    text = f"{worst.op} on {worst.filesystem} takes {worst.slowdown:.1f} times as long as usual{since}"
+    kinds = {o.op in _DATA for o in slow if o.filesystem == worst.filesystem}
+    if len(kinds) == 1 and any((o.op in _DATA) not in kinds for o in known):
+        text += "; metadata is normal" if kinds == {True} else "; reads and writes are normal"
+    return f"{text}."

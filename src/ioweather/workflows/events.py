@@ -1,0 +1,101 @@
+"""Events: episodes of slowness are found in the roll-ups and stored; all kinds are listed together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from ioweather.core.frames import Frame
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.derive.slowdown import Episode, all_episodes, operation_series
+from ioweather.store.lake import Lake
+from ioweather.store.snapshot import Snapshot
+from ioweather.tables import TABLES
+from ioweather.tables.responses import RESPONSE_ROLLUPS
+from ioweather.workflows.analyse import ALL_TIME, Period
+
+SOURCE = "episodes"
+_THRESHOLD = 2.0
+# Longer histories are looked at by the hour: a minute's episode a year ago is no news.
+_MINUTES_FOR_NS = 14 * 24 * HOUR_NS
+
+
+@dataclass(frozen=True)
+class EventRow:
+    kind: str
+    filesystem: str
+    label: str
+    start_ns: int
+    end_ns: int | None
+    strength: float | None
+    source: str
+
+
+def find_episodes(lake: Lake) -> int:
+    """Find episodes and store what is new or has changed; returns how many rows that were."""
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["response_rollups"].uris:
+            return 0
+        last = snapshot.scalar("SELECT max(start_ns) FROM response_rollups")
+        first = snapshot.scalar("SELECT min(start_ns) FROM response_rollups")
+        assert isinstance(last, int)
+        assert isinstance(first, int)
+        interval = MINUTE_NS * 10 if last - first <= _MINUTES_FOR_NS else HOUR_NS
+        rollups = snapshot.frame("response_rollups", RESPONSE_ROLLUPS.names, {"interval_ns": interval})
+    # By raw system name: what file system that is, is said when read.
+    found = all_episodes(operation_series(rollups, {}, interval), _THRESHOLD)
+    return lake.append("events", _frame(found), source=SOURCE) if found else 0
+
+
+def _frame(found: list[Episode]) -> Frame:
+    return TABLES["events"].frame(
+        event_id=[_identity(e) for e in found],
+        kind="episode",
+        system=[e.filesystem for e in found],
+        start_ns=[e.start_ns for e in found],
+        end_ns=[None if e.ongoing else e.end_ns for e in found],
+        label=[f"slow {e.op}" for e in found],
+        strength_ratio=[e.peak_ratio for e in found],
+        details=[json.dumps({"op": e.op, "peak_ns": e.peak_ns, "recovery_ns": e.recovery_ns}) for e in found],
+        rows=len(found),
+    )
+
+
+def _identity(episode: Episode) -> str:
+    text = f"episode {episode.filesystem} {episode.op} {episode.start_ns}"
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def list_events(lake: Lake, *, kind: str | None = None, period_ns: Period = ALL_TIME) -> list[EventRow]:
+    """Events of the period, the newest first; maintenance windows of the facility file among them."""
+    with lake.snapshot() as snapshot:
+        rows = [*_stored(snapshot), *_maintenance(snapshot)]
+    low, high = period_ns
+    wanted = [r for r in rows if r.start_ns < high and (r.end_ns or high) > low and kind in (None, r.kind)]
+    return sorted(wanted, key=lambda row: (-row.start_ns, row.kind, row.label))
+
+
+def _stored(snapshot: Snapshot) -> list[EventRow]:
+    columns = ("kind", "system", "component", "label", "start_ns", "end_ns", "strength_ratio", "source")
+
+    def where(system: str | None, component: str | None) -> str:
+        filesystem = snapshot.facility.filesystem_of(system) if system else None
+        return " ".join(filter(None, [filesystem, component]))
+
+    return [
+        EventRow(
+            row["kind"], where(row["system"], row["component"]), row["label"], row["start_ns"], row["end_ns"],
+            row["strength_ratio"], row["source"],
+        )
+        for row in snapshot.frame("events", columns).records()
+    ]  # fmt: skip
+
+
+def _maintenance(snapshot: Snapshot) -> list[EventRow]:
+    return [
+        EventRow(
+            "maintenance", "", window.label or "maintenance", window.start_ns, window.end_ns, None, "facility.toml"
+        )
+        for window in snapshot.facility.maintenance
+    ]
