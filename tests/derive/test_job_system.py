@@ -135,6 +135,7 @@ def test_a_gap_between_io_steps_leaves_psid():
     assert found.text("state").tolist() == ["gap"]
     assert math.isnan(found.array("psi_read_bytes")[0])
     assert found.array("psid_read_bytes")[0] == pytest.approx(2 - 1 / 60 - 50 / 60)
+    assert found.array("inside_seconds")[0] == pytest.approx((120 - 1 - 50) / 1e9)
 
 
 def test_missing_operations_leave_the_bytes():

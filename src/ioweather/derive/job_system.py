@@ -40,6 +40,14 @@ class Stretches:
         return np.asarray(sums(values, self.run, self.runs), np.float64)
 
     @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """First and last step of each run; 0 where it has none."""
+        first, last = np.zeros(self.runs, np.int64), np.zeros(self.runs, np.int64)
+        # Stretches are in order of run and step: assignment in reverse leaves the first, forwards the last.
+        first[self.run[::-1]], last[self.run] = self.first[::-1], self.last
+        return first, last
+
+    @property
     def steps(self) -> Ints:
         """m: steps per run."""
         return np.asarray(sums(self.last + 1 - self.first, self.run, self.runs), np.int64)
@@ -96,6 +104,9 @@ def _during_io(
         f"{name}_seconds": np.where(steps > 0, steps * grid.step_seconds, np.nan),  # Eq. 5
         f"{name}_steps": np.ma.MaskedArray(steps, mask=steps == 0),
     }
+    if own:
+        before, after = _cut_seconds(grid, stretches, first_ns, last_ns)
+        found["inside_seconds"] = np.where(steps > 0, steps * grid.step_seconds - before - after, np.nan)
     eta = dict(zip(("read_bytes", "write_bytes"), own_bytes(spans, monitored=with_mounts), strict=True))
     for metric, ending in VOLUMES.items():
         amount = volume(grid, metric, stretches, first_ns, last_ns, usable)
@@ -105,6 +116,12 @@ def _during_io(
             found[f"others_io_low_{metric}"] = amount.low - eta[metric]
             found[f"others_io_high_{metric}"] = amount.high - eta[metric]
     return found
+
+
+def _cut_seconds(grid: SystemGrid, stretches: Stretches, start_ns: Ints, end_ns: Ints) -> tuple[Floats, Floats]:
+    """What of the first step lies before the first I/O, and of the last after the last."""
+    first, last = stretches.ends
+    return (start_ns - grid.stamp(first)) / 1e9, (grid.stamp(last + 1) - end_ns) / 1e9
 
 
 def io_ends(spans: IoSpans) -> tuple[Ints, Ints]:
@@ -147,10 +164,7 @@ def volume(grid: SystemGrid, metric: str, stretches: Stretches, start_ns: Ints, 
     lost = stretches.per_run(grid.missing(stretches.first, stretches.last, metric).astype(np.float64)) > 0
     total = stretches.per_run(grid.total(metric, low, high))
     there = np.flatnonzero(usable & ~lost)
-    first = np.zeros(stretches.runs, np.int64)
-    last = np.zeros(stretches.runs, np.int64)
-    # Stretches are in order of run and step: assignment in reverse leaves the first, forwards the last.
-    first[stretches.run[::-1]], last[stretches.run] = stretches.first[::-1], stretches.last
+    first, last = stretches.ends
     before = (start_ns - grid.stamp(first))[there] / grid.step_ns
     after = (grid.stamp(last + 1) - end_ns)[there] / grid.step_ns
     at_first, at_last = grid.amount(metric, first[there]), grid.amount(metric, last[there])

@@ -31,6 +31,7 @@ JOB_SYSTEM = TableSpec(
         *(_amount(f"psii_{name}", f"PsiI: {what} by all in steps with its I/O on monitored mounts")
           for name, what in _AMOUNTS),
         _amount("d_d_seconds", "D_D = m delta: time of the steps with the run's I/O (Eq. 5)"),
+        _amount("inside_seconds", "of D_D, the time between the first and the last I/O"),
         ColumnSpec("d_d_steps", "int64", "m: steps with the run's I/O; null = none", nullable=True),
         _amount("d_i_seconds", "D_I: the same for files on monitored mounts"),
         ColumnSpec("d_i_steps", "int64", "steps with I/O on monitored mounts; null = none", nullable=True),

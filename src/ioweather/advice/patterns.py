@@ -1,0 +1,74 @@
+"""What a run did, apart from how long it took: a few measures, the group's usual ones, and where a run differs."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.frames import Frame
+
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+# Name, what a person reads, and from which factor on two runs differ.
+MEASURES: Final = (
+    ("request_bytes", "mean request size", 1.5),
+    ("file_count", "files", 1.5),
+    ("io_rank_count", "ranks that move data", 1.5),
+    ("moved_bytes", "bytes moved", 1.25),
+    ("seek_share", "seeks per operation", 2.0),
+    ("collective_share", "share of collective operations", 2.0),
+)
+_FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
+
+
+def patterns_of(job_io: Frame) -> Floats:
+    """One row per run, one column per measure of MEASURES, in logarithms (of 1 + share for shares)."""
+    column = {name: np.asarray(job_io.array(name), np.float64) for name in (
+        "read_bytes", "write_bytes", "read_count", "write_count", "file_count", "io_rank_count", "seek_count",
+        "collective_count", "independent_count",
+    )}  # fmt: skip
+    moved = column["read_bytes"] + column["write_bytes"]
+    operations = np.maximum(column["read_count"] + column["write_count"], 1.0)
+    mpi = np.maximum(column["collective_count"] + column["independent_count"], 1.0)
+    table = np.stack([
+        np.maximum(moved / operations, 1.0), np.maximum(column["file_count"], 1.0),
+        np.maximum(column["io_rank_count"], 1.0), np.maximum(moved, 1.0), 1.0 + column["seek_count"] / operations,
+        1.0 + column["collective_count"] / mpi,
+    ], axis=1)  # fmt: skip
+    return np.asarray(np.log(table))
+
+
+def alike_patterns(patterns: Floats, usual: Floats, *, each: bool = False) -> Bools:
+    """Runs within the factors of the usual pattern; `each`: column by column."""
+    factors = _FACTORS[: patterns.shape[1]] if patterns.shape[1] <= len(_FACTORS) else np.full(patterns.shape[1], 0.4)
+    close = np.abs(patterns - usual) <= factors + 1e-9
+    return np.asarray(close if each else close.all(axis=1))
+
+
+def usual_pattern(patterns: Floats) -> Floats:
+    """That of the run which most others are alike to; of ties the first."""
+    distinct, counts = np.unique(np.round(patterns, 6), axis=0, return_counts=True)
+    # Ten thousand runs of one group have few distinct patterns; of more than 500 the most frequent are candidates.
+    candidates = distinct[np.argsort(-counts, kind="stable")[:500]]
+    support = [int(alike_patterns(patterns, candidate).sum()) for candidate in candidates]
+    return np.asarray(candidates[int(np.argmax(support))])
+
+
+def difference_words(run: Floats, usual: Floats, columns: tuple[int, ...]) -> list[str]:
+    """What changed, in words: 'mean request size 16 KiB, usually 1 MiB'."""
+    from ioweather.core.units import format_bytes
+
+    said = []
+    for c in columns:
+        name, label, _ = MEASURES[c]
+        here, there = float(np.exp(run[c])), float(np.exp(usual[c]))
+        if name.endswith("_bytes"):
+            said.append(f"{label} {format_bytes(round(here))}, usually {format_bytes(round(there))}")
+        elif name.endswith("_share"):
+            said.append(f"{label} {here - 1:.2g}, usually {there - 1:.2g}")
+        else:
+            said.append(f"{label} {here:,.0f}, usually {there:,.0f}")
+    return said
