@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "job": ("ioweather.cli.job", "job", "Show the I/O of one job on one screen, from its log or its id."),
     "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
     "now": ("ioweather.cli.now", "now", "Say how slow storage is at this moment."),
+    "predict": ("ioweather.cli.transfers", "predict", "Say how long a transfer will take, with an interval."),
     "probe": ("ioweather.cli.probe", "probe", "Measure how long small operations take on a file system, every second."),
     "project": ("ioweather.cli.project", "project", "Show one project: volume, jobs, performance, findings."),
     "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
@@ -35,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
     "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
+    "stripe": ("ioweather.cli.transfers", "stripe", "Say over how many OSTs to stripe a file."),
 }
 
 

@@ -1,0 +1,35 @@
+"""`ioweather stripe` and `ioweather predict`: questions about a transfer, put to the lake's response times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ioweather.advice.predict import predict_transfer
+from ioweather.advice.stripe import recommend_stripe
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Answer
+from ioweather.store.lake import Lake
+from ioweather.studies.response_samples import NEED
+from ioweather.workflows.analyse import ALL_TIME, Period
+
+
+def ask_stripe(lake: Lake, *, period_ns: Period = ALL_TIME, **question: Any) -> Answer:
+    responses, facility, targets = _responses(lake, period_ns)
+    return recommend_stripe(responses, facility, targets=question.pop("targets", None) or targets, **question)
+
+
+def ask_predict(lake: Lake, *, period_ns: Period = ALL_TIME, **question: Any) -> Answer:
+    responses, facility, _ = _responses(lake, period_ns)
+    return predict_transfer(responses, facility, **question)
+
+
+def _responses(lake: Lake, period_ns: Period) -> tuple[Frame, Facility, int | None]:
+    """Rows of the sampler and the probe; the facility; how many OSTs the lake knows of."""
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["responses"].uris:
+            raise DataUnavailable("The lake has no response times.", hint="Take some: ioweather sample PATH")
+        frame = snapshot.frame("responses", NEED.columns, NEED.where, None if period_ns == ALL_TIME else period_ns)
+        targets = max((group.components for group in snapshot.series() if group.component_kind == "ost"), default=None)
+    return frame, snapshot.facility, targets
