@@ -23,7 +23,8 @@ def lake(tmp_path_factory):
     for size in (MIB, 4 * MIB, 16 * MIB, 64 * MIB):
         seconds = (0.005 + size / 1e9) * rng.normal(1, 0.05, 120)
         frame = RESPONSES.frame(
-            start_ns=T + np.arange(120) * NS + size, host="h", target="/s", op="write", request_bytes=size, mode="nocache",
+            start_ns=T + np.arange(120) * NS + size, host="h", target="/s", op="write", request_bytes=size,
+            mode="nocache",
             duration_ns=np.round(seconds * NS).astype(np.int64), system="scratch", status="ok",
             component=[f"OST{n % 4:04x}" for n in range(120)], rows=120,
         )  # fmt: skip
@@ -47,7 +48,7 @@ def test_predict_is_near_the_planted_time(lake, capsys):
 
 def test_what_was_not_sampled_is_not_extrapolated(lake, capsys):
     assert run(["stripe", "1TiB", "--lake", str(lake.root), "--targets", "4"]) == 0
-    assert "outside the sampled" in capsys.readouterr().out.replace("\n", " ")
+    assert "outside the sampled" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_wrong_size_and_an_empty_lake(lake, tmp_path, capsys):
