@@ -30,7 +30,8 @@ class Resolution:
 
 
 SCREEN = Resolution(rows=8, columns=66)
-PAGE = Resolution(rows=32, columns=60)
+# A drawn cell takes some 130 bytes, and a page has up to twelve drawings: two modules, two operations, two widths.
+PAGE = Resolution(rows=24, columns=48)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup
 from ioweather.core.units import NS, format_bytes, format_seconds, format_value
@@ -71,7 +73,9 @@ def run_text(view: JobView, row: Mapping[str, Any]) -> str:
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
     """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
-    who = f"{program(row)} on {_counted(row['nprocs'], 'process', 'processes')}"
+    least = int(np.asarray(view.applications.array("nprocs"), np.int64).min())
+    processes = "" if least == row["nprocs"] else f"{least:,} to "
+    who = f"{program(row)} on {processes}{_counted(row['nprocs'], 'process', 'processes')}"
     ran = f"{who} took {run_text(view, row)}"
     if view.logs > 1:
         ran = f"{view.logs} runs of {who} took {run_text(view, row)} together"
@@ -83,11 +87,11 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         return f"{ran} and opened {used}: no I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
     part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
-    least = "at least " if row["partial"] else ""
+    bound = "at least " if row["partial"] else ""
     if not moved:
         touched = _counted(row["file_count"], "file", "files")
-        return f"{ran}; metadata of {touched} took {least}{format_seconds(spent)} of it{part}, no data moved."
-    return f"{ran}; I/O took {least}{format_seconds(spent)} of it{part}: {_moved_text(row)}."
+        return f"{ran}; metadata of {touched} took {bound}{format_seconds(spent)} of it{part}, no data moved."
+    return f"{ran}; I/O took {bound}{format_seconds(spent)} of it{part}: {_moved_text(row)}."
 
 
 def _moved_text(row: Mapping[str, Any]) -> str:

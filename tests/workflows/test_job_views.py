@@ -1,0 +1,219 @@
+"""Which job is meant: a log where it lies, or an id in the lake; nothing is written anywhere."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ioweather.core.errors import CorruptInput, DataUnavailable, EmptyInput, TruncatedInput, UsageError
+from ioweather.sources.darshan.layout import DXT_DTYPE
+from ioweather.sources.darshan.log import read_log
+from ioweather.sources.darshan.model import DarshanLog, Module
+from ioweather.store.lake import open_lake
+from ioweather.studies.heat_map import Resolution
+from ioweather.tables import TABLES
+from ioweather.workflows.ingest import ingest
+from ioweather.workflows.job import JobRequest, compare_jobs, describe_job, find_job
+from ioweather.workflows.job_log import heat_maps
+from planted_logs import MIB, NS, START, write_climate, write_empty, write_many
+
+HOUR = 3600 * NS
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """Job 4711 in three logs: two runs of uid 1000, one a month later by uid 2000; job 4712 in one; 4713 requeued."""
+    root = tmp_path_factory.mktemp("jobs")
+    logs = root / "logs"
+    logs.mkdir()
+    write_climate(logs / "1.darshan")
+    later = START + 200 * NS
+    write_climate(logs / "2.darshan", start_ns=later, end_ns=later + 100 * NS)
+    much_later = START + 30 * 24 * HOUR
+    write_climate(logs / "3.darshan", uid=2000, start_ns=much_later, end_ns=much_later + 100 * NS, exe="/bin/other")
+    write_climate(logs / "4.darshan", job_id=4712)
+    made = open_lake(root / "lake", create=True)
+    ingest(made, [logs])
+    one = {
+        "cluster": "c", "raw_job_id": 4712, "step": "", "restart": 0, "job_id": "22_1", "uid": 1000, "user": "ann",
+        "account": "m42", "state": "COMPLETED", "submit_ns": START - NS, "start_ns": START - NS,
+        "end_ns": START + HOUR, "node_count": 2,
+    }  # fmt: skip
+    jobs = TABLES["jobs"]
+    made.append("jobs", jobs.frame({name: [one.get(name)] for name in jobs.names}, rows=1), source="sacct")
+    return root
+
+
+def request(lake: Path, **changes) -> JobRequest:
+    return JobRequest(lake_dir=str(lake / "lake"), **changes)
+
+
+def test_a_log_needs_no_lake(tmp_path, monkeypatch):
+    monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "no-lake"))
+    answer = describe_job(str(write_climate(tmp_path / "a.darshan")), JobRequest())
+    assert answer.headline.startswith("climate on 4 processes")
+    assert len(answer.provenance.input_digest) == 16
+    assert not (tmp_path / "no-lake").exists()
+
+
+def test_nothing_is_written_beside_the_log(tmp_path):
+    folder = tmp_path / "readonly"
+    folder.mkdir()
+    log = write_climate(folder / "a.darshan")
+    log.chmod(stat.S_IRUSR)
+    before = (folder.stat().st_mtime_ns, log.stat().st_mtime_ns)
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    try:
+        assert describe_job(str(log), JobRequest(), detail=True).exhibits
+        assert [path.name for path in folder.iterdir()] == ["a.darshan"]
+        assert (folder.stat().st_mtime_ns, log.stat().st_mtime_ns) == before
+    finally:
+        folder.chmod(stat.S_IRWXU)
+
+
+def test_an_id_means_all_logs_of_that_job(lake):
+    view = find_job("4711", request(lake, uid=1000))
+    assert view.logs == 2
+    row = view.row()
+    assert (row["read_bytes"], row["write_bytes"]) == (2 * (2 * MIB + 300), 24 * MIB)
+    assert row["io_seconds"] == pytest.approx(19.5)
+    assert row["process_seconds"] == pytest.approx(800)
+    assert sorted(Path(path).name for path in view.log_paths) == ["1.darshan", "2.darshan"]
+
+
+def test_the_lake_and_the_log_say_the_same(lake):
+    stored = find_job("4712", request(lake)).row()
+    read = find_job(str(lake / "logs" / "4.darshan"), request(lake)).row()
+    for name in stored:
+        if name != "wait_seconds":
+            assert stored[name] == read[name] or (stored[name] != stored[name]), name
+
+
+def test_several_jobs_of_one_id_are_a_question(lake):
+    with pytest.raises(UsageError) as refused:
+        find_job("4711", request(lake))
+    text = str(refused.value)
+    assert "stands for 2 jobs" in text
+    assert "2023-11-14 22:13:20Z  uid 1000  climate, 2 logs" in text
+    assert "uid 2000  other, 1 log" in text
+    assert "--uid" in text
+    assert find_job("4711", request(lake, period_ns=(START + HOUR, 2**62))).logs == 1
+
+
+def test_accounting_gives_the_nodes(lake):
+    row = find_job("4712", request(lake)).row()
+    assert (row["node_count"], row["node_source"], row["user"], row["account"]) == (2, "accounting", "ann", "m42")
+    assert row["mib_per_s_per_node"] == pytest.approx((14 * MIB + 300) / MIB / 9.75 / 2)
+    log = str(lake / "logs" / "4.darshan")
+    assert find_job(log, request(lake)).row()["node_count"] == 2
+    assert find_job(log, JobRequest()).row()["node_count"] is None, "without a lake nodes stay unknown"
+
+
+def test_an_id_as_users_see_it(lake):
+    assert find_job("22_1", request(lake)).row()["job_id"] == 4712
+    with pytest.raises(DataUnavailable, match="no job 22_9"):
+        find_job("22_9", request(lake))
+
+
+def test_jobs_that_are_not_there(lake, tmp_path):
+    with pytest.raises(DataUnavailable, match="no Darshan log of job 99"):
+        find_job("99", request(lake))
+    with pytest.raises(UsageError, match="not a job id"):
+        find_job("nothing.darshan", request(lake))
+    with pytest.raises(UsageError, match="directory"):
+        find_job(str(tmp_path), JobRequest())
+
+
+def test_a_file_named_like_an_id_is_a_file(tmp_path, monkeypatch):
+    write_climate(tmp_path / "4711")
+    monkeypatch.chdir(tmp_path)
+    assert find_job("4711", JobRequest()).log is not None
+
+
+@pytest.mark.parametrize("policy", ["hash", "drop"])
+def test_paths_of_the_lake_can_be_hidden(lake, policy):
+    answer = describe_job("4712", request(lake, paths=policy), detail=True)
+    text = repr(answer)
+    for word in ("/scratch/run", "state.nc", "--grid", "4.darshan"):
+        assert word not in text
+    assert "climate" in answer.headline
+    largest = next(e for e in answer.exhibits if e.id == "job.files").tables[0]
+    assert len(set(largest.column("file"))) == (1 if policy == "drop" else 6)
+
+
+def test_hashes_are_the_same_from_the_lake_and_from_the_log(lake):
+    def files(target):
+        answer = describe_job(target, request(lake, paths="hash"), detail=True)
+        return next(e for e in answer.exhibits if e.id == "job.files").tables[0].column("file")
+
+    assert files("4712") == files(str(lake / "logs" / "4.darshan"))
+
+
+def test_bad_logs_say_what_is_wrong(tmp_path):
+    whole = write_climate(tmp_path / "a.darshan").read_bytes()
+    for name, data, kind in (
+        ("empty", b"", EmptyInput),
+        ("cut", whole[: len(whole) - 100], TruncatedInput),
+        ("garbage", b"not a log at all" * 100, CorruptInput),
+    ):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(Exception) as refused:
+            find_job(str(path), JobRequest())
+        assert isinstance(refused.value, (kind, EmptyInput.__mro__[1]))
+        assert name in str(refused.value)
+    secret = tmp_path / "secret.darshan"
+    secret.write_bytes(whole)
+    secret.chmod(0)
+    if not os.access(secret, os.R_OK):  # root reads everything
+        with pytest.raises(UsageError, match="Permission denied"):
+            find_job(str(secret), JobRequest())
+
+
+def test_a_hundred_thousand_files(tmp_path):
+    path = write_many(tmp_path / "many.darshan", 100_000)
+    answer = describe_job(str(path), JobRequest(), detail=True)
+    assert "391 MiB written" in answer.headline
+    files = next(e for e in answer.exhibits if e.id == "job.files")
+    assert files.caveats == ("99,980 more files are not listed.",)
+
+
+def test_detail_adds_the_page(tmp_path):
+    path = str(write_climate(tmp_path / "a.darshan"))
+    short, full = describe_job(path, JobRequest()), describe_job(path, JobRequest(), detail=True)
+    assert [e.id for e in short.exhibits] == ["job.activity"]
+    assert {"job.about", "job.posix", "job.mounts", "job.files"} <= {e.id for e in full.exhibits}
+    assert short.facts == full.facts
+
+
+def test_runs_are_compared_by_log_and_by_id(lake):
+    log = str(lake / "logs" / "4.darshan")
+    answer = compare_jobs(["4712", log], request(lake))
+    assert answer.headline.startswith("B 4 is as fast as A job 4712")
+    with pytest.raises(UsageError, match="at least two"):
+        compare_jobs([log], request(lake))
+
+
+def traced(log: DarshanLog) -> DarshanLog:
+    """The log with a trace of POSIX instead of its heat map: rank r writes r + 1 MiB during second r."""
+    records = np.zeros(4, DXT_DTYPE)
+    records["rank"], records["writes"] = np.arange(4), 1
+    fields = [("record", "i8"), ("write", "?"), ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")]
+    segments = np.array([(r, True, (r + 1) * MIB, float(r), r + 1.0) for r in range(4)], fields)
+    modules = {name: module for name, module in log.modules.items() if name != "HEATMAP"}
+    modules["DXT_POSIX"] = Module("DXT_POSIX", 1, False, records, segments=segments)
+    return DarshanLog(**{**log.__dict__, "modules": modules})
+
+
+def test_without_a_heat_map_the_trace_gives_one(tmp_path):
+    log = read_log(write_climate(tmp_path / "a.darshan"))
+    (recorded,) = heat_maps(log, Resolution(8, 10))
+    assert (recorded.module, recorded.origin) == ("POSIX", "heat map")
+    (heat,) = heat_maps(traced(log), Resolution(8, 10))
+    assert (heat.module, heat.origin, heat.column_seconds) == ("POSIX", "trace", 10.0)
+    assert heat.write_bytes[:, 0].tolist() == pytest.approx([MIB, 2 * MIB, 3 * MIB, 4 * MIB])
+    assert not list(heat_maps(read_log(write_empty(tmp_path / "e.darshan")), Resolution(8, 10)))
