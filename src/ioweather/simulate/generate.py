@@ -157,7 +157,8 @@ class _Making:
             for name, flow in world.benchmark.flows:
                 self.truth.add("benchmark", id=name, name=name, value=speeds[name], observed_seconds=flow.seconds,
                                alone_seconds=flow.alone_seconds, start_ns=world.calendar.epoch_ns(flow.start),
-                               end_ns=world.calendar.epoch_ns(flow.end))  # fmt: skip
+                               end_ns=world.calendar.epoch_ns(flow.end),
+                               details={"free_seconds": flow.pattern.seconds})  # fmt: skip
         self.truth.close()
         return Generated(
             self.out, preset.name, world.seed, preset.days, self._jobs, self._runs, self._logs, self._write_scans(),

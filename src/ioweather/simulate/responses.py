@@ -83,6 +83,12 @@ def _stretch(readings: Readings, column: int, moments: Floats) -> Floats:
     return np.asarray(readings.stretch[np.clip(place, 0, readings.steps - 1), column])
 
 
+def _data_stretch(readings: Readings, resources: Resources, ost: int, moments: Floats) -> Floats:
+    """A request passes network, server and target, and waits for the slowest of them."""
+    way = (ost, resources.osts + int(resources.server_of[ost]), resources.network)
+    return np.asarray(np.max([_stretch(readings, column, moments) for column in way], axis=0))
+
+
 def _common(law: ResponseLaw, moments: Floats, seed: int) -> Floats:
     """A factor that all targets share for ten minutes at a time."""
     if not law.common_sd or not len(moments):
@@ -102,7 +108,7 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
         common = _common(preset.law, moments, seed)
         for number, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, PROBE_BYTES, op), len(moments), rng)
-            seconds = quiet * _stretch(readings, ost, moments) * common
+            seconds = quiet * _data_stretch(readings, resources, ost, moments) * common
             yield Responses(name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}",
                             moments + 0.1 * number, seconds)  # fmt: skip
         stretched = _stretch(readings, resources.mds, moments)
@@ -128,6 +134,6 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
             quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
             # A transfer on the same target slows a sample like anybody else.
-            seconds = quiet * _stretch(readings, ost, at) * _common(preset.law, at, seed)
+            seconds = quiet * _data_stretch(readings, resources, ost, at) * _common(preset.law, at, seed)
             yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost), "sampler",
                             at, seconds)  # fmt: skip

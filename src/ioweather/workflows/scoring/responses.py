@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from ioweather.core.units import HOUR_NS
 from ioweather.workflows.scoring.items import Evidence, Item, NotBuilt
 
-_MAIN_SAMPLE = 2**20
+_FELT_BY_ALL = ("mds_overload", "network_cap")
 
 
 def distributions(evidence: Evidence) -> Iterator[Item]:
@@ -59,18 +60,42 @@ def independence(evidence: Evidence) -> Iterator[Item]:
 
 
 def slowdown(evidence: Evidence) -> Iterator[Item]:
-    if not evidence.truth("benchmark"):
+    """Metadata phases of the benchmark stretch every metadata operation by a known factor."""
+    phases = {row["name"]: row for row in evidence.truth("benchmark") if row["name"].startswith("mdtest")}
+    if not phases:
         return
-    evidence.exhibit("kun19.fig3")
-    raise NotBuilt("its figures are not compared yet")
+    found = evidence.estimates("kun19.fig3")
+    ratios = []
+    for name, row in phases.items():
+        planted = row["observed_seconds"] / row["details"]["free_seconds"]
+        values = [found.get(f"slowdown[{name}, {op}]") for op in ("create", "stat", "delete")]
+        ratios += [value / planted for value in values if value is not None]
+    if ratios:
+        yield Item("slowdown in metadata phases over the planted one, median", 1.0, median(ratios), 0.1,
+                   note=f"{len(ratios)} values")  # fmt: skip
 
 
 def episodes(evidence: Evidence) -> Iterator[Item]:
-    evidence.exhibit("kun19.episodes")
-    raise NotBuilt("its figures are not compared yet")
-    yield  # a question is a generator
+    """Incidents that everybody feels against episodes of the probes."""
+    table = next(t for t in evidence.exhibit("kun19.episodes").tables if t.name == "episodes")
+    rows = [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows]
+    found = [(int(str(row["start"])), int(str(row["end"] or 2**62))) for row in rows]
+    planted = [row for row in evidence.truth("incident") if row["name"] in _FELT_BY_ALL]
+    if not planted:
+        return
+    seen = [[e for e in found if e[0] < row["end_ns"] and e[1] > row["start_ns"]] for row in planted]
+    hit = sum(bool(each) for each in seen)
+    yield Item("incidents of all that were found", 1.0, hit / len(planted), 0.3, "rate",
+               note=f"{hit} of {len(planted)}")  # fmt: skip
+    causes = [*evidence.truth("incident"), *evidence.truth("benchmark")]
+    right = sum(any(e[0] < c["end_ns"] and e[1] > c["start_ns"] for c in causes) for e in found)
+    if found:
+        yield Item("episodes with a planted cause", 1.0, right / len(found), 0.3, "rate", note=f"of {len(found)}")
+    delays = [max(0, min(e[0] for e in each) - row["start_ns"]) / HOUR_NS
+              for each, row in zip(seen, planted, strict=True) if each]  # fmt: skip
+    if delays:
+        yield Item("hours until noticed, mean", 0.0, sum(delays) / len(delays), 4.0, "difference")
 
 
 def forecast(evidence: Evidence) -> Iterator[Item]:
     raise NotBuilt("forecast")
-    yield

@@ -71,7 +71,8 @@ def sick_components(evidence: Evidence) -> Iterator[Item]:
     incidents = [row for row in evidence.truth("incident") if row["name"] in _OF_TARGETS]
     if not incidents:
         return
-    hit, delays, explained = 0, [], set()
+    hit, delays = 0, []
+    explained: set[int] = set()
     for incident in incidents:
         matching = [e for e in found if _same(e, incident, evidence)]
         explained.update(id(e) for e in matching)

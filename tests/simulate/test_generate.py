@@ -1,0 +1,171 @@
+"""The files of a simulated facility, read with other people's tools; the same seed gives the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import sqlite3
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import h5py
+import numpy as np
+import pytest
+
+from ioweather.core.errors import UsageError
+from ioweather.simulate.generate import generate, read_manifest
+from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
+
+DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
+
+
+def truth(made, sql: str) -> list[tuple]:
+    with duckdb.connect() as con:
+        con.execute(f"CREATE VIEW truth AS SELECT * FROM read_parquet('{made.truth}')")
+        return con.execute(sql).fetchall()
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*")) if path.is_file()}  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_files_and_another_does_not(tmp_path):
+    preset = replace(
+        for_days(LAPTOP, 1), detail_day=0, probe_seconds=1800, sampler_seconds=7200, scan_files=100, jobs=12
+    )
+    first, again, other = (
+        digests(generate(preset, tmp_path / name, seed=seed).out) for name, seed in (("a", 7), ("b", 7), ("c", 8))
+    )
+    assert first == again
+    assert len(first) > 30
+    assert first.keys() != other.keys() or first["truth.parquet"] != other["truth.parquet"]
+
+
+def test_truth_adds_up(small_facility):
+    rows = truth(small_facility, """SELECT observed_seconds - alone_seconds - incidents_seconds - others_seconds
+        - own_seconds, alone_seconds, incidents_seconds, details FROM truth WHERE kind = 'run'""")  # fmt: skip
+    assert len(rows) == small_facility.runs
+    assert max(abs(row[0]) for row in rows) < 1e-6
+    for _, _, incidents, details in rows:
+        by_incident = json.loads(details)["incidents"]
+        assert sum(by_incident.values()) == pytest.approx(incidents, abs=1e-6) or (not by_incident and incidents < 1e-6)
+    assert truth(small_facility, "SELECT count(*) FROM truth WHERE kind = 'incident'")[0][0] >= 1
+
+
+def test_plain_csv_reads_the_accounts(small_facility):
+    with (small_facility.data / "sacct.txt").open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="|"))
+    assert len(rows) >= small_facility.jobs
+    assert {row["State"] for row in rows} <= {"COMPLETED", "RUNNING", "PENDING"}
+    assert all(int(row["NNodes"]) * LAPTOP.cores == int(row["NCPUS"]) for row in rows)
+
+
+def test_plain_h5py_reads_the_series_and_the_archives_agree(small_facility):
+    with h5py.File(small_facility.data / "servers" / f"scratch_{DAY_TWO}.hdf5") as file:
+        stamps = file["datatargets/timestamps"][:]
+        read = file["datatargets/readbytes"][:]
+        columns = [name.decode() for name in file["datatargets/readbytes"].attrs["columns"]]
+    assert np.all(np.diff(stamps) == 60)
+    assert len(stamps) == 1440
+    assert columns[10] == "scratch-OST000a"
+    missing = (read == 0) & np.signbit(read)
+    with h5py.File(small_facility.data / "servers" / f"scratch_{DAY_ONE}.hdf5") as file:
+        first = file["datatargets/readbytes"][:]
+    lost = (first == 0) & np.signbit(first)
+    assert 0 < lost.sum() < 0.02 * lost.size
+    with h5py.File(small_facility.data / "detail" / f"scratch_{DAY_TWO}.h5lmt") as file:
+        steps = file["FSStepsGroup/FSStepsDataSet"][:]
+        rates = file["OSTReadGroup/OSTBulkReadDataSet"][:]
+    assert rates.shape == (16, 17281)
+    assert not rates[:, 720].any(), "the first step of an hour is lost"
+    fine = (rates[:, 1:].T * 5).reshape(1440, 12, 16).sum(axis=1)
+    whole = ~missing & (np.arange(1440) % 60 != 59)[:, None]
+    close = np.abs(fine - read)[whole] <= 0.2 * read[whole] + 1e6
+    assert close.mean() > 0.95, "the same minutes, but for samples that pyLMT never got"
+    assert steps[0] == stamps[0]
+
+
+def test_plain_sqlite_reads_the_database(small_facility):
+    with sqlite3.connect(small_facility.data / "detail" / f"scratch_{DAY_TWO}.sqlite3") as con:
+        rows = con.execute(
+            "SELECT TS_ID, READ_BYTES + WRITE_BYTES FROM OST_DATA WHERE OST_ID = 3 ORDER BY TS_ID"
+        ).fetchall()
+        resets = con.execute(
+            "SELECT count(*) FROM (SELECT READ_BYTES - lag(READ_BYTES) OVER (PARTITION BY OST_ID ORDER BY TS_ID) AS d "
+            "FROM OST_DATA) WHERE d < 0"
+        ).fetchone()[0]
+    con.close()
+    numbers = [row[0] for row in rows]
+    assert 16000 < len(numbers) < 17281, "some rows came late"
+    assert max(np.diff(numbers)) > 1
+    assert 1 <= resets <= LAPTOP.osts_per_oss, "one server began anew"
+
+
+def test_spool_scans_and_facility_are_what_they_should_be(small_facility):
+    segment = next((small_facility.data / "spool").iterdir())
+    header, *rows = [json.loads(line) for line in segment.read_text().splitlines()]
+    assert header["ioweather_spool"] == 1
+    assert {"table", "start_ns", "duration_ns", "op"} <= rows[0].keys()
+    lines = (small_facility.out / "scans" / "before.txt").read_text().splitlines()
+    files = [line.split(" ") for line in lines if line.startswith("f ")]
+    planted = truth(small_facility, "SELECT value, details FROM truth WHERE id = 'before' AND name = 'all'")[0]
+    assert len(files) == planted[0]
+    assert sum(int(fields[3]) for fields in files) == json.loads(planted[1])["bytes"]
+    assert tomllib.loads(small_facility.facility.read_text())["simulated"] is True
+
+
+def test_pydarshan_reads_every_log(small_facility):
+    darshan = pytest.importorskip("darshan")
+    logs = sorted(small_facility.data.rglob("*.darshan"))
+    assert len(logs) == small_facility.logs
+    planted = {(job, instance): (observed, moved) for job, instance, observed, moved in truth(
+        small_facility, """SELECT job_id, CAST(json_extract(details, '$.instance') AS INT), observed_seconds,
+        read_bytes + write_bytes FROM truth WHERE kind = 'run'""")}  # fmt: skip
+    for path in logs:
+        with darshan.DarshanReport(str(path), read_all=True) as report:
+            job = report.metadata["job"]["jobid"]
+            instance = int(path.stem.rsplit("-", 1)[1])
+            moved = 0
+            if "POSIX" in report.records:
+                frame = report.records["POSIX"].to_df()["counters"]
+                moved = int(frame["POSIX_BYTES_READ"].sum() + frame["POSIX_BYTES_WRITTEN"].sum())
+        assert moved == planted[job, instance][1]
+
+
+def test_the_manifest_is_read_back_and_strangers_are_refused(small_facility, tmp_path):
+    assert read_manifest(small_facility.out) == small_facility
+    with pytest.raises(UsageError, match="not a simulated facility"):
+        read_manifest(tmp_path)
+    (tmp_path / "x").write_text("mine")
+    with pytest.raises(UsageError, match="not empty"):
+        generate(LAPTOP, tmp_path)
+
+
+def test_presets_are_named_and_scaled():
+    assert {"laptop", "cluster", "intrepid", "cori-year"} <= PRESETS.keys()
+    with pytest.raises(UsageError, match="There are: "):
+        preset_named("nonsense")
+    week = for_days(PRESETS["cori-year"], 7)
+    assert week.jobs == round(PRESETS["cori-year"].jobs / 365 * 7)
+    with pytest.raises(UsageError):
+        for_days(LAPTOP, 0)
+
+
+@pytest.mark.parametrize("name", ["laptop-without-logs", "laptop-skewed-clocks", "laptop-late-accounts"])
+def test_misspecified_facilities_break_what_they_say(name, tmp_path):
+    preset = replace(for_days(PRESETS[name], 3), detail_day=None, probe_hosts=0, sampler_seconds=0, scan_files=50)
+    made = generate(preset, tmp_path / "f", seed=2)
+    if name == "laptop-without-logs":
+        assert 0.4 < made.logs / made.runs < 0.8
+    elif name == "laptop-late-accounts":
+        assert len((made.data / "sacct.txt").read_text().splitlines()) < 0.7 * made.jobs
+    else:
+        from ioweather.sources.darshan.log import read_log
+
+        starts = dict(truth(made, "SELECT job_id, min(start_ns) FROM truth WHERE kind = 'run' GROUP BY 1"))
+        log = read_log(next(made.data.rglob("*-0.darshan")))
+        assert log.job.start_ns - starts[log.job.job_id] == 2 * 10**9

@@ -1,0 +1,37 @@
+"""Response times follow the planted law: checked with counts and Hill's estimator, not with our own fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.simulate.presets import ResponseLaw
+from ioweather.simulate.responses import draw, mean_seconds
+
+
+def test_head_and_tail_are_as_planted():
+    law = ResponseLaw()
+    seconds, tail = draw(law, 0.01, 200_000, np.random.default_rng(1))
+    pivot = 0.01 * (1 + law.pivot_sds * law.sd_ratio)
+    assert np.mean(seconds > pivot) == pytest.approx(law.tail_ratio, abs=0.003)
+    assert np.array_equal(seconds > pivot, tail)
+    hill = 1 + 1 / np.mean(np.log(seconds[tail] / pivot))
+    assert hill == pytest.approx(law.alpha, abs=0.03)
+    head = seconds[~tail]
+    assert head.mean() == pytest.approx(0.01, rel=0.01)
+    assert head.std() == pytest.approx(0.0012, rel=0.03)
+
+
+def test_the_other_head_is_skewed():
+    law = ResponseLaw(head="lognormal", sd_ratio=0.35)
+    seconds, tail = draw(law, 0.01, 100_000, np.random.default_rng(1))
+    head = seconds[~tail]
+    skewness = np.mean((head - head.mean()) ** 3) / head.std() ** 3
+    assert skewness > 0.3
+
+
+def test_larger_requests_take_longer_and_writes_more_than_reads():
+    law = ResponseLaw()
+    assert mean_seconds(law, 1 << 20, "read") == pytest.approx(law.mean_seconds)
+    assert mean_seconds(law, 1 << 30, "read") > 100 * law.mean_seconds
+    assert mean_seconds(law, 1 << 20, "write") > mean_seconds(law, 1 << 20, "read")

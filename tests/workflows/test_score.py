@@ -1,0 +1,107 @@
+"""The score card: what is planted comes back through the normal door, and what is not built says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ioweather.cli.main import run
+from ioweather.core.errors import UsageError
+from ioweather.simulate.generate import generate
+from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
+from ioweather.workflows.score import Line, score, stored_baseline
+from ioweather.workflows.scoring.catalogue import QUESTIONS
+from ioweather.workflows.scoring.items import Evidence, Item, NotBuilt, ask
+
+EXACT = ("accounting", "benchmark", "growth", "io_time", "metadata", "volumes")
+
+
+@pytest.fixture(scope="module")
+def facility(tmp_path_factory):
+    preset = replace(for_days(LAPTOP, 2), detail_day=None, probe_seconds=900, sampler_seconds=3600, scan_files=300)
+    return generate(preset, tmp_path_factory.mktemp("score") / "facility", seed=4)
+
+
+@pytest.fixture(scope="module")
+def card(facility):
+    return score(facility.out, questions=(*EXACT, "phases", "forecast"))
+
+
+def test_what_the_files_hold_comes_back(card):
+    off = [(line.key, line.item.planted, line.item.recovered) for line in card.scored
+           if line.question in EXACT and not line.item.good]  # fmt: skip
+    assert not off
+    assert {line.question for line in card.scored} >= set(EXACT)
+
+
+def test_a_question_without_a_study_says_so(card):
+    (line,) = [line for line in card.lines if line.question == "forecast"]
+    assert line.item is None
+    assert "not built yet" in line.note
+
+
+def test_the_card_is_json_and_has_no_baseline_for_other_days(card):
+    body = json.loads(json.dumps(card.jsonable()))
+    assert body["preset"] == "laptop"
+    assert body["scored"] == len(card.scored)
+    assert body["baseline"] is False
+    assert body["worse"] == []
+
+
+def test_errors_are_measured_as_said():
+    assert Item("x", 2.0, 3.0, 0.5).error == 0.5
+    assert Item("x", 2.0, 3.0, 0.5).good
+    assert Item("x", 2.0, 3.0, 0.5, "difference").error == 1.0
+    assert Item("x", 1.0, 0.25, 0.3, "rate").error == 0.75
+    assert not Item("x", 1.0, None, 0.3, "rate").good
+    assert Item("x", 0.0, 1.0, 0.3).error is None
+
+
+def test_worse_is_more_than_noise():
+    item = Item("x", 1.0, 1.1, 0.2)
+    assert not Line("q", item).worse, "no baseline, no judgement"
+    assert not Line("q", item, before=0.099).worse
+    assert Line("q", item, before=0.05).worse
+    assert Line("q", Item("x", 1.0, None, 0.2), before=0.05).worse, "an answer that is gone is worse"
+
+
+def test_a_question_that_cannot_be_answered_gives_a_reason(card, facility):
+    def missing(evidence: Evidence):
+        raise NotBuilt("something")
+
+    assert ask(missing, None) == ([], "not built yet (something)")  # type: ignore[arg-type]
+
+
+def test_every_question_can_be_loaded():
+    assert all(callable(question) for question in QUESTIONS.values())
+    with pytest.raises(UsageError, match="There are: "):
+        QUESTIONS["nonsense"]
+
+
+def test_the_stored_baseline_is_of_presets_and_questions():
+    for name, errors in stored_baseline().items():
+        assert name.split(" seed ")[0] in PRESETS
+        assert all(key.split(": ")[0] in QUESTIONS for key in errors)
+
+
+def test_the_commands(facility, tmp_path, capsys):
+    assert run(["simulate", "--list"]) == 0
+    assert "cori-year" in capsys.readouterr().out
+    assert run(["simulate", "--preset", "laptop"]) == 2
+    assert run(["simulate", "--preset", "nonsense", "--out", str(tmp_path / "x")]) == 2
+    assert run(["simulate", "score", str(tmp_path)]) == 2
+    capsys.readouterr()
+    assert run(["simulate", "score", str(facility.out), "--question", "growth", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["good"] == 2
+    assert run(["simulate", "score", str(facility.out), "--question", "forecast"]) == 0
+    assert "not built yet" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_nothing_is_worse_than_the_baseline(tmp_path):
+    made = generate(PRESETS["laptop"], tmp_path / "laptop", seed=1)
+    card = score(made.out)
+    assert card.baseline
+    assert not [line.key for line in card.worse]
