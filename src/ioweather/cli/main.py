@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "collect": ("ioweather.cli.collect", "collect", "Run the agent: probe, block devices, Lustre counters, Slurm."),
     "compare": ("ioweather.cli.compare", "compare", "Compare runs before and after a change, and say what changed."),
     "demo": ("ioweather.cli.demo", "demo", "Make a small sample facility and show what ioweather does with it."),
+    "doctor": ("ioweather.cli.doctor", "doctor", "Say what works here, what is missing, and what to do."),
     "events": ("ioweather.cli.events", "events", "List what happened: slow episodes, phases, incidents, gaps."),
     "exhibits": ("ioweather.cli.exhibits", "exhibits", "List all exhibits, and which of them this lake can make."),
     "export": ("ioweather.cli.export", "export", "Show the agent's status to Prometheus."),
@@ -37,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
     "stripe": ("ioweather.cli.transfers", "stripe", "Say over how many OSTs to stripe a file."),
+    "why": ("ioweather.cli.why", "why", "Was it me or the system? One run against its like."),
 }
 
 

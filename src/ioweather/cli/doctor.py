@@ -1,0 +1,29 @@
+"""`ioweather doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioweather.cli.options import lake_option, output_form, output_options
+
+
+@click.command(epilog="Example: ioweather doctor")
+@lake_option
+@output_options
+@click.option("--spool", "spool_dir", type=click.Path(path_type=Path), metavar="DIR", help="Spool of the agent.")
+def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spool_dir: Path | None) -> int:
+    """Say what works here, what is missing, and what to do about it. Exit code 1 if something is wrong."""
+    from ioweather.cli.render import print_rows
+    from ioweather.workflows.doctor import examine
+
+    found = examine(lake_dir, spool_dir)
+    form = output_form(as_json, as_csv)
+    marks = {"ok": "✓", "note": "·", "problem": "✗"} if form == "text" else {}
+    print_rows(
+        ("", "check", "found", "what to do") if form == "text" else ("state", "check", "found", "fix"),
+        [(marks.get(c.state, c.state), c.name, c.found, c.fix) for c in found],
+        form,
+    )
+    return 1 if any(c.state == "problem" for c in found) else 0
