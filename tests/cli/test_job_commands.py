@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,13 @@ def test_one_screen(call, log):
     assert any(line.startswith("    0 s") and line.endswith("90 s") for line in lines), "its axis"
 
 
+def test_the_documentation_shows_this_screen(call, log):
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "look-at-a-job.md"
+    shown = page.read_text().split("$ ioweather job climate.darshan\n", 1)[1].split("```", 1)[0]
+    _, out, _ = call("job", log)
+    assert shown.splitlines() == [line.rstrip() for line in out.splitlines()]
+
+
 def test_as_json(call, log):
     code, out, _ = call("job", log, "--json", "--ppn", "2")
     assert code == 0
@@ -82,7 +90,7 @@ def test_as_a_page_that_needs_nothing_else(call, log, tmp_path):
     assert (code, out) == (0, "")
     assert str(page) in err
     text = page.read_text()
-    for words in ("Modules of the log", "partial" if "partial" in text else "complete", "Bytes by rank and time",
+    for words in ("Modules of the log", "complete", "Bytes by rank and time",
                   "I/O cost", "bandwidth estimate", "Files by use", "Access pattern", "Access sizes",
                   "Most common access sizes", "Operations", "Data by mount point", "Largest files"):  # fmt: skip
         assert words in text

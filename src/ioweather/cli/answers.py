@@ -39,6 +39,8 @@ def answer_csv(answer: Answer, table: str = "") -> str:
 
 
 def write_page(answer: Answer, file: Path) -> None:
+    if not file.parent.is_dir():  # said before the drawing, which takes a second or two
+        raise UsageError(f"--html {file}: there is no directory {file.parent}.")
     from ioweather.figures.page import answer_html
 
     try:
