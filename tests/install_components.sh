@@ -3,12 +3,22 @@
 # A component that cannot be installed is named; its tests then skip with the reason.
 set -u
 missing=""
-command -v mariadbd >/dev/null 2>&1 || missing="$missing mariadb-server"
+need() { # program, package
+  PATH="$PATH:/usr/sbin" command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+need mariadbd mariadb-server
+need munged munge
+need slurmctld slurm-wlm
+need slurmdbd slurmdbd
+need prometheus prometheus
+need fusermount3 fuse3
+need chromium chromium
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "not installed (needs root and apt-get):$missing" >&2
   exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq && apt-get install -y -qq $missing >/dev/null || echo "could not install:$missing" >&2
+apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing >/dev/null ||
+  echo "could not install:$missing" >&2
 exit 0
