@@ -105,3 +105,20 @@ def test_nothing_is_worse_than_the_baseline(tmp_path):
     card = score(made.out)
     assert card.baseline
     assert not [line.key for line in card.worse]
+
+
+def run_row(job: int, alone: float, others: float = 0.0, own: float = 0.0) -> dict:
+    return {"name": "p", "job_id": job, "details": {"instance": 0}, "alone_seconds": alone, "incidents_seconds": 0.0,
+            "others_seconds": others, "own_seconds": own, "observed_seconds": alone + others + own}  # fmt: skip
+
+
+def test_true_verdicts_by_hand():
+    """B = 100, h = 15: what the system adds beyond what it usually adds, and what the run itself does."""
+    from ioweather.workflows.scoring.verdicts import true_kinds
+
+    rows = [run_row(job, 100.0) for job in range(10)]
+    rows += [run_row(10, 100.0, others=40.0), run_row(11, 100.0, own=40.0), run_row(12, 100.0, 30.0, 30.0),
+             run_row(13, 100.0, 10.0, 10.0)]  # fmt: skip
+    kinds = {job: kind for (job, _), (kind, _, _) in true_kinds(rows).items()}
+    assert [kinds[job] for job in (0, 10, 11, 12, 13)] == ["normal", "system", "you", "both", None]
+    assert true_kinds(rows[:5]) == {}, "too few to say what is usual"

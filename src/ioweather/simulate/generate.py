@@ -19,7 +19,6 @@ from ioweather.simulate.formats.accounts import AccountsWriter
 from ioweather.simulate.formats.detail import write_detail
 from ioweather.simulate.formats.facility_file import facility_toml
 from ioweather.simulate.formats.io500 import write_result
-from ioweather.simulate.formats.iostat import IostatWriter
 from ioweather.simulate.formats.listing import write_listing
 from ioweather.simulate.formats.logs import LogWriter
 from ioweather.simulate.formats.segments import write_segments
@@ -106,11 +105,7 @@ class _Making:
         self.truth = TruthWriter(out / "truth.parquet")
         self.logs = LogWriter(data / "darshan", preset, world.resources, world.calendar, world.seed)
         self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
-        self.servers: TokioWriter | IostatWriter = (
-            TokioWriter(data / "servers", world.resources, world.calendar)
-            if preset.servers_as == "tts"
-            else IostatWriter(data / "servers", world.resources, world.calendar)
-        )
+        self.servers = TokioWriter(data / "servers", world.resources, world.calendar)
         self.planted = PlantedServers(preset.osts)
         self.contents = make_contents(preset, world.programs, world.seed)
         self._detail: list[Observed] = []
@@ -147,8 +142,6 @@ class _Making:
         world, preset = self.world, self.world.preset
         self.accounts.add(world.open_jobs())
         self.accounts.close()
-        if isinstance(self.servers, IostatWriter):
-            self.servers.close()
         self._add_truth()
         if world.benchmark is not None and world.benchmark.done:
             path = self.out / "data" / "io500" / "result.txt"

@@ -17,6 +17,8 @@ from ioweather.simulate.resources import Resources, stream
 
 _HUM_SHAPE = 2.0
 _HUM_REQUEST_BYTES = 65_536
+# open, close, mknod, unlink, getattr, setattr, statfs, per open
+_HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,8 @@ def observe(
     by_server = np.zeros((readings.steps, resources.servers))
     np.add.at(by_server.T, resources.server_of, busy.T)
     oss = np.clip(1.0 + 60.0 * (by_server / counts) ** 1.5 + rng.exponential(0.3, by_server.shape), 0.0, 100.0)
-    operations = np.rint(readings.operations + rng.poisson(2.0 * readings.step_seconds, readings.operations.shape))
+    hum_ops = preset.background_ops_per_s * readings.step_seconds * _HUM_OPERATIONS
+    operations = np.rint(readings.operations + rng.poisson(hum_ops, readings.operations.shape))
     load = operations.sum(axis=1) / (preset.mds_ops_per_s * readings.step_seconds)
     mds = np.clip(2.0 + 80.0 * np.minimum(load, 1.0) + rng.exponential(0.5, readings.steps), 0.0, 100.0)
     missing = rng.random(shape) < preset.missing_ratio

@@ -59,15 +59,16 @@ class Preset:
     fsname: str = "scratch"
     # Bytes per second and target that login nodes and services move all the time.
     background_bytes_per_s: float = 1.5e6
+    background_ops_per_s: float = 2.0  # opens at the metadata server, by login nodes and services
     incidents_per_week: float = 6.0
     transfers_per_day: float = 40.0
+    system_load: float = 1.0  # how much of the facility its own jobs and transfers ask for
     own_change_ratio: float = 0.08
     probe_hosts: int = 3
     probe_seconds: int = 120
     sampler_seconds: int = 900
     scan_files: int = 4000
     law: ResponseLaw = field(default_factory=ResponseLaw)
-    servers_as: Literal["tts", "iostat"] = "tts"
     detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
     without_darshan_ratio: float = 0.0
     clock_skew_seconds: float = 0.0  # of the compute nodes against the servers
@@ -90,18 +91,19 @@ _CLUSTER = Preset(
     typical_io_seconds=60.0,
 )  # fmt: skip
 _INTREPID = Preset(
-    "intrepid", "A Blue Gene/P of 2010: 128 file servers, iostat every minute", days=63, jobs=6480, osts=128,
+    "intrepid", "A Blue Gene/P of 2010: 128 file servers, every minute", days=63, jobs=6480, osts=128,
     osts_per_oss=1, ost_bytes_per_s=0.654 * GB, network_bytes_per_s=37.6 * GB, nodes=40_960, cores=4,
     node_bytes_per_s=5.47 * 2**20, applications=39, largest_processes=163_840, mds_ops_per_s=12_000.0,
-    read_share=0.79, zone="America/Chicago", first_day="2010-01-23", fsname="intrepid", servers_as="iostat",
-    typical_io_seconds=200.0, incidents_per_week=2.0, probe_hosts=0, sampler_seconds=0, scan_files=50_000,
-    detail_day=None, background_bytes_per_s=0.5e6,
+    read_share=0.82, zone="America/Chicago", first_day="2010-01-23", fsname="intrepid",
+    typical_io_seconds=140.0, system_load=0.2, transfers_per_day=30.0, incidents_per_week=2.0, probe_hosts=0,
+    sampler_seconds=0, scan_files=50_000, background_bytes_per_s=0.5e6,
 )  # fmt: skip
 _CORI = Preset(
     "cori-year", "A Cray XC40 of 2018: 248 targets, every 5 seconds, for a year", days=365, jobs=180_000, osts=248,
     osts_per_oss=1, ost_bytes_per_s=2.8 * GB, nodes=12_076, cores=68, node_bytes_per_s=4.0 * GB, applications=300,
-    mds_ops_per_s=400_000.0, read_share=0.64, step_seconds=5, zone="America/Los_Angeles", first_day="2018-01-01",
-    fsname="cscratch", typical_io_seconds=150.0, probe_hosts=2, probe_seconds=600, sampler_seconds=7200,
+    mds_ops_per_s=400_000.0, read_share=0.71, step_seconds=5, zone="America/Los_Angeles", first_day="2018-01-01",
+    fsname="cscratch", typical_io_seconds=12.0, system_load=0.12, transfers_per_day=120.0,
+    background_ops_per_s=8000.0, probe_hosts=2, probe_seconds=600, sampler_seconds=7200,
     scan_files=100_000, without_darshan_ratio=0.3, incidents_per_week=3.0, background_bytes_per_s=4e6, detail_day=3,
 )  # fmt: skip
 _MISSPECIFIED = (

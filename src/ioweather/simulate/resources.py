@@ -15,6 +15,8 @@ from ioweather.simulate.presets import Preset
 # A server passes somewhat more than its targets hold, the network somewhat less than all of them.
 _SERVER_MARGIN = 1.2
 _NETWORK_SHARE = 0.9
+# pat19.fig10: the busiest target reads 2.5 times what the idlest does, but writes only 15% more.
+_POPULARITY_SHAPE, _PLACEMENT_SHAPE = 20.0, 800.0
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
@@ -35,8 +37,9 @@ class Resources:
     server_of: NDArray[np.int64]
     capacity: NDArray[np.float64]
     fsname: str
-    # Files are not laid evenly: the chance of each target to be chosen.
+    # The chance of each target to be chosen: new files are laid almost evenly, popular old ones lie where they lie.
     popularity: NDArray[np.float64]
+    placement: NDArray[np.float64]
 
     @property
     def mds(self) -> int:
@@ -87,8 +90,8 @@ def make_resources(preset: Preset, seed: int) -> Resources:
         np.full(preset.osts, preset.ost_bytes_per_s), per_server,
         [preset.mds_ops_per_s, preset.network_bytes_per_s or total],
     ])  # fmt: skip
-    weights = rng.gamma(8.0, 1.0, preset.osts)
-    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, weights / weights.sum())
+    read, new = (rng.gamma(shape, 1.0, preset.osts) for shape in (_POPULARITY_SHAPE, _PLACEMENT_SHAPE))
+    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, read / read.sum(), new / new.sum())
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ _FELT, _MOST = 1.5, 12.0
 # Hour by hour, how willing people are to submit; less at weekends.
 _HOURLY = np.array([2, 1, 1, 1, 1, 1, 2, 4, 7, 9, 10, 10, 9, 10, 10, 10, 9, 8, 6, 5, 4, 3, 3, 2], np.float64)
 _WEEKEND = 0.4
-_MIX_OPEN = operations_mix(open=0.38, close=0.36, getattr=0.24, statfs=0.02)
-_MIX_CREATE = operations_mix(open=0.36, close=0.34, mknod=0.16, getattr=0.1, setattr=0.04)
+# A fifth of what is opened is never closed at the metadata server (pat19.fig13).
+_MIX_OPEN = operations_mix(open=0.4, close=0.32, getattr=0.26, statfs=0.02)
+_MIX_CREATE = operations_mix(open=0.38, close=0.3, mknod=0.16, getattr=0.12, setattr=0.04)
 _MIX_STORM = operations_mix(open=0.28, close=0.22, mknod=0.12, unlink=0.1, getattr=0.28)
 
 
@@ -83,7 +84,9 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
     times = np.sort((hours + rng.random(preset.jobs)) * 3600.0)
     # Nobody submits in the last hours what could not end.
     times = np.minimum(times, preset.days * 86400.0 - 1.0)
+    reading = np.array([program.reads for program in programs])
     popularity = np.array([program.popularity for program in programs])
+    popularity *= np.where(reading, preset.read_share, 1.0 - preset.read_share)
     chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
     instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
     return [
@@ -126,14 +129,15 @@ def _placement(program: Program, resources: Resources, rng: np.random.Generator)
     """Share of the bytes on each target."""
     if program.layout == "none":
         return np.zeros(resources.osts)
+    likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
-        chosen = rng.choice(resources.osts, size=program.stripe_count, replace=False, p=resources.popularity)
+        chosen = rng.choice(resources.osts, size=program.stripe_count, replace=False, p=likely)
         shares = np.zeros(resources.osts)
         shares[chosen] = 1.0 / program.stripe_count
         return shares
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
     # Many objects lie close to what is expected; drawing each would only cost time.
-    counts = rng.multinomial(min(objects, 1 << 20), resources.popularity)
+    counts = rng.multinomial(min(objects, 1 << 20), likely)
     return np.asarray(counts / counts.sum())
 
 
@@ -191,12 +195,20 @@ def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, s
     for day in range(preset.days):
         look = operations_mix(getattr=0.9, statfs=0.1)
         scan = (
-            Flow("read", Pattern(data_demand(resources, even, min(0.25 * peak, 0.4 * network)), 1500.0)),
+            Flow(
+                "read",
+                Pattern(data_demand(resources, even, preset.system_load * min(0.25 * peak, 0.4 * network)), 1500.0),
+            ),
             Flow("meta", Pattern(meta_demand(resources, 0.4 * preset.mds_ops_per_s), 1800.0), mix=look),
         )
         found.append(SystemJob("nightly scan", calendar.at(day, 2.0), scan))
         if calendar.weekday(day) == 6:
-            copy = Flow("read", Pattern(data_demand(resources, even, min(0.15 * peak, 0.25 * network)), 4 * 3600.0))
+            copy = Flow(
+                "read",
+                Pattern(
+                    data_demand(resources, even, preset.system_load * min(0.15 * peak, 0.25 * network)), 4 * 3600.0
+                ),
+            )
             found.append(SystemJob("weekly backup", calendar.at(day, 0.5), (copy,)))
     length = preset.days * 86400.0
     rng = stream(seed, "transfers")
@@ -208,10 +220,11 @@ def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, s
 def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random.Generator) -> SystemJob:
     """Files in or out over the data transfer nodes: from a tenth to all of what some targets can do."""
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
+    kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
+    likely = resources.popularity if kind == "read" else resources.placement
     shares = np.zeros(resources.osts)
-    shares[rng.choice(resources.osts, size=width, replace=False, p=resources.popularity)] = 1.0 / width
-    speed = float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
+    shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
+    speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
-    kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     return SystemJob("transfer", start, (Flow(kind, Pattern(data_demand(resources, shares, speed), seconds)),))

@@ -24,5 +24,5 @@ def write_detail(
     steps = min(observed.readings.steps, _DATABASE_ROWS // resources.osts)
     write_database(folder / f"{resources.fsname}_{date}.sqlite3", observed, steps, resources, calendar, seed)
     writer = IostatWriter(folder, resources, calendar)
-    writer.add(coarser(observed, 60), 0.0)
+    writer.add(coarser(observed, 60))
     writer.close()

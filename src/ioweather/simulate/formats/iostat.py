@@ -25,7 +25,7 @@ class IostatWriter:
         self._folder, self._resources, self._calendar = folder, resources, calendar
         self._files: dict[int, TextIO] = {}
 
-    def add(self, observed: Observed, used_bytes: float) -> None:
+    def add(self, observed: Observed) -> None:
         for server in range(self._resources.servers):
             targets = np.flatnonzero(self._resources.server_of == server).tolist()
             self._write(server, targets, observed)

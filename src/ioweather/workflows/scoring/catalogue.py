@@ -12,7 +12,7 @@ QUESTIONS: Catalogue[Question] = Catalogue(
     {
         "accounting": f"{_HERE}.runs:accounting",
         "association": f"{_HERE}.runs:association",
-        "attribution": f"{_HERE}.runs:attribution",
+        "attribution": f"{_HERE}.verdicts:attribution",
         "benchmark": f"{_HERE}.runs:benchmark",
         "correlations": f"{_HERE}.servers:correlations",
         "distributions": f"{_HERE}.responses:distributions",
@@ -27,7 +27,7 @@ QUESTIONS: Catalogue[Question] = Catalogue(
         "phases": f"{_HERE}.servers:phases",
         "sick_components": f"{_HERE}.servers:sick_components",
         "slowdown": f"{_HERE}.responses:slowdown",
-        "verdicts": f"{_HERE}.runs:verdicts",
+        "verdicts": f"{_HERE}.verdicts:verdicts",
         "volumes": f"{_HERE}.servers:volumes",
     },
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ioweather.workflows.scoring.items import Evidence, Item, NotBuilt
+from ioweather.workflows.scoring.items import Evidence, Item
 
 _LEAST_RUNS = 8
 
@@ -60,14 +60,6 @@ def growth(evidence: Evidence) -> Iterator[Item]:
     bytes_growth = after["details"]["bytes"] / before["details"]["bytes"] - 1
     yield Item("growth of bytes", bytes_growth, found["used_growth"], 0.01, unit="ratio",
                note="the exhibit counts capacity, in blocks")  # fmt: skip
-
-
-def verdicts(evidence: Evidence) -> Iterator[Item]:
-    raise NotBuilt("verdict")
-
-
-def attribution(evidence: Evidence) -> Iterator[Item]:
-    raise NotBuilt("verdict")
 
 
 def association(evidence: Evidence) -> Iterator[Item]:

@@ -1,0 +1,157 @@
+"""Was it you or the system? Every run's verdict against the seconds that it really lost, by the same inequalities.
+
+The verdicts are made as `ioweather why` makes them, for all runs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ioweather.advice.group_states import group_states
+from ioweather.advice.verdict import HARM_MADS, HARM_SHARE, LEAST_RUNS, Verdict, judge
+from ioweather.core.contracts import StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Frame
+from ioweather.core.units import MINUTE_NS
+from ioweather.derive.groups import alike
+from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
+from ioweather.derive.job_system import job_system
+from ioweather.store import grid
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies import choices
+from ioweather.studies.association_data import OPERATIONS, monitored_mounts, system_grid
+from ioweather.studies.steps import steps_of
+from ioweather.workflows.scoring.items import Evidence, Item
+
+_MOST_RUNS = 600
+_KINDS = ("normal", "system", "you", "both")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run: what is true of it, and what was said. `kind` is None where neither part alone reaches the harm."""
+
+    kind: str | None
+    system_seconds: float
+    own_seconds: float
+    said: Verdict
+
+
+def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], tuple[str | None, float, float]]:
+    """(job, instance) -> kind, S, J of METHODS section 9 on the true seconds, for programs with runs enough.
+
+    B is what the usual pattern takes alone plus what the system usually adds; S what it added here beyond that; J the
+    rest: the run's own change, and where its files happened to lie.
+    """
+    by_program: dict[str, list[dict[str, Any]]] = {}
+    for row in runs:
+        if row["observed_seconds"]:
+            by_program.setdefault(row["name"], []).append(row)
+    found = {}
+    for members in by_program.values():
+        if len(members) <= LEAST_RUNS:
+            continue
+        system = np.array([row["incidents_seconds"] + row["others_seconds"] for row in members])
+        usual_system = float(np.median(system))
+        base = float(np.median([row["alone_seconds"] for row in members])) + usual_system
+        observed = np.array([row["observed_seconds"] for row in members])
+        harm = max(HARM_SHARE * base, HARM_MADS * float(np.median(np.abs(observed - np.median(observed)))))
+        for row, added, took in zip(members, system.tolist(), observed.tolist(), strict=True):
+            by_system = added - usual_system
+            own = took - base - by_system
+            found[row["job_id"], row["details"]["instance"]] = (
+                _kind(took - base, by_system, own, harm),
+                by_system,
+                own,
+            )
+    return found
+
+
+def _kind(late: float, by_system: float, own: float, harm: float) -> str | None:
+    if late < harm:
+        return "normal"
+    return {(True, False): "system", (False, True): "you", (True, True): "both"}.get((by_system >= harm, own >= harm))
+
+
+def judged_runs(evidence: Evidence) -> list[Judged]:
+    truth = true_kinds([row for row in evidence.truth("run") if row["darshan"]])
+    with evidence.lake.snapshot() as snapshot:
+        runs = _runs(snapshot)
+        if not runs.rows:
+            return []
+        system = _system(snapshot, runs)
+    instances: dict[int, int] = {}
+    keys = []
+    for job in runs.array("job_id").tolist():
+        keys.append((job, instances.get(job, 0)))
+        instances[job] = keys[-1][1] + 1
+    wanted = [row for row, key in enumerate(keys) if key in truth]
+    found = []
+    for row in wanted[:: max(1, len(wanted) // _MOST_RUNS)]:
+        members = alike(runs, row)
+        states = group_states(runs.take(members), system.take(members))
+        kind, by_system, own = truth[keys[row]]
+        found.append(Judged(kind, by_system, own, judge(states, int(np.flatnonzero(members == row)[0]))))
+    return found
+
+
+def _runs(snapshot: Snapshot) -> Frame:
+    """`job_io` with job id, uid and exe, by job and time."""
+    applications = snapshot.frame("applications", ("log_digest", "job_id", "uid", "exe", "start_ns"))
+    metrics = snapshot.frame("job_io")
+    order = np.lexsort([np.asarray(applications.array("start_ns")), np.asarray(applications.array("job_id"))])
+    applications = applications.take(order)
+    place = {digest: row for row, digest in enumerate(metrics.text("log_digest").tolist())}
+    metrics = metrics.take(np.array([place[d] for d in applications.text("log_digest").tolist()], np.int64))
+    return metrics.with_columns(**{name: applications[name] for name in ("job_id", "uid", "exe")})
+
+
+def _system(snapshot: Snapshot, runs: Frame) -> Frame:
+    """What the servers did during each run."""
+    filesystem = snapshot.facility.filesystems[0].name
+    metrics = (*choices.TRAFFIC, *OPERATIONS)
+    selection = snapshot.selection(filesystem=filesystem, component_kind="ost", metrics=metrics, step_ns=MINUTE_NS)
+    samples = grid.rollup(selection, metrics)
+    is_bytes = samples.text("metric").equals(choices.TRAFFIC[0]) | samples.text("metric").equals(choices.TRAFFIC[1])
+    frames = {"traffic": samples.take(is_bytes), "operations": samples.take(~is_bytes)}
+    steps = steps_of(frames["traffic"], choices.TRAFFIC, MINUTE_NS, (0, 0))
+    servers = system_grid(StudyData(frames, {}, (0, 0), MINUTE_NS), steps)
+    files = snapshot.frame("files", SPAN_COLUMNS)
+    spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, filesystem))
+    return job_system(servers, runs.array("start_ns"), runs.array("end_ns"), spans)
+
+
+def verdicts(evidence: Evidence) -> Iterator[Item]:
+    known = [run for run in judged_runs(evidence) if run.kind is not None]
+    if not known:
+        raise DataUnavailable("no program has runs enough")
+    given = [run for run in known if run.said.kind != "unknown"]
+    yield Item("runs with a verdict", 1.0, len(given) / len(known), 0.5, "rate", note=f"of {len(known)} runs")
+    if given:
+        right = sum(run.said.kind == run.kind for run in given)
+        yield Item("right among those given", 1.0, right / len(given), 0.15, "rate", note=f"{right} of {len(given)}")
+    for kind in _KINDS:
+        mine = [run for run in known if run.kind == kind]
+        if mine:
+            share = sum(run.said.kind == kind for run in mine) / len(mine)
+            yield Item(f"truly {kind}, and said so", 1.0, share, 0.5, "rate", note=f"of {len(mine)}")
+
+
+def attribution(evidence: Evidence) -> Iterator[Item]:
+    """Seconds by the system and by the run itself, of runs of which at least a tenth of the time is at stake."""
+    known = [run for run in judged_runs(evidence) if run.said.system is not None and run.said.own is not None]
+    for label, true, said in (
+        ("system", [r.system_seconds for r in known], [r.said.system.value for r in known if r.said.system]),
+        ("the run itself", [r.own_seconds for r in known], [r.said.own.value for r in known if r.said.own]),
+    ):
+        took = np.array([run.said.io_seconds for run in known])
+        planted, found = np.array(true), np.array(said)
+        matters = np.abs(planted) > 0.1 * took if len(known) else np.zeros(0, bool)
+        if matters.any():
+            error = float(np.median(np.abs(found - planted)[matters] / took[matters]))
+            yield Item(f"seconds by {label}: median error over the run's time", 0.0, error, 0.15, "difference", "ratio",
+                       f"{int(matters.sum())} runs")  # fmt: skip
