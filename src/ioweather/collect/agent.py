@@ -7,6 +7,7 @@ not. It opens nothing on a probed file system, so that nothing there can stop it
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -31,6 +32,7 @@ from ioweather.sources.live.rows import Origin, event_row
 
 _LAST_SHIP_NS = 2 * MINUTE_NS
 _BASELINE_NS = MINUTE_NS
+_STATUS_LEAD_NS = 50_000_000
 _PROBES = ("probe", "sample")
 
 
@@ -74,6 +76,7 @@ class Agent:
         self._shipped = self._refused = 0
         self._last_ship: tuple[int, bool, str] | None = None
         self._annotation: dict[str, object] | None = None
+        self._boot_id = boot_id()
         self._baselines = load_baselines(spool.directory)
         self._write_gap()
         self.members = [
@@ -99,6 +102,7 @@ class Agent:
 
     def run(self) -> Status:
         """Until the time is over, every source is, or a signal comes."""
+        gc.freeze()  # what is here before the fork stays shared with the children
         with self._signals() as wakeup:
             for member in self.members:
                 member.start()
@@ -110,12 +114,15 @@ class Agent:
 
     def step(self) -> None:
         """One turn: hear the children, hand out ticks; every status period also write everything down."""
-        for member in self.members:
-            member.poll()
-            member.tick()
         now = self._clocks.monotonic_ns()
+        writes = now >= self._next_status_ns
+        for member in self.members:
+            # A child that waits has said all; one that is busy may have become free for the tick that is due.
+            if writes or member.is_busy:
+                member.poll()
+            member.tick()
         self._begin_measuring(now)
-        if now >= self._next_status_ns:
+        if writes:
             self._next_status_ns += self._settings.status_period_ns
             if self._next_status_ns <= now:
                 self._next_status_ns = now + self._settings.status_period_ns
@@ -125,9 +132,12 @@ class Agent:
         """When all are prepared: the time given by --for begins, and so does the annotation."""
         if self._deadline_ns is not None or not all(member.is_ready or member.is_over for member in self.members):
             return
-        self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else now + self._settings.duration_ns
-        # Between ticks, when the operations of a cycle are usually through.
-        self._next_status_ns = now + 3 * self._settings.status_period_ns // 4
+        first = min([member.first_tick_ns or now for member in self.members], default=now)
+        self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else first + self._settings.duration_ns
+        # Shortly before the first source's ticks: its operations are through, and the tick finds the processor warm.
+        self._next_status_ns = (
+            first + self._settings.status_period_ns - min(_STATUS_LEAD_NS, self._settings.status_period_ns // 2)
+        )
         if self._settings.annotation is not None:
             self._annotation = event_row(
                 f"annotation:{self._settings.host}:{self._settings.run_id}", "annotation", self._settings.annotation,
@@ -266,7 +276,7 @@ class Agent:
         return Status(
             host=self._settings.host,
             pid=os.getpid(),
-            boot_id=boot_id(),
+            boot_id=self._boot_id,
             run_id=self._settings.run_id,
             state="stopped" if state == "stopped" else "running",
             started_ns=self._started_ns,
@@ -300,7 +310,7 @@ class Agent:
             return
         if before.written_ns < self._started_ns:
             label = "agent stopped" if before.state == "stopped" else "agent ended without saying so"
-            details = {"run_id": before.run_id, "rebooted": before.boot_id != boot_id()}
+            details = {"run_id": before.run_id, "rebooted": before.boot_id != self._boot_id}
             gap = event_row(f"gap:{before.host}:agent:{before.written_ns}", "gap", label, before.written_ns,
                             self._started_ns, host=before.host, details=details)  # fmt: skip
             self.add(row_line("events", gap))

@@ -24,27 +24,38 @@ _VERSION = 1
 
 class RunningMedian:
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
-        self._bins: dict[int, int] = dict(bins or {})
-        self.count = sum(self._bins.values())
+        self._set(dict(bins or {}))
+
+    def _set(self, bins: dict[int, int]) -> None:
+        self._bins = bins
+        self.count = sum(bins.values())
+        # The bin that holds the middle operation, and how many lie below it: moved with each operation, never sought.
+        self._middle, self._below = min(bins, default=0), 0
+        self._move()
 
     def add(self, duration_ns: int) -> None:
         place = math.floor(math.log(max(1, duration_ns)) / _LOG_WIDTH)
+        if self.count == 0:
+            self._middle = place
         self._bins[place] = self._bins.get(place, 0) + 1
         self.count += 1
+        self._below += place < self._middle
+        self._move()
         if self.count > _MOST_COUNT:
-            self._bins = {place: count // 2 for place, count in self._bins.items() if count > 1}
-            self.count = sum(self._bins.values())
+            self._set({place: count // 2 for place, count in self._bins.items() if count > 1})
+
+    def _move(self) -> None:
+        """Up or down to the first bin with which half of the operations are reached."""
+        while 2 * (self._below + self._bins.get(self._middle, 0)) < self.count:
+            self._below += self._bins.get(self._middle, 0)
+            self._middle += 1
+        while self._below and 2 * self._below >= self.count:
+            self._middle -= 1
+            self._below -= self._bins.get(self._middle, 0)
 
     def median_ns(self) -> int | None:
         """Middle of the bin that holds the middle operation; None while there are too few."""
-        if self.count < _LEAST_COUNT:
-            return None
-        below = 0
-        for place in sorted(self._bins):
-            below += self._bins[place]
-            if 2 * below >= self.count:
-                return round(math.exp((place + 0.5) * _LOG_WIDTH))
-        return None
+        return round(math.exp((self._middle + 0.5) * _LOG_WIDTH)) if self.count >= _LEAST_COUNT else None
 
     @property
     def bins(self) -> dict[int, int]:

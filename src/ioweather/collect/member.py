@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ioweather.collect.baseline import Key, RunningMedian
 from ioweather.collect.observed import ObservedOperation
@@ -94,6 +94,14 @@ class Member:
         return self._ready is not None
 
     @property
+    def is_busy(self) -> bool:
+        return self._busy
+
+    @property
+    def first_tick_ns(self) -> int | None:
+        return self._schedule.start_ns if self._schedule else None
+
+    @property
     def next_tick_ns(self) -> int | None:
         return self._schedule.next_ns if self._schedule else None
 
@@ -109,22 +117,23 @@ class Member:
             if self.failed and self._retry and now >= self._restart_ns:
                 self.start()
             return
-        for line in self._child.lines():
+        if lines := self._child.lines():
             self.heard_ns = now
-            self._hear(line, now)
+            # All at once: a parser that is called line by line takes three times as long.
+            for line, body in zip(lines, json.loads(f"[{','.join(lines)}]"), strict=True):
+                self._hear(line, body, now)
         if self._child.has_ended:
             self._child_ended(now)
 
-    def _hear(self, line: str, now: int) -> None:
-        if line.startswith("{"):
+    def _hear(self, line: str, body: Any, now: int) -> None:
+        if isinstance(body, dict):
             self._rows += 1
             self._sink.add(line)
-            if line.startswith('{"table":"responses"'):
-                row = json.loads(line)
+            if body["table"] == "responses":
                 self._begun = None
-                self._observe(Operation(row["op"], row["request_bytes"], row["mode"])).add(row, now)
+                self._observe(Operation(body["op"], body["request_bytes"], body["mode"])).add(body, now)
             return
-        kind, *facts = json.loads(line)
+        kind, *facts = body
         if kind == "begin":
             self._begun = _Begun(*facts)
         elif kind == "end":

@@ -13,6 +13,7 @@ from ioweather.collect.spool import row_line
 from ioweather.sources.live.contract import Ready
 
 _PROGRESS_NS = 500_000_000
+_MOST_WAITING = 100
 
 
 class PipeReporter:
@@ -22,12 +23,21 @@ class PipeReporter:
         self._fd = fd
         self._documents = documents
         self._last_progress_ns = 0
+        self._waiting: list[str] = []
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
-        self._send(["begin", op, request_bytes, scheduled_ns, time.time_ns(), time.monotonic_ns()])
+        scheduled = "null" if scheduled_ns is None else scheduled_ns
+        self._waiting.append(f'["begin","{op}",{request_bytes},{scheduled},{time.time_ns()},{time.monotonic_ns()}]')
+        self._flush()
 
     def row(self, table: str, values: Mapping[str, object]) -> None:
-        self._send_line(row_line(table, values))
+        self.line(row_line(table, values))
+
+    def line(self, text: str) -> None:
+        """Goes with the next message: before anything that may hang there is one."""
+        self._waiting.append(text)
+        if len(self._waiting) >= _MOST_WAITING:
+            self._flush()
 
     def document(self, name: str, text: str) -> None:
         draft = self._documents / f".{name}"
@@ -54,10 +64,13 @@ class PipeReporter:
         self._send(["failed", message])
 
     def _send(self, body: list[object]) -> None:
-        self._send_line(json.dumps(body, separators=(",", ":")))
+        self._waiting.append(json.dumps(body, separators=(",", ":")))
+        self._flush()
 
-    def _send_line(self, line: str) -> None:
-        data = f"{line}\n".encode()
+    def _flush(self) -> None:
+        self._waiting.append("")
+        data = "\n".join(self._waiting).encode()
+        self._waiting.clear()
         with contextlib.suppress(BrokenPipeError):
             while data:
                 data = data[os.write(self._fd, data) :]

@@ -15,6 +15,7 @@ from ioweather.sources.live.contract import Operation
 
 _WINDOW_NS = MINUTE_NS
 _MOST_RECENT = 4096
+_OUTCOME = ("start_ns", "status", "scheduled_ns", "duration_ns", "errno", "cached")
 
 
 class ObservedOperation:
@@ -24,25 +25,26 @@ class ObservedOperation:
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._buckets = [0] * (len(BUCKETS_NS) + 1)
+        self._highest_bucket = -1
         self._sum_ns = 0
         self._recent: deque[tuple[int, int]] = deque(maxlen=_MOST_RECENT)
-        self._last: Outcome | None = None
+        self._last: Mapping[str, Any] | None = None
         self._last_success_ns: int | None = None
 
     def add(self, row: Mapping[str, Any], now_ns: int) -> None:
         """Take a row of `responses`. `now_ns` is monotonic: the last minute does not depend on the wall clock."""
         status = row["status"]
         self._counts[status] += 1
-        self._last = Outcome(
-            row["start_ns"], status, row["scheduled_ns"], row["duration_ns"], row["errno"], row["cached"]
-        )
+        self._last = row
         if status == "error":
             number = row["errno"]
             self._errors["short" if number is None else errno.errorcode.get(number, str(number))] += 1
         elif status == "ok":
             duration = row["duration_ns"]
             self._last_success_ns = row["start_ns"] + duration
-            self._buckets[bisect.bisect_left(BUCKETS_NS, duration)] += 1
+            bucket = bisect.bisect_left(BUCKETS_NS, duration)
+            self._buckets[bucket] += 1
+            self._highest_bucket = max(self._highest_bucket, bucket)
             self._sum_ns += duration
             self._recent.append((now_ns, duration))
             self.baseline.add(duration)
@@ -56,12 +58,12 @@ class ObservedOperation:
             error_count=self._counts["error"],
             missed_count=self._counts["missed"],
             errors=dict(self._errors),
-            last=self._last,
+            last=Outcome(**{name: self._last[name] for name in _OUTCOME}) if self._last else None,
             last_success_ns=self._last_success_ns,
             expected_ns=self.baseline.median_ns(),
             expected_count=self.baseline.count,
             recent=self._last_minute(now_ns),
-            bucket_counts=tuple(self._buckets),
+            bucket_counts=tuple(self._buckets[: self._highest_bucket + 1]),
             sum_ns=self._sum_ns,
         )
 

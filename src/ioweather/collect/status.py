@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -58,7 +58,8 @@ class OperationStatus:
 
     `expected_ns` is the live baseline: the median of all `expected_count` finished operations that this agent and the
     ones before it in the same spool have seen (to 1%; the oldest fade out). Null until there are enough.
-    `bucket_counts[i]` are operations in (BUCKETS_NS[i-1], BUCKETS_NS[i]]; the last one is above all bounds.
+    `bucket_counts[i]` are operations in (BUCKETS_NS[i-1], BUCKETS_NS[i]]; the last one is above all bounds. Trailing
+    zeros are left out by who writes, and put back by `read_status`.
     """
 
     op: str
@@ -180,9 +181,15 @@ class Status:
 
 def write_status(status: Status, directory: Path) -> None:
     """Replace the file at once: a reader sees the old or the new one, never a part."""
-    draft = directory / f".{STATUS_FILE}.{os.getpid()}"
-    draft.write_text(json.dumps(asdict(status), separators=(",", ":")) + "\n", encoding="utf-8")
-    draft.replace(directory / STATUS_FILE)
+    draft = f"{directory}/.{STATUS_FILE}.{os.getpid()}"
+    # `vars` of each object in turn: dataclasses.asdict copies everything, at ten times the cost, every second.
+    text = json.dumps(status, default=vars, separators=(",", ":"))
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(fd, f"{text}\n".encode())
+    finally:
+        os.close(fd)
+    os.replace(draft, f"{directory}/{STATUS_FILE}")  # noqa: PTH105
 
 
 def read_status(directory: Path) -> Status:
@@ -206,7 +213,7 @@ def read_status(directory: Path) -> Status:
 
 
 def status_from(data: Mapping[str, Any]) -> Status:
-    """The object that `asdict` and JSON made a dictionary of."""
+    """The object that JSON made dictionaries of."""
     if data["version"] != STATUS_VERSION:
         raise UnsupportedVersion(
             f"the status has version {data['version']}, this software reads {STATUS_VERSION}.",
@@ -238,7 +245,7 @@ def _operation(data: Mapping[str, Any]) -> OperationStatus:
         data,
         last=_build(Outcome, last) if last else None,
         recent=_build(Recent, data["recent"]),
-        bucket_counts=tuple(data["bucket_counts"]),
+        bucket_counts=(*data["bucket_counts"], *(0,) * (len(BUCKETS_NS) + 1 - len(data["bucket_counts"]))),
     )
 
 

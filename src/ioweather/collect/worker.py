@@ -23,6 +23,7 @@ from ioweather.sources.live.contract import LiveSource
 _TICK = struct.Struct("=q")
 _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
+_CYCLES_PER_COLLECTION = 100
 
 
 class Worker:
@@ -54,6 +55,8 @@ class Worker:
                 break
             self._buffer += data
             self.has_ended = not data
+            if len(data) < _READ_BYTES:
+                break
         return whole_lines(self._buffer)
 
     def dismiss(self) -> None:
@@ -118,6 +121,7 @@ def _let_go_of_the_terminal() -> None:
 
 
 def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
+    cycles = 0
     try:
         reporter.ready(source.prepare(reporter))
         while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
@@ -128,7 +132,9 @@ def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
                 reporter.end(time.monotonic_ns() - started, False, str(error))
             else:
                 reporter.end(time.monotonic_ns() - started)
-            gc.collect(1)
+            cycles += 1
+            if cycles % _CYCLES_PER_COLLECTION == 0:
+                gc.collect()
         source.finish(reporter)
     except (OSError, SourceError) as error:
         reporter.failed(str(error))

@@ -34,6 +34,9 @@ class Reporter(Protocol):
     def row(self, table: str, values: Mapping[str, object]) -> None:
         """A row of a table, without the columns that the lake adds."""
 
+    def line(self, text: str) -> None:
+        """A row that is written out already, as `sources.live.rows.ResponseLine` does."""
+
     def document(self, name: str, text: str) -> None:
         """A file for `ioweather ingest`, for what has its own source there."""
 

@@ -10,6 +10,7 @@ import mmap
 import os
 import random
 import time
+from array import array
 from pathlib import Path
 
 from ioweather.core.errors import SourceError
@@ -24,14 +25,19 @@ _MOST_PIECES = 1024
 
 
 class DataFile:
-    """One file and one aligned buffer: `piece_bytes` of memory serve a request of any size, the same piece repeated."""
+    """One file and two aligned buffers, to read and to write: `piece_bytes` of memory serve a request of any size, the
+    same piece repeated."""
 
     def __init__(self, path: Path, file_bytes: int, piece_bytes: int, *, prefer_direct: bool = True) -> None:
         self.path = path
         self.file_bytes = file_bytes
         self._prefer_direct = prefer_direct
-        self._piece = mmap.mmap(-1, piece_bytes)  # pages of memory: aligned for O_DIRECT
-        self._piece.write(random.randbytes(piece_bytes))
+        # Pages of memory: aligned for O_DIRECT. What is read is not what is written, or blocks become copies of others.
+        self._read_piece = mmap.mmap(-1, piece_bytes)
+        self._write_piece = mmap.mmap(-1, piece_bytes)
+        self._write_piece.write(random.randbytes(piece_bytes))
+        self._stamps = memoryview(self._write_piece).cast("Q")[:: mmap.PAGESIZE // 8]
+        self._stamp = time.time_ns()
         self.direct = False
         self.reaches_storage: bool | None = None
 
@@ -75,11 +81,11 @@ class DataFile:
 
     def find_access(self) -> None:
         """Try O_DIRECT and look whether the pages stayed out of the cache; else whether the cache can be emptied."""
-        length = min(len(self._piece), self.file_bytes)
+        length = min(len(self._read_piece), self.file_bytes)
         plain = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.fdatasync(plain)
-            os.preadv(plain, [self._piece], 0)
+            os.preadv(plain, [self._read_piece], 0)
             drop(plain, 0, length)
             dropped = resident_pages(plain, 0, length)
             self.direct, pages = False, dropped
@@ -100,7 +106,7 @@ class DataFile:
                 return False
             raise
         try:
-            os.preadv(fd, [self._piece], 0)
+            os.preadv(fd, [self._read_piece], 0)
         except OSError as error:
             if error.errno in _REFUSES_DIRECT:
                 return False
@@ -131,22 +137,28 @@ class DataFile:
     def read(self, fd: int, offset: int, length: int) -> None:
         moved = 0
         while moved < length:
-            got = os.preadv(fd, self._pieces(length - moved), offset + moved)
+            got = os.preadv(fd, _pieces(self._read_piece, length - moved), offset + moved)
             if got == 0:
                 raise ShortTransfer(None, f"{self.path} ends early")
             moved += got
 
+    def renew(self) -> None:
+        """Make every page of the next write one that storage has not seen: some share equal blocks."""
+        self._stamp += len(self._stamps)
+        self._stamps[:] = memoryview(array("Q", range(self._stamp, self._stamp + len(self._stamps))))
+
     def write(self, fd: int, offset: int, length: int) -> None:
         moved = 0
         while moved < length:
-            moved += os.pwritev(fd, self._pieces(length - moved), offset + moved)
+            moved += os.pwritev(fd, _pieces(self._write_piece, length - moved), offset + moved)
 
-    def _pieces(self, length: int) -> list[memoryview | mmap.mmap]:
-        whole, rest = divmod(length, len(self._piece))
-        pieces: list[memoryview | mmap.mmap] = [self._piece] * min(whole, _MOST_PIECES)
-        if rest and whole < _MOST_PIECES:
-            pieces.append(memoryview(self._piece)[:rest])
-        return pieces
+
+def _pieces(piece: mmap.mmap, length: int) -> list[memoryview | mmap.mmap]:
+    whole, rest = divmod(length, len(piece))
+    pieces: list[memoryview | mmap.mmap] = [piece] * min(whole, _MOST_PIECES)
+    if rest and whole < _MOST_PIECES:
+        pieces.append(memoryview(piece)[:rest])
+    return pieces
 
 
 def check_space(folder: Path, needed_bytes: int, needed_files: int) -> None:

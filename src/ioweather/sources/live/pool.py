@@ -39,30 +39,24 @@ class FilePool:
         made = 0
         for number in range(self.oldest, self.newest + 1):
             if number not in present:
-                self.create(number)
+                self.create(self.path_of(number))
                 made += 1
                 if made % 100 == 0:
                     reporter.progress(number - self.oldest + 1, self.count, "making small files")
 
-    def create(self, number: int) -> None:
-        fd = os.open(self.path_of(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    def create(self, path: str, flags: int = os.O_CREAT | os.O_EXCL) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o600)
         try:
             os.write(fd, self._content)
         finally:
             os.close(fd)
 
-    def read(self, number: int) -> None:
-        fd = os.open(self.path_of(number), os.O_RDONLY | os.O_CLOEXEC)
+    def read(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.read(fd, len(self._content) + 1)
         finally:
             os.close(fd)
-
-    def stat(self, number: int) -> None:
-        os.stat(self.path_of(number))  # noqa: PTH116 - one system call, nothing around it
-
-    def delete(self, number: int) -> None:
-        os.unlink(self.path_of(number))  # noqa: PTH108
 
     def remove(self, reporter: Reporter) -> None:
         names = [name for name in os.listdir(self.folder) if name.isdigit()]  # noqa: PTH208

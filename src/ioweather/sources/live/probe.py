@@ -23,7 +23,7 @@ from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.mounts import system_of
 from ioweather.sources.live.pool import FilePool
-from ioweather.sources.live.rows import Origin, response_row
+from ioweather.sources.live.rows import Origin, ResponseLine
 from ioweather.sources.live.timing import Timing, timed
 
 SMALL_FILE_BYTES = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
@@ -92,6 +92,7 @@ class Probe:
         # Two sequences: the place of a write never follows from that of a read.
         self._read_places, self._write_places = random.Random(f"{seed} read"), random.Random(f"{seed} write")
         self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
+        self._scratch = -1
         self._damaged = False
         self._prepared_ns = 0
         small, block = settings.small_file_bytes, settings.block_bytes
@@ -105,6 +106,10 @@ class Probe:
             Operation("create", small, "cache"),
         )
         self.kinds = {operation.op: operation for operation in self.operations}
+        self.lines = self._lines()
+
+    def _lines(self) -> dict[str, ResponseLine]:
+        return {operation.op: ResponseLine(self.origin, operation) for operation in self.operations}
 
     @property
     def label(self) -> str:
@@ -119,6 +124,8 @@ class Probe:
         self._make_files(reporter)
         if self.system is None:
             self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
+            self.lines = self._lines()
+        self._scratch = os.memfd_create("ioweather")
         # Once through all of it, untimed: the first call of anything pays for what later ones find in place.
         self._cycle(0, _Nobody())
         return Ready(self.origin.system, self.data.access, self._remark())
@@ -178,13 +185,16 @@ class Probe:
         fd = record.fd
         try:
             cached = _unless_it_fails(lambda: data.make_uncached(fd, read_at, length))
-            record.put("read", timed(lambda: data.read(fd, read_at, length)), cached)
+            timed(data.read, self._scratch, 0, 1)
+            record.put("read", timed(data.read, fd, read_at, length), cached)
             record.begin("write")
-            written = timed(lambda: data.write(fd, write_at, length))
+            data.renew()
+            timed(data.write, self._scratch, 0, 1)
+            written = timed(data.write, fd, write_at, length)
             seen = data.reaches_storage is not None
             record.put("write", written, not data.direct if seen else None)
             record.begin("write_sync")
-            synced = written if written.failed else _both(written, timed(lambda: os.fdatasync(fd)))
+            synced = written if written.failed else _both(written, timed(os.fdatasync, fd))
             record.put("write_sync", synced, not data.reaches_storage if seen else None)
             record.begin("close")
             if not data.direct:
@@ -200,14 +210,24 @@ class Probe:
         return read_at * self.settings.block_bytes, write_at * self.settings.block_bytes
 
     def _small_file_operations(self, record: _Recorder) -> None:
-        pool, oldest = self.pool, self.pool.oldest
-        record.run("stat", lambda: pool.stat(oldest))
-        record.run("file_read", lambda: pool.read(oldest))
-        deleted = record.run("delete", lambda: pool.delete(oldest))
+        """Right before each operation the same call is made once where it costs storage nothing: else a call pays for
+        having been a second out of the processor's caches."""
+        pool = self.pool
+        oldest, new = pool.path_of(pool.oldest), pool.path_of(pool.newest + 1)
+        record.begin("stat")
+        timed(os.stat, "/proc/self/stat")
+        record.put("stat", timed(os.stat, oldest))
+        record.begin("file_read")
+        timed(pool.read, "/proc/self/stat")
+        record.put("file_read", timed(pool.read, oldest))
+        record.begin("delete")
+        timed(os.unlink, "/proc/self/none")
+        deleted = record.put("delete", timed(os.unlink, oldest))
         if not deleted.failed or deleted.errno == errno.ENOENT:
             pool.oldest += 1
-        number = pool.newest + 1
-        created = record.run("create", lambda: pool.create(number))
+        record.begin("create")
+        timed(pool.create, os.devnull, 0)
+        created = record.put("create", timed(pool.create, new))
         if not created.failed or created.errno == errno.EEXIST:
             pool.newest += 1
         self._balance(record)
@@ -220,10 +240,10 @@ class Probe:
         record.begin("balance")
         try:
             if pool.size > pool.count:
-                pool.delete(pool.oldest)
+                os.unlink(pool.path_of(pool.oldest))  # noqa: PTH108
                 pool.oldest += 1
             else:
-                pool.create(pool.newest + 1)
+                pool.create(pool.path_of(pool.newest + 1))
                 pool.newest += 1
         except OSError:
             pass  # the operations of the next cycle say what is wrong
@@ -257,17 +277,12 @@ class _Recorder:
         kind = self._probe.kinds.get(op)
         self._reporter.begin(op, kind.request_bytes if kind else 0, self._scheduled_ns)
 
-    def run(self, op: str, call: Callable[[], object]) -> Timing:
-        self.begin(op)
-        timing = timed(call)
-        self.put(op, timing)
-        return timing
-
-    def put(self, op: str, timing: Timing, cached: bool | None = None) -> None:
-        probe, kind = self._probe, self._probe.kinds[op]
+    def put(self, op: str, timing: Timing, cached: bool | None = None) -> Timing:
+        probe = self._probe
         if timing.failed and (timing.errno is None or timing.errno in _GONE):
             self.gone = True
-        self._reporter.row("responses", response_row(probe.origin, kind, timing, self._scheduled_ns, cached))
+        self._reporter.line(probe.lines[op].text(timing, self._scheduled_ns, cached))
+        return timing
 
 
 class _Nobody:
@@ -275,6 +290,7 @@ class _Nobody:
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None: ...
     def row(self, table: str, values: Mapping[str, object]) -> None: ...
+    def line(self, text: str) -> None: ...
     def document(self, name: str, text: str) -> None: ...
     def progress(self, done: int, total: int | None, what: str) -> None: ...
     def done(self) -> None: ...

@@ -146,6 +146,7 @@ class Sampler:
         if opened:
             fd = opened[0]
             try:
+                file.renew()
                 cached = self._arrange(step, fd)
                 timing = timed(_call(step, fd, length))
             except OSError as error:

@@ -24,12 +24,12 @@ class ShortTransfer(OSError):
     """Fewer bytes moved than were asked for: the file ended early."""
 
 
-def timed(call: Callable[[], object]) -> Timing:
+def timed(call: Callable[..., object], *arguments: object) -> Timing:
     """Run the call. Errors of the operating system are results; anything else is a mistake and goes on up."""
     wall = time.time_ns()
     start = time.monotonic_ns()
     try:
-        call()
+        call(*arguments)
     except OSError as error:
         return Timing(wall, time.monotonic_ns() - start, True, error.errno)
     return Timing(wall, time.monotonic_ns() - start)

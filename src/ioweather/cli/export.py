@@ -1,0 +1,48 @@
+"""`ioweather export`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from ioweather.cli.agents import duration_ns, spool_option
+from ioweather.core.places import default_spool_dir
+
+EPILOG = """\b
+Alert rules, a dashboard and the list of metrics: docs/how-to/prometheus.md.
+
+\b
+Example: ioweather export --listen 127.0.0.1:9754
+"""
+
+
+@click.command(epilog=EPILOG)
+@spool_option
+@click.option(
+    "--listen", default="127.0.0.1:9754", show_default=True, metavar="HOST:PORT", help="Where Prometheus scrapes."
+)
+@click.option("--textfile", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write the metrics to this file instead (it must end in .prom for node_exporter).")  # fmt: skip
+@click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
+@click.option("--once", is_flag=True, help="With --textfile: write it once.")
+def export(spool_dir: Path | None, listen: str, textfile: Path | None, every: str, once: bool) -> int:
+    """Show the agent's status to Prometheus. A scrape reads status.json alone."""
+    from ioweather.exporter.serve import parse_listen, serve, write_textfile, write_textfile_every
+
+    directory = spool_dir or default_spool_dir()
+    if textfile is not None and once:
+        write_textfile(directory, textfile)
+        return 0
+    until = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: until.set())
+    if textfile is not None:
+        write_textfile_every(directory, textfile, duration_ns(every, "--every") / 1e9, until)
+        return 0
+    host, port = parse_listen(listen)
+    click.echo(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
+    serve(directory, host, port, until)
+    return 0
