@@ -104,27 +104,27 @@ class _Collector:
         }
 
     def update(self, read: Floats, write: Floats) -> None:
-        blocks = self._cleaned({READ: read, WRITE: write})
-        for first in self._unit_edges(len(read)):
-            last = min(len(read), first + self.unit - (self.row + first) % self.unit)
-            self._unit(first, {metric: values[first:last] for metric, values in blocks.items()})
-        wide = blocks
+        """The next rows. One unit of time is done with entirely before the next: it then stays near the processor."""
+        wide: list[dict[str, Floats]] = []
+        first = 0
+        while first < len(read):
+            last = min(len(read), first + self.unit - self.row % self.unit)
+            rows = self._cleaned({READ: read[first:last], WRITE: write[first:last]})
+            self._unit(rows)
+            wide.append({metric: self.windows[metric, WINDOWS[1]].update(values) for metric, values in rows.items()})
+            self.row += last - first
+            first = last
+        joined = {metric: np.concatenate([part[metric] for part in wide]) for metric in TRAFFIC}
         for window in WINDOWS[1:]:
-            wide = {metric: self.windows[metric, window].update(values) for metric, values in wide.items()}
-            if not len(wide[READ]):
-                break
-            self._correlate(wide, window)
-            self._count_degrees(wide, window, (TOLERANCE,))
-        self.row += len(read)
+            if window != WINDOWS[1]:
+                joined = {metric: self.windows[metric, window].update(values) for metric, values in joined.items()}
+            if len(joined[READ]):
+                self._correlate(joined, window)
+                self._count_degrees(joined, window, (TOLERANCE,))
 
-    def _unit_edges(self, rows: int) -> list[int]:
-        """Places in the block where a unit begins, and the block's own beginning."""
-        to_next = -self.row % self.unit
-        return sorted({0, *range(to_next, rows, self.unit)}) if rows else []
-
-    def _unit(self, first: int, rows: Mapping[str, Floats]) -> None:
+    def _unit(self, rows: Mapping[str, Floats]) -> None:
         """Rows of one unit of time: totals, correlations at one step, clusters."""
-        unit = (self.row + first) // self.unit
+        unit = self.row // self.unit
         for metric, values in rows.items():
             total = values.sum(axis=0)
             self.totals[metric][unit] += np.nansum(values, axis=0) if np.isnan(total).any() else total
