@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "predict": ("ioweather.cli.transfers", "predict", "Say how long a transfer will take, with an interval."),
     "probe": ("ioweather.cli.probe", "probe", "Measure how long small operations take on a file system, every second."),
     "project": ("ioweather.cli.project", "project", "Show one project: volume, jobs, performance, findings."),
+    "report": ("ioweather.cli.report", "report", "Write everything the lake can tell as one HTML file."),
     "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
     "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
     "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),

@@ -1,0 +1,1 @@
+"""The report: everything a lake can tell, as one file that opens offline."""

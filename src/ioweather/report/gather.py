@@ -1,0 +1,139 @@
+"""All exhibits the lake allows, for every file system it knows; what could not be made is kept with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import IoweatherError
+from ioweather.core.facility import Facility
+from ioweather.core.papers import exhibits
+from ioweather.core.progress import Progress, silent
+from ioweather.core.results import Exhibit
+from ioweather.store.lake import Lake
+from ioweather.store.snapshot import Snapshot
+from ioweather.workflows.analyse import ALL_TIME, Availability, Period, availability, make_exhibits, parameters_of
+
+
+@dataclass(frozen=True)
+class Made:
+    """`filesystem` is empty for exhibits of jobs and of probes, which are about all of them."""
+
+    exhibit: Exhibit
+    filesystem: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    id: str
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a report is written from."""
+
+    facility: Facility
+    period_ns: Period
+    lake: str
+    table_rows: Mapping[str, int]
+    table_versions: Mapping[str, int]
+    span_ns: tuple[int, int] | None
+    made: tuple[Made, ...]
+    left_out: tuple[LeftOut, ...]
+    made_ns: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Exhibits that one study makes, for one file system."""
+
+    ids: tuple[str, ...]
+    filesystem: str
+    params: Mapping[str, str]
+    first: bool
+
+
+def gather(lake: Lake, *, period_ns: Period = ALL_TIME, progress: Progress = silent) -> Material:
+    """Run every study whose needs the lake meets. One that fails is named and never ends the report."""
+    with lake.snapshot() as snapshot:
+        found = availability(snapshot)
+        tasks = list(_tasks(found, snapshot.filesystems()))
+        rows, versions, span = snapshot.tables(), snapshot.versions, _span(snapshot)
+    left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
+    made: list[Made] = []
+    titles = {item.id: item.title for item in found}
+    for number, task in enumerate(tasks):
+        progress(number, len(tasks), task.ids[0])
+        for exhibit_id, outcome in _outcomes(lake, task, period_ns):
+            if isinstance(outcome, Exhibit):
+                made.append(_labelled(outcome, task))
+            elif task.first:  # what a second file system lacks is no news
+                left_out.append(LeftOut(exhibit_id, titles[exhibit_id], outcome))
+    progress(len(tasks), len(tasks), "")
+    order = {entry.id: number for number, entry in enumerate(exhibits())}
+    return Material(
+        facility=lake.facility, period_ns=period_ns, lake=str(lake.root), table_rows=rows, table_versions=versions,
+        span_ns=span, made=tuple(sorted(made, key=lambda m: order[m.exhibit.id.partition("@")[0]])),
+        left_out=tuple(sorted(left_out, key=lambda item: order[item.id])), made_ns=now_ns(),
+    )  # fmt: skip
+
+
+def _tasks(found: list[Availability], filesystems: tuple[str, ...]) -> Iterator[_Task]:
+    by_study: dict[str, list[str]] = {}
+    for item in found:
+        if item.ready and item.study is not None:
+            by_study.setdefault(item.study, []).append(item.id)
+    for ids in by_study.values():
+        of_one = "filesystem" in {param.name for param in parameters_of(ids[0])}
+        yield _Task(tuple(ids), "", {}, True)
+        if of_one and len(filesystems) > 1:
+            yield from (_Task(tuple(ids), name, {"filesystem": name}, False) for name in filesystems)
+
+
+def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> Iterator[tuple[str, Exhibit | str]]:
+    """Together at first; where that fails, one by one, so that each has its own reason."""
+    try:
+        made = make_exhibits(lake, task.ids, params=task.params, period_ns=period_ns)
+    except Exception:
+        for exhibit_id in task.ids:
+            yield exhibit_id, _one(lake, exhibit_id, task.params, period_ns)
+    else:
+        yield from zip(task.ids, made, strict=True)
+
+
+def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str], period_ns: Period) -> Exhibit | str:
+    try:
+        return make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)[0]
+    except IoweatherError as error:
+        return error.message
+    except Exception as error:  # a fault in one study must not take the other sixty along
+        return f"it failed: {type(error).__name__}: {error}"
+
+
+def _labelled(exhibit: Exhibit, task: _Task) -> Made:
+    chosen = exhibit.provenance.params.get("filesystem")
+    filesystem = str(chosen) if chosen else ""
+    return Made(exhibit if task.first else replace(exhibit, id=f"{exhibit.id}@{task.filesystem}"), filesystem)
+
+
+def without_repeats(made: tuple[Made, ...]) -> tuple[Made, ...]:
+    """The file system that a study chose by itself is asked for by name again: its second copy goes."""
+    first = {(m.exhibit.id, m.filesystem) for m in made if "@" not in m.exhibit.id}
+    return tuple(
+        m for m in made if (m.exhibit.id.partition("@")[0], m.filesystem) not in first or "@" not in m.exhibit.id
+    )
+
+
+def _span(snapshot: Snapshot) -> tuple[int, int] | None:
+    """First and last moment that the lake knows of."""
+    times = [(group.first_ns, group.end_ns) for group in snapshot.series()]
+    for table, column in (("applications", "start_ns"), ("responses", "start_ns")):
+        if snapshot.pinned[table].uris:
+            low = snapshot.scalar(f"SELECT min({column}) FROM {table}")
+            high = snapshot.scalar(f"SELECT max({column}) FROM {table}")
+            if isinstance(low, int) and isinstance(high, int):
+                times.append((low, high))
+    return (min(low for low, _ in times), max(high for _, high in times)) if times else None

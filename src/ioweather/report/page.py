@@ -1,0 +1,151 @@
+"""The report as one HTML file: summary, contents, exhibits by paper, what was left out, methods, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from ioweather._version import __version__
+from ioweather.core.clock import format_time_ns
+from ioweather.core.papers import PAPERS, Paper
+from ioweather.core.progress import Progress, silent
+from ioweather.core.results import Provenance, ResultColumn, ResultTable
+from ioweather.figures import exhibit_section, html_page, provenance_html, table_html
+from ioweather.report.gather import Made, Material, without_repeats
+from ioweather.report.methods import METHODS, equation_html
+
+_SUBJECTS = {
+    "car11": "Applications, throughput and contents",
+    "don15": "Response times",
+    "kun19": "Slowdown",
+    "mad17": "Jobs and the system",
+    "pat19": "Climate of the servers",
+}
+
+
+def report_html(material: Material, *, anonymous: bool = False, progress: Progress = silent) -> str:
+    """The whole file."""
+    made = without_repeats(material.made)
+    name = "a facility" if anonymous else material.facility.name
+    title = f"The weather of {name}"
+    parts = [f'<p class="kicker">ioweather report</p><h1>{escape(title)}</h1>', _opening(material, made)]
+    parts += [_summary(made), _contents(made, material)]
+    for number, paper in enumerate(PAPERS.values()):
+        progress(number, len(PAPERS), f"drawing {paper.key}")
+        parts += list(_paper_part(paper, made))
+    progress(len(PAPERS), len(PAPERS), "")
+    parts += [_left_out(material), _coverage_part(material), _methods()]
+    provenance = Provenance(
+        lake="" if anonymous else material.lake, table_versions=material.table_versions,
+        facility_digest=material.facility.digest, software_version=__version__, made_ns=material.made_ns,
+    )  # fmt: skip
+    return html_page(title, [part for part in parts if part], footer=provenance_html(provenance))
+
+
+def _opening(material: Material, made: Sequence[Made]) -> str:
+    kinds = [finding.kind for m in made for finding in m.exhibit.findings]
+    rows = material.table_rows
+    counts = [
+        (rows.get("series", 0), "samples of servers"), (rows.get("applications", 0), "runs with a Darshan log"),
+        (rows.get("jobs", 0), "jobs in accounting"), (rows.get("responses", 0), "timed operations"),
+        (rows.get("scans", 0), "scans of contents"),
+    ]  # fmt: skip
+    held = ", ".join(f"{n:,} {what}" for n, what in counts if n) or "nothing yet"
+    ids = {m.exhibit.id.partition("@")[0] for m in made}
+    total = len(ids) + len(material.left_out)
+    sentences = [
+        "This facility is simulated: nothing here was measured." if material.facility.simulated else "",
+        f"{_period(material)} The lake holds {held}.",
+        f"{len(ids)} of {total} exhibits of the five papers could be made.",
+        f"Their data support {kinds.count('supported'):,} statements, contradict {kinds.count('refuted'):,} and leave "
+        f"{kinds.count('undecided'):,} open.",
+    ]
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
+
+
+def _period(material: Material) -> str:
+    low, high = material.period_ns
+    if material.span_ns is not None:
+        low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1])
+    elif high >= 2**62:
+        return ""
+    return f"From {format_time_ns(low)[:16]} to {format_time_ns(high)[:16]} UTC."
+
+
+def _summary(made: Sequence[Made]) -> str:
+    """What the data support, per file system and subject; each with the exhibit it stands in."""
+    groups: dict[str, dict[str, list[str]]] = {}
+    seen: set[tuple[str, str]] = set()
+    for m in sorted(made, key=lambda m: m.exhibit.id.startswith("pat19.observations")):  # it repeats what others found
+        for finding in m.exhibit.findings:
+            if finding.kind != "supported" or (m.filesystem, finding.text) in seen:
+                continue
+            seen.add((m.filesystem, finding.text))
+            subject = _SUBJECTS[m.exhibit.id.partition(".")[0]]
+            link = f'<a href="#{escape(m.exhibit.id)}">{escape(m.exhibit.id)}</a>'
+            item = f'<li class="supported">{escape(finding.text)} <span class="quiet">{link}</span></li>'
+            groups.setdefault(m.filesystem, {}).setdefault(subject, []).append(item)
+    if not groups:
+        return '<h2 id="summary">Summary</h2><p>The data support no statement yet.</p>'
+    parts = ['<h2 id="summary">Summary</h2>']
+    for filesystem in sorted(groups, key=lambda name: (name == "", name)):
+        heading = f"File system {filesystem}" if filesystem else "Jobs, probes and contents"
+        parts.append(f"<h3>{escape(heading)}</h3>")
+        for subject, items in groups[filesystem].items():
+            parts.append(f'<h4>{escape(subject)}</h4><ul class="findings">{"".join(items)}</ul>')
+    return "".join(parts)
+
+
+def _contents(made: Sequence[Made], material: Material) -> str:
+    parts = ['<nav aria-label="Contents"><h2 id="contents">Contents</h2><ul>']
+    for paper in PAPERS.values():
+        mine = [m for m in made if m.exhibit.id.startswith(f"{paper.key}.")]
+        if mine:
+            items = "".join(
+                f'<li><a href="#{escape(m.exhibit.id)}">{escape(m.exhibit.id)}</a> {escape(m.exhibit.title)}</li>'
+                for m in mine
+            )
+            parts.append(f'<li><a href="#{paper.key}">{escape(_SUBJECTS[paper.key])}</a><ul>{items}</ul></li>')
+    parts += ['<li><a href="#left-out">What could not be made</a></li>'] if material.left_out else []
+    parts += ['<li><a href="#coverage">What the lake holds</a></li>', '<li><a href="#methods">Methods</a></li>']
+    return "".join([*parts, "</ul></nav>"])
+
+
+def _paper_part(paper: Paper, made: Sequence[Made]) -> Iterator[str]:
+    mine = [m for m in made if m.exhibit.id.startswith(f"{paper.key}.")]
+    if not mine:
+        return
+    yield f'<section class="later" id="{paper.key}"><h2>{escape(_SUBJECTS[paper.key])}</h2>'
+    yield f'<p class="quiet">Published values beside ours: {escape(paper.site)}. {escape(paper.citation)}</p></section>'
+    for m in mine:
+        yield exhibit_section(m.exhibit, 3, later=True)
+
+
+def _left_out(material: Material) -> str:
+    if not material.left_out:
+        return ""
+    columns = tuple(ResultColumn(name, label, "text") for name, label in (
+        ("id", "exhibit"), ("title", "what it shows"), ("reason", "why not"),
+    ))  # fmt: skip
+    rows = tuple((item.id, item.title, item.reason) for item in material.left_out)
+    return f'<h2 id="left-out">What could not be made</h2>{table_html(ResultTable("left_out", columns, rows))}'
+
+
+def _coverage_part(material: Material) -> str:
+    columns = (ResultColumn("table", "table", "text"), ResultColumn("rows", "rows", "count"))
+    rows = tuple((name, count) for name, count in material.table_rows.items() if count)
+    text = "<p>Coverage and caveats stand with each exhibit. Times are UTC; sizes are in powers of two.</p>"
+    return f'<h2 id="coverage">What the lake holds</h2>{text}{table_html(ResultTable("tables", columns, rows))}'
+
+
+def _methods() -> str:
+    parts = ['<h2 id="methods">Methods</h2>']
+    for key, method in METHODS.items():
+        paper = PAPERS[key]
+        items = "".join(
+            f"<li><strong>{equation_html(equation)}</strong><br><span class='quiet'>{equation_html(what)}</span></li>"
+            for equation, what in method.equations
+        )
+        parts.append(f"<h3>{key}</h3><p>{escape(method.text)}</p><ul>{items}</ul>")
+        parts.append(f'<p class="quiet">{escape(paper.citation)}</p>')
+    return "".join(parts)

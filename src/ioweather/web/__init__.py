@@ -1,0 +1,1 @@
+"""The dashboard and the HTTP API: a thin skin over workflows."""

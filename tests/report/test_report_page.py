@@ -1,0 +1,119 @@
+"""The report is one file: nothing from outside, everything listed is there, and a failing study does not end it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from ioweather.cli.main import run
+from ioweather.core.errors import UsageError
+from ioweather.core.papers import PAPERS, exhibits
+from ioweather.core.results import Exhibit, Finding
+from ioweather.report import gather as gathering
+from ioweather.report.gather import LeftOut, Made, without_repeats
+from ioweather.report.methods import METHODS, equation_html
+from ioweather.report.page import report_html
+from ioweather.report.write import write_report
+
+
+@pytest.fixture(scope="module")
+def page(material):
+    return report_html(material)
+
+
+def test_every_exhibit_is_in_the_report_or_named_as_left_out(material, page):
+    made = {m.exhibit.id for m in material.made}
+    left_out = {item.id for item in material.left_out}
+    assert made | left_out == {entry.id for entry in exhibits()}
+    assert not made & left_out
+    assert len(made) >= 6
+    for exhibit_id in made:
+        assert f'id="{exhibit_id}"' in page
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    assert not re.findall(r'(?:src|href)="(?!#)[^"]*"', page)
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+
+
+def test_every_link_has_its_target(page):
+    targets = set(re.findall(r'id="([^"]+)"', page))
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    assert links
+    assert links <= targets
+
+
+def test_the_summary_comes_first_and_says_what_is_simulated(page):
+    assert page.index("This facility is simulated") < page.index('id="summary"') < page.index('id="contents"')
+    assert page.index('id="contents"') < page.index('id="car11"') < page.index('id="methods"')
+
+
+def test_every_paper_has_its_methods():
+    assert list(METHODS) == list(PAPERS)
+
+
+def test_equations_are_set_and_escaped():
+    assert equation_html("a_{1} < b^{n}") == "a<sub>1</sub> &lt; b<sup>n</sup>"
+
+
+def test_a_study_that_fails_is_named_and_the_rest_goes_on(small_lake, few, monkeypatch):
+    real = gathering.make_exhibits
+
+    def failing(lake, ids, **options):
+        if "pat19.fig3" in ids:
+            raise ZeroDivisionError("planted")
+        return real(lake, ids, **options)
+
+    monkeypatch.setattr(gathering, "make_exhibits", failing)
+    found = gathering.gather(small_lake)
+    reasons = {item.id: item.reason for item in found.left_out}
+    assert reasons["pat19.fig3"] == "it failed: ZeroDivisionError: planted"
+    assert "pat19.fig4" in {m.exhibit.id for m in found.made}
+
+
+def test_names_in_reasons_and_findings_are_escaped(material):
+    hostile = Exhibit("car11.fig2", "<b>", findings=(Finding("<script>alert(1)</script>", "supported"),))
+    planted = replace(
+        material, made=(Made(hostile, "<i>fs"),), left_out=(LeftOut("car11.fig3", "t", "<img src=x onerror=y>"),)
+    )
+    text = report_html(planted)
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    assert "<i>fs" not in text
+
+
+def test_an_exhibit_of_a_second_file_system_stands_beside_the_first():
+    first, again = Exhibit("pat19.fig3", "x"), Exhibit("pat19.fig3@scratch", "x")
+    other = Exhibit("pat19.fig3@home", "x")
+    made = (Made(first, "scratch"), Made(again, "scratch"), Made(other, "home"))
+    assert [m.exhibit.id for m in without_repeats(made)] == ["pat19.fig3", "pat19.fig3@home"]
+
+
+def test_the_command_writes_the_file(small_lake, few, tmp_path, capsys):
+    out = tmp_path / "r.html"
+    assert run(["report", "--lake", str(small_lake.root), "--out", str(out)]) in (0, 1)
+    assert "exhibits" in capsys.readouterr().out
+    assert 50_000 < out.stat().st_size < 15_000_000
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "no/such/folder/report.html"])
+def test_a_bad_place_is_refused_before_the_work(small_lake, tmp_path, name):
+    with pytest.raises(UsageError, match="--out"):
+        write_report(small_lake, tmp_path / name)
+
+
+def test_a_period_without_data_leaves_everything_out(small_lake, few, tmp_path):
+    found = write_report(small_lake, tmp_path / "empty.html", period_ns=(0, 1))
+    assert (tmp_path / "empty.html").exists()
+    assert found.left_out
+
+
+@pytest.mark.slow
+def test_the_whole_catalogue_fits_a_ticket(small_lake, tmp_path):
+    found = write_report(small_lake, tmp_path / "all.html", anonymous=True)
+    assert len(found.made) > 40
+    assert not [item for item in found.left_out if item.reason.startswith("it failed")]
+    assert (tmp_path / "all.html").stat().st_size < 15_000_000
