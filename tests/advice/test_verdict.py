@@ -39,7 +39,8 @@ def group(n=60, seed=1, **last):
         ({"seconds": 300, "request": 14.0}, "you"),
         ({"seconds": 260}, "you"),
         ({"seconds": 900, "state": 2.0, "request": 14.0}, "both"),
-        ({"seconds": 900, "state": 5.0, "request": 14.0}, "both"),
+        ({"seconds": 900, "state": 2.5, "request": 14.0}, "both"),
+        ({"seconds": 240, "state": 3.0}, "system"),
     ],
 )
 def test_planted_causes(run, kind):
@@ -74,6 +75,13 @@ def test_what_cannot_be_judged_is_unknown(runs, words):
     found = judge(runs, len(runs.io_seconds) - 1)
     assert found.kind == "unknown"
     assert words in found.reason
+
+
+def test_far_beyond_all_states_seen_it_is_unknown():
+    """What the system does there nobody saw: it may explain any of it."""
+    found = judge(group(seconds=900.0, state=6.0, request=14.0), 60)
+    assert found.kind == "unknown"
+    assert found.probabilities["you"] < 0.05
 
 
 def test_a_usual_time_needs_no_state():

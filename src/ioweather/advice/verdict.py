@@ -166,20 +166,30 @@ class Curve:
         return cls(x, y, fitted, float(np.median(state)), spread, mad)
 
     def at(self, state: float) -> float:
-        """Logarithm of the expected time; level beyond the ends."""
-        return float(np.interp(state, self.state, self.fitted))
+        """Logarithm of the expected time. Below all states seen it stays level; above them it goes on rising as it did
+        from the usual state to the busiest seen."""
+        return float(np.interp(state, self.state, self.fitted)) + self._beyond(state)
+
+    def _beyond(self, state: float) -> float:
+        """What the state adds above the busiest seen. Nobody saw it, so the same amount adds to the spread."""
+        reach = float(self.state[-1]) - self.usual_state
+        if state <= self.state[-1] or reach <= 0:
+            return 0.0
+        rise = float(self.fitted[-1]) - float(np.interp(self.usual_state, self.state, self.fitted))
+        return rise * (state - float(self.state[-1])) / reach
 
     def spread_at(self, state: float) -> float:
-        """Spread of the nearest runs, drawn to that of all by as many more: a few near ones say little alone."""
+        """Spread of the nearest runs, drawn half way to that of all: a few near ones say little alone."""
         k = min(len(self.state), max(5, len(self.state) // 5))
         near = np.argsort(np.abs(self.state - state), kind="stable")[:k]
         local = float(np.mean((self.log_time[near] - self.fitted[near]) ** 2))
-        return max(_LEAST_SPREAD, math.sqrt((k * local + k * self.spread_all**2) / (2 * k)))
+        return max(_LEAST_SPREAD, math.sqrt((local + self.spread_all**2) / 2 + self._beyond(state) ** 2))
 
     def error_at(self, state: float) -> float:
         """Standard error of the expected logarithm."""
         k = min(len(self.state), max(5, len(self.state) // 5))
-        return self.spread_at(state) / math.sqrt(k)
+        beyond = self._beyond(state)
+        return math.sqrt((self.spread_at(state) ** 2 - beyond**2) / k + beyond**2)
 
 
 def rising(values: Floats) -> Floats:
@@ -216,7 +226,9 @@ def _weigh(curve: Curve, run: Observed, n: int) -> Verdict:
     base_error = curve.error_at(curve.usual_state)
     # normal: the time is known, the usual time to within its error.
     normal = float(ndtr((math.log(base + harm) - math.log(duration)) / base_error))
-    busy = float(ndtr((here_log - math.log(base + harm)) / error))  # P(S >= h)
+    # P(S >= h); a state busier than all seen adds at least what the busiest of them does.
+    limit, seen = math.log(base + harm), min(state, float(curve.state[-1]))
+    busy = max(float(ndtr((curve.at(s) - limit) / curve.error_at(s))) for s in (state, seen))
     own = _own_cause(duration, here_log, spread, harm, bool(run.changed))  # P(J >= h)
     # What is left of 1 is a slow run of which neither part alone reaches h.
     chances: dict[Kind, float] = {

@@ -59,6 +59,8 @@ def chart_lines(chart: Chart, width: int) -> list[str]:
             return _bars(chart, width)
         case "heatmap":
             return _heatmap(chart, width)
+        case "umami":
+            return _umami(chart, width)
     return []
 
 
@@ -100,6 +102,27 @@ def _timeline(chart: Chart, width: int) -> list[str]:
     first, last = format_value(x[0], _unit(chart, "x"))[:16], format_value(x[-1], _unit(chart, "x"))[:16]
     if space > len(first) + len(last):
         lines.append(" " * margin + first + " " * (space - len(first) - len(last)) + last)
+    return lines
+
+
+def _umami(chart: Chart, width: int) -> list[str]:
+    """A line per metric: its history, this run's value, and where that lies among the quartiles."""
+    y, this = [_number(v) for v in _column(chart, "y")], _column(chart, "this")
+    low, high = ([_number(v) for v in _column(chart, role)] for role in ("q25", "q75"))
+    rows: dict[str, list[int]] = {}
+    for index, name in enumerate(_column(chart, "metric")):
+        rows.setdefault(str(name), []).append(index)
+    margin = min(28, max(len(name) for name in rows)) + 1
+    space = max(10, width - margin - 27)
+    lines = []
+    for name, own in rows.items():
+        here = next((i for i in own if this[i] is True), own[-1])
+        value, below, above = y[here], low[here], high[here]
+        place = ""
+        if value is not None and below is not None and above is not None:
+            place = "lowest quarter" if value < below else "highest quarter" if value > above else "middle half"
+        drawn = sparkline([y[i] for i in own], space)
+        lines.append(f"{name[: margin - 1]:{margin}}{drawn:{space}} {format_value(value):>9} {place}")
     return lines
 
 

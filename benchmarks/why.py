@@ -1,0 +1,105 @@
+"""How long `ioweather why` takes on a lake of a year: all of it, and the part that reads the servers' samples.
+
+    python benchmarks/why.py                  # 365 days of 24 OSTs, 2,000 runs
+    python benchmarks/why.py --days 60
+
+The peer reads the whole year's samples instead of the windows of the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ioweather.core.frames import Text
+from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, NS
+from ioweather.derive.job_io import job_io
+from ioweather.store import grid
+from ioweather.store.lake import Lake, open_lake
+from ioweather.store.seal import compact
+from ioweather.studies.choices import TRAFFIC
+from ioweather.tables import TABLES
+from ioweather.tables.applications import APPLICATIONS, FILES
+from ioweather.workflows.job import JobRequest
+from ioweather.workflows.why import WhyRequest, why
+
+START_NS = 17_532 * DAY_NS  # 2018-01-01
+FILES_PER_RUN = 16
+
+
+def samples(lake: Lake, days: int, targets: int, rng: np.random.Generator) -> None:
+    names = tuple(f"OST{i:04x}" for i in range(targets))
+    for day in range(days):
+        for metric in TRAFFIC:
+            frame = TABLES["series"].frame(
+                rows=1440 * targets,
+                start_ns=START_NS + day * DAY_NS + np.repeat(np.arange(1440), targets) * MINUTE_NS,
+                interval_ns=MINUTE_NS, system="scratch", component_kind="ost",
+                component=Text(np.tile(np.arange(targets, dtype=np.int32), 1440), names), metric=metric,
+                value=rng.lognormal(20, 1, 1440 * targets), quality=0,
+            )  # fmt: skip
+            lake.append("series", frame, source="lmt")
+
+
+def runs(lake: Lake, days: int, count: int, rng: np.random.Generator) -> None:
+    start = START_NS + np.sort(rng.integers(0, (days * 1440 - 120) * MINUTE_NS, count))
+    seconds = rng.uniform(1200, 3000, count)
+    program = rng.integers(0, 6, count)
+    digests = [f"{i:032x}" for i in range(count)]
+    applications = APPLICATIONS.frame(
+        log_digest=digests, job_id=np.arange(count), uid=1, exe=[f"/bin/app{p}" for p in program], nprocs=64,
+        start_ns=start, end_ns=start + (seconds * NS).astype(np.int64), log_version="3.41", partial_modules="",
+        modules="POSIX", rows=count,
+    )  # fmt: skip
+    owner = np.repeat(np.arange(count), FILES_PER_RUN)
+    columns = {spec.name: None if spec.nullable else 0 for spec in FILES.columns}
+    columns |= {
+        "log_digest": applications.text("log_digest")[owner], "start_ns": start[owner],
+        "record_id": np.tile(np.arange(FILES_PER_RUN), count), "rank": np.tile(np.arange(FILES_PER_RUN), count),
+        "module": "POSIX", "standard_stream": False, "mount": "/scratch", "open_count": 1, "read_count": 100,
+        "read_bytes": np.full(len(owner), GIB), "read_seconds": 0.5 * seconds[owner], "meta_seconds": 1.0,
+        "write_seconds": 0.0, "first_read_ns": start[owner], "last_read_ns": start[owner] + 600 * NS,
+    }  # fmt: skip
+    files = FILES.frame(columns, rows=len(owner))
+    for table, frame in (("applications", applications), ("files", files), ("job_io", job_io(applications, files))):
+        lake.append(table, frame, source="darshan")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--targets", type=int, default=24)
+    parser.add_argument("--runs", type=int, default=2000)
+    given = parser.parse_args()
+    rng = np.random.default_rng(2)
+    with tempfile.TemporaryDirectory() as folder:
+        lake = open_lake(Path(folder) / "lake", create=True)
+        began = time.perf_counter()
+        samples(lake, given.days, given.targets, rng)
+        runs(lake, given.days, given.runs, rng)
+        compact(lake)
+        print(
+            f"{given.days} days of {given.targets} OSTs, {given.runs} runs: made in {time.perf_counter() - began:.0f} s"
+        )
+        times, busy = [], []
+        for job in (given.runs // 2, given.runs // 3, given.runs // 4):
+            began, cpu = time.perf_counter(), time.process_time()
+            answer = why(str(job), WhyRequest(JobRequest(str(lake.root))))
+            times.append(time.perf_counter() - began)
+            busy.append(time.process_time() - cpu)
+        print(f"why: {', '.join(f'{t:.2f}' for t in times)} s (goal: 2 s); {answer.headline}")
+        print(f"processor time of it, all threads: {', '.join(f'{t:.2f}' for t in busy)} s")
+        with lake.snapshot() as snapshot:
+            began = time.perf_counter()
+            chosen = snapshot.selection(filesystem="scratch", component_kind="ost", metrics=TRAFFIC, step_ns=MINUTE_NS)
+            grid.rollup(chosen, TRAFFIC)
+            whole = time.perf_counter() - began
+        print(f"peer, samples of the whole year: {whole:.2f} s, {whole / min(times):.1f} times all of why")
+
+
+if __name__ == "__main__":
+    main()

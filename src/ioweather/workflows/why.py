@@ -1,0 +1,222 @@
+"""`ioweather why`: was it me or the system? One run against its like, at the state the system was in.
+
+Of the servers' samples only the time windows of the runs compared are read, so that a year of them costs no more than a
+week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather._version import __version__
+from ioweather.advice.explain import Explained, explain
+from ioweather.core.clock import now_ns
+from ioweather.core.contracts import StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Frame
+from ioweather.core.places import default_lake_dir
+from ioweather.core.results import Answer, Provenance
+from ioweather.core.units import MINUTE_NS
+from ioweather.derive.file_records import rows_of
+from ioweather.derive.groups import alike
+from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
+from ioweather.derive.job_system import job_system
+from ioweather.store import grid, layout
+from ioweather.store.lake import open_lake
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies import choices
+from ioweather.studies.association_data import OPERATIONS, monitored_mounts, system_grid
+from ioweather.studies.job_view import JobView
+from ioweather.studies.steps import steps_of
+from ioweather.tables import Quality, concat
+from ioweather.workflows.job import JobRequest, find_job
+
+# Like runs to compare with: those nearest in time. More would not sharpen the verdict.
+MOST_PEERS: Final = 64
+_JOINED_STEPS: Final = 360
+_LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
+# What the verdict and its words look at, of a hundred columns.
+_METRICS: Final = (
+    "log_digest", "start_ns", "end_ns", "nprocs", "run_seconds", "io_seconds", "bytes_per_s", "read_bytes",
+    "write_bytes", "read_count", "write_count", "fs_read_count", "fs_write_count", "file_count", "io_rank_count",
+    "seek_count", "collective_count", "independent_count",
+)  # fmt: skip
+_RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
+
+
+@dataclass(frozen=True)
+class WhyRequest:
+    """The job and, where the lake's own choice is not wanted, the file system and the sampling interval."""
+
+    job: JobRequest
+    filesystem: str | None = None
+    resolution_ns: int | None = None
+
+
+def why(target: str, request: WhyRequest) -> Answer:
+    """The answer of `ioweather why`."""
+    view = find_job(target, request.job)
+    place = Path(request.job.lake_dir) if request.job.lake_dir is not None else default_lake_dir()
+    row = _main_run(view)
+    if not layout.is_lake(place):
+        return _stamped(explain(view, row, None, "no system data for this period (there is no lake)"), None, request)
+    with open_lake(place).snapshot() as snapshot:
+        explained, reason = _compare(view, row, snapshot, request)
+        return _stamped(explain(view, row, explained, reason), snapshot, request)
+
+
+def _main_run(view: JobView) -> int:
+    """Of several runs in one job the one with most I/O time."""
+    times = np.nan_to_num(np.asarray(view.job_io.array("io_seconds"), np.float64), nan=-1.0)
+    return int(times.argmax())
+
+
+def _compare(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> tuple[Explained | None, str]:
+    runs, this = _like_runs(view, row, snapshot)
+    try:
+        filesystem, kind = _system_of(view, row, snapshot, request)
+        traffic, operations, step_ns = _samples(snapshot, runs, filesystem, kind, request)
+    except DataUnavailable as error:
+        return None, error.message
+    frames = {"traffic": traffic} | ({} if operations is None else {"operations": operations})
+    steps = steps_of(traffic, choices.TRAFFIC, step_ns, (0, 0))
+    if not steps.count:
+        return None, f"no samples of {filesystem} in this period"
+    system = system_grid(StudyData(frames, {}, (0, 0), step_ns), steps)
+    files = _files(view, runs, snapshot)
+    spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, filesystem))
+    found = job_system(system, runs.array("start_ns"), runs.array("end_ns"), spans)
+    return Explained(runs, found, this, filesystem, system.step_seconds), ""
+
+
+def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, int]:
+    """`job_io` with uid, exe and job id of the run and of those like it in the lake; and which row is the run."""
+    own = view.applications.take([row])
+    digest = str(own.text("log_digest").tolist()[0])
+    where = {"uid": int(own.array("uid")[0]), "nprocs": int(own.array("nprocs")[0])}
+    applications = snapshot.frame("applications", _RUN_COLUMNS, where)
+    applications = applications.take(~applications.text("log_digest").equals(digest))
+    start, here = np.asarray(applications.array("start_ns"), np.int64), int(own.array("start_ns")[0])
+    # Bytes decide later who is alike: many more than needed are looked at, but not all of a busy user's.
+    applications = applications.take(np.argsort(np.abs(start - here), kind="stable")[: 40 * MOST_PEERS])
+    mine = _joined(own, view.job_io.take([row]).select(_METRICS))
+    if not applications.rows:
+        return mine, 0
+    # By processes and not by a list of digests: the lake reads few columns of many runs quicker than it looks up names.
+    metrics = snapshot.frame("job_io", _METRICS, {"nprocs": where["nprocs"]})
+    place = rows_of(applications.text("log_digest"), metrics.text("log_digest"))
+    others = _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
+    runs = concat([mine, others])
+    chosen = alike(runs, 0)
+    away = np.abs(np.asarray(runs.array("start_ns"), np.int64)[chosen] - here)
+    nearest = chosen[np.argsort(away, kind="stable")[: MOST_PEERS + 1]]
+    runs = runs.take(np.sort(nearest))
+    return runs, 0  # the run itself is the first row, and alike to itself
+
+
+def _joined(applications: Frame, job_io: Frame) -> Frame:
+    return job_io.with_columns(**{name: applications[name] for name in ("job_id", "uid", "exe")})
+
+
+def _files(view: JobView, runs: Frame, snapshot: Snapshot) -> Frame:
+    digests = tuple(str(d) for d in runs.text("log_digest").tolist())
+    known = snapshot.frame("files", SPAN_COLUMNS, {"log_digest": digests})
+    here = view.files.select(SPAN_COLUMNS)
+    # A log that lies outside the lake brings its own; one inside has them twice.
+    fresh = rows_of(known.text("log_digest"), here.text("log_digest")) < 0
+    return concat([known, here.take(fresh)]) if fresh.any() else known
+
+
+def _system_of(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> tuple[str, str]:
+    """The file system that holds most of the run's bytes, where its servers were sampled; else the busiest."""
+    sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
+    name = request.filesystem
+    if name is None:
+        mount = view.job_io.text("main_mount").tolist()[row]
+        found = snapshot.facility.filesystem_of_path(mount) if mount else None
+        name = found.name if found is not None and found.name in sampled else choices.busiest_filesystem(snapshot)  # type: ignore[assignment]
+    if name is None or name not in sampled:
+        raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
+    kinds = {g.component_kind for g in snapshot.series() if g.filesystem == name and g.metric in choices.TRAFFIC}
+    return name, next((kind for kind in ("ost", "device", "host") if kind in kinds), sorted(kinds)[0])
+
+
+def _samples(
+    snapshot: Snapshot, runs: Frame, filesystem: str, kind: str, request: WhyRequest
+) -> tuple[Frame, Frame | None, int]:
+    """Rollups of bytes and operations in the windows of the runs."""
+    start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
+    step = request.resolution_ns or _resolution(snapshot, filesystem, kind, int(start[0]), int(end[0]))
+    metrics = (*choices.TRAFFIC, *OPERATIONS)
+    parts: list[Frame] = []
+    for low, high in merged_windows(start, end, step):
+        with suppress(DataUnavailable):
+            selection = snapshot.selection(
+                filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step, period_ns=(low, high),
+                excluded_quality=_LEFT_OUT,
+            )  # fmt: skip
+            parts.append(grid.rollup(selection, metrics))
+    samples = concat(parts) if parts else None
+    if samples is None or not _touches(samples, int(start[0]), int(end[0]), step):
+        raise DataUnavailable("no system data for this period")
+    bytes_there = samples.text("metric").equals(choices.TRAFFIC[0]) | samples.text("metric").equals(choices.TRAFFIC[1])
+    operations = samples.take(~bytes_there)
+    return samples.take(bytes_there), operations if operations.rows else None, step
+
+
+def _touches(samples: Frame, start: int, end: int, step: int) -> bool:
+    first = np.asarray(samples.array("start_ns"), np.int64)
+    return bool(((first < end) & (first + step > start)).any())
+
+
+def _resolution(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
+    """The data's own interval around the run where it is finer than a minute and the run is short; else a minute."""
+    intervals = [
+        g.interval_ns
+        for g in snapshot.series()
+        if g.filesystem == filesystem and g.component_kind == kind and g.metric in choices.TRAFFIC and g.interval_ns > 0
+        and g.first_ns < end and g.end_ns > start
+    ]  # fmt: skip
+    finest = min(intervals, default=MINUTE_NS)
+    if finest >= MINUTE_NS or end - start > 60 * MINUTE_NS:
+        return max(finest, MINUTE_NS)
+    # Samples that come a little late or early have an odd mean interval: a round one serves them all.
+    return max(10**8, round(finest / 10**8) * 10**8)
+
+
+def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
+    """Times of the runs with a step on either side, on the grid. Those that nearly meet are one: a question to the lake
+    costs as much as some hundred steps."""
+    low, high = (start // step - 1) * step, (end // step + 2) * step
+    order = np.argsort(low, kind="stable")
+    windows: list[tuple[int, int]] = []
+    for first, last in zip(low[order].tolist(), high[order].tolist(), strict=True):
+        if windows and first <= windows[-1][1] + _JOINED_STEPS * step:
+            windows[-1] = (windows[-1][0], max(windows[-1][1], last))
+        else:
+            windows.append((first, last))
+    return windows
+
+
+def _stamped(answer: Answer, snapshot: Snapshot | None, request: WhyRequest) -> Answer:
+    versions: dict[str, int] = {}
+    if snapshot is not None:
+        used: Sequence[str] = ("applications", "files", "job_io", "series")
+        versions = {name: version for name, version in snapshot.versions.items() if name in used}
+    params = {"filesystem": request.filesystem, "resolution": request.resolution_ns}
+    provenance = Provenance(
+        lake=str(snapshot.root) if snapshot is not None else "",
+        table_versions=versions,
+        params={name: value for name, value in params.items() if value is not None},
+        facility_digest=snapshot.facility.digest if snapshot is not None else "",
+        software_version=__version__,
+        made_ns=now_ns(),
+    )
+    return replace(answer, provenance=provenance)

@@ -1,0 +1,156 @@
+"""`why` through a lake of planted runs: each verdict, logs and ids, and every way there can be nothing to say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted_jobs import GIB, planted
+from store_lakes import series_frame
+
+from ioweather.cli.main import run as command
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.results import to_jsonable
+from ioweather.core.units import MINUTE_NS, NS
+from ioweather.derive.job_io import job_io
+from ioweather.store.lake import open_lake
+from ioweather.tables.applications import FILES
+from ioweather.workflows.job import JobRequest
+from ioweather.workflows.why import WhyRequest, merged_windows, why
+from planted_association import START_NS, system_load
+
+# Job ids of the runs to ask about: what was planted in them.
+ASKED = {"normal": 901, "system": 902, "you": 903, "both": 904, "gap": 905, "stranger": 906}
+MINUTES = 6 * 1440
+
+
+def planted_runs(load):
+    """40 runs whose I/O doubles with load, and one of each kind."""
+    rng = np.random.default_rng(3)
+    quiet = int(np.argmin(np.convolve(load, np.ones(60), "valid")[200:-3000])) + 200
+    busy = int(np.argmax(np.convolve(load, np.ones(60), "valid")[200:-3000])) + 200
+    jobs = []
+    for number, start in enumerate(np.sort(rng.integers(60, MINUTES - 2200, 40))):
+        jobs.append(job(number + 1, int(start), 600 * (1 + 0.8 * load[start : start + 20].mean())))
+    high = load[busy : busy + 20].mean()
+    jobs += [
+        job(ASKED["normal"], quiet, 600 * (1 + 0.8 * load[quiet : quiet + 20].mean())),
+        job(ASKED["system"], busy, 600 * (1 + 0.8 * high)),
+        job(ASKED["you"], quiet, 3000, read_count=9_000_000),
+        job(ASKED["both"], busy, 9000, read_count=9_000_000),
+        job(ASKED["gap"], MINUTES - 1000, 1500),
+        job(ASKED["stranger"], quiet, 700, uid=99, exe="/bin/other"),
+    ]
+    return jobs
+
+
+def job(job_id, start, seconds, **more):
+    began = START_NS + start * MINUTE_NS + 5 * NS
+    return {
+        "job_id": job_id, "exe": "/bin/strong x", "uid": 3, "nprocs": 64, "start_ns": began, "read": 900 * GIB,
+        "files": 4, "unique_file_count": 4, "io": float(seconds), "run_seconds": float(seconds) + 60,
+        "read_count": 900_000, "io_rank_count": 64, "main_mount": "/scratch",
+    } | more  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("why") / "lake"
+    made = open_lake(root, create=True)
+    load = system_load(np.random.default_rng(11), MINUTES)
+    jobs = planted_runs(load)
+    frames = planted(jobs)
+    digests = frames["applications"].text("log_digest").tolist()
+    rows = [
+        {"log_digest": digest, "start_ns": one["start_ns"], "record_id": n, "rank": n, "module": "POSIX",
+         "standard_stream": False, "mount": "/scratch", "read_bytes": 225 * GIB, "read_seconds": one["io"],
+         "meta_seconds": 0.0, "write_seconds": 0.0, "read_count": one["read_count"] // 4, "open_count": 1,
+         "first_read_ns": one["start_ns"], "last_read_ns": one["start_ns"] + int(one["io"] * NS)}
+        for digest, one in zip(digests, jobs, strict=True)
+        for n in range(4)
+    ]  # fmt: skip
+    columns = {s.name: [row.get(s.name, None if s.nullable else 0) for row in rows] for s in FILES.columns}
+    frames["files"] = FILES.frame(columns, rows=len(rows))
+    frames["job_io"] = job_io(frames["applications"], frames["files"])
+    for table, frame in frames.items():
+        made.append(table, frame, source="darshan")
+    for metric, scale in (("read_bytes", 5e12), ("write_bytes", 1e12)):
+        values = np.stack([scale * load / 2] * 2, axis=1)
+        values[MINUTES - 1000 :] = np.nan
+        made.append("series", series_frame(values, start_ns=START_NS, metric=metric), source="lmt")
+    return root
+
+
+def asked(lake, what, **request):
+    return why(str(ASKED[what]), WhyRequest(JobRequest(str(lake)), **request))
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("normal", "Normal"), ("system", "The system"), ("you", "You, not the system"), ("both", "Both you and")],
+)
+def test_what_was_planted_is_the_headline(lake, what, words):
+    answer = asked(lake, what)
+    assert answer.headline.startswith(words), answer.headline
+    assert [group.title for group in answer.facts] == [
+        "What the run did", "Its time against its like", "What scratch did meanwhile", "Where the time went",
+    ]  # fmt: skip
+    assert answer.findings[0].kind == "supported"
+    assert answer.provenance.table_versions.keys() >= {"job_io", "series"}
+    split = {fact.label: fact.value for fact in answer.facts[-1].facts}
+    took = next(fact.value for fact in answer.facts[0].facts if fact.label == "I/O time")
+    assert sum(split.values()) == pytest.approx(took)
+    (chart,) = answer.exhibits[0].charts
+    assert chart.kind == "umami"
+    assert chart.table.column("this").count(True) == len(set(chart.table.column("metric")))
+    to_jsonable(answer)
+
+
+def test_what_changed_is_named(lake):
+    texts = " ".join(finding.text for finding in asked(lake, "you").findings)
+    assert "mean request size" in texts
+
+
+def test_a_run_outside_the_samples_is_unknown(lake):
+    assert asked(lake, "gap").headline == "Unknown: no system data for this period."
+
+
+def test_a_run_without_like_is_unknown(lake):
+    answer = asked(lake, "stranger")
+    assert answer.headline.startswith("Unknown: 0 like runs")
+    assert "ingest earlier logs" in answer.findings[0].text
+
+
+def test_another_file_system_is_not_guessed(lake):
+    assert "no system data of home" in asked(lake, "system", filesystem="home").headline
+
+
+def test_no_such_job(lake):
+    with pytest.raises(DataUnavailable):
+        why("123456", WhyRequest(JobRequest(str(lake))))
+
+
+def test_windows_that_nearly_meet_are_one():
+    start, end = np.array([0, 10_000_000, 100]), np.array([50, 10_000_050, 160])
+    assert merged_windows(start, end, 10) == [(-10, 180), (9_999_990, 10_000_070)]
+
+
+def test_the_command(lake, tmp_path, capsys):
+    target = str(ASKED["system"])
+    assert command(["why", target, "--lake", str(lake)]) == 0
+    assert "highest quarter" in capsys.readouterr().out
+    assert command(["why", target, "--lake", str(lake), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["headline"].startswith("The system")
+    page = tmp_path / "why.html"
+    assert command(["why", target, "--lake", str(lake), "--html", str(page)]) == 0
+    assert "This run among its like" in page.read_text()
+
+
+@pytest.mark.shared
+def test_a_log_alone_is_unknown(shared_data, tmp_path, monkeypatch):
+    monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "none"))
+    answer = why(str(shared_data / "causes" / "job_000.darshan"), WhyRequest(JobRequest()))
+    assert answer.headline.startswith("Unknown: no system data for this period")
+    assert answer.facts[0].facts[0].value == "ior"
