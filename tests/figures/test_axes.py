@@ -72,6 +72,11 @@ def test_names_break_into_lines_before_they_slant() -> None:
     assert long.channel("x", "x", 120)["axis"]["labelAngle"] == -40
 
 
+def test_whole_numbers_have_no_marks_between_them() -> None:
+    lags = number_axis(ResultColumn("lag"), [np.arange(6.0)])
+    assert [label for _, label in lags.ticks(600, "x")] == ["0", "1", "2", "3", "4", "5"]
+
+
 def test_many_names_are_thinned() -> None:
     axis = names_axis(ResultColumn("o"), [f"OST{i:04d}" for i in range(248)])
     ticks = axis.ticks(560, "x")

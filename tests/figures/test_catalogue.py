@@ -11,9 +11,11 @@ from typing import Any, get_args
 
 import pytest
 import vl_convert
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Chart, ChartKind, ResultTable
+from ioweather.core.results import Chart, ChartKind, Reference, ResultColumn, ResultTable
 from ioweather.figures import KINDS, spec
 from ioweather.figures.decimate import MAX_POINTS
 
@@ -132,6 +134,32 @@ def test_a_facet_makes_panels(charts: Mapping[str, Chart], kind: str) -> None:
     drawn = spec(replace(chart, table=ResultTable("t", columns, rows), facet="where"))
     assert [panel["title"]["text"] for panel in drawn["concat"]] == ["scratch", "home"]
     assert len({json.dumps(panel["layer"][0]["encoding"], sort_keys=True) for panel in drawn["concat"]}) <= 2
+
+
+cells = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**19), 10**19), st.floats(), st.text(max_size=6),
+    st.sampled_from([0, 1, -1.0, 1e-320, 1e300, "2025-01-01", "read"]),
+)  # fmt: skip
+units = st.sampled_from(["", "count", "bytes", "seconds", "ns", "ratio", "time_ns", "date", "text", "mib_per_s"])
+ends = st.one_of(st.none(), st.floats(-1e20, 1e20))
+lines = st.builds(Reference, st.sampled_from("xy"), st.floats(-1e20, 1e20), st.text(max_size=5), ends)
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_any_table_gives_a_picture(kind: Any, data: st.DataObject) -> None:
+    """Whatever the cells: no exception, no NaN, no more points than allowed."""
+    names = (*KINDS[kind].required, *KINDS[kind].optional)
+    columns = tuple(ResultColumn(name, "", data.draw(units)) for name in names)
+    rows = tuple(tuple(row) for row in data.draw(st.lists(st.lists(cells, min_size=len(names), max_size=len(names)))))
+    scales = data.draw(st.dictionaries(st.sampled_from(names), st.just("log"), max_size=3))
+    references = tuple(data.draw(st.lists(lines, max_size=3)))
+    facet = data.draw(st.sampled_from([None, *names]))
+    chart = Chart(kind, ResultTable("t", columns, rows), {n: n for n in names}, "T", facet, scales, references)
+    drawn = spec(chart, data.draw(st.sampled_from(["light", "dark"])), data.draw(st.sampled_from([330, 760])))
+    json.dumps(drawn, allow_nan=False)
+    assert points(drawn) <= MAX_POINTS
 
 
 def test_a_missing_channel_is_named(charts: Mapping[str, Chart]) -> None:

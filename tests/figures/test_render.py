@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 import vl_convert
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Chart, Exhibit
-from ioweather.figures import draw, exhibit_figure, exhibit_spec, spec, static
+from ioweather.core.results import Chart, Exhibit, Reference
+from ioweather.figures import draw, exhibit_figure, exhibit_html, exhibit_spec, spec, static
 from ioweather.figures.theme import DARK
 
 Drawings = Mapping[tuple[str, str], str]
@@ -67,6 +68,17 @@ def test_the_same_chart_gives_the_same_bytes(charts: Mapping[str, Chart], drawin
     assert draw(spec(charts["timeline"])).decode() == drawings["timeline", "light"]
 
 
+def test_characters_that_no_picture_can_hold_are_replaced(charts: Mapping[str, Chart]) -> None:
+    """A control character in a project's name used to abort the process inside the converter."""
+    name = "a\x00b\x01\ud800\ufffe\uffff \U0001f600"
+    chart = replace(charts["bars"], title=name)
+    rows = ((name, 1.0), ("c", 2.0))
+    chart = replace(chart, table=replace(chart.table, rows=rows), references=(Reference("y", 1.5, name),))
+    assert "a\ufffdb\ufffd\ufffd\ufffd\ufffd \U0001f600" in words(static(chart, "svg").decode())
+    assert static(chart, "png")[:4] == b"\x89PNG"
+    assert exhibit_html(Exhibit("x.fig1", name, charts=(chart,), tables=(chart.table,))).encode()
+
+
 def test_an_address_is_refused() -> None:
     encoding = {"x": {"field": "a", "type": "nominal"}}
     remote = {"data": {"url": "http://127.0.0.1:9/x.csv"}, "mark": "point", "encoding": encoding}
@@ -82,8 +94,6 @@ def test_an_exhibit_stacks_its_charts(charts: Mapping[str, Chart]) -> None:
 
 
 def test_a_single_untitled_chart_takes_the_title_of_its_exhibit(charts: Mapping[str, Chart]) -> None:
-    from dataclasses import replace
-
     exhibit = Exhibit("x.fig1", "What it shows", charts=(replace(charts["bars"], title=""),))
     assert exhibit_spec(exhibit)["title"]["text"] == "What it shows"
 

@@ -49,8 +49,8 @@ def _range(chart: Chart, channel: str) -> str:
 def _reference(chart: Chart, reference: Reference) -> str:
     channel = reference.axis if reference.axis in chart.encoding else ""
     unit = reading.column(chart, channel).unit if channel else ""
-    text = f"{reference.label} ({format_value(reference.value, unit)}"
-    return text + (")" if reference.end is None else f" to {format_value(reference.end, unit)})")
+    text = f"{reference.label} ({reading.name_of(reference.value, unit)}"
+    return text + (")" if reference.end is None else f" to {reading.name_of(reference.end, unit)})")
 
 
 def _listed(labels: tuple[str, ...]) -> str:

@@ -38,7 +38,8 @@ class Axis:
     """`low` and `high` bound numbers and times (epoch milliseconds).
 
     On an axis of `names` the places lie from 0 to 1, 1 to 2 and so on, each with its name in the middle. On one of
-    `bins` every bin is as wide as the next, whatever its `edges`, which stand at the borders.
+    `bins` every bin is as wide as the next, whatever its `edges`, which stand at the borders. An axis of `whole`
+    numbers has no marks between them.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Axis:
     high: float = 1.0
     unit: str = ""
     log: bool = False
+    whole: bool = False
     names: tuple[str, ...] = ()
     edges: tuple[float, ...] = ()
 
@@ -101,7 +103,7 @@ class Axis:
     def _numbers(self, most: int) -> Ticks:
         if self.log:
             return log_ticks(self.low, self.high, self.unit, most)
-        return linear_ticks(self.low, self.high, self.unit, most)
+        return linear_ticks(self.low, self.high, self.unit, most, whole=self.whole)
 
     def fractions(self, values: Floats) -> Floats:
         """Where values lie, 0 at the low end and 1 at the high end; NaN for what is not on the axis."""
@@ -110,6 +112,8 @@ class Axis:
         if self.measure == "bins":
             finite = np.array(self.edges)
             known = np.isfinite(finite)
+            if not known.any():
+                return np.full(values.shape, np.nan)
             places = np.arange(len(finite))[known]
             found: Floats = np.interp(values, finite[known], places, left=np.nan, right=np.nan)
             return found / (len(finite) - 1)
@@ -197,6 +201,8 @@ def number_axis(
     column: ResultColumn, values: Iterable[Floats], *, log: bool = False, zero: bool = False, tight: bool = False
 ) -> Axis:
     """An axis that holds all `values`. `zero` makes a linear one begin at zero; `tight` ends it with the data."""
+    if column.unit in reading.TIME_UNITS:
+        return time_axis(column, values)
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
     known = known[np.isfinite(known) & ((known > 0) | (not log))]
     if len(known) == 0:
@@ -214,14 +220,15 @@ def number_axis(
         low, high = (low - 1, high + 1) if low == 0 else (min(low, 0.0), max(high, 0.0))
     if not tight:
         low, high = nice_bounds(low, high, column.unit, 6)
+    whole = column.unit in ("", "count") and len(known) > 0 and bool(np.all(known == np.rint(known)))
     if not high > low:  # so small that a step rounds to nothing
         low, high = -1.0, 1.0
-    return Axis(title, "number", low, high, column.unit)
+    return Axis(title, "number", low, high, column.unit, whole=whole)
 
 
 def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     known = np.concatenate([np.ravel(v) for v in values] or [np.zeros(0)])
-    known = known[np.isfinite(known)]
+    known = known[(known >= reading.FIRST_MS) & (known <= reading.LAST_MS)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 86_400_000.0)
     if high <= low:
         low, high = low - 1_800_000, high + 1_800_000

@@ -11,6 +11,7 @@ from ioweather.figures import reading
 from ioweather.figures.axes import Axis, axis_title, label_expression, names_axis, number_axis, time_axis, wrapped
 from ioweather.figures.compose import SIDE_LEGEND_PX, View
 from ioweather.figures.decimate import Floats, Indices
+from ioweather.figures.lines import off_log_axis
 from ioweather.figures.theme import DIVERGING, LABEL_SIZE, SEQUENTIAL, Spec
 
 _MOST_NAMES = 31
@@ -58,6 +59,12 @@ def grid(chart: Chart, channel: str) -> Grid:
     return Grid(Axis(axis_title(column), "number", float(ends[0]), float(ends[1]), column.unit), first, start, step)
 
 
+def grid_on(view: View, channel: str, axis: Axis) -> Grid:
+    """The grid behind an axis of a panel, which may be the whole chart's or the panel's own."""
+    own = grid(view.chart, channel)
+    return own if own.axis == axis else grid(view.whole, channel)
+
+
 def _even(distinct: Floats) -> bool:
     """Whether all distances are whole multiples of the smallest one."""
     steps = np.diff(distinct) / np.diff(distinct).min()
@@ -74,6 +81,16 @@ def colour_axis(chart: Chart) -> Axis:
             reach = 1.0  # a correlation
         return Axis(axis.title, "number", -reach, reach, axis.unit)
     return axis
+
+
+def shown_values(view: View) -> tuple[Floats, list[str]]:
+    """The values that have a colour, and a note on those that a logarithmic scale leaves without one."""
+    values = reading.numbers(view.chart, "value")
+    if view.axes.colour is None or not view.axes.colour.log:
+        return values, []
+    shown = np.where(values > 0, values, np.nan)
+    hidden = int(np.isfinite(values).sum() - np.isfinite(shown).sum())
+    return shown, [off_log_axis(hidden).replace("axis", "scale of colours")] if hidden else []
 
 
 def is_diverging(axis: Axis) -> bool:

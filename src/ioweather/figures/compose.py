@@ -51,9 +51,10 @@ class Axes:
 
 @dataclass(frozen=True)
 class View:
-    """One panel to be drawn: its rows, its axes, its size in pixels and how many points it may carry."""
+    """One panel to be drawn: its part of the whole chart, its axes, its size in pixels, the points it may carry."""
 
     chart: Chart
+    whole: Chart
     axes: Axes
     series: Series
     legend: Spec | None
@@ -133,7 +134,7 @@ class PanelKind:
         drawn = []
         for index, ((name, part), axes) in enumerate(zip(panels, each, strict=True)):
             view = View(
-                part, axes, series, series.legend(width - 60), plot, height, MAX_POINTS // len(panels),
+                part, chart, axes, series, series.legend(width - 60), plot, height, MAX_POINTS // len(panels),
                 x_title=index + columns >= len(panels), y_title=index % columns == 0, legend_beside=sided,
             )  # fmt: skip
             drawn.append(_panel(view, self.draw, name))
@@ -182,10 +183,15 @@ def _panel_axes(kind: PanelKind, chart: Chart, parts: list[Chart], whole: Axes, 
     """Panels share their axes, so that they can be compared, unless one would fill less than a tenth of them."""
     if len(parts) == 1:
         return [whole]
-    own = [kind.axes(part, slot) if _has_values(part, kind.shown) else whole for part in parts]
+    own = [_turned(kind.axes(part, slot), whole) if _has_values(part, kind.shown) else whole for part in parts]
     share_x = all(_fills(axes.x, whole.x) for axes in own)
     share_y = all(_fills(axes.y, whole.y) for axes in own)
     return [replace(whole, x=whole.x if share_x else axes.x, y=whole.y if share_y else axes.y) for axes in own]
+
+
+def _turned(axes: Axes, like: Axes) -> Axes:
+    """Names may fit side by side in one panel and not in another: all lie or all stand."""
+    return axes if axes.flipped == like.flipped else replace(axes, x=axes.y, y=axes.x, flipped=like.flipped)
 
 
 def _differing(each: list[Axes]) -> str:

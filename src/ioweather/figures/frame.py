@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from ioweather.figures import theme as colours
 from ioweather.figures.bundle import vega_bundle
+from ioweather.figures.reading import legible
 
 PageTheme: TypeAlias = Literal["auto", "light", "dark"]
 
@@ -102,17 +103,9 @@ def html_page(
     ]
     tail = [f'<script type="module">{script}</script>' for script in scripts]
     foot = f"<footer>{footer}</footer>" if footer else ""
-    lines = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        *head,
-        "</head>",
-        '<body class="iow">',
-        "<main>",
-        *body_sections,
-    ]
-    return "\n".join([*lines, "</main>", foot, *tail, "</body>", "</html>", ""])
+    start = ["<!DOCTYPE html>", '<html lang="en">', "<head>", *head, "</head>", '<body class="iow">', "<main>"]
+    body = [legible(part) for part in (*start, *body_sections, "</main>", foot)]
+    return "\n".join([*body, *tail, "</body>", "</html>", ""])
 
 
 def style_html(theme: PageTheme = "auto") -> str:

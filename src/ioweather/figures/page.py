@@ -31,6 +31,7 @@ from ioweather.core.results import (
 from ioweather.core.units import format_value
 from ioweather.figures.alt_text import describe
 from ioweather.figures.frame import PageTheme, html_page, json_block, style_html
+from ioweather.figures.reading import legible
 from ioweather.figures.render import draw, prefixed_ids, spec
 
 WIDE_PX = 760
@@ -62,7 +63,7 @@ def answer_html(answer: Answer, theme: PageTheme = "auto", *, interactive: bool 
 def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
     """One exhibit for a place inside another page, such as a notebook: no script, and styles that stay inside."""
     body = exhibit_section(exhibit, 3) + provenance_html(exhibit.provenance)
-    return f'<div class="iow">{style_html(theme)}{body}</div>'
+    return legible(f'<div class="iow">{style_html(theme)}{body}</div>')
 
 
 def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = False, later: bool = False) -> str:
@@ -70,12 +71,13 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = Fal
     from what stands above it."""
     inner = level + 1
     parts = [f'<p class="kicker">{escape(exhibit.id)}</p>', f"<h{level}>{escape(exhibit.title)}</h{level}>"]
-    parts += [_findings(exhibit.findings), _estimates(exhibit.estimates, exhibit.published, inner)]
+    parts += [_findings(exhibit.findings)]
     for number, chart in enumerate(exhibit.charts):
         name = f"{exhibit.id}-{number + 1}"
         parts.append(
             figure_html(chart, name, inner, interactive=interactive, with_rows=chart.table not in exhibit.tables)
         )
+    parts += [_estimates(exhibit.estimates, exhibit.published, inner)]
     parts += [table_html(table) for table in exhibit.tables]
     parts += _closing(exhibit.caveats, exhibit.coverage, inner)
     if level == 2 and exhibit.provenance != Provenance():
@@ -186,7 +188,7 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
         rows = []
         for estimate in estimates:
             paper = beside.get(estimate.name.casefold())
-            row = [(estimate.name, ""), (format_value(estimate.value, estimate.unit), "number")]
+            row = [(estimate.name.replace("_", " "), ""), (format_value(estimate.value, estimate.unit), "number")]
             row += [(format_value(paper.value, paper.unit) if paper else "", "number")] if matched else []
             row += [
                 (_interval(estimate), "number"),
@@ -197,7 +199,10 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
         parts.append(f"<h{level}>Estimates</h{level}>" + _table(heads, rows))
     others = [p for p in published if p.quantity.casefold() not in own]
     if others:
-        rows = [[(p.quantity, ""), (format_value(p.value, p.unit), "number"), (_place(p), "")] for p in others]
+        rows = [
+            [(p.quantity.replace("_", " "), ""), (format_value(p.value, p.unit), "number"), (_place(p), "")]
+            for p in others
+        ]
         heads = [("Quantity", ""), ("Published", "number"), ("Where", "")]
         parts.append(f"<h{level}>Published values</h{level}>" + _table(heads, rows))
     return "".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -13,8 +14,13 @@ from ioweather.core.results import Cell, Chart, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.figures.decimate import Floats
 
+NONE = "(none)"
 _NS_PER_MS = 1_000_000
-_TIME_UNITS = ("time_ns", "date")
+TIME_UNITS = ("time_ns", "date")
+# https://www.w3.org/TR/xml/#charsets
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BEYOND = 1e30  # no facility measures more; arithmetic near the end of floats would not hold
+FIRST_MS, LAST_MS = -62_000_000_000_000.0, 253_000_000_000_000.0  # the years 5 and 9987
 
 
 def column(chart: Chart, channel: str) -> ResultColumn:
@@ -24,7 +30,7 @@ def column(chart: Chart, channel: str) -> ResultColumn:
 
 
 def is_time(chart: Chart, channel: str) -> bool:
-    return column(chart, channel).unit in _TIME_UNITS
+    return column(chart, channel).unit in TIME_UNITS
 
 
 def cells(chart: Chart, channel: str) -> tuple[Cell, ...]:
@@ -38,7 +44,7 @@ def numbers(chart: Chart, channel: str) -> Floats:
         return np.array([_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
     if unit == "date":
         return np.array([_date_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
-    return np.array([_number(cell) for cell in cells(chart, channel)], dtype=np.float64)
+    return np.array([number(cell) for cell in cells(chart, channel)], dtype=np.float64)
 
 
 def is_numeric(chart: Chart, channel: str) -> bool:
@@ -54,7 +60,12 @@ def names(chart: Chart, channel: str) -> list[str]:
 
 
 def name_of(cell: Cell, unit: str) -> str:
-    return "(none)" if cell is None or cell == "" else format_value(cell, unit)
+    if cell is None or cell == "":
+        return NONE
+    try:
+        return legible(format_value(cell, unit))
+    except (OverflowError, ValueError):  # a time that no calendar holds
+        return str(cell)
 
 
 def distinct(values: Iterable[str]) -> tuple[str, ...]:
@@ -79,18 +90,25 @@ def drawable(value: float) -> float | int | None:
     return float(f"{value:.9g}")
 
 
-def _number(cell: Cell) -> float:
+def legible(text: str) -> str:
+    """The text without characters that XML forbids: they abort vl-convert, and with it the process."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
+def number(cell: Cell) -> float:
+    """What can be measured: text, infinities and what lies beyond all measure are NaN."""
     if cell is None or isinstance(cell, str):
         return math.nan
     value = float(cell)
-    return value if math.isfinite(value) else math.nan
+    if abs(value) < 1 / _BEYOND:
+        return 0.0
+    return value if abs(value) < _BEYOND else math.nan
 
 
 def _milliseconds(cell: Cell) -> float:
-    # Divided as an integer: 1.7e18 ns has no exact float.
-    if isinstance(cell, int):
-        return float(cell // _NS_PER_MS)
-    return _number(cell) / _NS_PER_MS
+    """Divided as an integer: 1.7e18 ns has no exact float. A time that no calendar holds is missing."""
+    value = float(cell // _NS_PER_MS) if isinstance(cell, int) else number(cell) / _NS_PER_MS
+    return value if FIRST_MS <= value <= LAST_MS else math.nan
 
 
 def _date_milliseconds(cell: Cell) -> float:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.results import Reference
-from ioweather.core.units import format_value
+from ioweather.figures import reading
 from ioweather.figures.axes import Axis, Side, text_px
 from ioweather.figures.decimate import Floats
 from ioweather.figures.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SHADE, Spec
@@ -34,7 +34,8 @@ def limits(references: Sequence[Reference], axis: Side, *, is_time: bool) -> Flo
     maintenance a year ago must not push the data together."""
     if is_time:
         return np.zeros(0)
-    return np.array([r.value for r in references if r.axis == axis and r.end is None], dtype=np.float64)
+    lines = [r.value for r in references if r.axis == axis and r.end is None]
+    return np.array([reading.number(value) for value in lines], dtype=np.float64)
 
 
 def mark(references: Sequence[Reference], x: Axis, y: Axis, width: int, height: int, points: Floats) -> Marked:
@@ -48,7 +49,7 @@ def mark(references: Sequence[Reference], x: Axis, y: Axis, width: int, height: 
         axis = x if reference.axis == "x" else y
         span = _pixels(reference, axis, width if reference.axis == "x" else height)
         if axis.measure == "names":
-            notes.append(f"{reference.label or 'reference'}: {format_value(reference.value, axis.unit)}")
+            notes.append(f"{reference.label or 'reference'}: {reading.name_of(reference.value, axis.unit)}")
         if span is None:
             continue
         start, end = span
@@ -78,7 +79,8 @@ def flipped(references: Sequence[Reference]) -> tuple[Reference, ...]:
 def _pixels(reference: Reference, axis: Axis, length: int) -> tuple[float, float] | None:
     """Where a reference begins and ends along its axis, in pixels from the left or from the top."""
     divisor = _NS_PER_MS if axis.unit == "time_ns" else 1
-    both = np.array([reference.value, reference.value if reference.end is None else reference.end]) / divisor
+    ends = (reference.value, reference.value if reference.end is None else reference.end)
+    both = np.array([reading.number(value) for value in ends]) / divisor
     start, end = sorted(axis.fractions(both).tolist())
     if math.isnan(start + end) or end < 0 or start > 1:
         return None

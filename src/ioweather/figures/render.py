@@ -10,6 +10,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
 from ioweather.figures.alt_text import describe
 from ioweather.figures.catalogue import KINDS
+from ioweather.figures.reading import legible
 from ioweather.figures.theme import Spec, Theme, config, recolour
 from ioweather.figures.tooltips import HOVER
 
@@ -101,9 +102,17 @@ def _body(chart: Chart, width: int) -> Spec:
 
 
 def _finished(body: Spec, description: str, theme: Theme) -> Spec:
-    whole: Spec = {"$schema": _SCHEMA, "description": description, "config": config(), **body}
+    whole: Spec = _legible({"$schema": _SCHEMA, "description": description, "config": config(), **body})
     recoloured: Spec = recolour(whole, theme)
     return recoloured
+
+
+def _legible(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _legible(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_legible(item) for item in value]
+    return legible(value) if isinstance(value, str) else value
 
 
 def _printed(value: Any) -> Any:

@@ -46,7 +46,7 @@ class Series:
         columns = max(1, min(len(self.names), int((width + 14) // (min(widest, 220) + 36))))
         return {
             "title": None, "orient": "top", "direction": "horizontal", "columns": columns, "offset": offset,
-            "labelLimit": 220,
+            "labelLimit": 220, "symbolOpacity": 1,
         }  # fmt: skip
 
     def colour(self, legend: Spec | None) -> Spec:

@@ -12,7 +12,8 @@ import re
 from functools import partial
 from typing import Final, TypeAlias
 
-from ioweather.core.units import DAY_NS, KIB, format_value
+from ioweather.core.units import DAY_NS, KIB
+from ioweather.figures.reading import name_of
 
 Ticks: TypeAlias = list[tuple[float, str]]
 
@@ -48,10 +49,11 @@ _LOG_SECONDS: Final = (
 )  # fmt: skip
 
 
-def linear_ticks(low: float, high: float, unit: str, most: int) -> Ticks:
-    """At most about `most` marks, the first at or above `low`; all in one unit of measure."""
+def linear_ticks(low: float, high: float, unit: str, most: int, *, whole: bool = False) -> Ticks:
+    """At most about `most` marks, the first at or above `low`; all in one unit of measure. `whole` numbers have
+    nothing between them."""
     scale, _, suffix = _measure(max(abs(low), abs(high)), unit)
-    step = _tick_step(low, high, unit, most)
+    step = _tick_step(low, high, unit, most, whole=whole)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = max(0, -math.floor(math.log10(step / scale) + 1e-9)) if suffix is not None else 0
     ticks: Ticks = []
@@ -154,15 +156,17 @@ def _clock_label(time_ms: float, step: int) -> str:
 def _month_ticks(low_ms: float, high_ms: float, step: int) -> Ticks:
     start = _EPOCH + dt.timedelta(milliseconds=low_ms)
     month = (start.year * 12 + start.month - 1) // step * step
+    month = month if month >= 12 else step  # there is no year 0
     ticks: Ticks = []
-    while True:
+    while month // 12 <= dt.MAXYEAR:
         moment = dt.datetime(month // 12, month % 12 + 1, 1)
         time_ms = (moment - _EPOCH) / dt.timedelta(milliseconds=1)
         if time_ms > high_ms:
-            return ticks
+            break
         if time_ms >= low_ms:
             ticks.append((time_ms, f"{moment:%Y}" if moment.month == 1 else f"{moment:%b}"))
         month += step
+    return ticks
 
 
 def time_context(low_ms: float, high_ms: float) -> str:
@@ -202,10 +206,10 @@ def _measure(magnitude: float, unit: str) -> tuple[float, tuple[float, ...], str
     return 1.0, decimal, "%" if unit == "percent" else None
 
 
-def _tick_step(low: float, high: float, unit: str, most: int) -> float:
+def _tick_step(low: float, high: float, unit: str, most: int, *, whole: bool = False) -> float:
     scale, steps, _ = _measure(max(abs(low), abs(high)), unit)
     step = _step((high - low) / scale / max(most - 1, 1), steps) * scale
-    return max(step, 1.0) if unit == "count" else step  # there is no half a job
+    return max(step, 1.0) if whole or unit == "count" else step  # there is no half a job
 
 
 def _step(least: float, steps: tuple[float, ...]) -> float:
@@ -236,4 +240,4 @@ def tick_label(value: float, unit: str) -> str:
     if unit in ("", "count") and abs(value) >= 1e5:
         power = min(int(math.log10(abs(value)) + 1e-9) // 3, len(_DECIMAL) - 1)
         return f"{value / 1000.0**power:.4g} {_DECIMAL[power]}"
-    return _TRAILING_ZEROS.sub(lambda m: f".{m[1]}" if m[1] else "", format_value(float(f"{value:.12g}"), unit))
+    return _TRAILING_ZEROS.sub(lambda m: f".{m[1]}" if m[1] else "", name_of(float(f"{value:.12g}"), unit))

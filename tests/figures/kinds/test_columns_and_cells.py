@@ -135,6 +135,22 @@ def test_uneven_numbers_of_a_heat_map_are_names() -> None:
     assert label.index('"1"') < label.index('"5"') < label.index('"25"')
 
 
+def test_panels_of_a_heat_map_keep_the_places_of_the_whole() -> None:
+    """A panel that lacks the first hours must not draw the others in their place."""
+    late = range(15, 23)
+    rows = (*((hour, "Mon", 1.0, "a") for hour in range(24)), *((hour, "Mon", 2.0, "b") for hour in late))
+    columns = {"h": "count", "d": "text", "v": "", "f": "text"}
+    drawn = made("heatmap", columns, rows, {"x": "h", "y": "d", "value": "v"}, facet="f")
+    assert [[cell["a"] for cell in rows_of(panel)] for panel in drawn["concat"]][1] == list(late)
+
+
+def test_panels_of_bars_all_lie_or_all_stand() -> None:
+    long = [f"a project with a long name {i}" for i in range(12)]
+    rows = (*((name, 1.0, "many") for name in long), ("x", 5e6, "one"))
+    drawn = made("bars", {"p": "text", "v": "", "f": "text"}, rows, {"x": "p", "y": "v"}, facet="f")
+    assert all(panel["layer"][0]["encoding"]["x2"] == {"field": "y"} for panel in drawn["concat"])
+
+
 def test_a_matrix_prints_its_numbers_and_a_dash_for_none() -> None:
     rows = (("a", "a", 1.0), ("a", "b", -0.456), ("b", "a", None), ("b", "b", 0.1))
     drawn = made("matrix", {"x": "text", "y": "text", "r": ""}, rows, {"x": "x", "y": "y", "value": "r"})

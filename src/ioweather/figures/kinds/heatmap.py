@@ -6,10 +6,9 @@ import numpy as np
 
 from ioweather.core.results import Chart
 from ioweather.figures import reading
-from ioweather.figures.cells import colour_axis, colour_channel, grid
+from ioweather.figures.cells import colour_axis, colour_channel, grid, grid_on, shown_values
 from ioweather.figures.compose import Axes, Drawing, PanelKind, View, standard_size
 from ioweather.figures.decimate import Floats, bin_cells
-from ioweather.figures.lines import off_log_axis
 from ioweather.figures.series import Series
 from ioweather.figures.theme import Spec
 from ioweather.figures.tooltips import text_column, tooltip
@@ -29,15 +28,10 @@ def _size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int
 
 def _draw(view: View) -> Drawing:
     chart, axes = view.chart, view.axes
-    across, up = grid(chart, "x"), grid(chart, "y")
-    value = reading.numbers(chart, "value")
-    colour = axes.colour
-    log = colour is not None and colour.log
-    shown = np.where((value > 0) | (not log), value, np.nan)
-    hidden = int(np.isfinite(value).sum() - np.isfinite(shown).sum())
-    column, row, mean, wide, high = bin_cells(
-        across.index(chart, "x"), up.index(chart, "y"), shown, min(view.points, _MOST_CELLS)
-    )
+    across, up = grid_on(view, "x", axes.x), grid_on(view, "y", axes.y)
+    value, notes = shown_values(view)
+    limit = min(view.points, _MOST_CELLS)
+    column, row, mean, wide, high = bin_cells(across.index(chart, "x"), up.index(chart, "y"), value, limit)
     left: Floats = across.start + column.astype(np.float64) * across.step
     bottom: Floats = up.start + row.astype(np.float64) * up.step
     # Cells reach a little below their neighbours: edges between pixels would show as a pale grid.
@@ -51,8 +45,7 @@ def _draw(view: View) -> Drawing:
         if axis.measure == "names":
             for cell, place in zip(rows, places.tolist(), strict=True):
                 cell[name] = axis.names[place]
-    notes = [f"each cell is the mean of up to {wide} by {high}"] if wide * high > 1 else []
-    notes += [off_log_axis(hidden).replace("axis", "scale of colours")] if hidden else []
+    notes += [f"each cell is the mean of up to {wide} by {high}"] if wide * high > 1 else []
     notes += ["blank: no data"] if not np.isfinite(value).all() else []
     return Drawing([_cells(view)], rows, (left, bottom), tuple(notes))
 

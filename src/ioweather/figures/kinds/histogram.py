@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.core.results import Chart
 from ioweather.figures import reading
-from ioweather.figures.axes import Axis, axis_title, number_axis
+from ioweather.figures.axes import Axis, axis_title, number_axis, time_axis
 from ioweather.figures.columns import Places, split
 from ioweather.figures.compose import Axes, Drawing, PanelKind, View
 from ioweather.figures.decimate import Floats, Indices
@@ -19,6 +19,7 @@ from ioweather.figures.tooltips import text_column, tooltip
 
 _FEW_BINS = 16
 _SIDE_BY_SIDE_PX = 3.0
+_OPEN = (reading.NONE, "∞", "-∞", "–")  # how a missing edge is written
 
 
 def _axes(chart: Chart, width: int) -> Axes:
@@ -33,6 +34,8 @@ def _bin_axis(chart: Chart) -> Axis:
     low, high = _edges(chart)
     edges = np.unique(np.r_[low, high])
     finite = edges[np.isfinite(edges)]
+    if reading.is_time(chart, "low"):
+        return time_axis(column, [finite])
     widths = np.diff(finite)
     log = "log" in (chart.scales.get("x"), chart.scales.get("low"), chart.scales.get("high"))
     even = len(widths) < 2 or bool(widths.max() <= widths.min() * 1.001)
@@ -47,9 +50,8 @@ def _bin_axis(chart: Chart) -> Axis:
 
 def _edges(chart: Chart) -> tuple[Floats, Floats]:
     """Missing edges are open ends."""
-    low = np.array([-math.inf if v is None else float(v) for v in reading.cells(chart, "low")], dtype=np.float64)
-    high = np.array([math.inf if v is None else float(v) for v in reading.cells(chart, "high")], dtype=np.float64)
-    return low, high
+    low, high = reading.numbers(chart, "low"), reading.numbers(chart, "high")
+    return np.where(np.isnan(low), -math.inf, low), np.where(np.isnan(high), math.inf, high)
 
 
 def _draw(view: View) -> Drawing:
@@ -59,8 +61,8 @@ def _draw(view: View) -> Drawing:
     drawable = np.isfinite(y) & ((y > 0) | (not view.axes.y.log))
     hidden = int(np.isfinite(y).sum() - drawable.sum())
     left, right = (_places(axis, low), _places(axis, high)) if axis.measure == "bins" else (low, high)
-    if axis.log:
-        left = np.maximum(left, axis.low)
+    if axis.log or axis.measure == "time":  # zero is not on the one, an open end on neither
+        left, right = np.clip(left, axis.low, axis.high), np.clip(right, axis.low, axis.high)
     count = max(len(view.series.names), 1)
     bins = max(len(np.unique(low)), 1)
     notes = [off_log_axis(hidden)] if hidden else []
@@ -68,7 +70,7 @@ def _draw(view: View) -> Drawing:
         return _outlines(view, left, right, np.where(drawable, y, np.nan), notes)
     at = _split(view, left, right)
     shown = np.flatnonzero(drawable)[: view.points]
-    rows = _rows(view, at, low, high, y, shown)
+    rows = _rows(view, at, y, shown)
     where = (at.centre[shown], y[shown])
     if axis.measure == "bins":
         where = (np.full(len(shown), np.nan), y[shown])
@@ -88,25 +90,24 @@ def _places(axis: Axis, edges: Floats) -> Floats:
     return np.searchsorted(np.array(axis.edges), edges).astype(np.float64)
 
 
-def _rows(view: View, at: Places, low: Floats, high: Floats, y: Floats, shown: Indices) -> list[Spec]:
+def _rows(view: View, at: Places, y: Floats, shown: Indices) -> list[Spec]:
     chart = view.chart
-    unit = reading.column(chart, "low").unit
+    names = zip(reading.names(chart, "low"), reading.names(chart, "high"), strict=True)
+    bins = [_bin_name(*pair) for pair in names]
     series = reading.names(chart, "series") if "series" in chart.encoding else None
     base = view.axes.y.low if view.axes.y.log else 0
     rows: list[Spec] = []
     for i in shown.tolist():
         row: Spec = {"a": reading.drawable(at.left[i]), "b": reading.drawable(at.right[i]), "o": reading.drawable(base)}
-        row |= {"y": reading.drawable(y[i]), "n": _bin_name(low[i], high[i], unit)}
+        row |= {"y": reading.drawable(y[i]), "n": bins[i]}
         rows.append(row | {"s": series[i]} if series else row)
     return rows
 
 
-def _bin_name(low: float, high: float, unit: str) -> str:
-    if math.isinf(high):
-        return f"{reading.name_of(low, unit)} and more"
-    if math.isinf(low):
-        return f"below {reading.name_of(high, unit)}"
-    return f"{reading.name_of(low, unit)} to {reading.name_of(high, unit)}"
+def _bin_name(low: str, high: str) -> str:
+    if high in _OPEN:
+        return f"{low} and more"
+    return f"below {high}" if low in _OPEN else f"{low} to {high}"
 
 
 def _bars(view: View) -> list[Spec]:

@@ -8,7 +8,7 @@ from ioweather.core.results import Chart
 from ioweather.core.units import format_value
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, names_axis, text_px
-from ioweather.figures.cells import colour_axis, colour_channel, is_diverging
+from ioweather.figures.cells import colour_axis, colour_channel, is_diverging, shown_values
 from ioweather.figures.compose import Axes, Drawing, PanelKind, View
 from ioweather.figures.decimate import bin_cells
 from ioweather.figures.series import Series
@@ -37,7 +37,7 @@ def _draw(view: View) -> Drawing:
     lines = {name: i for i, name in enumerate(axes.y.names)}
     column = np.array([columns[n] for n in reading.names(chart, "x")], dtype=np.intp)
     line = np.array([lines[n] for n in reading.names(chart, "y")], dtype=np.intp)
-    value = reading.numbers(chart, "value")
+    value, notes = shown_values(view)
     unit = reading.column(chart, "value").unit
     place, row, mean, wide, high = bin_cells(column, line, value, view.points)
     rows: list[Spec] = []
@@ -51,7 +51,7 @@ def _draw(view: View) -> Drawing:
     widest = max((text_px(cell["t"]) for cell in rows), default=0)
     if wide * high == 1 and widest + 4 <= view.width / len(columns) and view.height / len(lines) >= 14:
         layers += _texts(view, blank)
-    notes = [f"each cell is the mean of up to {wide} by {high}"] if wide * high > 1 else []
+    notes += [f"each cell is the mean of up to {wide} by {high}"] if wide * high > 1 else []
     return Drawing(layers, rows, notes=tuple(notes))
 
 

@@ -70,7 +70,7 @@ def _points(view: View, *, crowded: bool) -> Spec:
     if "size" in chart.encoding:
         column = reading.column(chart, "size")
         fields["z"] = column
-        encoding["size"] = _size_channel(number_axis(column, [reading.numbers(chart, "size")], zero=True), view)
+        encoding["size"] = _size_channel(number_axis(column, [reading.numbers(view.whole, "size")], zero=True), view)
     tips, transforms = tooltip(fields)
     mark: Spec = {"type": "point", "filled": True, "opacity": 0.4 if crowded else 0.7}
     if "size" not in chart.encoding:

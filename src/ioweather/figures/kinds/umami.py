@@ -12,7 +12,7 @@ import numpy as np
 
 from ioweather.core.results import Chart, ResultColumn
 from ioweather.figures import reading
-from ioweather.figures.axes import Axis, number_axis, time_axis, wrapped
+from ioweather.figures.axes import Axis, number_axis, position_axis, wrapped
 from ioweather.figures.compose import no_data, titled
 from ioweather.figures.decimate import MAX_POINTS, Floats, thin_line
 from ioweather.figures.theme import AXIS, HIGH, INK, LABEL_SIZE, LOW, NEUTRAL, Spec
@@ -37,7 +37,7 @@ class UmamiKind:
         metrics = reading.distinct(labels)
         if not np.isfinite(reading.numbers(chart, "y")).any():
             return no_data(chart, width)
-        times = time_axis(reading.column(chart, "x"), [reading.numbers(chart, "x")])
+        times = position_axis(chart, "x")
         parts = [(name, _rows_of(chart, labels, name)) for name in metrics[:_MOST_METRICS]]
         axes = {name: _value_axis(part) for name, part in parts}
         left = max(axis.label_px(_ROW_PX) for axis in axes.values())
