@@ -1,9 +1,9 @@
 """A scan with all histograms beside `find -printf` and `du`, on a tree of a million entries that is made and removed.
 
-    python benchmarks/scan.py [--entries 1000000] [--workers 2] [--where DIR]
+    python benchmarks/scan.py [--entries 1000000] [--workers 2] [--where DIR] [--realtime]
 
 All warm, in one run, in turn; the best of several rounds counts. fsstats, the tool of car11, does 46,000 entries per
-second of processor time; it is not run here.
+second of processor time; it is not run here. On a busy machine --realtime (as root) lets what is measured go first.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ def main() -> None:
     arguments.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--where", type=Path, default=None)
+    arguments.add_argument("--realtime", action="store_true")
     given = arguments.parse_args()
     root = Path(tempfile.mkdtemp(prefix="ioweather-scan-", dir=given.where))
     try:
@@ -130,6 +131,8 @@ def main() -> None:
             "scan, 1 process": [sys.executable, "-c", SCAN, str(root), "1"],
             f"scan, {given.workers} processes": [sys.executable, "-c", SCAN, str(root), str(given.workers)],
         }
+        if given.realtime:
+            peers = {name: ["chrt", "-f", "1", *command] for name, command in peers.items()}
         cost(peers["find -printf"])  # warm
         # In turn, so that a noisy minute falls on all.
         costs: dict[str, list[Cost]] = {name: [] for name in peers}

@@ -148,6 +148,23 @@ def test_entries_are_kept_when_asked_for(tree, tmp_path):
     assert not any("/" in row["path"] for row in hashed)
 
 
+def test_times_and_sizes_at_the_edge_of_what_fits(tmp_path):
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "late").write_text("x")
+    os.utime(root / "late", (15_000_000_000, 15_000_000_000))  # the year 2445
+    with (root / "huge").open("wb") as file:
+        file.truncate(2**43)
+    (tmp_path / "list").write_bytes(find(root, LONG + "\\0"))
+    frames = read(FIND, tmp_path / "list", int(time.time()), keep_raw=True)
+    late = next(row for row in frames["scan_entries"] if row["path"].endswith("late"))
+    assert late["mtime_ns"] == 2**63 - 1
+    assert bins(frames)[("all", "", "mtime")][-1] == [1, 1]
+    assert bins(frames)[("all", "", "size")][44] == [1, 2**43]
+    damaged = b"9" * 30 + b" 8 1.0 1.0 1.0 0 0 1 /x\n"
+    assert FIND.detect(damaged, tmp_path / "x") == 0
+
+
 def test_lists_that_are_cut_or_broken(tree, tmp_path):
     root, now = tree
     text = find(root, LONG + "\\n")

@@ -26,9 +26,11 @@ from ioweather.sources.scan.lists import (
     read_records,
 )
 
-_SHORT: Final = rb"(\d+) (\d+) (-?\d+)\.(\d+) (-?\d+)\.(\d+) (-?\d+)\.(\d+) (\d+) (\d+) (\d+) (.+)"
+# No number here has more than 18 digits; what has is damage, and would not fit the tables.
+_TIME: Final = rb"(-?\d{1,18})\.(\d+)"
+_SHORT: Final = rb" ".join([rb"(\d{1,18})"] * 2 + [_TIME] * 3 + [rb"(\d{1,18})"] * 3 + [rb"(.+)"])
 _SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
-_LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d+) (\d+) " + _SHORT, re.DOTALL)
+_LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d{1,20}) (\d{1,20}) " + _SHORT, re.DOTALL)
 _KINDS: Final = {b"f": "file", b"d": "directory", b"l": "symlink"}
 _BATCH: Final = 50_000
 # A name may hold line ends, but a list that is mostly something else is no list.

@@ -25,7 +25,8 @@ from ioweather.core.frames import Frame
 from ioweather.sources.scan.lists import NS, Entries, decoded, list_frames, plain_bytes, read_records
 
 # <thread> stands before lines that come through an external script.
-_RECORD: Final = re.compile(rb"(?:<\d+>)?\s*(\d+)\s+(\d+)\s+(-?\d+)\s+(.*?)\s*-- ((?:/|%2F).*)", re.DOTALL)
+_RECORD: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+(\d+)\s+(-?\d+)\s+(.*?)\s*-- ((?:/|%2F).*)", re.DOTALL)
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _LABELLED: Final = re.compile(rb"([A-Za-z_]+)=(\S*(?: \d\d:\d\d:\d\d(?:\.\d+)?)?)")
 _NAMES: Final = {
     "size": ("file_size", "size", "s"),
@@ -123,10 +124,11 @@ def _entries(
     def numbers(column: str) -> list[int] | None:
         if column not in known:
             return None
-        try:
-            return [int(values[column]) for values in shown]
-        except ValueError as error:
-            raise CorruptInput(f"{path}: {column} is not a number: {error}.", hint=_HINT) from None
+        texts = [values[column] for values in shown]
+        wrong = next((text for text in texts if not _NUMBER.fullmatch(text)), None)
+        if wrong is not None:
+            raise CorruptInput(f"{path}: {column} is not a number: {wrong!r}.", hint=_HINT)
+        return [int(text) for text in texts]
 
     times = {
         column: [_moment(values[column], zone, path) for values in shown] if column in known else None
@@ -151,7 +153,7 @@ def _entries(
 
 def _moment(text: str, zone: ZoneInfo | None, path: Path) -> int:
     """'2010-03-25 10:11:12.123456' on the clock of the cluster, or seconds since the epoch."""
-    if re.fullmatch(r"\d+(?:\.\d+)?", text):
+    if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]+)?", text):
         return int(text.partition(".")[0]) * NS
     if zone is None:
         raise UndatedInput(

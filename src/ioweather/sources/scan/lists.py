@@ -34,6 +34,7 @@ Column: TypeAlias = Sequence[int] | None
 NS: Final = 10**9
 _BLOCK_BYTES: Final = 4 << 20
 _LONGEST_RECORD: Final = 1 << 20
+_MOST: Final = (1 << 63) - 1
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -127,7 +128,8 @@ class Entries:
 
 
 def _listed(column: Column) -> list[int] | None:
-    return None if column is None else list(column)
+    """Times after 2262 do not fit into nanoseconds of 64 bits; they stay times that are far away."""
+    return None if column is None else [max(-_MOST, min(_MOST, number)) for number in column]
 
 
 def _signed_column(column: Column) -> list[int] | None:
