@@ -23,6 +23,7 @@ from ioweather.simulate.formats.listing import write_listing
 from ioweather.simulate.formats.logs import LogWriter
 from ioweather.simulate.formats.segments import write_segments
 from ioweather.simulate.formats.tokio import TokioWriter
+from ioweather.simulate.incidents import Felt
 from ioweather.simulate.observed import Observed, coarser, joined, observe
 from ioweather.simulate.planted import PlantedServers
 from ioweather.simulate.presets import Preset
@@ -107,6 +108,7 @@ class _Making:
         self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
         self.servers = TokioWriter(data / "servers", world.resources, world.calendar)
         self.planted = PlantedServers(preset.osts)
+        self.felt = Felt(world.incidents)
         self.contents = make_contents(preset, world.programs, world.seed)
         self._detail: list[Observed] = []
         self._jobs = self._runs = self._logs = 0
@@ -116,6 +118,7 @@ class _Making:
         world, preset = self.world, self.world.preset
         observed = observe(window.readings, preset, world.resources, world.incidents, world.seed)
         self.planted.add(observed)
+        self.felt.add(window.readings.times, window.readings.stretch)
         self.servers.add(coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day))
         responses = window_responses(window.readings, preset, world.resources, world.seed)
         write_segments(self.out / "data" / "spool", responses, world.calendar, number, f"mount:/{preset.fsname}")
@@ -172,7 +175,7 @@ class _Making:
         for incident in world.incidents:
             self.truth.add("incident", id=incident.id, name=incident.kind, component=incident.component,
                            start_ns=calendar.epoch_ns(incident.start), end_ns=calendar.epoch_ns(incident.end),
-                           strength=incident.strength)  # fmt: skip
+                           strength=incident.strength, value=self.felt.mean(incident))  # fmt: skip
         if world.preset.sampler_seconds:
             for op in ("read", "write"):
                 for size in SIZES:

@@ -123,3 +123,24 @@ def divided(seconds: float, start: float, end: float, used: Floats, incidents: S
             weights[incident.id] = overlap * max(incident.severity(), 1e-6)
     total = sum(weights.values())
     return {name: seconds * weight / total for name, weight in weights.items()} if total > 0 else {}
+
+
+class Felt:
+    """How much an incident really stretched what it touched: a lame target that nobody uses harms nobody."""
+
+    def __init__(self, incidents: Sequence[Incident]) -> None:
+        self._sums = {incident.id: (np.zeros(len(incident.columns)), 0) for incident in incidents}
+        self._incidents = incidents
+
+    def add(self, times: Floats, stretch: Floats) -> None:
+        for incident in self._incidents:
+            during = np.flatnonzero((times >= incident.start) & (times < incident.end))
+            total, count = self._sums[incident.id]
+            if len(during):
+                columns = stretch[np.ix_(during, np.array(incident.columns))]
+                self._sums[incident.id] = (total + columns.sum(axis=0), count + len(during))
+
+    def mean(self, incident: Incident) -> float | None:
+        """Mean stretch of the most stretched of its components."""
+        total, count = self._sums[incident.id]
+        return float(total.max() / count) if count else None

@@ -31,6 +31,11 @@ class Readings:
     def steps(self) -> int:
         return len(self.read_bytes)
 
+    @property
+    def times(self) -> Floats:
+        """Starts of the steps."""
+        return self.start + np.arange(self.steps, dtype=np.float64) * self.step_seconds
+
 
 class Meter:
     """A change of a rate by d at time t adds d x (end of its step - t) to that step, and d x step to all later ones."""

@@ -42,7 +42,7 @@ def observe(
 ) -> Observed:
     rng = stream(seed, "observe", round(readings.start))
     shape = readings.read_bytes.shape
-    times = readings.start + np.arange(readings.steps, dtype=np.float64) * readings.step_seconds
+    times = readings.times
     health = _target_health(times, shape, incidents)
     mean = preset.background_bytes_per_s * readings.step_seconds / 2
     hum = [np.rint(rng.gamma(_HUM_SHAPE, mean / _HUM_SHAPE, shape) * health) for _ in range(2)]

@@ -2,7 +2,7 @@
 
 One table for everything; `kind` says what a row is:
   run           observed_seconds = alone + incidents + others + own change, exactly
-  incident      kind in `name`, its component, times and strength
+  incident      kind in `name`, its component, times and strength; `value`: by how much it stretched what it touched
   distribution  a law of response times: parameters in `details`
   planted       one number by `name`: what an analysis of the period should find
   scan          files and bytes at a look

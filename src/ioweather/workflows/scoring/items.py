@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -59,6 +59,8 @@ class Evidence:
 
     made: Generated
     lake: Lake
+    # What several questions need and is made once, by name.
+    kept: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def _truth(self) -> list[dict[str, Any]]:

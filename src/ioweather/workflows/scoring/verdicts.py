@@ -78,6 +78,14 @@ def _kind(late: float, by_system: float, own: float, harm: float) -> str | None:
 
 
 def judged_runs(evidence: Evidence) -> list[Judged]:
+    """Runs of programs that ran often enough, with truth and verdict."""
+    if "judged" not in evidence.kept:
+        evidence.kept["judged"] = _judged_runs(evidence)
+    judged: list[Judged] = evidence.kept["judged"]
+    return judged
+
+
+def _judged_runs(evidence: Evidence) -> list[Judged]:
     truth = true_kinds([row for row in evidence.truth("run") if row["darshan"]])
     with evidence.lake.snapshot() as snapshot:
         runs = _runs(snapshot)
