@@ -7,8 +7,9 @@ are those that live sources fill.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,12 @@ _CLOSED = {
     ("series", "component_kind"): frozenset(COMPONENT_KINDS),
     ("series", "metric"): frozenset(METRICS),
 }
-_TYPES: dict[str, tuple[type, ...]] = {"int64": (int,), "float64": (int, float), "text": (str,), "bool": (bool,)}
+_TYPES: dict[str, frozenset[type]] = {
+    "int64": frozenset({int}),
+    "float64": frozenset({int, float}),
+    "text": frozenset({str}),
+    "bool": frozenset({bool}),
+}
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -49,19 +55,13 @@ class SpoolSource:
         return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        rows: dict[str, list[dict[str, Any]]] = {table: [] for table in _TABLES}
-        for number, line in _whole_lines(path):
-            if number == 1:
-                _check_header(line, path)
-            elif line.strip():
-                table, row = _row(line, path, number)
-                rows[table].append(row)
-                if len(rows[table]) >= _FRAME_ROWS:
-                    yield table, _frame(table, rows[table])
-                    rows[table] = []
-        for table, kept in rows.items():
-            if kept:
-                yield table, _frame(table, kept)
+        """Rows before a wrong one stay; what follows it is not trusted."""
+        numbered = _whole_lines(path)
+        number, header = next(numbered, (0, ""))
+        if number:
+            _check_header(header, path)
+        while batch := list(islice(numbered, _FRAME_ROWS)):
+            yield from _frames(batch, path)
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -69,6 +69,23 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
         if block.torn:
             return
         yield from enumerate(block.lines, block.first)
+
+
+def _frames(batch: Sequence[tuple[int, str]], path: Path) -> Iterator[tuple[str, Frame]]:
+    tables: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for number, line in batch:
+        if line and not line.isspace():
+            row = _parsed(line, path, number)
+            table = row.pop("table", None)
+            if table not in _TABLES:
+                raise CorruptInput(f"{path}, line {number}: table {table!r} is none of {', '.join(_TABLES)}.")
+            tables.setdefault(table, []).append((number, row))
+    for table, rows in tables.items():
+        _check_names(table, rows, path)
+        columns = {column.name: [row.get(column.name) for _, row in rows] for column in TABLES[table].columns}
+        for column in TABLES[table].columns:
+            _check_values(table, column, columns[column.name], rows, path)
+        yield table, TABLES[table].frame(columns, rows=len(rows))
 
 
 def _check_header(line: str, path: Path) -> None:
@@ -90,33 +107,35 @@ def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     return body
 
 
-def _row(line: str, path: Path, number: int) -> tuple[str, dict[str, Any]]:
-    row = _parsed(line, path, number)
-    table = row.pop("table", None)
-    if table not in _TABLES:
-        raise CorruptInput(f"{path}, line {number}: table {table!r} is none of {', '.join(_TABLES)}.")
-    spec = TABLES[table]
-    unknown = row.keys() - set(spec.names)
-    if unknown:
-        raise CorruptInput(f"{path}, line {number}: {table} has no column {', '.join(sorted(unknown))}.")
-    for column in spec.columns:
-        value = row.get(column.name)
-        if not _fits(column, value) or (value is not None and value not in _CLOSED.get((table, column.name), (value,))):
+def _check_names(table: str, rows: Sequence[tuple[int, dict[str, Any]]], path: Path) -> None:
+    known = set(TABLES[table].names)
+    good: set[tuple[str, ...]] = set()  # rows of one writer have one order of names: look at each order once
+    for number, row in rows:
+        names = tuple(row)
+        if names not in good:
+            unknown = set(names) - known
+            if unknown:
+                raise CorruptInput(f"{path}, line {number}: {table} has no column {', '.join(sorted(unknown))}.")
+            good.add(names)
+
+
+def _check_values(
+    table: str, column: ColumnSpec, values: list[Any], rows: Sequence[tuple[int, dict[str, Any]]], path: Path
+) -> None:
+    """All at once; one by one only to find the line of the wrong one."""
+    closed = _CLOSED.get((table, column.name))
+    if set(map(type, values)) <= _types(column) and (closed is None or set(values) <= closed):
+        present = [value for value in values if value is not None] if column.type == "int64" else []
+        if not present or (min(present) in _INT64 and max(present) in _INT64):
+            return
+    for (number, _), value in zip(rows, values, strict=True):
+        wrong = type(value) not in _types(column) or (closed is not None and value not in closed)
+        if wrong or (column.type == "int64" and value is not None and value not in _INT64):
             raise CorruptInput(f"{path}, line {number}: {column.name} = {value!r} does not fit {table}.")
-    return table, row
 
 
-def _fits(column: ColumnSpec, value: Any) -> bool:
-    if value is None:
-        return column.nullable
-    if not isinstance(value, _TYPES[column.type]) or (column.type != "bool" and isinstance(value, bool)):
-        return False
-    return column.type != "int64" or value in _INT64
-
-
-def _frame(table: str, rows: list[dict[str, Any]]) -> Frame:
-    spec = TABLES[table]
-    return spec.frame({column.name: [row.get(column.name) for row in rows] for column in spec.columns}, rows=len(rows))
+def _types(column: ColumnSpec) -> frozenset[type]:
+    return _TYPES[column.type] | {type(None)} if column.nullable else _TYPES[column.type]
 
 
 SOURCE = SpoolSource()

@@ -17,7 +17,7 @@ NS = 10**9
 counter = st.one_of(st.integers(0, 5000), st.integers((1 << 32) - 5000, (1 << 32) - 1), st.integers(0, (1 << 63) - 1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from([11, 15, 17]).flatmap(lambda n: st.tuples(st.lists(counter, min_size=n, max_size=n),
                                                                    st.lists(counter, min_size=n, max_size=n))),
        st.integers(1, 3600))  # fmt: skip

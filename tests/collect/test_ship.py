@@ -1,0 +1,116 @@
+"""Shipping: what the lake took is deleted, what it refused is set aside, what it could not take waits."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ioweather.collect.ship import Shipment, Shipper
+from ioweather.collect.spool import Spool, row_line
+
+S = 10**9
+
+
+@pytest.fixture
+def cargo(tmp_path):
+    spool = Spool(tmp_path / "spool", "n1", "r")
+    for n in range(3):
+        spool.add(row_line("events", {"event_id": f"e{n}", "kind": "gap", "start_ns": n, "label": "x"}))
+        spool.flush(n)
+        spool.rotate(n, force=True)
+    spool.close(9)
+    return spool
+
+
+def stand_in(tmp_path: Path, code: str) -> tuple[str, ...]:
+    """Instead of `ioweather ingest`: a script that sees the same arguments."""
+    script = tmp_path / "ingest.py"
+    script.write_text(f"import json, sys\nfiles = sys.argv[6:]\n{code}\n")
+    return (sys.executable, str(script))
+
+
+def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
+    for _ in range(3000):
+        found = shipper.poll(now_ns)
+        if found is not None:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the shipment did not end")
+
+
+def test_what_is_in_the_lake_is_deleted_here(cargo, tmp_path):
+    """With the real ingest."""
+    shipper = Shipper(tmp_path / "lake")
+    files = cargo.closed_files()
+    text = files[0].read_text()
+    shipper.start(files, 0)
+    assert shipper.is_busy
+    assert outcome(shipper) == Shipment(True, 3, 0, "")
+    assert cargo.closed_files() == []
+    # Shipped, but the agent was killed before it deleted: not in twice, and deleted now.
+    files[0].write_text(text)
+    shipper.start(cargo.closed_files(), 0)
+    assert outcome(shipper).ok
+    assert cargo.closed_files() == []
+    from ioweather.store.lake import open_lake
+
+    with open_lake(tmp_path / "lake").snapshot() as snapshot:
+        assert snapshot.con.sql("SELECT count(*) FROM events").fetchall() == [(3,)]
+        assert snapshot.con.sql("SELECT DISTINCT source FROM ingests").fetchall() == [("spool",)]
+
+
+def test_refused_files_are_set_aside_and_the_rest_is_deleted(cargo, tmp_path):
+    code = "print(json.dumps({'refused': [{'path': files[1], 'message': 'no good'}]})); sys.exit(1)"
+    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
+    names = [path.name for path in cargo.closed_files()]
+    shipper.start(cargo.closed_files(), 0)
+    assert outcome(shipper) == Shipment(True, 2, 1, "no good")
+    assert cargo.closed_files() == []
+    assert [path.name for path in (tmp_path / "spool/refused").iterdir()] == [names[1]]
+
+
+@pytest.mark.parametrize("code", ["print('ioweather: the lake is away'); sys.exit(2)", "sys.exit(2)", "print('x')",
+                                  "import os; os.kill(os.getpid(), 9)"])  # fmt: skip
+def test_a_lake_that_is_away_leaves_everything_where_it_is(cargo, tmp_path, code):
+    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
+    shipper.start(cargo.closed_files(), 0)
+    found = outcome(shipper)
+    assert not found.ok
+    assert found.message
+    assert len(cargo.closed_files()) == 3
+
+
+def test_waits_grow_while_the_lake_is_away(cargo, tmp_path):
+    shipper = Shipper(tmp_path / "lake", every_ns=300 * S, command=stand_in(tmp_path, "sys.exit(2)"))
+    now, waits = 0, []
+    for _ in range(5):
+        shipper.start(cargo.closed_files(), now)
+        outcome(shipper, now)
+        waits.append(shipper._next_ns - now)
+        assert not shipper.is_due(now)
+        now = shipper._next_ns
+        assert shipper.is_due(now)
+    assert [wait // S for wait in waits] == [300, 600, 1200, 2400, 3600]
+
+
+def test_one_child_at_a_time_and_none_for_nothing(cargo, tmp_path):
+    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, "print(json.dumps({'refused': []}))"))
+    shipper.start([], 0)
+    assert not shipper.is_busy
+    shipper.start(cargo.closed_files(), 0)
+    assert not shipper.is_due(10**18)
+    assert outcome(shipper).shipped == 3
+
+
+def test_the_command_names_the_lake_and_every_file(cargo, tmp_path):
+    seen = tmp_path / "seen"
+    code = f"open({str(seen)!r}, 'w').write(json.dumps(sys.argv[1:])); print(json.dumps({{'refused': []}}))"
+    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
+    files = [str(path) for path in cargo.closed_files()]
+    shipper.start(cargo.closed_files(), 0)
+    outcome(shipper)
+    assert json.loads(seen.read_text()) == ["--json", "--lake", str(tmp_path / "lake"), "--workers", "1", *files]
