@@ -115,45 +115,67 @@ def lagged_correlation(x: NDArray[Any], y: NDArray[Any], lags: int) -> Floats:
 
 
 class LagBlock:
-    """The next rows of many columns, ready to be correlated: about a fixed shift, after the last rows before them.
+    """The next rows of many columns, ready to be correlated, and the last rows before them (`tail`).
 
-    `rows[carried:]` are the new ones, missing values as 0; `missing` holds their places (row, column). Sums over the
-    ranges that each lag needs differ only at the edges, so they are made once and shared by every correlation that
-    the columns take part in.
+    Missing values are 0 here; `missing` holds their places (row, column), rows counted from the first of the tail.
+    Sums over the ranges that each lag needs differ only at the edges, so they are made once and shared by every
+    correlation that the columns take part in. They are of the values as they are: sums of squares then lose about
+    twice the digits of mean / sd, which for amounts is none that matters.
     """
 
-    def __init__(self, rows: Floats, carried: int) -> None:
-        self.rows, self.carried = rows, carried
+    def __init__(self, rows: Floats, tail: Floats) -> None:
+        self.rows, self.tail = rows, tail
         self.missing: tuple[Indices, Indices] | None = None
-        total = rows.sum(axis=0)
-        broken = np.flatnonzero(np.isnan(total))
-        if len(broken):
-            row, place = np.nonzero(np.isnan(rows[:, broken]))
-            column = broken[place]
+        self.total = rows.sum(axis=0)
+        if np.isnan(self.total).any() or np.isnan(tail).any():
+            joined = np.concatenate([tail, rows])
+            self.gone = np.isnan(joined)
+            row, column = np.nonzero(self.gone)
             self.missing = (row, column)
-            self.gone = np.zeros(rows.shape, np.bool_)
-            self.gone[row, column] = True
-            rows[row, column] = 0.0
-            total[broken] = rows[:, broken].sum(axis=0)
-        self.total = total - rows[:carried].sum(axis=0)
-        self.squares = np.einsum("ij,ij->j", rows[carried:], rows[carried:])
+            joined[row, column] = 0.0
+            self.tail, self.rows = joined[: len(tail)], joined[len(tail) :]
+            self.total = self.rows.sum(axis=0)
+        self.squares = np.einsum("ij,ij->j", self.rows, self.rows)
+
+    @property
+    def end(self) -> int:
+        return len(self.tail) + len(self.rows)
+
+    def at(self, row: Indices, column: Indices) -> Floats:
+        """Values by place."""
+        carried = len(self.tail)
+        out = self.rows[np.maximum(row - carried, 0), column]
+        early = row < carried
+        out[early] = self.tail[row[early], column[early]]
+        return np.asarray(out)
 
     def first_pair(self, lag: int) -> int:
         """Row of the second member of the first pair: it must be new, and its partner must exist."""
-        return max(self.carried, lag)
+        return max(len(self.tail), lag)
 
     def leading(self, lag: int) -> tuple[Floats, Floats]:
         """Sum and sum of squares of the first members, rows [first_pair - lag, end - lag)."""
-        first, last = self.first_pair(lag) - lag, len(self.rows) - lag
-        if last < self.carried:
-            return _sums(self.rows[first:last])
-        gained, lost = _sums(self.rows[first : self.carried]), _sums(self.rows[last:])
+        first, last = self.first_pair(lag) - lag, self.end - lag
+        if last < len(self.tail):
+            return _sums(self.tail[first:last])
+        gained, lost = _sums(self.tail[first:]), _sums(self.rows[len(self.rows) - lag :])
         return self.total + gained[0] - lost[0], self.squares + gained[1] - lost[1]
 
     def trailing(self, lag: int) -> tuple[Floats, Floats]:
         """The same of the second members, rows [first_pair, end)."""
-        lost = _sums(self.rows[self.carried : self.first_pair(lag)])
+        lost = _sums(self.rows[: self.first_pair(lag) - len(self.tail)])
         return self.total - lost[0], self.squares - lost[1]
+
+    def products(self, later: LagBlock, lag: int) -> Floats:
+        """Sum of first member times second member; the second ones are the other block's."""
+        if lag == 0:
+            return self.squares if self is later else np.asarray(np.einsum("ij,ij->j", self.rows, later.rows))
+        carried, new = len(self.tail), len(self.rows)
+        inner = np.einsum("ij,ij->j", self.rows[: max(0, new - lag)], later.rows[lag:])
+        # Pairs across the seam: the first member is in the tail.
+        first, last = self.first_pair(lag) - carried, min(lag, new)
+        seam = self.tail[carried + first - lag : carried + last - lag]
+        return np.asarray(inner + np.einsum("ij,ij->j", seam, later.rows[first:last]))
 
 
 def _sums(rows: Floats) -> tuple[Floats, Floats]:
@@ -161,26 +183,17 @@ def _sums(rows: Floats) -> tuple[Floats, Floats]:
 
 
 class LagStream:
-    """Turns consecutive blocks of the same columns into LagBlocks that join without a seam.
-
-    Values are taken about the mean of the first block, which a correlation does not feel but rounding does.
-    """
+    """Turns consecutive blocks of the same columns into LagBlocks that join without a seam."""
 
     def __init__(self, lags: int) -> None:
         self.lags = lags
-        self._shift: Floats | None = None
         self._tail: Floats | None = None
 
-    def next(self, block: NDArray[Any]) -> LagBlock:
-        if self._shift is None or self._tail is None:
-            self._shift = _column_means(block)
-            self._tail = np.empty((0, block.shape[1]))
-        carried = len(self._tail)
-        rows = np.empty((carried + len(block), block.shape[1]))
-        rows[:carried] = self._tail
-        np.subtract(block, self._shift, out=rows[carried:])
-        self._tail = rows[max(0, len(rows) - self.lags) :].copy()
-        return LagBlock(rows, carried)
+    def next(self, block: Floats) -> LagBlock:
+        tail = np.empty((0, block.shape[1])) if self._tail is None else self._tail
+        keep = block if len(block) >= self.lags else np.concatenate([tail, block])
+        self._tail = keep[max(0, len(keep) - self.lags) :].copy()
+        return LagBlock(block, tail)
 
 
 class LaggedCorrelation:
@@ -197,17 +210,15 @@ class LaggedCorrelation:
     def update(self, x: LagBlock, y: LagBlock) -> Floats:
         """Adds the next rows; gives their own part of the sums (lags + 1, 6, columns), for resampling by block."""
         part = np.zeros_like(self.sums)
-        end = len(x.rows)
         for lag in range(self.lags + 1):
             first = x.first_pair(lag)
-            if first >= end:
+            if first >= x.end:
                 continue
             out = part[lag]
-            out[N] = end - first
+            out[N] = x.end - first
             out[SX], out[SXX] = x.leading(lag)
             out[SY], out[SYY] = y.trailing(lag)
-            same = lag == 0 and x is y
-            out[SXY] = x.squares if same else np.einsum("ij,ij->j", x.rows[first - lag : end - lag], y.rows[first:])
+            out[SXY] = x.products(y, lag)
             _take_out_missing(out, x, y, lag)
         self.sums += part
         return part
@@ -222,25 +233,19 @@ def _take_out_missing(out: Floats, x: LagBlock, y: LagBlock, lag: int) -> None:
     first, columns = x.first_pair(lag), out.shape[1]
     if y.missing is not None:
         row, column = (places[y.missing[0] >= first] for places in y.missing)
-        partner = x.rows[row - lag, column]
+        partner = x.at(row - lag, column)
         out[SX] -= np.bincount(column, partner, columns)
         out[SXX] -= np.bincount(column, partner**2, columns)
         out[N] -= np.bincount(column, minlength=columns)
     if x.missing is not None:
-        inside = (x.missing[0] >= first - lag) & (x.missing[0] < len(x.rows) - lag)
+        inside = (x.missing[0] >= first - lag) & (x.missing[0] < x.end - lag)
         row, column = (places[inside] for places in x.missing)
-        partner = y.rows[row + lag, column]
+        partner = y.at(row + lag, column)
         out[SY] -= np.bincount(column, partner, columns)
         out[SYY] -= np.bincount(column, partner**2, columns)
         # A pair that lacks both was counted out above already.
         once = column if y.missing is None else column[~y.gone[row + lag, column]]
         out[N] -= np.bincount(once, minlength=columns)
-
-
-def _column_means(block: NDArray[Any]) -> Floats:
-    there = ~np.isnan(block)
-    count = there.sum(axis=0)
-    return np.asarray(np.where(there, block, 0.0).sum(axis=0) / np.maximum(count, 1))
 
 
 class WindowReducer:

@@ -18,7 +18,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, sorted_activity
 from ioweather.stats.resampling import unit_steps
-from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer
+from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, WindowReducer
 from ioweather.studies.aligned_blocks import CommonGrid, aligned_blocks, common_grid
 from ioweather.studies.choices import TRAFFIC
 from ioweather.studies.steps import MIN_COVERAGE, Steps
@@ -119,21 +119,23 @@ class _Collector:
             if window != WINDOWS[1]:
                 joined = {metric: self.windows[metric, window].update(values) for metric, values in joined.items()}
             if len(joined[READ]):
-                self._correlate(joined, window)
+                self._correlate(self._ready(joined, window), window)
                 self._count_degrees(joined, window, (TOLERANCE,))
 
     def _unit(self, rows: Mapping[str, Floats]) -> None:
         """Rows of one unit of time: totals, correlations at one step, clusters."""
         unit = self.row // self.unit
-        for metric, values in rows.items():
-            total = values.sum(axis=0)
-            self.totals[metric][unit] += np.nansum(values, axis=0) if np.isnan(total).any() else total
-        for pair, part in self._correlate(rows, 1).items():
+        ready = self._ready(rows, 1)
+        for metric, block in ready.items():
+            self.totals[metric][unit] += block.total
+        for pair, part in self._correlate(ready, 1).items():
             self.lag_one[pair][unit] += part[1]
         self._count_degrees(rows, 1, (TOLERANCE, WIDE_TOLERANCE))
 
-    def _correlate(self, rows: Mapping[str, Floats], window: int) -> dict[str, Floats]:
-        ready = {metric: self.streams[metric, window].next(values) for metric, values in rows.items()}
+    def _ready(self, rows: Mapping[str, Floats], window: int) -> dict[str, LagBlock]:
+        return {metric: self.streams[metric, window].next(values) for metric, values in rows.items()}
+
+    def _correlate(self, ready: Mapping[str, LagBlock], window: int) -> dict[str, Floats]:
         return {pair: self.lags[pair, window].update(ready[x], ready[y]) for pair, (x, y) in PAIRS.items()}
 
     def _count_degrees(self, rows: Mapping[str, Floats], window: int, tolerances: tuple[float, ...]) -> None:
