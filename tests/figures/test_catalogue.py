@@ -146,7 +146,7 @@ lines = st.builds(Reference, st.sampled_from("xy"), st.floats(-1e20, 1e20), st.t
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_table_gives_a_picture(kind: Any, data: st.DataObject) -> None:
     """Whatever the cells: no exception, no NaN, no more points than allowed."""

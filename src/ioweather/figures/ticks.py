@@ -134,6 +134,8 @@ def time_ticks(low_ms: float, high_ms: float, most: int) -> Ticks:
     while len(ticks) < 2 and index > 0:  # one mark says where, but not how far
         index -= 1
         ticks = makers[index]()
+    while len(ticks) > most + 1:
+        ticks = ticks[::2]
     return ticks
 
 

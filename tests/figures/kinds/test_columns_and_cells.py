@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from ioweather.core.results import Chart, Reference, ResultColumn, ResultTable
 from ioweather.core.units import DAY_NS, NS
-from ioweather.figures import spec
+from ioweather.figures import draw, spec
 
 Rows = tuple[tuple[Any, ...], ...]
 
@@ -157,6 +158,31 @@ def test_a_matrix_prints_its_numbers_and_a_dash_for_none() -> None:
     assert [row["t"] for row in rows_of(drawn)] == ["1.00", "-0.46", "0.10"]
     assert drawn["layer"][-1]["data"]["values"] == [{"a": 1, "c": 0, "t": "–"}]
     assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1, -0.5, 0, 0.5, 1]
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_numbers_stand_out_from_their_cells(low: float) -> None:
+    """By the colours that are really drawn: WCAG's contrast of text and cell."""
+    values = [low + i * (1 - low) / 20 for i in range(21)]
+    rows = tuple(("x", f"row {i}", value) for i, value in enumerate(values))
+    svg = draw(made("matrix", {"a": "text", "b": "text", "r": ""}, rows, {"x": "a", "y": "b", "value": "r"})).decode()
+    cells = [tuple(map(int, m)) for m in re.findall(r'fill="rgb\((\d+), (\d+), (\d+)\)"', svg)]
+    # Numbers in dark ink are drawn first, then those in pale ink; each group in the order of its cells.
+    inks = re.findall(r'fill="(#111417|#fcfcfb)">(-?\d\.\d\d)<', svg)
+    assert len(cells) == len(inks) == len(values)
+    by_text = {text: ink for ink, text in inks}
+    for value, cell in zip(values, cells, strict=True):
+        ink = by_text[f"{value:.2f}".replace("-0.00", "0.00")]
+        assert contrast(cell, tuple(int(ink[i : i + 2], 16) for i in (1, 3, 5))) > 4
+
+
+def contrast(a: tuple[int, ...], b: tuple[int, ...]) -> float:
+    light = []
+    for colour in (a, b):
+        share = [c / 255 for c in colour]
+        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in share)
+        light.append(0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)
+    return max(light) / min(light)
 
 
 def test_points_without_a_place_are_counted() -> None:

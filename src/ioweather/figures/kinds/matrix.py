@@ -65,7 +65,7 @@ def _needs_paper(value: float, axis: Axis | None) -> bool:
     if axis is None:
         return False
     share = float(axis.fractions(np.array([value]))[0])
-    return abs(share - 0.5) > 0.36 if is_diverging(axis) else share < 0.55
+    return abs(share - 0.5) > 0.44 if is_diverging(axis) else share < 0.43
 
 
 def _cells(view: View) -> Spec:
