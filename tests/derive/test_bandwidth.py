@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from planted_jobs import GIB, NS, T, planted
 
 from ioweather.derive.bandwidth import bandwidth_caveats, passed_seconds
-from planted_jobs import GIB, NS, T, planted
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from planted_jobs import NS, T, planted
 
 from ioweather.derive.benchmark_runs import LogIndex, Measured, normal, same_command
-from planted_jobs import NS, T, planted
 
 
 def measured(**changes: Any) -> Measured:

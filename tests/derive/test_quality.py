@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lmt_files import Read
 
 from ioweather.core.contracts import ReadContext
 from ioweather.derive.quality import (
@@ -21,7 +22,6 @@ from ioweather.derive.quality import (
     shutdown_steps,
 )
 from ioweather.tables.series import Quality
-from lmt_files import Read
 
 OVER = int(Quality.OVER_LIMIT)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planted_jobs import GIB, MIB, planted
 
 from ioweather.core.frames import Frame
 from ioweather.derive.signatures import SIGNATURES, program_of, scaling, signatures, similar_groups
-from planted_jobs import GIB, MIB, planted
 
 
 def frame(jobs: list[dict[str, Any]]) -> Frame:

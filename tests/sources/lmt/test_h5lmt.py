@@ -7,12 +7,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
 from ioweather.sources.lmt.h5lmt import SOURCE
 from ioweather.tables.series import Quality
-from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_h5lmt
 
 PARTIAL = int(Quality.PARTIAL)
 T0 = LOCAL_MIDNIGHT

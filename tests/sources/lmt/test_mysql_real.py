@@ -12,12 +12,12 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from lmt_files import LAYOUT, LOCAL_MIDNIGHT, Read, lmt_tables, write_sqlite
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.sources.lmt.mysql import MysqlServer, read_mysql
 from ioweather.sources.lmt.sqlite import SOURCE
-from lmt_files import LAYOUT, LOCAL_MIDNIGHT, Read, lmt_tables, write_sqlite
 
 pymysql = pytest.importorskip("pymysql")
 pytestmark = pytest.mark.real

@@ -6,11 +6,11 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from lmt_files import LOCAL_MIDNIGHT, Read
 
 from ioweather.core.contracts import ReadContext
 from ioweather.sources.catalogue import SOURCES
 from ioweather.tables.series import Quality
-from lmt_files import LOCAL_MIDNIGHT, Read
 
 FILES = {
     "h5lmt": "snx11025_2018-01-28.h5lmt",

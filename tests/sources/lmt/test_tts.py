@@ -8,12 +8,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_tts
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnsupportedVersion
 from ioweather.sources.lmt.tts import SOURCE
 from ioweather.tables.series import Quality
-from lmt_files import LOCAL_MIDNIGHT, OSTS, Read, write_tts
 
 LATE, PARTIAL = int(Quality.LATE), int(Quality.PARTIAL)
 T0 = LOCAL_MIDNIGHT
