@@ -15,9 +15,9 @@ class ShownExhibit(Exhibit):
     """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
 
     def _repr_html_(self) -> str:
-        from ioweather.figures.page import exhibit_html
+        from ioweather.figures import exhibit_fragment
 
-        return exhibit_html(self)
+        return exhibit_fragment(self)
 
 
 def show(exhibit_id: str, lake: str | os.PathLike[str] | None = None, **params: Any) -> ShownExhibit:
