@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ioweather.core.errors import UsageError
-from ioweather.core.facility import ProjectRule
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.scan.crew import Crew, Member
 from ioweather.sources.scan.links import linked_tally
@@ -24,12 +23,15 @@ from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally
 from ioweather.sources.scan.walker import Walker
 
+if TYPE_CHECKING:
+    from ioweather.core.facility import ProjectRule
+
 # Entries of one task: much more than its trip costs, little enough to share and to lose. Small ones while there is
 # less left than there are hands.
 _TASK, _SMALL_TASK = 20_000, 2_000
 _DIRECTORIES: Final = 64
 # Trees up to this many entries are walked before another process could start.
-_ALONE: Final = 20_000
+_ALONE: Final = 10_000
 _CHECKPOINT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 

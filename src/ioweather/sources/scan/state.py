@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from ioweather.core.errors import LakeError
 from ioweather.sources.scan.plan import Item, LinkRecord
@@ -43,7 +42,7 @@ class ScanState:
 
     def __init__(self, path: Path | None = None) -> None:
         # No locks of SQLite's own: they fail on some network file systems; the caller holds one.
-        place = f"file:{quote(str(path))}?nolock=1" if path else ""
+        place = f"{path.absolute().as_uri()}?nolock=1" if path else ""
         try:
             self._db = sqlite3.connect(place, uri=path is not None, isolation_level=None)
             self._db.executescript(_SCHEMA)
