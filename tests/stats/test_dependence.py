@@ -91,13 +91,13 @@ def test_steps_of_a_sampling_interval_are_no_trouble():
 
 def test_intervals_hold_what_was_planted():
     held = dict.fromkeys(dependence.MEASURES, 0)
-    for seed in range(20):
+    for seed in range(12):
         found = dependence.associate(*normal_pair(120, 0.55, seed), replicates=60)
         truth = {"pearson": 0.55, "spearman": 0.534, "distance_correlation": 0.502, "mutual_information": 0.55}
         for name, value in truth.items():
             held[name] += found[name].low <= value <= found[name].high
-    # The biased forms lie a little high; nine in ten is what is promised, two thirds what 20 draws must show.
-    assert all(count >= 13 for count in held.values()), held
+    # The biased forms lie a little high; nine in ten is what is promised, two thirds what 12 draws must show.
+    assert all(count >= 8 for count in held.values()), held
 
 
 def test_p_values_tell_chance_from_association():

@@ -94,6 +94,8 @@ def _instrumented(data: StudyData) -> tuple[Estimate, ...]:
     if jobs is None or applications is None:
         return ()
     allocations = int(jobs.text("step").equals("").sum())
+    if not allocations:
+        return ()
     rows = match_jobs(applications, jobs).array("job_row")
     matched = len(np.unique(np.ma.masked_array(rows).compressed()))
     return (share_estimate("jobs_instrumented_ratio", matched, allocations),)

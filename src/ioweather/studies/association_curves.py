@@ -166,7 +166,8 @@ def _heat_table(joint: Density) -> ResultTable:
         (float(xs[i]), float(ys[j]), float(share[i, j]))
         for i in range(_CELLS)
         for j in range(_CELLS)
-        if share[i, j] > 1e-5
+        # Kernels reach below zero; bytes and seconds do not.
+        if share[i, j] > 1e-5 and xs[i] >= 0 and ys[j] >= 0
     ]
     columns = (ResultColumn("volume", "PsiD_R", "bytes"), ResultColumn("time", "D_D", "seconds"),
                ResultColumn("density", "share", "ratio"))  # fmt: skip
