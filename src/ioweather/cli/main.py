@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "report": ("ioweather.cli.report", "report", "Write everything the lake can tell as one HTML file."),
     "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
     "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
+    "serve": ("ioweather.cli.serve", "serve", "Serve the dashboard and the API."),
     "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
     "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),

@@ -1,0 +1,48 @@
+"""`ioweather serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioweather.cli.options import lake_option
+from ioweather.core.places import default_lake_dir, default_spool_dir
+
+EPILOG = """\b
+Listens at this machine alone unless --host says otherwise; there are no
+accounts and no encryption, so put a proxy in front before you open it.
+The API is at /api/v1; see docs/how-to/dashboard.md.
+
+\b
+Example: ioweather serve --lake /srv/weather
+"""
+
+
+@click.command(epilog=EPILOG)
+@lake_option
+@click.option("--spool", "spools", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
+              help="Spool of an agent; may be given several times (default: yours).")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--allow-host", "names", multiple=True, metavar="NAME",
+              help="A name under which browsers may reach this server (default: this machine).")  # fmt: skip
+@click.option("--demo", "demo_dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="A second, simulated lake to switch to (default: that of `ioweather demo`).")  # fmt: skip
+def serve(
+    lake_dir: str | None, spools: tuple[Path, ...], host: str, port: int, names: tuple[str, ...], demo_dir: Path | None
+) -> None:
+    """Serve the dashboard and the API over HTTP."""
+    from ioweather.exporter.metrics import render
+    from ioweather.web.app import LOOPBACK, create_app
+    from ioweather.web.server import address_of, bind, run
+
+    lake = Path(lake_dir) if lake_dir else default_lake_dir()
+    places = spools or (default_spool_dir(),)
+    demo = demo_dir or default_lake_dir().with_name("demo")
+    others = {"demo": demo} if demo != lake and (demo_dir is not None or demo.is_dir()) else {}
+    allowed = (*LOOPBACK, host, *names)
+    bound = bind(host, port)
+    app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0]))
+    click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
+    run(app, bound)

@@ -1,0 +1,234 @@
+"""Parts of pages that take time: exhibits, answers, lists. Each is markup made by the one renderer in `figures`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from ioweather.core.errors import IoweatherError
+from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable, to_jsonable
+from ioweather.derive.signatures import program_of
+from ioweather.figures import answer_html, exhibit_section, provenance_html, table_html
+from ioweather.store.usersql import run_user_sql
+from ioweather.web.api import SQL_LIMITS, SqlQuestion, job_answers
+from ioweather.web.errors import status_of
+from ioweather.web.facilities import Facilities
+from ioweather.web.queries import find_jobs, inventory, plain, series_held
+from ioweather.web.requests import RESERVED, InFacilities, LakeName, StudyParams, facilities_of, lake_name, period_of
+from ioweather.web.shell import Place, problem
+from ioweather.web.uploads import answers_for_log, received
+from ioweather.workflows.analyse import ALL_TIME
+from ioweather.workflows.project import ask_project
+
+router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=HTMLResponse)
+_MAIN = re.compile(r"<main>(.*)</main>", re.DOTALL)
+_MOST_EVENTS = 100
+
+
+def failed(error: IoweatherError) -> HTMLResponse:
+    """What is missing is said in the place where it is missing."""
+    return HTMLResponse(problem(error.message, error.hint), status_of(error))
+
+
+@router.get("/exhibits/{exhibit_id}")
+def exhibit(
+    request: Request, exhibit_id: str, facilities: InFacilities, lake: LakeName, params: StudyParams
+) -> HTMLResponse:
+    try:
+        period = period_of(request.query_params, facilities.lake(lake).facility)
+        made = facilities.exhibit(lake, exhibit_id, params, period)
+    except IoweatherError as error:
+        return failed(error)
+    level = 1 if request.query_params.get("heading") == "1" else 2
+    key = json.dumps([lake, level, made.id, to_jsonable(made.provenance)], sort_keys=True)
+    section = facilities.drawn(key, lambda: exhibit_section(made, level))
+    query = [
+        (name, value) for name, value in request.query_params.items() if name not in ("format", "theme", "heading")
+    ]
+    return HTMLResponse(section + _downloads(made, [(n, v) for n, v in query if v]))
+
+
+def _downloads(made: Exhibit, query: Sequence[tuple[str, str]]) -> str:
+    def address(**more: str) -> str:
+        return escape(f"/api/v1/exhibits/{made.id}?{urlencode([*query, *more.items()])}")
+
+    links = [("JSON", address(format="json"), "json"), ("CSV", address(format="csv"), "csv")]
+    if made.charts:
+        links = [
+            ("SVG", address(format="svg"), "svg"),
+            ("PNG", address(format="png"), "png"),
+            ("SVG dark", address(format="svg", theme="dark"), "svg"),
+            *links,
+        ]
+    items = "".join(
+        f'<li><a href="{link}" download="{escape(made.id)}.{ending}">{text}</a></li>' for text, link, ending in links
+    )
+    here = [(name, value) for name, value in query if name not in RESERVED - {"lake", "from", "to"}]
+    page = escape(f"/exhibits/{made.id}" + (f"?{urlencode(here)}" if here else ""))
+    return (
+        f'<ul class="downloads" aria-label="Download {escape(made.id)}">{items}<li><a href="{page}">Link</a></li></ul>'
+    )
+
+
+def answer_part(answer: Answer, *, second: bool = False) -> str:
+    """The main part of an answer's page; `second` on a page has no heading of the first level."""
+    found = _MAIN.search(answer_html(answer))
+    text = found[1] if found else ""
+    text += provenance_html(answer.provenance) if second else ""
+    return text.replace("<h1>", "<h2>").replace("</h1>", "</h2>") if second else text
+
+
+@router.get("/now")
+def now(facilities: InFacilities, lake: LakeName) -> HTMLResponse:
+    try:
+        answer, wrong = facilities.now(lake)
+    except IoweatherError as error:
+        return HTMLResponse("<h1>How slow storage is now</h1>" + problem(error.message, error.hint))
+    return HTMLResponse(f'<div class="{"wrong" if wrong else "fine"}">{answer_part(answer)}</div>')
+
+
+@router.get("/events")
+def events(request: Request, facilities: InFacilities, lake: LakeName, kind: str | None = None) -> HTMLResponse:
+    try:
+        period = period_of(request.query_params, facilities.lake(lake).facility)
+        found = facilities.events(lake, kind or None, period)
+    except IoweatherError as error:
+        return failed(error)
+    rows = tuple(
+        (e.start_ns, e.end_ns, e.kind, e.filesystem.removeprefix("mount:"), e.label, e.strength)
+        for e in found[:_MOST_EVENTS]
+    )
+    more = (
+        f'<p class="quiet">{len(found) - _MOST_EVENTS:,} older ones are not shown.</p>'
+        if len(found) > len(rows)
+        else ""
+    )
+    if not rows:
+        return HTMLResponse('<p class="quiet">Nothing happened that the lake knows of.</p>')
+    units = ("time_ns", "time_ns", "text", "text", "text", "factor")
+    return HTMLResponse(_rows(("from", "to", "kind", "where", "what", "strength"), units, rows, "Events") + more)
+
+
+@router.get("/jobs")
+def jobs(facilities: InFacilities, lake: LakeName, q: str = "") -> HTMLResponse:
+    try:
+        with facilities.lake(lake).snapshot() as snapshot:
+            found = find_jobs(snapshot, q)
+    except IoweatherError as error:
+        return failed(error)
+    if not found:
+        return HTMLResponse('<p class="quiet">No run with a Darshan log matches.</p>')
+    rows = [
+        (
+            str(job["job_id"]), job["user"] or f"uid {job['uid']}", job["account"], program_of(job["exe"] or ""),
+            job["nprocs"], job["start_ns"], job["read_bytes"], job["write_bytes"], job["io_seconds"],
+        )
+        for job in found
+    ]  # fmt: skip
+    names = ("job", "user", "project", "program", "processes", "start", "read", "written", "I/O time")
+    units = ("text", "text", "text", "text", "count", "time_ns", "bytes", "bytes", "seconds")
+    table = _rows(names, units, rows, f"{len(rows)} runs, the newest first")
+    place = Place(facilities, lake, "/job")
+    return HTMLResponse(_linked(table, place, "/jobs/", {str(job["job_id"]) for job in found}))
+
+
+def _linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
+    """The names of rows as links: the renderer knows no addresses."""
+
+    def link(match: re.Match[str]) -> str:
+        text = match[2]
+        return f'{match[1]}<a href="{escape(place.link(prefix + text))}">{text}</a>' if text in ids else match[0]
+
+    return re.sub(r'(<th scope="row"[^>]*>)([^<]*)', link, table)
+
+
+@router.get("/jobs/{job_id}")
+def job(facilities: InFacilities, lake: LakeName, job_id: str) -> HTMLResponse:
+    try:
+        return HTMLResponse(_job_parts(*job_answers(facilities, lake, job_id)))
+    except IoweatherError as error:
+        return failed(error)
+
+
+def _job_parts(reason: Answer, facts: Answer) -> str:
+    return answer_part(reason) + f'<section class="later">{answer_part(facts, second=True)}</section>'
+
+
+@router.post("/upload")
+async def upload(request: Request) -> HTMLResponse:
+    try:
+        data = await received(request)
+        parts = await anyio.to_thread.run_sync(_upload_parts, data, facilities_of(request), lake_name(request))
+    except IoweatherError as error:
+        return failed(error)
+    return HTMLResponse(parts)
+
+
+def _upload_parts(data: bytes, facilities: Facilities, lake: str) -> str:
+    return _job_parts(*answers_for_log(data, facilities, lake))
+
+
+@router.get("/projects/{name}")
+def project(request: Request, facilities: InFacilities, lake: LakeName, name: str) -> HTMLResponse:
+    try:
+        return HTMLResponse(answer_part(ask_project(facilities.lake(lake), name, period_ns=ALL_TIME)))
+    except IoweatherError as error:
+        return failed(error)
+
+
+@router.get("/lake")
+def held(facilities: InFacilities, lake: LakeName) -> HTMLResponse:
+    try:
+        with facilities.lake(lake).snapshot() as snapshot:
+            found, series = inventory(snapshot), series_held(snapshot)
+    except IoweatherError as error:
+        return failed(error)
+    counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
+    tables = _rows(("table", "rows", "version"), ("text", "count", "count"), counted, "Tables")
+    held_series = _rows(
+        ("file system", "kind", "source", "components", "step", "from", "to", "rows"),
+        ("text", "text", "text", "count", "seconds", "time_ns", "time_ns", "count"),
+        [
+            (s.filesystem, s.component_kind, s.source, s.components, s.interval_seconds, s.first_ns, s.end_ns, s.rows)
+            for s in series
+        ],
+        "Series of servers and devices",
+    )
+    kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
+    refused = _rows(("file", "reason", "message"), ("text", "text", "text"), kept_out, "Files in quarantine")
+    none = "" if found["quarantine"] else '<p class="quiet">No file is in quarantine.</p>'
+    return HTMLResponse(tables + (held_series if series else "") + (refused if found["quarantine"] else none))
+
+
+def _rows(names: Sequence[str], units: Sequence[str], rows: Sequence[Sequence[Any]], title: str) -> str:
+    columns = tuple(ResultColumn(name, name, unit) for name, unit in zip(names, units, strict=True))
+    return table_html(ResultTable(title, columns, tuple(tuple(row) for row in rows), title))
+
+
+@router.post("/sql")
+def sql(facilities: InFacilities, lake: LakeName, question: SqlQuestion) -> HTMLResponse:
+    """As a table made here: a browser would round nanoseconds."""
+    try:
+        with facilities.lake(lake).snapshot() as snapshot:
+            result = run_user_sql(snapshot, question.query, SQL_LIMITS)
+    except IoweatherError as error:
+        return failed(error)
+    columns = tuple(ResultColumn(f"c{i}", name) for i, name in enumerate(result.columns))
+    rows = tuple(tuple(_shown(plain(cell)) for cell in row) for row in result.rows)
+    note = f'<p class="quiet">Only the first {len(rows):,} rows.</p>' if result.truncated else ""
+    return HTMLResponse(table_html(ResultTable("sql", columns, rows, f"{len(rows):,} rows")) + note)
+
+
+def _shown(cell: Any) -> Cell:
+    """Whole numbers to the last digit; others as they are."""
+    if isinstance(cell, (list, dict)):
+        return json.dumps(cell)
+    return cell if cell is None or isinstance(cell, (str, bool, int, float)) else str(cell)

@@ -1,0 +1,240 @@
+"""The pages: each is an address, comes at once, and fetches its slow parts when they are reached."""
+
+from __future__ import annotations
+
+from html import escape
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from ioweather.core.contracts import Param
+from ioweather.core.errors import IoweatherError
+from ioweather.core.papers import PAPERS, exhibit_entry, published
+from ioweather.core.units import format_value
+from ioweather.web.errors import status_of
+from ioweather.web.facilities import MAIN, Facilities
+from ioweather.web.requests import facilities_of, lake_name
+from ioweather.web.shell import Place, lazy, page, problem
+from ioweather.web.topics import TOPICS, Topic, exhibits_of
+from ioweather.workflows.analyse import Availability, availability, catalogue_only, parameters_of
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+_MOST_PRINTED = 3
+_EXAMPLES = (
+    ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
+    ("Bytes per day", "SELECT day, metric, sum(value) AS bytes FROM series "
+     "WHERE metric IN ('read_bytes', 'write_bytes') AND component_kind = 'ost' GROUP BY ALL ORDER BY day, metric"),
+    ("Slowest operations", "SELECT start_ns, host, op, duration_ns FROM responses ORDER BY duration_ns DESC LIMIT 20"),
+)  # fmt: skip
+
+
+def place_of(request: Request, path: str) -> Place:
+    return Place(facilities_of(request), lake_name(request), path)
+
+
+def shown(place: Place, title: str, body: str, status: int = 200) -> HTMLResponse:
+    if place.lake not in place.facilities.lakes:
+        known = Place(place.facilities, MAIN, place.path)
+        return HTMLResponse(page(known, "No such facility", problem("There is no such facility here.")), 404)
+    return HTMLResponse(page(place, title, body), status)
+
+
+@router.get("/")
+def now(request: Request) -> HTMLResponse:
+    place = place_of(request, "/")
+    weather = lazy(place.link("/fragments/now"), "Looking…", every_seconds=5, label="Now")
+    events = lazy(place.link("/fragments/events"), "Looking for events…", label="Events")
+    return shown(place, "Now", f"{weather}<section class='later'><h2>What happened</h2>{events}</section>")
+
+
+@router.get("/job")
+def job_search(request: Request, q: str = "") -> HTMLResponse:
+    place = place_of(request, "/job")
+    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
+    body = f"""<h1>Was it you or the system?</h1>
+<p>Find a job that is in the lake, or look at a Darshan log of your own. A log is looked at and not kept.</p>
+<div class="columns">
+<form class="card" role="search" method="get" action="/job">{keep}
+<label for="q">Job id, program, user or project</label>
+<input id="q" name="q" value="{escape(q)}" autocomplete="off"> <button>Find</button></form>
+<form class="card" data-upload="{escape(place.link("/fragments/upload"))}">
+<label for="log">Darshan log (up to 64 MiB)</label>
+<input id="log" type="file" accept=".darshan"> <button>Explain</button>
+<noscript><p class="quiet">Without a script: <code>ioweather why FILE</code></p></noscript></form>
+</div>
+<div id="uploaded" aria-live="polite"></div>
+{lazy(place.link("/fragments/jobs", q=q), "Looking for jobs…", label="Jobs")}"""
+    return shown(place, "Why / job", body)
+
+
+@router.get("/jobs/{job_id}")
+def job(request: Request, job_id: str) -> HTMLResponse:
+    place = place_of(request, "/job")
+    link = f"/fragments/jobs/{quote(job_id, safe='')}"
+    body = f'<p class="kicker">Job {escape(job_id)}</p>{lazy(place.link(link), "Comparing with like runs…")}'
+    return shown(place, f"Job {job_id}", body)
+
+
+@router.get("/projects/{name}")
+def project(request: Request, name: str) -> HTMLResponse:
+    place = place_of(request, "/applications")
+    link = f"/fragments/projects/{quote(name, safe='')}"
+    return shown(place, f"Project {name}", lazy(place.link(link), "Adding up…"))
+
+
+def _available(facilities: Facilities, lake: str) -> tuple[list[Availability], str]:
+    try:
+        with facilities.lake(lake).snapshot() as snapshot:
+            return availability(snapshot), ""
+    except IoweatherError as error:
+        return catalogue_only(), problem(error.message, error.hint)
+
+
+def topic_page(topic: Topic, request: Request) -> HTMLResponse:
+    place = place_of(request, f"/{topic.slug}")
+    found, note = _available(place.facilities, place.lake) if place.lake in place.facilities.lakes else ([], "")
+    mine = {item.id: item for item in found if item.id in exhibits_of(topic)}
+    period = {name: request.query_params.get(name, "") for name in ("from", "to")}
+    ready = [item for item in mine.values() if item.ready]
+    contents = "".join(f'<li><a href="#{escape(i.id)}">{escape(i.title)}</a></li>' for i in ready)
+    parts = [f"<h1>{escape(topic.title)}</h1><p>{escape(topic.lead)}</p>{note}"]
+    if topic.slug == "health":
+        parts.append(f"<h2>In the lake</h2>{lazy(place.link('/fragments/lake'), 'Counting…', label='Inventory')}")
+    if ready:
+        parts.append(_period_form(place, period))
+        parts.append(f'<details class="contents"><summary>{len(ready)} exhibits</summary><ul>{contents}</ul></details>')
+    for item in ready:
+        link = place.link(f"/fragments/exhibits/{item.id}", **period)
+        parts.append(f'<div class="slot" id="{escape(item.id)}-slot">{lazy(link, f"{item.title}: computing…")}</div>')
+    missing = "".join(
+        f"<li>{escape(i.id)}: {escape(i.title)}. {escape('; '.join(i.missing))}</li>"
+        for i in mine.values()
+        if not i.ready
+    )
+    parts += (
+        [f'<section class="later"><h2>What the data do not allow</h2><ul>{missing}</ul></section>'] if missing else []
+    )
+    return shown(place, topic.title, "".join(parts))
+
+
+def _period_form(place: Place, period: dict[str, str]) -> str:
+    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
+    return (
+        f'<form class="inline" method="get" action="{escape(place.path)}">{keep}'
+        f'<label>From <input name="from" value="{escape(period["from"])}" placeholder="2026-03-01" size="16"></label> '
+        f'<label>To <input name="to" value="{escape(period["to"])}" placeholder="2026-03-08" size="16"></label> '
+        "<button>Show</button></form>"
+    )
+
+
+def _add_topic(topic: Topic) -> None:
+    def endpoint(request: Request) -> HTMLResponse:
+        return topic_page(topic, request)
+
+    router.add_api_route(f"/{topic.slug}", endpoint, methods=["GET"], name=topic.slug)
+
+
+for _topic in TOPICS:
+    _add_topic(_topic)
+
+
+@router.get("/exhibits")
+def exhibits(request: Request) -> HTMLResponse:
+    place = place_of(request, "/exhibits")
+    found, note = _available(place.facilities, place.lake) if place.lake in place.facilities.lakes else ([], "")
+    count = sum(item.ready for item in found)
+    parts = [
+        f"<h1>Exhibits</h1><p>{count} of {len(found)} tables and figures of the five papers can be made.</p>{note}"
+    ]
+    for paper in PAPERS.values():
+        rows = "".join(_exhibit_row(place, item) for item in found if item.id.startswith(f"{paper.key}."))
+        head = "".join(f'<th scope="col">{text}</th>' for text in ("Exhibit", "What it shows", "State", "Published"))
+        parts.append(
+            f"<h2>{escape(paper.site)}</h2><p class='quiet'>{escape(paper.citation)}</p>"
+            f'<div class="scroll" role="region" tabindex="0" aria-label="Exhibits of {paper.key}">'
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+    return shown(place, "Exhibits", "".join(parts))
+
+
+def _exhibit_row(place: Place, item: Availability) -> str:
+    name = escape(item.id)
+    link = f'<a href="{escape(place.link(f"/exhibits/{item.id}"))}">{name}</a>'
+    values = published(item.id)
+    printed = "; ".join(
+        f"{v.quantity.replace('_', ' ')} {format_value(v.value, v.unit)}" for v in values[:_MOST_PRINTED]
+    )
+    more = f" and {len(values) - _MOST_PRINTED} more" if len(values) > _MOST_PRINTED else ""
+    state = (
+        '<span class="state ready">ready</span>'
+        if item.ready
+        else f'<span class="state">{escape("; ".join(item.missing))}</span>'
+    )
+    return (
+        f'<tr><th scope="row">{link}</th><td>{escape(item.title)}</td><td>{state}</td>'
+        f'<td class="quiet">{escape(printed + more)}</td></tr>'
+    )
+
+
+@router.get("/exhibits/{exhibit_id}")
+def exhibit(request: Request, exhibit_id: str) -> HTMLResponse:
+    place = place_of(request, "/exhibits")
+    try:
+        entry = exhibit_entry(exhibit_id)
+    except IoweatherError as error:
+        return shown(place, "No such exhibit", problem(error.message, error.hint), status_of(error))
+    query = {name: value for name, value in request.query_params.items() if value}
+    link = f"/fragments/exhibits/{exhibit_id}?{urlencode({**query, 'heading': '1'})}"
+    try:
+        form = _param_form(place, exhibit_id, parameters_of(exhibit_id), query)
+    except IoweatherError:
+        form = ""
+    paper = PAPERS[entry.paper]
+    body = (
+        f"{lazy(link, f'{entry.title}: computing…')}{form}"
+        f'<p>{escape(entry.what)}</p><p class="quiet">{escape(paper.citation)}</p>'
+    )
+    return shown(place, entry.title, body)
+
+
+def _param_form(place: Place, exhibit_id: str, params: tuple[Param, ...], query: dict[str, str]) -> str:
+    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
+    fields = [("from", "Only from this time on", ""), ("to", "Only before this time", "")]
+    fields += [
+        (
+            p.name,
+            p.help,
+            "chosen from the data" if p.choose is not None and p.default is None else format_value(p.default),
+        )
+        for p in params
+    ]
+    rows = "".join(
+        f'<p><label for="p-{escape(n)}">{escape(n.replace("_", " "))}</label> <input id="p-{escape(n)}" '
+        f'name="{escape(n)}" value="{escape(query.get(n, ""))}" placeholder="{escape(default)}" '
+        f'aria-describedby="h-{escape(n)}"> <span class="quiet" id="h-{escape(n)}">{escape(text)}</span></p>'
+        for n, text, default in fields
+    )
+    action = escape(f"/exhibits/{exhibit_id}")
+    return (
+        f'<details class="params"><summary>Period and parameters</summary><form method="get" action="{action}">'
+        f"{keep}{rows}<button>Show</button></form></details>"
+    )
+
+
+@router.get("/sql")
+def sql(request: Request, q: str = "") -> HTMLResponse:
+    place = place_of(request, "/sql")
+    examples = "".join(
+        f'<li><a href="{escape(place.link("/sql", q=text))}">{escape(name)}</a></li>' for name, text in _EXAMPLES
+    )
+    body = f"""<h1>Ask the lake</h1>
+<p>One SELECT or EXPLAIN in DuckDB's SQL, read-only; at most 2,000 rows, 10 seconds, 512 MiB.</p>
+<form data-sql="{escape(place.link("/fragments/sql"))}">
+<label for="query">Query</label>
+<textarea id="query" name="q" rows="5" spellcheck="false">{escape(q or _EXAMPLES[0][1])}</textarea>
+<p><button>Run</button> <span class="quiet">or Ctrl+Enter</span></p></form>
+<p>Examples:</p><ul>{examples}</ul>
+<div id="result" aria-live="polite"></div>
+<noscript><p>This page needs a script; on the command line: <code>ioweather sql</code></p></noscript>"""
+    return shown(place, "SQL", body)

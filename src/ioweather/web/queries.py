@@ -1,0 +1,86 @@
+"""What the dashboard asks a lake itself: what it holds, and which runs match a word."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ioweather.store.inventory import overlaps
+from ioweather.store.snapshot import Snapshot
+
+_MOST_JOBS = 200
+
+
+@dataclass(frozen=True)
+class SeriesHeld:
+    filesystem: str
+    component_kind: str
+    source: str
+    components: int
+    interval_seconds: float
+    first_ns: int
+    end_ns: int
+    rows: int
+
+
+def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
+    found: dict[tuple[str, str, str], SeriesHeld] = {}
+    for group in snapshot.series():
+        key = (group.filesystem, group.component_kind, group.source)
+        known = found.get(key)
+        found[key] = SeriesHeld(
+            *key,
+            max(group.components, known.components if known else 0),
+            min(group.interval_ns / 1e9, known.interval_seconds if known else math.inf),
+            min(group.first_ns, known.first_ns) if known else group.first_ns,
+            max(group.end_ns, known.end_ns) if known else group.end_ns,
+            group.rows + (known.rows if known else 0),
+        )
+    return list(found.values())
+
+
+def inventory(snapshot: Snapshot) -> dict[str, Any]:
+    quarantined = snapshot.con.sql("SELECT path, reason, message FROM quarantine ORDER BY path LIMIT 500").fetchall()
+    return {
+        "facility": snapshot.facility.name,
+        "simulated": snapshot.facility.simulated,
+        "tables": {
+            name: {"rows": rows, "version": snapshot.versions.get(name)} for name, rows in snapshot.tables().items()
+        },
+        "series": [vars(held) for held in series_held(snapshot)],
+        "overlaps": overlaps(snapshot.series(), snapshot.facility),
+        "quarantine": [dict(zip(("path", "reason", "message"), row, strict=True)) for row in quarantined],
+    }
+
+
+def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict[str, Any]]:
+    """Runs with a log, the newest first; every word must be in the job id, the program, the user or the account."""
+    if not snapshot.pinned["applications"].uris:
+        return []
+    text = "concat_ws(' ', a.job_id::VARCHAR, a.exe, j.user, j.account, j.name, 'uid ' || a.uid)"
+    wanted = words.split()[:8]
+    where = " AND ".join([f"contains(lower({text}), lower(?))" for _ in wanted] or ["TRUE"])
+    sql = f"""
+        WITH j AS (SELECT raw_job_id, any_value(user) AS user, any_value(account) AS account, any_value(name) AS name
+                   FROM jobs WHERE step = '' GROUP BY raw_job_id)
+        SELECT a.job_id, j.user, j.account, a.uid, a.exe, a.nprocs, a.start_ns, a.end_ns, m.read_bytes, m.write_bytes,
+               m.io_seconds
+        FROM applications a LEFT JOIN j ON j.raw_job_id = a.job_id LEFT JOIN job_io m ON m.log_digest = a.log_digest
+        WHERE {where} ORDER BY a.start_ns DESC LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
+    found = snapshot.con.execute(sql, wanted)
+    names = [column[0] for column in found.description or []]
+    return [dict(zip(names, map(plain, row), strict=True)) for row in found.fetchall()]
+
+
+def plain(value: Any) -> Any:
+    """A cell of a query as JSON: what has no form there is text, and what is no number is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value.hex() if isinstance(value, bytes) else str(value)

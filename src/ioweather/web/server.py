@@ -1,0 +1,53 @@
+"""The application under uvicorn, in this thread or in another."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from ioweather.core.errors import UsageError
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bound before anything is started, so that a taken port is one clear line."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another --port.") from None
+    return bound
+
+
+def address_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _server(app: FastAPI) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=3))
+
+
+def run(app: FastAPI, bound: socket.socket) -> None:
+    """Until Ctrl-C or SIGTERM."""
+    _server(app).run(sockets=[bound])
+
+
+@contextmanager
+def running(app: FastAPI, bound: socket.socket) -> Iterator[str]:
+    """In a thread, for as long as the block lasts."""
+    server = _server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True, name="dashboard")
+    thread.start()
+    try:
+        yield address_of(bound)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=5)

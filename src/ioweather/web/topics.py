@@ -1,0 +1,48 @@
+"""Which exhibit stands on which page of the dashboard. Every exhibit has one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ioweather.core.papers import exhibits
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A page of exhibits: `prefixes` name papers, or single exhibits where they end in no dot."""
+
+    slug: str
+    title: str
+    lead: str
+    prefixes: tuple[str, ...]
+
+
+TOPICS: Final = (
+    Topic(
+        "climate", "Climate", "What the whole facility does: volume, bursts, hours and days, phases, balance.",
+        ("car11.fig6", "car11.fig7", "car11.volume", "pat19."),
+    ),
+    Topic(
+        "applications", "Applications", "What jobs and projects do, and what the system does to them.",
+        ("car11.", "mad17."),
+    ),
+    Topic("responses", "Response times", "How long operations take, and how far the tail reaches.",
+          ("don15.", "kun19.")),
+    Topic("contents", "Contents", "What lies on the file systems: sizes, ages, growth.",
+          ("car11.fig8", "car11.table3", "car11.overwrite")),
+    Topic("health", "Health", "Servers, targets and episodes; what the lake holds and what it refused.",
+          ("kun19.episodes", "pat19.fig10", "pat19.fig15", "pat19.fig16")),
+)  # fmt: skip
+
+
+def exhibits_of(topic: Topic) -> tuple[str, ...]:
+    """The exhibits of a page, in the order of their papers."""
+    return tuple(entry.id for entry in exhibits() if topic_of(entry.id) is topic)
+
+
+def topic_of(exhibit_id: str) -> Topic:
+    """A page that names the exhibit comes before one that names its paper."""
+    named = [topic for topic in TOPICS if exhibit_id in topic.prefixes]
+    paper = exhibit_id.partition(".")[0] + "."
+    return (named or [topic for topic in TOPICS if paper in topic.prefixes])[0]

@@ -1,0 +1,59 @@
+"""A Darshan log that somebody sends: looked at in a temporary folder, answered, gone."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from fastapi import Request
+
+from ioweather.core.errors import CorruptInput, EmptyInput, IoweatherError, UsageError
+from ioweather.core.results import Answer
+from ioweather.core.units import MIB, format_bytes
+from ioweather.web.facilities import Facilities
+from ioweather.workflows.job import JobRequest, describe_job
+from ioweather.workflows.why import WhyRequest, why
+
+LIMIT_BYTES: Final = 64 * MIB
+
+
+async def received(request: Request) -> bytes:
+    """The body, as long as it is not too long."""
+    # Another site's form cannot send this type without asking, and it is not asked.
+    if not request.headers.get("content-type", "").startswith("application/octet-stream"):
+        raise UsageError("Send the log as application/octet-stream.")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > LIMIT_BYTES:
+            raise UsageError(
+                f"The file is larger than {format_bytes(LIMIT_BYTES)}.", hint="Use `ioweather why FILE` for it."
+            )
+        parts.append(part)
+    if not size:
+        raise EmptyInput("The file is empty.")
+    return b"".join(parts)
+
+
+def answers_for_log(data: bytes, facilities: Facilities, name: str) -> tuple[Answer, Answer]:
+    """Why it took as long as it did, and what it did."""
+    with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
+        path = Path(folder) / "upload.darshan"
+        path.write_bytes(data)
+        job = JobRequest(str(facilities.directory(name)) if _is_lake(facilities, name) else None)
+        try:
+            return why(str(path), WhyRequest(job)), describe_job(str(path), job, detail=True)
+        except IoweatherError as error:
+            text = error.message.replace(str(path), "the file")
+            raise type(error)(text, hint=error.hint.replace(str(path), "the file")) from None
+        except Exception as error:  # whatever a hostile file makes of the reader
+            raise CorruptInput("The file is not a Darshan log that can be read.") from error
+
+
+def _is_lake(facilities: Facilities, name: str) -> bool:
+    try:
+        facilities.lake(name)
+    except IoweatherError:
+        return False
+    return True
