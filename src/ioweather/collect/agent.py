@@ -132,7 +132,7 @@ class Agent:
         """When all are prepared: the time given by --for begins, and so does the annotation."""
         if self._deadline_ns is not None or not all(member.is_ready or member.is_over for member in self.members):
             return
-        first = min([member.first_tick_ns or now for member in self.members], default=now)
+        first = max([member.began_ns or 0 for member in self.members], default=0) or now
         self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else first + self._settings.duration_ns
         # Shortly before the first source's ticks: its operations are through, and the tick finds the processor warm.
         self._next_status_ns = (
@@ -225,8 +225,11 @@ class Agent:
 
     def _shut_down(self, wakeup: int) -> None:
         """Children that answer may clean up; one that hangs is left behind, and what it was doing is written down."""
+        now = self._clocks.monotonic_ns()
         for member in self.members:
             member.poll()
+            if self._deadline_ns is not None:
+                member.miss_until(min(now, self._deadline_ns))
             member.stop()
         while any(not member.has_left for member in self.members):
             now = self._clocks.monotonic_ns()

@@ -98,8 +98,9 @@ class Member:
         return self._busy
 
     @property
-    def first_tick_ns(self) -> int | None:
-        return self._schedule.start_ns if self._schedule else None
+    def began_ns(self) -> int | None:
+        """When it was ready; its first tick may fall a part of a period later."""
+        return self._schedule.start_ns - self._phase_ns if self._schedule else None
 
     @property
     def next_tick_ns(self) -> int | None:
@@ -207,6 +208,13 @@ class Member:
             self._busy = True
             self._cycle_start = (wall, now)
             self._child.tick(due[-1] + wall - now)
+
+    def miss_until(self, end_ns: int) -> None:
+        """Ticks before the end that an agent in a hurry did not come to."""
+        if self._schedule is not None:
+            due = self._schedule.due(end_ns - 1)
+            self._ticks += len(due)
+            self._write_missed(due, self._clocks.wall_ns() - self._clocks.monotonic_ns())
 
     def _write_missed(self, missed: range, offset_ns: int) -> None:
         if not self.source.is_periodic:

@@ -131,9 +131,12 @@ def _of_operations(targets: Iterable[TargetStatus]) -> Iterator[Metric]:
     success = GaugeMetricFamily(
         "ioweather_last_success_timestamp_seconds", "When an operation last succeeded, Unix time.", labels=_KIND
     )
-    errors = CounterMetricFamily("ioweather_errors", "Operations that failed.", labels=("target", "op", "errno"))
+    # From 0 on, unlike the ones by errno: `increase` does not see a series that begins at 1.
+    failed = CounterMetricFamily("ioweather_failed_operations", "Operations that failed.", labels=("target", "op"))
+    errors = CounterMetricFamily("ioweather_errors", "Failures by errno.", labels=("target", "op", "errno"))
     for target in targets:
         failures: dict[tuple[str, str], int] = {}
+        totals = dict.fromkeys((operation.op for operation in target.operations), 0)
         for operation in target.operations[:_MOST_OPERATIONS]:
             labels = (target.target, operation.op, str(operation.request_bytes), operation.mode)
             _add_histogram(histogram, labels, operation)
@@ -143,11 +146,14 @@ def _of_operations(targets: Iterable[TargetStatus]) -> Iterator[Metric]:
                 expected.add_metric(labels, operation.expected_ns / 1e9)
             if operation.last_success_ns is not None:
                 success.add_metric(labels, operation.last_success_ns / 1e9)
+            totals[operation.op] += operation.error_count
             for name, count in operation.errors.items():
                 failures[operation.op, name] = failures.get((operation.op, name), 0) + count
+        for op, count in totals.items():
+            failed.add_metric((target.target, op), count)
         for (op, name), count in failures.items():
             errors.add_metric((target.target, op, name), count)
-    yield from (histogram, slowdown, expected, success, errors)
+    yield from (histogram, slowdown, expected, success, failed, errors)
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], operation: OperationStatus) -> None:
