@@ -10,6 +10,7 @@ import pytest
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, ProjectRule
+from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
@@ -17,7 +18,7 @@ from ioweather.studies.content_age import data_age, short_lived
 from ioweather.studies.content_scans import view
 from ioweather.studies.contents import STUDY
 from ioweather.studies.overwriting import STUDY as OVERWRITING
-from ioweather.tables import TABLES, concat
+from ioweather.tables import TABLES, concat, encode_text
 
 JANUARY, MARCH = dt.datetime(2010, 1, 25, tzinfo=dt.UTC), dt.datetime(2010, 3, 28, tzinfo=dt.UTC)
 PARAMS = {"root": "/gpfs", "project": None, "files_target": None}
@@ -191,6 +192,22 @@ def test_a_project_can_be_named_and_the_facility_renames_users():
     assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without Others"}
     unnamed = run(intrepid(), Facility())["car11.fig8"]
     assert {row[0] for row in unnamed.charts[0].table.rows} == {"all files", "without Others"}  # two users are less
+
+
+def test_users_stand_for_the_account_of_all_their_jobs():
+    jobs = Frame(
+        {
+            "uid": np.ma.MaskedArray([1001, 1001, 1002, 1003, 1003, 0], mask=[0, 0, 0, 0, 0, 1]),
+            "account": encode_text(["earth", "earth", "earth", "a", "b", None]),
+        }
+    )
+    data = intrepid()
+    made = run(StudyData({**data.frames, "jobs": jobs}), Facility())["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without earth"}
+    named = Facility(projects=(ProjectRule("EarthScience", account="earth"),))
+    made = run(StudyData({**data.frames, "jobs": jobs}), named)["car11.fig8"]
+    assert {row[0] for row in made.charts[0].table.rows} == {"all files", "without EarthScience"}
+    assert view({**data.frames, "jobs": jobs}, named).accounts == {1001: "earth", 1002: "earth"}
 
 
 def test_incomplete_scans_say_so():

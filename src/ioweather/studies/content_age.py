@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes
 from ioweather.studies.content_scans import Bins, ScanView
 from ioweather.studies.intervals import plain
@@ -127,4 +127,5 @@ def _chart(ages: Bins) -> Chart:
     return Chart(
         "cdf", table("age_cdf", rows), {"x": "days", "y": "share", "series": "series"},
         "Files and bytes by time since modification", scales={"x": "log"},
+        references=tuple(Reference("x", float(days), f"{days} days") for days in AGES_DAYS),
     )  # fmt: skip

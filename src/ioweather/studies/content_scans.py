@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -52,6 +52,8 @@ PROJECT_BINS = Need(
     optional=True,
 )
 
+JOBS = Need("jobs", "jobs", columns=("uid", "account"), where={"step": ""}, optional=True)
+
 
 @dataclass(frozen=True)
 class Bins:
@@ -98,6 +100,7 @@ class ScanView:
     bins: Frame
     project_bins: Frame
     facility: Facility
+    accounts: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -116,7 +119,7 @@ class ScanView:
 
     def projects(self, scan: int) -> dict[str, list[int]]:
         """Codes of owners by project. Projects by path and group were found by the scan; users whom no rule named
-        then are mapped now, so that the facility file can be corrected."""
+        then are mapped now, with what the facility file and accounting say by now."""
         found = self._rows(self.project_bins, scan, "size")
         owners = self.project_bins.text("owner")
         projects: dict[str, list[int]] = {}
@@ -142,7 +145,10 @@ class ScanView:
     def _project(self, owner: str) -> str:
         number = owner.removeprefix(_UNNAMED)
         unnamed = owner.startswith(_UNNAMED) and number.isdecimal()
-        return self.facility.project_of(uid=int(number)) if unnamed else owner
+        if not unnamed:
+            return owner
+        uid = int(number)
+        return self.facility.project_of(uid=uid, account=self.accounts.get(uid))
 
     def _rows(self, bins: Frame, scan: int, histogram: str) -> NDArray[np.bool_]:
         scan_id = self.scans.text("scan_id").tolist()[scan] or ""
@@ -166,4 +172,21 @@ def view(frames: Mapping[str, Frame], facility: Facility) -> ScanView | None:
     if scans is None or bins is None or scans.rows == 0:
         return None
     ordered = scans.take(np.argsort(scans.array("start_ns"), kind="stable"))
-    return ScanView(ordered, bins, frames.get("project_bins", bins.take(slice(0, 0))), facility)
+    nobody = bins.take(slice(0, 0))
+    return ScanView(ordered, bins, frames.get("project_bins", nobody), facility, _accounts(frames.get("jobs")))
+
+
+def _accounts(jobs: Frame | None) -> dict[int, str]:
+    """Users whose jobs are all charged to one account: their files are that account's too."""
+    if jobs is None or jobs.rows == 0:
+        return {}
+    account = jobs.text("account")
+    uid = np.ma.masked_array(jobs.array("uid"))
+    known = ~np.ma.getmaskarray(uid) & (account.codes >= 0)
+    pairs = np.unique(np.stack([np.asarray(uid.filled(0))[known], account.codes[known]]), axis=1)
+    users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
+    return {
+        int(user): account.categories[int(pairs[1, place])]
+        for user, place, number in zip(users, first, charged, strict=True)
+        if number == 1
+    }

@@ -12,7 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import MIB, format_bytes
 from ioweather.studies.content_growth import growth_exhibit
-from ioweather.studies.content_scans import BINS, PROJECT_BINS, ROOT, SCANS, Bins, ScanView, view
+from ioweather.studies.content_scans import BINS, JOBS, PROJECT_BINS, ROOT, SCANS, Bins, ScanView, view
 from ioweather.studies.intervals import plain
 from ioweather.studies.presenting import table
 
@@ -123,7 +123,7 @@ def _counts(series: dict[str, Bins]) -> Chart:
         "size_counts",
         {
             "series": ("", "text", [row[0] for row in named]),
-            "low": ("from", "bytes", [int(row[1]) for row in named]),
+            "low": ("file size", "bytes", [int(row[1]) for row in named]),
             "high": ("to", "bytes", [int(row[2]) for row in named]),
             "files": ("files", "count", [int(row[3]) for row in named]),
         },
@@ -187,12 +187,14 @@ def _caveats(scans: ScanView, project: str | None) -> Iterator[str]:
     yield "2 MB and 128 MB are taken as 2 MiB and 128 MiB: bins are powers of two."
     if project is not None:
         yield "Projects by path and group are those that the rules gave when the scan was made."
+        if scans.accounts:
+            yield "Users whom no rule names stand for the account that all their jobs are charged to."
 
 
 STUDY = Study(
     name="contents",
     exhibits=("car11.fig8", "car11.table3"),
-    needs=(SCANS, BINS, PROJECT_BINS),
+    needs=(SCANS, BINS, PROJECT_BINS, JOBS),
     run=run,
     params=(
         ROOT,
