@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -124,3 +125,18 @@ def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
     assert run(["now", "--spool", str(tmp_path), "--json"]) == 0
     assert run(["now", "--spool", str(tmp_path / "absent")]) == 1
     capsys.readouterr()
+
+
+def test_a_sick_target_is_found_stored_and_listed(tmp_path, capsys):
+    from store_lakes import DAY, series_frame
+
+    rng = np.random.default_rng(2)
+    values = 1e9 * rng.lognormal(0, 0.1, (3 * 1440, 8))
+    values[2000:2600, 5] *= 0.1
+    lake = open_lake(tmp_path / "lake", create=True)
+    lake.append("series", series_frame(values, metric="write_bytes"), source="tts")
+    assert run(["events", "--lake", str(lake.root), "--kind", "component_health", "--json"]) == 0
+    (event,) = json.loads(capsys.readouterr().out)
+    assert "OST0005" in event["label"]
+    assert event["start_ns"] == pytest.approx(DAY + 2000 * MINUTE_NS, abs=2 * HOUR_NS)
+    assert event["end_ns"] == pytest.approx(DAY + 2600 * MINUTE_NS, abs=2 * HOUR_NS)

@@ -21,19 +21,30 @@ _KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maint
 @output_options
 @period_options
 @click.option("--kind", type=click.Choice(_KINDS), help="Only events of this kind.")
+@click.option("--strongest", is_flag=True, help="The strongest first, not the newest.")
 def events(
-    lake_dir: str | None, as_json: bool, as_csv: bool, from_text: str | None, to_text: str | None, kind: str | None
+    lake_dir: str | None,
+    as_json: bool,
+    as_csv: bool,
+    from_text: str | None,
+    to_text: str | None,
+    kind: str | None,
+    strongest: bool,
 ) -> None:
-    """List what happened: slow episodes (found here), phases of benchmarks, incidents, maintenance, gaps."""
+    """List what happened: slow episodes and sick components (found here and stored), phases of benchmarks,
+    incidents, maintenance, gaps."""
     from ioweather.cli.render import print_rows
     from ioweather.core.clock import format_time_ns
-    from ioweather.workflows.events import find_episodes, list_events
+    from ioweather.workflows.events import find_episodes, find_sick_components, list_events
 
     form = output_form(as_json, as_csv)
     lake = open_lake_at(lake_dir)
     find_episodes(lake)
+    find_sick_components(lake)
     period = parse_period(from_text, to_text, lake.facility.zone)
     found = list_events(lake, kind=kind, period_ns=period)
+    if strongest:
+        found.sort(key=lambda event: -(event.strength or 0.0))
     if form == "text":
         rows = [
             (format_time_ns(e.start_ns)[:16], _end(e.start_ns, e.end_ns), e.kind, e.filesystem, e.label,

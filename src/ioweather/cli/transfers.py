@@ -48,10 +48,15 @@ def _answer(ask: Any, known: dict[str, Any], question: dict[str, Any]) -> None:
 @click.option("--targets", type=click.IntRange(1), help="OSTs there are (default: what the lake knows).")
 @click.option("--directory", default="DIRECTORY", help="Directory for the lfs setstripe line.")
 def stripe(size: str, reads: bool, targets: int | None, directory: str, **known: Any) -> None:
-    """Say over how many OSTs to stripe a file of SIZE, from sampled response times."""
-    from ioweather.workflows.transfers import ask_stripe
+    """Say over how many OSTs to stripe a file of SIZE, from sampled response times.
 
-    question = {"file_bytes": converted(parse_size, size, "SIZE"), "op": "read" if reads else "write"}
+    SIZE may also be a Darshan log: then the largest file of that run is meant."""
+    from ioweather.workflows.transfers import ask_stripe, largest_file_bytes
+
+    op = "read" if reads else "write"
+    is_log = Path(size).is_file()
+    file_bytes = largest_file_bytes(Path(size), op) if is_log else converted(parse_size, size, "SIZE")
+    question = {"file_bytes": file_bytes, "op": op}
     _answer(ask_stripe, known, {**question, "targets": targets, "directory": directory})
 
 
