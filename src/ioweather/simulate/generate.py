@@ -24,7 +24,7 @@ from ioweather.simulate.formats.logs import LogWriter
 from ioweather.simulate.formats.segments import write_segments
 from ioweather.simulate.formats.tokio import TokioWriter
 from ioweather.simulate.incidents import Felt
-from ioweather.simulate.observed import Observed, coarser, joined, observe
+from ioweather.simulate.observed import Observed, coarser, joined, observe, slim
 from ioweather.simulate.planted import PlantedServers
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.responses import SIZES, mean_seconds, window_responses
@@ -131,7 +131,7 @@ class _Making:
         self._jobs += len(window.jobs)
         self.accounts.add(window.jobs)
         if window.readings.day == preset.detail_day:
-            self._detail.append(observed)
+            self._detail.append(slim(observed))
             if sum(part.readings.steps * part.readings.step_seconds for part in self._detail) == DAY_SECONDS:
                 write_detail(self.out / "data" / "detail", joined(self._detail), preset, world.resources,
                              world.calendar, world.seed)  # fmt: skip

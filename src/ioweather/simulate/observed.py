@@ -85,16 +85,22 @@ _AMOUNTS = ("read_bytes", "write_bytes", "read_requests", "write_requests", "ope
 _STATES = ("oss_cpu_percent", "mds_cpu_percent")
 
 
+def slim(observed: Observed) -> Observed:
+    """Without what only the model knows: its readings become those that were recorded."""
+    recorded: dict[str, Any] = {name: getattr(observed, name) for name in _AMOUNTS}
+    readings = replace(observed.readings, stretch=np.ones((observed.readings.steps, 1)), **recorded)
+    return replace(observed, readings=readings)
+
+
 def joined(parts: Sequence[Observed]) -> Observed:
-    """Windows of one day as one."""
+    """Windows of one day as one, slim."""
     if len(parts) == 1:
         return parts[0]
-
-    def end_to_end(items: Sequence[Any], *names: str) -> dict[str, Any]:
-        return {name: np.concatenate([getattr(item, name) for item in items]) for name in names}
-
-    readings = replace(parts[0].readings, **end_to_end([p.readings for p in parts], *_AMOUNTS, "stretch"))
-    arrays = end_to_end(parts, *_AMOUNTS, *_STATES, "missing")
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_AMOUNTS, *_STATES, "missing")
+    }
+    steps: dict[str, Any] = {name: arrays[name] for name in _AMOUNTS}
+    readings = replace(parts[0].readings, stretch=np.ones((len(arrays["missing"]), 1)), **steps)
     return replace(parts[0], readings=readings, hum_bytes=sum(part.hum_bytes for part in parts), **arrays)
 
 
