@@ -15,7 +15,8 @@ from ioweather.simulate.meter import Readings
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Resources, stream
 
-_HUM_SHAPE = 2.0
+# The hum is a gamma process: steps of any length add up to minutes of this shape.
+_HUM_SHAPE_PER_MINUTE = 2.0
 _HUM_REQUEST_BYTES = 65_536
 # open, close, mknod, unlink, getattr, setattr, statfs, per open
 _HUM_OPERATIONS = np.array([1.0, 0.75, 0.1, 0.05, 0.8, 0.05, 0.05])
@@ -45,7 +46,8 @@ def observe(
     times = readings.times
     health = _target_health(times, shape, incidents)
     mean = preset.background_bytes_per_s * readings.step_seconds / 2
-    hum = [np.rint(rng.gamma(_HUM_SHAPE, mean / _HUM_SHAPE, shape) * health) for _ in range(2)]
+    form = _HUM_SHAPE_PER_MINUTE * readings.step_seconds / 60
+    hum = [np.rint(rng.gamma(form, mean / form, shape) * health) for _ in range(2)]
     read, write = np.rint(readings.read_bytes) + hum[0], np.rint(readings.write_bytes) + hum[1]
     capacity = resources.capacity[: resources.osts] * readings.step_seconds
     busy = np.clip((read + write) / capacity, 0.0, 1.0)
