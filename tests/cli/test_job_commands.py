@@ -99,6 +99,15 @@ def test_as_a_page_that_needs_nothing_else(call, log, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["job.html"]
 
 
+def test_names_from_a_log_cannot_steer_the_terminal(call, tmp_path):
+    path = write_climate(tmp_path / "evil.darshan", exe="x\x1b]0;owned\x07 \x1b[2J")
+    for arguments in (("job", path), ("compare", path, path)):
+        code, out, _ = call(*arguments)
+        assert code == 0
+        assert not any(character in out for character in "\x1b\x07")
+    assert "x?]0;owned?" in out
+
+
 def test_a_page_that_cannot_be_written(call, log, tmp_path):
     code, _, err = call("job", log, "--html", tmp_path / "no" / "such" / "x.html")
     assert code == 2

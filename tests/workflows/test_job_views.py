@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,16 +11,18 @@ import numpy as np
 import pytest
 
 from ioweather.core.errors import CorruptInput, DataUnavailable, EmptyInput, TruncatedInput, UsageError
+from ioweather.core.results import to_jsonable
 from ioweather.sources.darshan.layout import DXT_DTYPE
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, Module
+from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.store.lake import open_lake
 from ioweather.studies.heat_map import Resolution
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest import ingest
 from ioweather.workflows.job import JobRequest, compare_jobs, describe_job, find_job
 from ioweather.workflows.job_log import heat_maps
-from planted_logs import MIB, NS, START, write_climate, write_empty, write_many
+from planted_logs import JOB, MIB, NS, START, climate_modules, write_climate, write_empty, write_many
 
 HOUR = 3600 * NS
 
@@ -217,3 +220,31 @@ def test_without_a_heat_map_the_trace_gives_one(tmp_path):
     assert (heat.module, heat.origin, heat.column_seconds) == ("POSIX", "trace", 10.0)
     assert heat.write_bytes[:, 0].tolist() == pytest.approx([MIB, 2 * MIB, 3 * MIB, 4 * MIB])
     assert not list(heat_maps(read_log(write_empty(tmp_path / "e.darshan")), Resolution(8, 10)))
+
+
+def test_a_damaged_slowest_rank_is_nobody(tmp_path):
+    """Only bytes of a shared file moved by one rank alone name that rank; a rank that cannot be names none."""
+    modules, names = climate_modules()
+    modules["MPI-IO"]["MPIIO_SLOWEST_RANK"], modules["MPI-IO"]["MPIIO_SLOWEST_RANK_BYTES"] = 1 << 62, 8 * MIB
+    write_log(tmp_path / "a.darshan", JOB, modules, names)
+    assert find_job(str(tmp_path / "a.darshan"), JobRequest()).row()["io_rank_count"] == 4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_counters_hold_there_is_an_answer(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    modules = {}
+    for module in ("MPI-IO", "POSIX", "STDIO"):
+        made = new_records(module, 3)
+        for name in (made.dtype.names or ())[2:]:
+            odd = [0, 1e-9, 3.0, 1e300, -1, np.nan, np.inf] if made.dtype[name].kind == "f" else [0, 7, -1, 1 << 62]
+            made[name] = rng.choice(odd, 3)
+        made["id"], made["rank"] = rng.integers(1, 4, 3), rng.integers(-1, 4, 3)
+        modules[module] = made
+    path = tmp_path / "odd.darshan"
+    write_log(path, JOB, modules, {1: "/scratch/a", 2: "/b"})
+    answer = describe_job(str(path), JobRequest(processes_per_node=2), detail=True)
+    json.dumps(to_jsonable(answer), allow_nan=False)
+    other = str(write_climate(tmp_path / "a.darshan"))
+    for order in ([str(path), other], [other, str(path)]):
+        json.dumps(to_jsonable(compare_jobs(order, JobRequest())), allow_nan=False)

@@ -27,11 +27,11 @@ def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv
 
 
 def answer_csv(answer: Answer, table: str = "") -> str:
-    """One line per fact, or the named table, in plain numbers."""
+    """One line per fact, or the named table, in plain numbers. What a title has in brackets differs from job to job."""
     for found in (each for exhibit in answer.exhibits for each in exhibit.tables if each.name == table):
         return to_csv([column.name for column in found.columns], found.rows)
     rows = [
-        (group.title, fact.label, fact.value, fact.unit, fact.share, fact.note)
+        (group.title.partition(" (")[0], fact.label, fact.value, fact.unit, fact.share, fact.note)
         for group in answer.facts
         for fact in group.facts
     ]

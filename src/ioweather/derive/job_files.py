@@ -125,8 +125,10 @@ def rank_columns(records: FileRecords) -> dict[str, Column]:
     """
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     rows = records.counted & (moved > 0)
+    slowest = records.ints("slowest_rank")
     alone = (records.rank < 0) & records.known("slowest_rank_bytes") & (records.ints("slowest_rank_bytes") == moved)
-    rank = np.where(alone, records.ints("slowest_rank"), records.rank)
+    alone &= (slowest >= 0) & (slowest < records.nprocs[records.log])  # a damaged log may name any rank
+    rank = np.where(alone, slowest, records.rank)
     by_one = rows & (rank >= 0)
     pairs = np.unique(records.log[by_one] << 32 | rank[by_one])
     distinct = np.bincount(pairs >> 32, minlength=records.logs)

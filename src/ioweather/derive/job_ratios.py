@@ -32,7 +32,8 @@ def ratio_columns(jobs: Frame) -> dict[str, Column]:
 def quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
     """NaN where the divisor is 0 or NaN."""
     result = np.full(len(numerator), np.nan)
-    np.divide(numerator, denominator, out=result, where=denominator > 0)
+    with np.errstate(over="ignore"):  # infinite, where a damaged log has absurd times
+        np.divide(numerator, denominator, out=result, where=denominator > 0)
     return result
 
 

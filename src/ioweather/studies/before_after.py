@@ -5,6 +5,7 @@ A run is a row of job metrics by name, with `exe`, `node_count`, `moved_bytes` a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -24,6 +25,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_value
 from ioweather.derive.signatures import program_of
+from ioweather.studies.job_view import printable
 
 Row = Mapping[str, Any]
 
@@ -81,7 +83,7 @@ def short_name(name: str, most: int = 24) -> str:
 
 
 def _about(row: Row, name: str) -> str:
-    program = program_of(row["exe"] or "") or "unnamed program"
+    program = printable(program_of(row["exe"] or "")) or "unnamed program"
     return f"{name}: {program}, {row['nprocs']:,} processes, {format_time_ns(row['start_ns'])}"
 
 
@@ -106,7 +108,7 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
 
 def default_labels(rows: Sequence[Row]) -> list[str]:
     """Short, and different from each other."""
-    return [f"{letter(i)} {program_of(row['exe'] or '')}".strip() for i, row in enumerate(rows)]
+    return [f"{letter(i)} {printable(program_of(row['exe'] or ''))}".strip() for i, row in enumerate(rows)]
 
 
 def letter(place: int) -> str:
@@ -115,9 +117,13 @@ def letter(place: int) -> str:
 
 def improvement(row: Row, first: Row) -> float | None:
     """How many times the bandwidth of the first run: the ratio of I/O times where both moved the same bytes."""
-    if not row["bytes_per_s"] or not first["bytes_per_s"]:
-        return None
-    return float(row["bytes_per_s"] / first["bytes_per_s"])
+    return _quotient_of_amounts(row["bytes_per_s"], first["bytes_per_s"])
+
+
+def _quotient_of_amounts(value: float | None, first: float | None) -> float | None:
+    """None where one of them is missing, nothing, or so absurd that the other vanishes beside it."""
+    ratio = value / first if value and first else 0.0
+    return ratio if 0 < ratio < math.inf and 1 / ratio < math.inf else None
 
 
 def headline(rows: Sequence[Row], labels: Sequence[str]) -> str:
@@ -305,9 +311,9 @@ def side_by_side(rows: Sequence[Row]) -> ResultTable:
 
 def _ratio(value: float | None, first: float | None) -> str:
     """×28 or ÷28: what people say; = within 2%."""
-    if not value or not first:
+    ratio = _quotient_of_amounts(value, first)
+    if ratio is None:
         return ""
-    ratio = value / first
     if abs(ratio - 1) < 0.02:
         return "="
     return f"×{_digits(ratio)}" if ratio > 1 else f"÷{_digits(1 / ratio)}"

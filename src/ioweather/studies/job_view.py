@@ -16,6 +16,11 @@ from ioweather.studies.heat_map import HeatMap
 from ioweather.studies.runs import Runs, jobs_of
 
 
+def printable(text: str) -> str:
+    """A name from a log as it may go to a terminal: what would steer it is shown as a question mark."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 @dataclass(frozen=True, eq=False)
 class ModuleRecords:
     """One module of a log as its records stand there: a structured array with Darshan's counters."""

@@ -16,7 +16,7 @@ from ioweather.core.results import Answer, Exhibit, Fact, FactGroup
 from ioweather.core.units import NS, format_bytes, format_seconds, format_value
 from ioweather.derive.signatures import program_of
 from ioweather.studies.heat_map import busiest, heat_chart
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job_view import JobView, printable
 from ioweather.studies.one_job_notes import notes
 from ioweather.tables.applications import READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 
@@ -37,12 +37,12 @@ _NODE_WORDS: Final = {
 
 
 def job_answer(view: JobView) -> Answer:
-    """The screen: facts with bars, one heat map, notes. `one_job_modules.module_exhibits` has the rest."""
+    """The screen: facts with bars, one heat map, notes. `one_job_page.page_exhibits` has the rest."""
     row = view.row()
     groups = (
         FactGroup("Job", tuple(_about(view, row))),
         FactGroup(_time_title(view, row), tuple(_times(row))),
-        FactGroup("Speed" if row["nprocs"] == 1 else "Speed, by the slowest process", tuple(_speeds(row))),
+        FactGroup("Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
         FactGroup(_files_title(row), tuple(_files(row))),
         FactGroup("Access sizes and order", tuple(_accesses(row))),
     )
@@ -60,14 +60,14 @@ def job_answer(view: JobView) -> Answer:
 
 
 def program(row: Mapping[str, Any]) -> str:
-    name = program_of(row["exe"] or "")
+    name = printable(program_of(row["exe"] or ""))
     # Anonymised logs have a number for the command.
     return "An anonymous program" if not name or name.isdigit() else name
 
 
 def run_text(view: JobView, row: Mapping[str, Any]) -> str:
     if row["run_seconds"] is None:
-        return "under 1 s" if view.whole_seconds else "no time at all"
+        return "under 1 s" if view.whole_seconds else "an unknown time"
     return format_seconds(row["run_seconds"])
 
 
@@ -115,7 +115,7 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     if view.logs > 1:
         when += f", over {format_seconds((row['end_ns'] - row['start_ns']) / NS)}"
     yield Fact("id", "", note=f"{row['job_id']} of {user}{account}, {when}")
-    command = " ".join((row["exe"] or "").split())
+    command = printable(" ".join((row["exe"] or "").split()))
     if command:
         cut = command if len(command) <= _COMMAND_CHARACTERS else command[: _COMMAND_CHARACTERS - 1] + "…"
         yield Fact("command", "", note=cut)

@@ -15,7 +15,7 @@ from ioweather.core.units import format_bytes, format_seconds, format_value
 from ioweather.derive.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.file_records import file_records
 from ioweather.derive.signatures import SMALL_BYTES, signatures
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job_view import JobView, printable
 from ioweather.tables.applications import FILE_MODULES
 
 # Drishti's threshold: the slowest rank of a shared file takes so much longer than the fastest. Said only where the
@@ -115,7 +115,8 @@ def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         return
     worst = int(np.argmax(gap))
     if gap[worst] > STRAGGLER * slowest[worst] and gap[worst] > WORTH_SAYING * row["io_seconds"]:
-        name = (records.text("path")[worst : worst + 1].tolist()[0] or "a shared file").rsplit("/", 1)[-1]
+        path = records.text("path")[worst : worst + 1].tolist()[0] or "a shared file"
+        name = printable(path.rsplit("/", 1)[-1])
         low, high = format_seconds(float(fastest[worst])), format_seconds(float(slowest[worst]))
         yield Finding(f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}.")
 

@@ -21,7 +21,7 @@ from ioweather.sources.darshan.places import path_hash
 from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job_view import JobView, printable
 
 _MOST_LISTED = 8
 _HASH = re.compile(r"[0-9a-f]{16}")
@@ -92,7 +92,7 @@ def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
     for number in range(int(numbers.max()) + 1):
         mine = np.flatnonzero(numbers == number)
         first = int(mine[0])
-        program = program_of(exe[first] or "") or "unnamed"
+        program = printable(program_of(exe[first] or "")) or "unnamed"
         logs = f"{len(mine)} logs" if len(mine) > 1 else "1 log"
         lines.append(f"  {format_time_ns(int(start[mine].min()))}  uid {uid[first]}  {program}, {logs}")
     more = [f"  ... and {len(lines) - _MOST_LISTED} more"] if len(lines) > _MOST_LISTED else []

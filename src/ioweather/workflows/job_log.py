@@ -14,7 +14,7 @@ from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog
 from ioweather.sources.darshan.rows import rows_of_logs
 from ioweather.studies.heat_map import HeatMap, Resolution, from_bins, from_segments
-from ioweather.studies.job_view import JobView, LogFacts, ModuleRecords
+from ioweather.studies.job_view import JobView, LogFacts, ModuleRecords, printable
 
 _TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
 _HEAT_NAMES = {"MPIIO": "MPI-IO"}
@@ -28,7 +28,7 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     applications, files = rows_of_logs([log], paths)
     # The name of a log usually holds the user's and the program's: who hides paths hides it too.
-    name = path.name if paths == "keep" else log.digest[:12]
+    name = printable(path.name) if paths == "keep" else log.digest[:12]
     facts = LogFacts(
         name,
         log.job.metadata.get("lib_ver", ""),
