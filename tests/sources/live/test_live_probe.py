@@ -190,6 +190,17 @@ def test_files_that_somebody_deleted_are_made_again(prepared, monkeypatch, gone)
     assert files_in(prepared) == 5
 
 
+def test_nothing_is_made_on_the_disk_below_a_mount_that_is_gone(prepared, monkeypatch):
+    monkeypatch.setattr(probe, "_PREPARE_AGAIN_NS", 0)
+    shutil.rmtree(prepared.folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(probe, "mount_point", lambda path: "/elsewhere")
+        for _ in range(3):
+            assert status_of(run(prepared))["read"] == ("error", errno.ENOENT)
+        assert not prepared.folder.exists()
+    assert set(status_of(run(prepared)).values()) == {("ok", None)}, "mounted again"
+
+
 def test_a_single_small_file_that_is_gone_costs_one_cycle(prepared):
     Path(prepared.pool.path_of(prepared.pool.oldest)).unlink()
     first = status_of(run(prepared))

@@ -21,7 +21,7 @@ from ioweather.core.errors import SourceError
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.mounts import system_of
+from ioweather.sources.live.mounts import mount_point, system_of
 from ioweather.sources.live.pool import FilePool
 from ioweather.sources.live.rows import Origin, ResponseLine
 from ioweather.sources.live.timing import Timing, timed
@@ -93,6 +93,7 @@ class Probe:
         self._read_places, self._write_places = random.Random(f"{seed} read"), random.Random(f"{seed} write")
         self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
         self._scratch = -1
+        self._mount: str | None = None
         self._damaged = False
         self._prepared_ns = 0
         small, block = settings.small_file_bytes, settings.block_bytes
@@ -135,6 +136,10 @@ class Probe:
             raise SourceError(
                 f"{self.target} is not a directory.", hint="Name a directory on the file system to probe."
             )
+        mount = mount_point(os.path.realpath(self.target))
+        if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
+            raise SourceError(f"{self.target} lies on {mount} now: {self._mount} is not mounted.")
+        self._mount = mount
         self.folder.mkdir(exist_ok=True, mode=0o700)
         block = os.statvfs(self.folder).f_frsize
         per_file = -(-self.settings.small_file_bytes // block) * block
