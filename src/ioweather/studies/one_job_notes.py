@@ -42,7 +42,7 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
         yield Finding(text)
     for name in partial:
-        if name not in FILE_MODULES:
+        if name not in FILE_MODULES and view.log is not None:
             yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.")
     for name in _OBJECT_STORES:
         records = view.log.records(name) if view.log else None

@@ -62,7 +62,7 @@ def _about(view: JobView) -> Exhibit:
         ("nodes", None if row["node_count"] is None else f"{row['node_count']:,} ({row['node_source']})"),
         ("start", format_time_ns(row["start_ns"])),
         ("end", format_time_ns(row["end_ns"])),
-        ("run time", run_text(view, row)),
+        ("run time" if view.logs == 1 else "run time, added up", run_text(view, row)),
         ("command", row["exe"]),
         ("logs", f"{view.logs:,}" if view.logs > 1 else None),
         ("log", view.label if view.log else None),
@@ -90,8 +90,8 @@ def _module_table(view: JobView) -> ResultTable:
     listed = [(log["modules"] or "", log["partial_modules"] or "") for log in view.applications.records()]
     partial = {name for _, names in listed for name in names.split(",")}
     for name in sorted({name for names, _ in listed for name in names.split(",") if name}):
-        rows.append((name, None, None, "partial: memory ran out" if name in partial else "complete"))
-    return ResultTable("modules", columns, tuple(rows), title)
+        rows.append((name, "partial: memory ran out" if name in partial else "complete"))
+    return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), title)
 
 
 def _activity(view: JobView) -> Exhibit:
