@@ -33,14 +33,16 @@ FILES_PER_RUN = 16
 
 def samples(lake: Lake, days: int, targets: int, rng: np.random.Generator) -> None:
     names = tuple(f"OST{i:04x}" for i in range(targets))
-    for day in range(days):
+    block = 30
+    for first in range(0, days, block):
+        minutes = 1440 * min(block, days - first)
         for metric in TRAFFIC:
             frame = TABLES["series"].frame(
-                rows=1440 * targets,
-                start_ns=START_NS + day * DAY_NS + np.repeat(np.arange(1440), targets) * MINUTE_NS,
+                rows=minutes * targets,
+                start_ns=START_NS + first * DAY_NS + np.repeat(np.arange(minutes), targets) * MINUTE_NS,
                 interval_ns=MINUTE_NS, system="scratch", component_kind="ost",
-                component=Text(np.tile(np.arange(targets, dtype=np.int32), 1440), names), metric=metric,
-                value=rng.lognormal(20, 1, 1440 * targets), quality=0,
+                component=Text(np.tile(np.arange(targets, dtype=np.int32), minutes), names), metric=metric,
+                value=rng.lognormal(20, 1, minutes * targets), quality=0,
             )  # fmt: skip
             lake.append("series", frame, source="lmt")
 

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from ioweather.stats.mixture import fit_mixture
     from ioweather.store.lake import open_lake
     from ioweather.workflows.notebook import show
+    from ioweather.workflows.why import why
 
-__all__ = ["__version__", "fit_mixture", "open_lake", "read_darshan", "show"]
+__all__ = ["__version__", "fit_mixture", "open_lake", "read_darshan", "show", "why"]
 
 _PLACES = {
     "fit_mixture": "ioweather.stats.mixture",
     "open_lake": "ioweather.store.lake",
     "read_darshan": "ioweather.sources.darshan.api",
     "show": "ioweather.workflows.notebook",
+    "why": "ioweather.workflows.why",
 }
 
 

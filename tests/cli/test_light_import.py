@@ -36,7 +36,7 @@ def test_importing_the_package_loads_nothing_heavy():
 def test_the_public_names_are_exactly_these():
     import ioweather
 
-    assert ioweather.__all__ == ["__version__", "fit_mixture", "open_lake", "read_darshan", "show"]
+    assert ioweather.__all__ == ["__version__", "fit_mixture", "open_lake", "read_darshan", "show", "why"]
     for name in ioweather.__all__:
         assert getattr(ioweather, name)
     with pytest.raises(AttributeError):

@@ -127,6 +127,12 @@ def test_another_file_system_is_not_guessed(lake):
     assert "no system data of home" in asked(lake, "system", filesystem="home").headline
 
 
+def test_the_public_name(lake):
+    import ioweather
+
+    assert ioweather.why(str(ASKED["system"]), lake=lake).headline.startswith("The system")
+
+
 def test_no_such_job(lake):
     with pytest.raises(DataUnavailable):
         why("123456", WhyRequest(JobRequest(str(lake))))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -20,6 +20,9 @@ from ioweather.studies.heat_map import PAGE, SCREEN, Resolution
 from ioweather.studies.job_view import JobView
 from ioweather.studies.one_job import job_answer
 from ioweather.workflows.job_log import view_of_log
+
+if TYPE_CHECKING:
+    from ioweather.store.snapshot import Snapshot
 
 # 4711, or what schedulers show for members of arrays and of heterogeneous jobs: 22_1, 43+0.
 _JOB_ID: Final = re.compile(r"\d+([_+]\d+)?")
@@ -36,8 +39,10 @@ class JobRequest:
     period_ns: tuple[int, int] = (0, 2**62)
 
 
-def find_job(target: str, request: JobRequest, resolution: Resolution = SCREEN) -> JobView:
-    """The job that `target` names: a file is a log; else it is a job id."""
+def find_job(
+    target: str, request: JobRequest, resolution: Resolution = SCREEN, snapshot: Snapshot | None = None
+) -> JobView:
+    """The job that `target` names: a file is a log; else it is a job id. `snapshot` is the lake, if it is open."""
     path = Path(target)
     if path.is_file():
         view = view_of_log(path, request.paths, resolution)
@@ -48,9 +53,13 @@ def find_job(target: str, request: JobRequest, resolution: Resolution = SCREEN) 
     elif path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
     elif _JOB_ID.fullmatch(target):
-        from ioweather.workflows.job_lake import Which, view_of_job
+        from ioweather.workflows.job_lake import Which, view_in, view_of_job
 
-        view = view_of_job(request.lake_dir, target, Which(request.uid, request.period_ns), request.paths)
+        which = Which(request.uid, request.period_ns)
+        if snapshot is not None:
+            view = view_in(snapshot, target, which, request.paths)
+        else:
+            view = view_of_job(request.lake_dir, target, which, request.paths)
     else:
         raise UsageError(f"There is no file {target}, and it is not a job id.")
     return replace(view, processes_per_node=request.processes_per_node)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ioweather.core.clock import format_time_ns
+from ioweather.core.clock import format_time_ns, utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
@@ -38,26 +38,31 @@ class Which:
 def view_of_job(lake_dir: str | None, job_id: str, which: Which, paths: PathPolicy) -> JobView:
     """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
     with open_lake(lake_dir).snapshot() as snapshot:
-        raw_id = _raw_id(snapshot, job_id)
-        where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
-        applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
-        if not applications.rows:
-            raise DataUnavailable(
-                f"The lake has no Darshan log of job {job_id} here.",
-                hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
-            )
-        applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
-        jobs = snapshot.frame("jobs", where={"raw_job_id": raw_id})
-        numbers = job_numbers(applications, match_jobs(applications, jobs))
-        if numbers.max() > 0:
-            raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
-        digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
-        files = snapshot.frame("files", where={"log_digest": digests})
-        ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
-        facility = snapshot.facility
+        return view_in(snapshot, job_id, which, paths)
+
+
+def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
+    """The same in a lake that is open already."""
+    raw_id = _raw_id(snapshot, job_id)
+    where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
+    applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
+    if not applications.rows:
+        raise DataUnavailable(
+            f"The lake has no Darshan log of job {job_id} here.",
+            hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
+        )
+    applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
+    jobs = snapshot.frame("jobs", where={"raw_job_id": raw_id})
+    numbers = job_numbers(applications, match_jobs(applications, jobs))
+    if numbers.max() > 0:
+        raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
+    digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
+    days = {utc_day(int(start)) for start in applications.array("start_ns")}
+    files = snapshot.frame("files", where={"log_digest": digests}, days=days)
+    ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
     return JobView(
         f"job {job_id}", _hidden(applications, "exe", paths), _hidden(files, "path", paths),
-        job_io(applications, files), jobs=jobs, facility=facility,
+        job_io(applications, files), jobs=jobs, facility=snapshot.facility,
         log_paths=tuple(str(path) for path in ledger.text("path").tolist()) if paths == "keep" else (),
     )  # fmt: skip
 

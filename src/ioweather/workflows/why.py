@@ -6,9 +6,10 @@ week.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 
 from ioweather._version import __version__
 from ioweather.advice.explain import Explained, explain
-from ioweather.core.clock import now_ns
+from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.places import default_lake_dir
 from ioweather.core.results import Answer, Provenance
-from ioweather.core.units import MINUTE_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.file_records import rows_of
 from ioweather.derive.groups import alike
 from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
@@ -39,7 +40,8 @@ from ioweather.tables import Quality, concat
 from ioweather.workflows.job import JobRequest, find_job
 
 # Like runs to compare with: those nearest in time. More would not sharpen the verdict.
-MOST_PEERS: Final = 64
+MOST_PEERS: Final = 48
+_NEAR_DAYS: Final = 45
 _JOINED_STEPS: Final = 360
 _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
 # What the verdict and its words look at, of a hundred columns.
@@ -55,19 +57,26 @@ _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns
 class WhyRequest:
     """The job and, where the lake's own choice is not wanted, the file system and the sampling interval."""
 
-    job: JobRequest
+    job: JobRequest = field(default_factory=JobRequest)
     filesystem: str | None = None
     resolution_ns: int | None = None
 
 
-def why(target: str, request: WhyRequest) -> Answer:
-    """The answer of `ioweather why`."""
-    view = find_job(target, request.job)
+def why(
+    target: str | os.PathLike[str], request: WhyRequest | None = None, *, lake: str | os.PathLike[str] | None = None
+) -> Answer:
+    """Was it the run or the system? `target` is a Darshan log or a job id; `lake` stands for the request's own."""
+    target, request = os.fspath(target), request or WhyRequest()
+    if lake is not None:
+        request = replace(request, job=replace(request.job, lake_dir=os.fspath(lake)))
     place = Path(request.job.lake_dir) if request.job.lake_dir is not None else default_lake_dir()
-    row = _main_run(view)
-    if not layout.is_lake(place):
-        return _stamped(explain(view, row, None, "no system data for this period (there is no lake)"), None, request)
+    if request.job.lake_dir is None and not layout.is_lake(place):
+        view = find_job(target, request.job)
+        nothing = explain(view, _main_run(view), None, "no system data for this period (there is no lake)")
+        return _stamped(nothing, None, request)
     with open_lake(place).snapshot() as snapshot:
+        view = find_job(target, replace(request.job, lake_dir=None), snapshot=snapshot)
+        row = _main_run(view)
         explained, reason = _compare(view, row, snapshot, request)
         return _stamped(explain(view, row, explained, reason), snapshot, request)
 
@@ -101,24 +110,32 @@ def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, int]
     own = view.applications.take([row])
     digest = str(own.text("log_digest").tolist()[0])
     where = {"uid": int(own.array("uid")[0]), "nprocs": int(own.array("nprocs")[0])}
-    applications = snapshot.frame("applications", _RUN_COLUMNS, where)
-    applications = applications.take(~applications.text("log_digest").equals(digest))
-    start, here = np.asarray(applications.array("start_ns"), np.int64), int(own.array("start_ns")[0])
-    # Bytes decide later who is alike: many more than needed are looked at, but not all of a busy user's.
-    applications = applications.take(np.argsort(np.abs(start - here), kind="stable")[: 40 * MOST_PEERS])
+    here = int(own.array("start_ns")[0])
     mine = _joined(own, view.job_io.take([row]).select(_METRICS))
+    runs = mine
+    # Weeks around the run first: where they hold runs enough, a year's files need not be opened.
+    for reach in (_NEAR_DAYS, None):
+        days = None if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)}
+        runs = _alike_in(snapshot, mine, digest, where, days)
+        if runs.rows > MOST_PEERS:
+            break
+    away = np.abs(np.asarray(runs.array("start_ns"), np.int64) - here)
+    away[0] = -1  # the run itself stays the first row
+    return runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), 0
+
+
+def _alike_in(snapshot: Snapshot, mine: Frame, digest: str, where: dict[str, int], days: set[str] | None) -> Frame:
+    """The run, then those like it in these days of the lake."""
+    applications = snapshot.frame("applications", _RUN_COLUMNS, where, days=days)
+    applications = applications.take(~applications.text("log_digest").equals(digest))
     if not applications.rows:
-        return mine, 0
+        return mine
     # By processes and not by a list of digests: the lake reads few columns of many runs quicker than it looks up names.
-    metrics = snapshot.frame("job_io", _METRICS, {"nprocs": where["nprocs"]})
+    metrics = snapshot.frame("job_io", _METRICS, {"nprocs": where["nprocs"]}, days=days)
     place = rows_of(applications.text("log_digest"), metrics.text("log_digest"))
     others = _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
     runs = concat([mine, others])
-    chosen = alike(runs, 0)
-    away = np.abs(np.asarray(runs.array("start_ns"), np.int64)[chosen] - here)
-    nearest = chosen[np.argsort(away, kind="stable")[: MOST_PEERS + 1]]
-    runs = runs.take(np.sort(nearest))
-    return runs, 0  # the run itself is the first row, and alike to itself
+    return runs.take(alike(runs, 0))
 
 
 def _joined(applications: Frame, job_io: Frame) -> Frame:
@@ -127,7 +144,8 @@ def _joined(applications: Frame, job_io: Frame) -> Frame:
 
 def _files(view: JobView, runs: Frame, snapshot: Snapshot) -> Frame:
     digests = tuple(str(d) for d in runs.text("log_digest").tolist())
-    known = snapshot.frame("files", SPAN_COLUMNS, {"log_digest": digests})
+    days = {utc_day(int(start)) for start in runs.array("start_ns")}
+    known = snapshot.frame("files", SPAN_COLUMNS, {"log_digest": digests}, days=days)
     here = view.files.select(SPAN_COLUMNS)
     # A log that lies outside the lake brings its own; one inside has them twice.
     fresh = rows_of(known.text("log_digest"), here.text("log_digest")) < 0
