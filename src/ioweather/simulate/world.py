@@ -47,11 +47,11 @@ class World:
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._waiting: list[Job] = []
+        self._running: dict[int, Job] = {}
         self._free_nodes = preset.nodes
         self._next_node = 0
         self._ended_runs: list[Run] = []
         self._ended_jobs: list[Job] = []
-        self.unfinished: list[Run] = []
         self._plan()
 
     def _plan(self) -> None:
@@ -110,6 +110,7 @@ class World:
                 continue
             self._free_nodes -= job.program.nodes
             job.start = self.fluid.now
+            self._running[job.number] = job
             job.first_node = self._next_node
             self._next_node = (self._next_node + job.program.nodes) % self.preset.nodes
             self._start_run(job, 0)
@@ -154,6 +155,7 @@ class World:
 
     def _end_job(self, job: Job) -> None:
         job.end = self.fluid.now
+        del self._running[job.number]
         self._ended_jobs.append(job)
         self._free_nodes += job.program.nodes
         self._start_what_fits()
@@ -165,8 +167,4 @@ class World:
 
     def open_jobs(self) -> list[Job]:
         """Jobs that wait or run when the time is over."""
-        inside = {id(job): job for job in self._waiting}
-        for flow in self.fluid.flows:
-            if isinstance(flow.owner, Run):
-                inside[id(flow.owner.job)] = flow.owner.job
-        return sorted(inside.values(), key=lambda job: job.number)
+        return sorted([*self._waiting, *self._running.values()], key=lambda job: job.number)
