@@ -8,7 +8,7 @@ WORKERS ?= 2
 .PHONY: run test test-real test-slow lint bench format clean help
 
 help:
-	@echo "make run        set up and show what ioweather does, on data it makes itself"
+	@echo "make run        set up, measure this directory, and show it with a demonstration"
 	@echo "make test       set up and run all tests (no servers needed)"
 	@echo "make test-real  install and start the real components and test against them"
 	@echo "make test-slow  fuzzing, kills, interval coverage"
@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 run: $(STAMP)
-	$(BIN)/ioweather demo
+	$(BIN)/ioweather up
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS)

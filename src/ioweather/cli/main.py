@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
     "stripe": ("ioweather.cli.transfers", "stripe", "Say over how many OSTs to stripe a file."),
+    "up": ("ioweather.cli.up", "up", "Measure this directory's storage and show it, in one go."),
     "why": ("ioweather.cli.why", "why", "Was it me or the system? One run against its like."),
 }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.results import Answer, Exhibit
+from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.analyse import Period, make_exhibits, study_of
 from ioweather.workflows.events import EventRow, find_episodes, list_events
@@ -66,7 +67,7 @@ class Facilities:
         directory = self.directory(name)
         if name != MAIN:
             raise DataUnavailable("This facility is not measured now.", hint="Its past is on the other pages.")
-        return weather_now(self.spools, str(directory) if (directory / "facility.toml").exists() else None)
+        return weather_now(self.spools, str(directory) if layout.is_lake(directory) else None)
 
     def events(self, name: str, kind: str | None, period: Period) -> list[EventRow]:
         """With episodes found anew every minute, where the lake can be written."""

@@ -13,7 +13,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from ioweather.core.errors import IoweatherError
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable, to_jsonable
 from ioweather.derive.signatures import program_of
 from ioweather.figures import answer_html, exhibit_section, provenance_html, table_html
@@ -33,21 +33,23 @@ _MAIN = re.compile(r"<main>(.*)</main>", re.DOTALL)
 _MOST_EVENTS = 100
 
 
-def failed(error: IoweatherError) -> HTMLResponse:
-    """What is missing is said in the place where it is missing."""
-    return HTMLResponse(problem(error.message, error.hint), status_of(error))
+def failed(error: IoweatherError, heading: str = "") -> HTMLResponse:
+    """What is missing is said in the place where it is missing, and is no failure of the page."""
+    head = f"<h1>{escape(heading)}</h1>" if heading else ""
+    status = 200 if isinstance(error, DataUnavailable) else status_of(error)
+    return HTMLResponse(head + problem(error.message, error.hint), status)
 
 
 @router.get("/exhibits/{exhibit_id}")
 def exhibit(
     request: Request, exhibit_id: str, facilities: InFacilities, lake: LakeName, params: StudyParams
 ) -> HTMLResponse:
+    level = 1 if request.query_params.get("heading") == "1" else 2
     try:
         period = period_of(request.query_params, facilities.lake(lake).facility)
         made = facilities.exhibit(lake, exhibit_id, params, period)
     except IoweatherError as error:
-        return failed(error)
-    level = 1 if request.query_params.get("heading") == "1" else 2
+        return failed(error, exhibit_id if level == 1 else "")
     key = json.dumps([lake, level, made.id, to_jsonable(made.provenance)], sort_keys=True)
     section = facilities.drawn(key, lambda: exhibit_section(made, level))
     query = [
@@ -155,7 +157,7 @@ def job(facilities: InFacilities, lake: LakeName, job_id: str) -> HTMLResponse:
     try:
         return HTMLResponse(_job_parts(*job_answers(facilities, lake, job_id)))
     except IoweatherError as error:
-        return failed(error)
+        return failed(error, f"Job {job_id}")
 
 
 def _job_parts(reason: Answer, facts: Answer) -> str:
@@ -181,7 +183,7 @@ def project(request: Request, facilities: InFacilities, lake: LakeName, name: st
     try:
         return HTMLResponse(answer_part(ask_project(facilities.lake(lake), name, period_ns=ALL_TIME)))
     except IoweatherError as error:
-        return failed(error)
+        return failed(error, f"Project {name}")
 
 
 @router.get("/lake")

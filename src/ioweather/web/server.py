@@ -20,6 +20,7 @@ def bind(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(128)  # who comes before the server is ready waits, and is not turned away
     except OSError as error:
         bound.close()
         raise UsageError(f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another --port.") from None

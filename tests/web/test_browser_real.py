@@ -1,0 +1,93 @@
+"""Every page in a real browser: no complaint in its console, no request elsewhere, nothing wider than the screen."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from ioweather.web.app import create_app
+from ioweather.web.server import bind, running
+from ioweather.web.shell import NAVIGATION
+
+SIZES = [(360, 800, "dark"), (1024, 900, "light"), (1600, 1000, "dark")]
+REACHED = """[...document.querySelectorAll('[data-fragment]')].filter(
+  part => part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def address(lake):
+    with running(create_app(lake.root, others={"again": lake.root}), bind("127.0.0.1", 0)) as where:
+        yield where.rstrip("/")
+
+
+def wait_until_reached(page):
+    # Not wait_for_function: it evaluates text in the page, which the page's own policy forbids.
+    for _ in range(600):
+        if page.evaluate(REACHED):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"parts of {page.url} never came")
+
+
+@pytest.mark.parametrize(("width", "height", "scheme"), SIZES)
+def test_every_page(browser, address, job_id, width, height, scheme):
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
+    views = [path for path, _ in NAVIGATION]
+    views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
+    for view in views:
+        page.goto(address + view)
+        wait_until_reached(page)
+        assert page.title().endswith("ioweather")
+        assert page.locator("h1").count() == 1, view
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+    assert not wrong
+    context.close()
+
+
+def test_the_forms_work_by_keyboard(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/sql")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.locator("#query").fill("SELECT 42 AS answer")
+    page.locator("#query").press("Control+Enter")
+    page.locator("#result table").wait_for()
+    assert "42" in page.locator("#result").inner_text()
+    assert "q=SELECT+42" in page.url
+    page.goto(f"{address}/job")
+    page.locator("#log").set_input_files({"name": "x.darshan", "mimeType": "", "buffer": b"garbage"})
+    page.locator("form[data-upload] button").press("Enter")
+    page.locator("#uploaded .problem strong").wait_for()
+    page.locator("#q").fill("no such thing")
+    page.locator("#q").press("Enter")
+    page.wait_for_url("**/job?q=no+such+thing")
+    page.close()
+
+
+def test_the_facility_switch_leads_to_the_other_lake(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/exhibits")
+    page.locator("#lake").select_option("again")
+    page.wait_for_url("**/exhibits?lake=again")
+    assert "lake=again" in page.locator("nav a").first.get_attribute("href")
+    page.close()
