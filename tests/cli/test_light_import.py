@@ -7,7 +7,20 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "scipy", "duckdb", "deltalake", "arro3", "altair", "rich", "h5py", "vl_convert", "pandas", "fastapi", "uvicorn")
+HEAVY = (
+    "numpy",
+    "scipy",
+    "duckdb",
+    "deltalake",
+    "arro3",
+    "altair",
+    "rich",
+    "h5py",
+    "vl_convert",
+    "pandas",
+    "fastapi",
+    "uvicorn",
+)
 
 PROBE = """
 import sys
