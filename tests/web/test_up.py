@@ -15,7 +15,7 @@ import pytest
 
 from ioweather.store.lake import open_lake
 from ioweather.web.server import bind
-from ioweather.workflows.here import writable_place
+from ioweather.workflows.here import Child, writable_place
 
 
 @pytest.fixture
@@ -118,3 +118,14 @@ def test_the_home_serves_where_this_directory_cannot_be_written(tmp_path, monkey
     monkeypatch.setattr(Path, "home", lambda: tmp_path.parent)
     monkeypatch.setattr(os, "access", lambda place, mode: place == tmp_path.parent)
     assert writable_place() == tmp_path.parent
+
+
+def test_what_a_child_says_before_it_fails_is_told_and_told_again_the_same(tmp_path):
+    child = Child("probe", ("probe", str(tmp_path / "nowhere"), "--spool", str(tmp_path / "spool")))
+    deadline = time.monotonic() + 60
+    while child.is_running and time.monotonic() < deadline:
+        time.sleep(0.1)
+    text = child.complaint()
+    assert text.startswith("probe: ioweather: ")
+    assert child.complaint() == text
+    child.wait(time.monotonic() + 1)

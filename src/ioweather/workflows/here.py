@@ -10,12 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from ioweather.collect.status import read_status
 from ioweather.core.clock import now_ns
@@ -37,11 +38,13 @@ class Child:
     arguments: Sequence[str]
     niceness: int = 0
     _process: subprocess.Popen[bytes] = field(init=False)
+    # A file and not a pipe: nobody reads it while the child runs, and a full pipe would stop the child.
+    _said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
     def __post_init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ioweather", *self.arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True,
             preexec_fn=self._prepare,
         )  # fmt: skip
 
@@ -64,9 +67,10 @@ class Child:
 
     def complaint(self) -> str:
         """What it said before it ended, if it failed."""
-        if self.is_running or self.went_well or self._process.stderr is None:
+        if self.is_running or self.went_well:
             return ""
-        lines = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
         return f"{self.name}: {lines[-1] if lines else f'exit code {self._process.returncode}'}"
 
     def ask_to_stop(self) -> None:
@@ -79,8 +83,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+        self._said.close()
 
 
 @dataclass(frozen=True)
