@@ -1,13 +1,15 @@
-"""The probe beside a C loop that does the same, and beside ioping: what Python adds to each operation, and what it costs.
+"""The probe beside a C loop that does the same, and beside ioping: what Python adds to an operation, and what it costs.
 
-On a memory file system (storage adds no noise of its own there), each tool in turns: the median time of every operation,
-and how much longer ours is. Then the agent as it runs, one cycle a second: processor time per cycle, resident memory.
+On a memory file system (storage adds no noise of its own there), each tool in turns: the median time of every
+operation, and how much longer ours is. Then the agent as it runs, one cycle a second: processor time per cycle,
+resident memory.
 
     python benchmarks/probe.py [DIRECTORY]
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -47,9 +49,9 @@ int main(int argc, char **argv) {
   const char *dir = argv[1];
   int cycles = atoi(argv[2]), blocks = atoi(argv[4]), direct = atoi(argv[5]), pool = 100;
   double pause = atof(argv[3]);
-  void *buffer;
+  void *buffer, *target;
   struct stat st;
-  if (posix_memalign(&buffer, 4096, MIB)) return 1;
+  if (posix_memalign(&buffer, 4096, MIB) || posix_memalign(&target, 4096, MIB)) return 1;
   for (int i = 0; i < MIB; i++) ((char *)buffer)[i] = rand();
   snprintf(name, sizeof name, "%s/cdata", dir);
   int fd = open(name, O_RDWR | O_CREAT, 0600);
@@ -64,9 +66,9 @@ int main(int argc, char **argv) {
     nanosleep(&rest, NULL);
     double t[9];
     fd = open(data, O_RDWR | (direct ? O_DIRECT : 0));
-    struct iovec piece = {buffer, MIB};
+    struct iovec piece = {buffer, MIB}, into = {target, MIB};
     t[0] = now();
-    if (preadv(fd, &piece, 1, (off_t)(rand() % blocks) * MIB) != MIB) return 1;
+    if (preadv(fd, &into, 1, (off_t)(rand() % blocks) * MIB) != MIB) return 1;
     t[1] = now();
     if (pwritev(fd, &piece, 1, (off_t)(rand() % blocks) * MIB) != MIB) return 1;
     t[2] = now();
@@ -106,10 +108,11 @@ class Durations:
     def progress(self, done: int, total: int | None, what: str) -> None: ...
     def done(self) -> None: ...
 
-    def row(self, table: str, values: Mapping[str, object]) -> None:
-        duration = values["duration_ns"]
-        assert isinstance(duration, int)
-        self.seconds.setdefault(str(values["op"]), []).append(duration / 1e9)
+    def row(self, table: str, values: Mapping[str, object]) -> None: ...
+
+    def line(self, text: str) -> None:
+        row = json.loads(text)
+        self.seconds.setdefault(row["op"], []).append(row["duration_ns"] / 1e9)
 
 
 def ours(folder: Path) -> dict[str, list[float]]:
@@ -135,8 +138,8 @@ def ioping(folder: Path, direct: bool) -> dict[str, list[float]]:
     """Reads of 1 MiB at random places of a file: the one operation that both have."""
     if shutil.which("ioping") is None:
         return {}
-    command = ["ioping", "-c", str(CYCLES), "-i", str(PERIOD_SECONDS), "-s", "1m", "-S", "16m", "-D" if direct else "-C",
-               str(folder)]  # fmt: skip
+    how = "-D" if direct else "-C"
+    command = ["ioping", "-c", str(CYCLES), "-i", str(PERIOD_SECONDS), "-s", "1m", "-S", "16m", how, str(folder)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     units = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
     times = [float(n) * units[unit] for n, unit in re.findall(r"time=([\d.]+) (ns|us|ms|s)\b", text)]
@@ -150,8 +153,7 @@ def compile_loop(folder: Path) -> Path:
     return program
 
 
-def compare(folder: Path, build: Path) -> None:
-    program = compile_loop(build)
+def compare(folder: Path, program: Path) -> None:
     direct = uses_direct(folder)
     tools: dict[str, Callable[[], dict[str, list[float]]]] = {
         "C loop": lambda: c_loop(folder, program, direct),
@@ -183,7 +185,17 @@ def uses_direct(folder: Path) -> bool:
 
 def cost_of_the_agent(folder: Path, spool: Path, seconds: int = 20) -> None:
     """From outside: what the kernel says that its processes used and hold."""
-    command = [sys.executable, "-m", "ioweather", "probe", str(folder), "--spool", str(spool), "--for", f"{seconds + 8}s"]
+    command = [
+        sys.executable,
+        "-m",
+        "ioweather",
+        "probe",
+        str(folder),
+        "--spool",
+        str(spool),
+        "--for",
+        f"{seconds + 8}s",
+    ]
     agent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         pids = _wait_for_start(agent.pid, spool)
@@ -194,9 +206,22 @@ def cost_of_the_agent(folder: Path, spool: Path, seconds: int = 20) -> None:
     finally:
         agent.terminate()
         agent.wait()
-    print(f"agent, 1 cycle a second: {used / cycles * 1e3:.2f} ms of processor time a cycle ({cycles} cycles)")
+    print(f"agent, 1 cycle a second: {used / cycles * 1e3:.2f} ms of processor time a cycle ({cycles} cycles), "
+          f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")  # fmt: skip
     for name, (rss, pss) in zip(("agent", "child"), memory, strict=True):
         print(f"{name}: {rss:.1f} MiB resident, {pss:.1f} MiB with shared pages shared")
+
+
+def cost_of_the_c_loop(folder: Path, program: Path, seconds: int = 10) -> None:
+    """What the operations themselves cost the kernel, whoever asks for them."""
+    direct = str(int(uses_direct(folder)))
+    loop = subprocess.Popen([program, folder, str(seconds + 6), "0.999", "16", direct], stdout=subprocess.DEVNULL)
+    time.sleep(3)
+    before = cpu_seconds(loop.pid)
+    time.sleep(seconds)
+    used = cpu_seconds(loop.pid) - before
+    loop.wait()
+    print(f"C loop, 1 cycle a second: {used / seconds * 1e3:.2f} ms of processor time a cycle")
 
 
 def _wait_for_start(pid: int, spool: Path) -> list[int]:
@@ -222,7 +247,9 @@ def resident_mib(pid: int) -> tuple[float, float]:
 def main() -> None:
     parent = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=parent) as folder, tempfile.TemporaryDirectory() as other:
-        compare(Path(folder), Path(other))
+        program = compile_loop(Path(other))
+        compare(Path(folder), program)
+        cost_of_the_c_loop(Path(other), program)
         cost_of_the_agent(Path(other), Path(other, "spool"))
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ioweather.collect.baseline import Key, RunningMedian
 from ioweather.collect.observed import ObservedOperation
@@ -52,8 +51,7 @@ class Sink(Protocol):
     def add(self, line: str) -> None: ...
 
 
-@dataclass
-class _Begun:
+class _Begun(NamedTuple):
     op: str
     request_bytes: int
     scheduled_ns: int | None
@@ -74,6 +72,7 @@ class Member:
         self._schedule: Schedule | None = None
         self._begun: _Begun | None = None
         self._busy = False
+        self._owed: dict[Operation, int] = {}  # operations of the running cycle without a row yet, and their tick
         self._restart_ns, self._wait_ns = 0, _FIRST_WAIT_NS
         self._observed: dict[Operation, ObservedOperation] = {}
         self._ready: Ready | None = None
@@ -131,8 +130,10 @@ class Member:
             self._rows += 1
             self._sink.add(line)
             if body["table"] == "responses":
+                kind = Operation(body["op"], body["request_bytes"], body["mode"])
                 self._begun = None
-                self._observe(Operation(body["op"], body["request_bytes"], body["mode"])).add(body, now)
+                self._owed.pop(kind, None)
+                self._observe(kind).add(body, now)
             return
         kind, *facts = body
         if kind == "begin":
@@ -163,6 +164,7 @@ class Member:
 
     def _cycle_ended(self, duration_ns: int, ok: bool, message: str) -> None:
         self._busy, self._begun = False, None
+        self._owed.clear()
         self._runs += 1
         self._failed_runs += not ok
         self._last_ok = ok
@@ -185,12 +187,16 @@ class Member:
         self.is_over = not self._retry
 
     def _write_pending(self) -> None:
+        """The cycle will not be heard of again: one operation was under way, those behind it never began."""
         begun, self._begun = self._begun, None
-        kind = next((kind for kind in self._observed if begun is not None and kind.op == begun.op), None)
-        if begun is not None and kind is not None:
-            kind = Operation(kind.op, begun.request_bytes, kind.mode)
-            row = unfinished_row(self.origin, kind, "pending", begun.start_ns, begun.scheduled_ns)
+        owed, self._owed = self._owed, {}
+        for kind, scheduled_ns in owed.items():
+            if begun is not None and kind.op == begun.op:
+                row = unfinished_row(self.origin, kind, "pending", begun.start_ns, scheduled_ns)
+            else:
+                row = unfinished_row(self.origin, kind, "missed", scheduled_ns, scheduled_ns)
             self._sink.add(row_line("responses", row))
+            self._observe(kind).add(row, self._clocks.monotonic_ns())
 
     def tick(self) -> None:
         """Hand out the ticks that are due: the last one to a child that waits, all others are missed."""
@@ -207,6 +213,7 @@ class Member:
         if runs and self._child is not None:
             self._busy = True
             self._cycle_start = (wall, now)
+            self._owed = dict.fromkeys(self.source.operations, due[-1] + wall - now)
             self._child.tick(due[-1] + wall - now)
 
     def miss_until(self, end_ns: int) -> None:

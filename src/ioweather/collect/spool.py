@@ -193,8 +193,11 @@ class Spool:
         os.close(self._lock)
 
 
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def row_line(table: str, values: Mapping[str, object]) -> str:
-    return json.dumps({"table": table, **values}, separators=(",", ":"))
+    return _ENCODE({"table": table, **values})
 
 
 def _number_in(name: str) -> int:

@@ -24,6 +24,9 @@ BUCKETS_NS = tuple(10_000 << power for power in range(25))
 # A status older than three of its periods, and than this, was left by an agent that is gone.
 _STALE_AT_LEAST_NS = 5 * NS
 
+# `vars` of each object in turn: dataclasses.asdict copies everything, at ten times the cost, every second.
+_ENCODE = json.JSONEncoder(default=vars, separators=(",", ":")).encode
+
 # preparing: makes its files, nothing is measured yet. waiting: between two ticks. running: an operation is in flight.
 # hung: an operation has been in flight for longer than a period. failed: the child ended and will be started again.
 State: TypeAlias = Literal["preparing", "waiting", "running", "hung", "failed", "stopped"]
@@ -182,8 +185,7 @@ class Status:
 def write_status(status: Status, directory: Path) -> None:
     """Replace the file at once: a reader sees the old or the new one, never a part."""
     draft = f"{directory}/.{STATUS_FILE}.{os.getpid()}"
-    # `vars` of each object in turn: dataclasses.asdict copies everything, at ten times the cost, every second.
-    text = json.dumps(status, default=vars, separators=(",", ":"))
+    text = _ENCODE(status)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         os.write(fd, f"{text}\n".encode())
