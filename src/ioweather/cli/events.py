@@ -31,8 +31,10 @@ def events(
     kind: str | None,
     strongest: bool,
 ) -> None:
-    """List what happened: slow episodes and sick components (found here and stored), phases of benchmarks,
-    incidents, maintenance, gaps."""
+    """List what happened: slow episodes (found here and stored), phases of benchmarks, incidents, maintenance, gaps.
+
+    With --kind component_health, targets and servers are compared with their peers, and those that stand apart stored
+    too; on a busy system most of these are uneven load, not sickness."""
     from ioweather.cli.render import print_rows
     from ioweather.core.clock import format_time_ns
     from ioweather.workflows.events import find_episodes, find_sick_components, list_events
@@ -40,7 +42,8 @@ def events(
     form = output_form(as_json, as_csv)
     lake = open_lake_at(lake_dir)
     find_episodes(lake)
-    find_sick_components(lake)
+    if kind == "component_health":
+        find_sick_components(lake)
     period = parse_period(from_text, to_text, lake.facility.zone)
     found = list_events(lake, kind=kind, period_ns=period)
     if strongest:
