@@ -31,7 +31,7 @@ class DisturbedMount:
         draft.replace(self.control)
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, float]:
         return json.loads(self.counts_file.read_text()) if self.counts_file.exists() else {}
 
 

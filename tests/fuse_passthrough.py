@@ -3,8 +3,8 @@
     python fuse_passthrough.py BACKING MOUNTPOINT CONTROL COUNTS
 
 CONTROL is a JSON file, read before every operation: {"read": {"delay_seconds": 0.02, "errno": 5, "hang_seconds": 20}}.
-COUNTS is written after every operation that something was done to: {"read": 17}. A hang happens once per change of
-CONTROL.
+COUNTS tells of operations that something was done to, a moment later: {"read": 17, "slept_seconds": 0.34}. A hang
+happens once per change of CONTROL.
 """
 
 # ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH208
@@ -28,7 +28,7 @@ class PassThrough(mfusepy.Operations):
 
     def __init__(self, backing: str, control: Path, counts: Path) -> None:
         self.backing, self.control, self.counts_file = backing, control, counts
-        self.counts: dict[str, int] = {}
+        self.counts: dict[str, float] = {}
         self.hung: tuple[int, str] | None = None
         self.guard = threading.Lock()
 
@@ -39,18 +39,34 @@ class PassThrough(mfusepy.Operations):
             return
         with self.guard:
             self.counts[name] = self.counts.get(name, 0) + 1
-            draft = self.counts_file.with_suffix(f".{threading.get_ident()}")
-            draft.write_text(json.dumps(self.counts))
-            draft.replace(self.counts_file)
             changed = (self.control.stat().st_mtime_ns, name)
             hangs = "hang_seconds" in orders and self.hung != changed
             if hangs:
                 self.hung = changed
         if hangs:
             time.sleep(orders["hang_seconds"])
+        began = time.monotonic()
         time.sleep(orders.get("delay_seconds", 0))
+        with self.guard:
+            # A busy machine sleeps longer than it was told to.
+            self.counts["slept_seconds"] = self.counts.get("slept_seconds", 0) + time.monotonic() - began
         if orders.get("errno"):
             raise mfusepy.FuseOSError(orders["errno"])
+
+    def keep_counts_written(self) -> None:
+        """Beside the operations, not inside them."""
+        draft, written = self.counts_file.with_suffix(".draft"), ""
+        while True:
+            time.sleep(0.1)
+            with self.guard:
+                text = json.dumps(self.counts)
+            if text != written:
+                draft.write_text(text)
+                draft.replace(self.counts_file)
+                written = text
+
+    def init(self, path: str) -> None:
+        threading.Thread(target=self.keep_counts_written, daemon=True).start()
 
     def real(self, path: str) -> str:
         return self.backing + path
