@@ -1,6 +1,6 @@
 """The lake beside plain DuckDB on the same Parquet files: car11.fig7 on 10 million rows, and matrices of sealed days.
 
-    python benchmarks/lake.py [--rows 10000000] [--cells 32000000]
+python benchmarks/lake.py [--rows 10000000] [--cells 32000000]
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ def figure_7(folder: Path, rows: int) -> None:
             print(f"sealed in {time.perf_counter() - started:.1f} s")
         files = ", ".join(f"'{uri}'" for uri in lake.snapshot().pinned["series"].uris)
         peer = best(lambda files=files: duckdb.connect().sql(PEER.format(files=files)).fetchall())
-        ours = best(
-            lambda: make_exhibits(lake, ["car11.fig7"], params={"intervals": "no"}, use_cache=False)
-        )
+        ours = best(lambda: make_exhibits(lake, ["car11.fig7"], params={"intervals": "no"}, use_cache=False))
         print(f"car11.fig7, {state}: {ours:.2f} s; DuckDB alone {peer:.2f} s; ratio {ours / peer:.2f}")
 
 

@@ -50,7 +50,7 @@ def commands_page() -> str:
         "# Commands\n",
         "Exit codes: 0 done; 1 done, but something was left out; 2 not done; 130 interrupted.\n",
     ]
-    root = click.Context(cli, info_name="ioweather", max_content_width=80, terminal_width=80)
+    root = click.Context(cli, info_name="ioweather", terminal_width=80, **cli.context_settings)
     for name in COMMANDS:
         command = cli.get_command(root, name)
         assert command is not None

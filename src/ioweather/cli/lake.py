@@ -50,7 +50,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
     if form == "csv":
         print_rows(("table", "rows", "version"), tables, form)
         return
-    click.echo(f"Lake of {snapshot.facility.name} at {snapshot.root}\n")
+    click.echo(f"Lake of {snapshot.facility.name}\n{snapshot.root}\n")
     print_rows(("table", "rows", "version"), [row for row in tables if row[1]], form)
     if series:
         click.echo("\nSeries")
