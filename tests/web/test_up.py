@@ -15,7 +15,7 @@ import pytest
 
 from ioweather.store.lake import open_lake
 from ioweather.web.server import bind
-from ioweather.workflows.here import Child, writable_place
+from ioweather.workflows.here import Child, _remove_old_drafts, writable_place
 
 
 @pytest.fixture
@@ -129,3 +129,11 @@ def test_what_a_child_says_before_it_fails_is_told_and_told_again_the_same(tmp_p
     assert text.startswith("probe: ioweather: ")
     assert child.complaint() == text
     child.wait(time.monotonic() + 1)
+
+
+def test_drafts_of_a_demonstration_that_was_killed_are_removed(tmp_path):
+    old, own = tmp_path / ".demo-999999999", tmp_path / f".demo-{os.getpid()}"
+    for draft in (old, own, tmp_path / "demo"):
+        draft.mkdir()
+    _remove_old_drafts(tmp_path / "demo")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([own.name, "demo"])

@@ -49,8 +49,13 @@ class Child:
         )  # fmt: skip
 
     def _prepare(self) -> None:
-        """Should this process be killed, the kernel asks the child to stop, and it tidies up."""
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        """Should this process be killed, the kernel kills the child; an agent's own children then notice, and tidy up.
+
+        Not SIGTERM: the kernel sends it again as each thread of this process ends, and an agent that is asked twice
+        waits for nothing.
+        """
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where a shell started us in the background
         os.nice(self.niceness)
 
     @property
@@ -74,8 +79,9 @@ class Child:
         return f"{self.name}: {lines[-1] if lines else f'exit code {self._process.returncode}'}"
 
     def ask_to_stop(self) -> None:
+        """By SIGINT: a command that knows no other signal tidies up at this one."""
         if self.is_running:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(signal.SIGINT)
 
     def wait(self, until: float) -> None:
         try:
@@ -122,6 +128,7 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
     place = target.absolute() if target is not None else writable_place()
     probe_spool, block_spool = _free_spools()
     draft = demo.with_name(f".{demo.name}-{os.getpid()}")
+    _remove_old_drafts(demo)
     agents = (
         Child("probe", ("probe", str(place), *PROBE_OPTIONS, "--lake", str(lake), "--spool", str(probe_spool))),
         Child("block devices", ("collect", "block", "--lake", str(lake), "--spool", str(block_spool))),
@@ -140,6 +147,14 @@ def measuring(lake: Path, demo: Path, target: Path | None = None, *, with_demo: 
         for child in children:
             child.wait(until)
         if draft.exists():
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _remove_old_drafts(demo: Path) -> None:
+    """Of demonstrations whose making was killed."""
+    for draft in demo.parent.glob(f".{demo.name}-*"):
+        maker = draft.name.rpartition("-")[2]
+        if maker.isdigit() and not Path("/proc", maker).exists():
             shutil.rmtree(draft, ignore_errors=True)
 
 
