@@ -58,13 +58,18 @@ def jobs(slurm) -> dict[str, str]:
         "array": submit(slurm, "sleep 1", "--array=1-3"),
         "cancelled": submit(slurm, "sleep 60"),
         "requeued": submit(slurm, "sleep 30", "--requeue"),
+        "overtime": submit(slurm, "sleep 300", "--time=1"),
     }
     time.sleep(6)
     call(slurm, "scancel", ids["cancelled"])
     call(slurm, "scontrol", "requeue", ids["requeued"])
     time.sleep(3)
     call(slurm, "scancel", ids["requeued"])
-    time.sleep(3)
+    # A minute is the shortest limit there is, and Slurm looks every half minute whether one has passed.
+    for _ in range(180):
+        if "TIMEOUT" in call(slurm, "sacct", "-n", "-X", "-j", ids["overtime"], "--format=State"):
+            break
+        time.sleep(1)
     return ids
 
 
@@ -107,6 +112,7 @@ def test_every_fate_is_there(slurm, jobs, tmp_path):
     assert states["good"] == ["COMPLETED"]
     assert states["fails"] == ["FAILED"]
     assert states["array"] == ["COMPLETED"] * 3
+    assert states["overtime"] == ["TIMEOUT"]
     assert states["cancelled"][0].startswith("CANCELLED")
     assert "REQUEUED" in states["requeued"]
 

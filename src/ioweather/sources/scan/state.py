@@ -55,6 +55,11 @@ class ScanState:
             ) from None
         self._taken: set[int] = set()
 
+    def __del__(self) -> None:
+        # Whoever drops the state is done with it; an open database would be complained of.
+        if hasattr(self, "_db"):
+            self._db.close()
+
     def note(self, name: str, value: Any) -> None:
         self._db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, json.dumps(value)))
 
