@@ -7,7 +7,7 @@ COUNTS tells of operations that something was done to, a moment later: {"read": 
 happens once per change of CONTROL.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH208
+# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH208
 from __future__ import annotations
 
 import json
@@ -113,6 +113,10 @@ class PassThrough(mfusepy.Operations):
         os.unlink(self.real(path))
         return 0
 
+    def rename(self, old: str, new: str) -> int:
+        os.rename(self.real(old), self.real(new))
+        return 0
+
     def mkdir(self, path: str, mode: int) -> int:
         self.disturb("mkdir")
         os.mkdir(self.real(path), mode)
@@ -140,7 +144,8 @@ def main() -> None:
     backing, mountpoint, control, counts = sys.argv[1:]
     # libfuse3 changes to '/': all paths are absolute here.
     operations = PassThrough(backing, Path(control), Path(counts))
-    mfusepy.FUSE(operations, mountpoint, foreground=True)
+    # Without hard_remove an unlink that overtakes the release of the same file becomes a rename to .fuse_hidden.
+    mfusepy.FUSE(operations, mountpoint, foreground=True, hard_remove=True)
 
 
 if __name__ == "__main__":
