@@ -1,18 +1,41 @@
-"""`ioweather lake`: what it holds, sealing, retention, quarantine."""
+"""`ioweather lake`: what it holds, sealing, retention, quarantine, backup, export."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options, progress_bar
+from ioweather.cli.options import (
+    F,
+    lake_option,
+    open_lake_at,
+    output_form,
+    output_options,
+    parse_period,
+    period_options,
+    progress_bar,
+)
+from ioweather.core.places import default_lake_dir
 
 if TYPE_CHECKING:
     from ioweather.store.snapshot import Snapshot
 
 _SERIES_FIELDS = ("filesystem", "component_kind", "source", "components", "interval_s", "first_ns", "end_ns", "rows")
+
+
+def _of_lake(function: F) -> F:
+    """--lake after the subcommand too; else what stands before it."""
+
+    def chosen(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        return value if value is not None else ctx.obj
+
+    return click.option(
+        "--lake", "lake_dir", metavar="DIR", callback=chosen,
+        help="The lake (default: $IOWEATHER_LAKE, else in your data home).",
+    )(function)  # fmt: skip
 
 
 @click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")
@@ -83,7 +106,7 @@ def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, in
 
 @lake.command(epilog="Example: ioweather lake compact")
 @click.option("--everything", is_flag=True, help="Seal today too.")
-@click.pass_obj
+@_of_lake
 def compact(lake_dir: str | None, everything: bool) -> None:
     """Seal closed days: one sorted file each, which makes reading fast."""
     from ioweather.store.seal import compact as run
@@ -97,9 +120,12 @@ def compact(lake_dir: str | None, everything: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
 @click.option("--dry-run", is_flag=True, help="Say what would go; remove nothing.")
-@click.pass_obj
+@_of_lake
 def retention(lake_dir: str | None, dry_run: bool) -> None:
-    """Drop what is older than facility.toml's [retention] says, and files no version needs."""
+    """Drop what is older than facility.toml's [retention] says.
+
+    Raw samples go where minutes of them remain; then files that no version needs.
+    """
     from ioweather.store.seal import apply_retention
 
     opened = open_lake_at(lake_dir)
@@ -113,7 +139,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 
 @lake.command(epilog="Example: ioweather lake quarantine --csv")
 @output_options
-@click.pass_obj
+@_of_lake
 def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     """List files that were refused, with the reason."""
     from ioweather.cli.render import print_rows
@@ -121,3 +147,55 @@ def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     with open_lake_at(lake_dir).snapshot() as snapshot:
         rows = snapshot.con.sql("SELECT path, reason, message FROM quarantine ORDER BY path").fetchall()
     print_rows(("path", "reason", "message"), rows, output_form(as_json, as_csv))
+
+
+@lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
+@click.argument("dest", type=click.Path(path_type=Path))
+@_of_lake
+@click.option("--verify", is_flag=True, help="Read the backup again and compare every file.")
+def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
+    """Copy the lake to DEST as it is at this moment; writers may go on.
+
+    The next time only new files are copied. DEST can be opened with --lake. Cached exhibits are left out.
+    """
+    from ioweather.core.units import format_bytes
+    from ioweather.store.backup import backup as run
+
+    with progress_bar() as progress:
+        done = run(open_lake_at(lake_dir), dest, verify=verify, progress=progress)
+    click.echo(
+        f"{done.copied_files:,} files ({format_bytes(done.copied_bytes)}) copied to {dest}, {done.kept_files:,} were "
+        f"there, {done.removed_files:,} went."
+    )
+    if verify:
+        click.echo("Every file has its digest.")
+
+
+@lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
+@click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
+@_of_lake
+def restore(lake_dir: str | None, source: Path) -> None:
+    """Make the lake anew from a backup, checking every file; the place must be empty."""
+    from ioweather.store.backup import restore as run
+
+    target = Path(lake_dir) if lake_dir else default_lake_dir()
+    with progress_bar() as progress:
+        done = run(source, target, progress=progress)
+    click.echo(f"{done.copied_files:,} files restored to {target}; every one has its digest.")
+
+
+@lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")
+@click.argument("table")
+@_of_lake
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File: .parquet .csv .csv.gz")
+@click.option("--where", default="", metavar="SQL", help="Only rows for which this holds.")
+@period_options
+def export(lake_dir: str | None, table: str, out: Path, where: str, from_text: str | None, to_text: str | None) -> None:
+    """Write a table, or a part of it, as one Parquet or CSV file."""
+    from ioweather.store.export import export_table
+
+    opened = open_lake_at(lake_dir)
+    period = parse_period(from_text, to_text, opened.facility.zone) if from_text or to_text else None
+    with opened.snapshot() as snapshot:
+        rows = export_table(snapshot, table, out, where=where, period_ns=period)
+    click.echo(f"Wrote {rows:,} rows of {table} to {out}.", err=True)
