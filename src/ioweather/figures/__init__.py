@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ioweather.figures.frame import html_page
     from ioweather.figures.page import (
         answer_html,
+        answer_section,
         exhibit_fragment,
         exhibit_html,
         exhibit_section,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "KINDS": "catalogue",
     "answer_html": "page",
+    "answer_section": "page",
     "describe": "alt_text",
     "draw": "render",
     "exhibit_figure": "render",
@@ -51,6 +53,7 @@ _PLACES = {
 __all__ = [
     "KINDS",
     "answer_html",
+    "answer_section",
     "describe",
     "draw",
     "exhibit_figure",

@@ -1,20 +1,17 @@
 """The frame of every HTML page: one file, no address outside it, light and dark, on a phone and on paper.
 
 Pages hold markup that was made by this package; everything that comes from data passes `html.escape`. The content
-security policy forbids all loading and all scripts but the page's own, which are named by their digests.
+security policy forbids all loading and all scripts.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable
 from html import escape
 from typing import Final, Literal, TypeAlias
 
 from ioweather.figures import theme as colours
-from ioweather.figures.bundle import vega_bundle
 from ioweather.figures.reading import legible
 
 PageTheme: TypeAlias = Literal["auto", "light", "dark"]
@@ -28,6 +25,11 @@ _VARIABLES: Final = {
     "accent": colours.SERIES[0],
     "warm": colours.SERIES[1],
 }
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'none'; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 # Everything hangs on one class, so that a fragment inside somebody else's page (a notebook) changes nothing there.
 _STYLE: Final = """
@@ -71,41 +73,21 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
  .iow h2,.iow h3{break-after:avoid}.iow .scroll{overflow:visible}.iow details{display:none}}
 """
 
-# Draws every figure from its own JSON; again when the width class or the colour scheme changes. `ast` makes Vega
-# interpret its expressions, so no eval is needed.
-_SCRIPT: Final = """
-const dark=DARK, fixed=FIXED;
-const narrow=matchMedia('(max-width:699px)'), night=matchMedia('(prefers-color-scheme:dark)');
-const recolour=(v,k)=>k==='data'?v:typeof v==='string'?(dark[v]||v):Array.isArray(v)?v.map(x=>recolour(x)):
- v&&typeof v==='object'?Object.fromEntries(Object.entries(v).map(([a,b])=>[a,recolour(b,a)])):v;
-const show=()=>{for(const place of document.querySelectorAll('[data-chart]')){
- const both=JSON.parse(document.getElementById(place.dataset.chart).textContent);
- const spec=narrow.matches?both.narrow:both.wide, isDark=fixed?fixed==='dark':night.matches;
- window.vegaEmbed(place,isDark?recolour(spec):spec,
-  {mode:'vega-lite',ast:true,actions:false,renderer:'canvas',tooltip:{theme:isDark?'dark':'light'}})
-  .catch(error=>{place.textContent='This chart could not be drawn: '+error.message});}};
-show();narrow.addEventListener('change',show);night.addEventListener('change',show);
-"""
 
-
-def html_page(
-    title: str, body_sections: Iterable[str], theme: PageTheme = "auto", *, footer: str = "", interactive: bool = False
-) -> str:
-    """A whole page from sections of safe markup. `interactive` adds Vega for figures that were made so (0.9 MB)."""
-    scripts = [vega_bundle().replace("</script", "<\\/script"), _page_script(theme)] if interactive else []
+def html_page(title: str, body_sections: Iterable[str], theme: PageTheme = "auto", *, footer: str = "") -> str:
+    """A whole page from sections of safe markup."""
     head = [
         '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta name="color-scheme" content="{"light dark" if theme == "auto" else theme}">',
         f"<title>{escape(title)}</title>",
         style_html(theme),
     ]
-    tail = [f'<script type="module">{script}</script>' for script in scripts]
     foot = f"<footer>{footer}</footer>" if footer else ""
     start = ["<!DOCTYPE html>", '<html lang="en">', "<head>", *head, "</head>", '<body class="iow">', "<main>"]
     body = [legible(part) for part in (*start, *body_sections, "</main>", foot)]
-    return "\n".join([*body, *tail, "</body>", "</html>", ""])
+    return "\n".join([*body, "</body>", "</html>", ""])
 
 
 def style_html(theme: PageTheme = "auto") -> str:
@@ -121,18 +103,6 @@ def json_block(name: str, value: object) -> str:
 
 def _inert(text: str) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _page_script(theme: PageTheme) -> str:
-    fixed = "null" if theme == "auto" else json.dumps(theme)
-    return _SCRIPT.replace("DARK", json.dumps(colours.DARK, separators=(",", ":")), 1).replace("FIXED", fixed, 1)
-
-
-def _policy(scripts: list[str]) -> str:
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-    parts = ["default-src 'none'", "style-src 'unsafe-inline'", "img-src data:", f"script-src {allowed}"]
-    return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
 
 
 def _colour_rules(theme: PageTheme) -> str:

@@ -107,8 +107,10 @@ def _layers(view: View, dots: list[Spec], bands: list[Spec], interpolate: str, *
     if dots:
         mark = {"type": "point", "filled": True, "size": 20, "opacity": 1}
         layers.append({"data": {"values": [d for d in dots if d["y"] is not None]}, "mark": mark, "encoding": base})
-    hover = {"type": "point", "filled": True, "size": 80, "opacity": 0}
-    layers.append({"name": HOVER, "transform": transforms, "mark": hover, "encoding": base | {"tooltip": tips}})
+    # Wide enough to be met by a pointer; without a colour, which would change the symbols of the legend.
+    hover = {"type": "point", "filled": True, "size": 300, "opacity": 0}
+    where = {"x": base["x"], "y": base["y"], "tooltip": tips}
+    layers.append({"name": HOVER, "transform": transforms, "mark": hover, "encoding": where})
     return layers
 
 

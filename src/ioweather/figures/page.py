@@ -1,8 +1,7 @@
 """Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and where it all came from.
 
-A page is drawn as SVG by default: no script, a tenth of the size, and it opens wherever a ticket system shows it.
-`interactive=True` ships Vega with the page (0.9 MB once) and adds what a pointer shows; it is for a report with many
-charts, where the drawings together would be larger than Vega.
+Figures are drawn as SVG: no script, and a page opens wherever a ticket system shows it. `live` adds the specification
+that the dashboard's script draws anew, with what a pointer shows, when one comes over the figure.
 """
 
 from __future__ import annotations
@@ -42,22 +41,26 @@ _MARK = {"supported": "supported", "refuted": "not supported", "undecided": "und
 Styled: TypeAlias = tuple[str, str]  # a text and the class it is shown in: number, time or none
 
 
-def exhibit_html(exhibit: Exhibit, theme: PageTheme = "auto", *, interactive: bool = False) -> str:
+def exhibit_html(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
     """One exhibit as a page of its own."""
-    body = exhibit_section(exhibit, 1, interactive=interactive)
-    footer = provenance_html(exhibit.provenance)
-    return html_page(f"{exhibit.id}: {exhibit.title}", [body], theme, footer=footer, interactive=interactive)
+    body, footer = exhibit_section(exhibit, 1), provenance_html(exhibit.provenance)
+    return html_page(f"{exhibit.id}: {exhibit.title}", [body], theme, footer=footer)
 
 
-def answer_html(answer: Answer, theme: PageTheme = "auto", *, interactive: bool = False) -> str:
-    """One answer as a page of its own: the headline, the facts, then the exhibits behind them."""
-    parts = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h1>{escape(answer.headline)}</h1>"]
+def answer_html(answer: Answer, theme: PageTheme = "auto") -> str:
+    """One answer as a page of its own."""
+    return html_page(answer.headline, [answer_section(answer)], theme, footer=provenance_html(answer.provenance))
+
+
+def answer_section(answer: Answer, level: int = 1, *, live: bool = False) -> str:
+    """One answer as a part of a page: the headline, the facts, then the exhibits behind them."""
+    inner = level + 1
+    parts = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{escape(answer.headline)}</h{level}>"]
     parts += [_findings(answer.findings)]
-    parts += [_facts(group) for group in answer.facts]
-    parts += _closing(answer.caveats, answer.coverage, 2)
-    parts += [exhibit_section(exhibit, 2, interactive=interactive, later=True) for exhibit in answer.exhibits]
-    footer = provenance_html(answer.provenance)
-    return html_page(answer.headline, [part for part in parts if part], theme, footer=footer, interactive=interactive)
+    parts += [_facts(group, inner) for group in answer.facts]
+    parts += _closing(answer.caveats, answer.coverage, inner)
+    parts += [exhibit_section(exhibit, inner, live=live, later=True) for exhibit in answer.exhibits]
+    return "\n".join(part for part in parts if part)
 
 
 def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
@@ -66,7 +69,7 @@ def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
     return legible(f'<div class="iow">{style_html(theme)}{body}</div>')
 
 
-def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = False, later: bool = False) -> str:
+def exhibit_section(exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False) -> str:
     """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` sets it off
     from what stands above it."""
     inner = level + 1
@@ -74,9 +77,7 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = Fal
     parts += [_findings(exhibit.findings)]
     for number, chart in enumerate(exhibit.charts):
         name = f"{exhibit.id}-{number + 1}"
-        parts.append(
-            figure_html(chart, name, inner, interactive=interactive, with_rows=chart.table not in exhibit.tables)
-        )
+        parts.append(figure_html(chart, name, inner, live=live, with_rows=chart.table not in exhibit.tables))
     parts += [_estimates(exhibit.estimates, exhibit.published, inner)]
     parts += [table_html(table) for table in exhibit.tables]
     parts += _closing(exhibit.caveats, exhibit.coverage, inner)
@@ -87,25 +88,21 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, *, interactive: bool = Fal
     return f'<section class="{kind}" id="{escape(exhibit.id)}">\n{content}\n</section>'
 
 
-def figure_html(chart: Chart, name: str, level: int = 2, *, interactive: bool = False, with_rows: bool = True) -> str:
+def figure_html(chart: Chart, name: str, level: int = 2, *, live: bool = False, with_rows: bool = True) -> str:
     """A chart for wide and for narrow screens. Its title is a heading of the page, not a text in the picture."""
     untitled = replace(chart, title="")
-    wide, narrow = spec(untitled, width=WIDE_PX), spec(untitled, width=NARROW_PX)
+    specs = {"wide": spec(untitled, width=WIDE_PX), "narrow": spec(untitled, width=NARROW_PX)}
     text = escape(describe(chart))
     heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
-    if interactive:
-        for part in (wide, narrow):
-            part.pop("$schema")
-        block = json_block(f"{name}-spec", {"wide": wide, "narrow": narrow})
-        picture = f'<div role="img" aria-label="{text}" data-chart="{escape(name)}-spec"></div>{block}'
-    else:
-        drawings = (("wide", wide), ("narrow", narrow))
-        picture = "".join(
-            f'<div class="{kind}">{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
-            for kind, part in drawings
-        )
+    picture = "".join(
+        f'<div class="{kind}">{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
+        for kind, part in specs.items()
+    )
+    for part in specs.values():
+        part.pop("$schema")
+    block = json_block(f"{name}-spec", specs) if live else ""
     rows = _chart_rows(chart) if with_rows else ""
-    return f'{heading}\n<figure class="chart">{picture}{rows}</figure>'
+    return f'{heading}\n<figure class="chart"{" data-live" if live else ""}>{picture}{block}{rows}</figure>'
 
 
 def _inline_svg(svg: str, name: str, text: str) -> str:
@@ -220,7 +217,7 @@ def _interval(estimate: Estimate) -> str:
     return f"{low} to {high}{level}"
 
 
-def _facts(group: FactGroup) -> str:
+def _facts(group: FactGroup, level: int) -> str:
     rows = []
     for fact in group.facts:
         bar = _bar(fact.share) if fact.share is not None else ""
@@ -230,7 +227,7 @@ def _facts(group: FactGroup) -> str:
             f"<td>{bar}</td><td>{escape(fact.note)}</td></tr>"
         )
     table = f'<table class="facts"><tbody>{"".join(rows)}</tbody></table>'
-    return f"<h2>{escape(group.title)}</h2>{_scrolling(table, group.title)}"
+    return f"<h{level}>{escape(group.title)}</h{level}>{_scrolling(table, group.title)}"
 
 
 def _bar(share: float) -> str:

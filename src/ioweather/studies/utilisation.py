@@ -51,8 +51,8 @@ def _timeline(steps: Steps, facility: Facility) -> Exhibit:
     )
     line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
     chart = Chart(
-        "timeline", line, {"x": "time", "y": "value", "series": "series"},
-        "Throughput, lowest and highest of each stretch", references=_shades(steps, windows, missing),
+        "timeline", line, {"x": "time", "y": "value"}, "Throughput, lowest and highest of each stretch",
+        references=_shades(steps, windows, missing), facet="series",
     )  # fmt: skip
     counts = (
         plain("maintenance_windows", len(windows), "count"),

@@ -11,7 +11,9 @@ from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ioweather._version import __version__
+from ioweather.figures.bundle import vega_bundle
 from ioweather.figures.frame import style_html
+from ioweather.figures.theme import DARK
 from ioweather.web import api, errors, fragments, pages
 from ioweather.web.facilities import MAIN, Facilities
 
@@ -59,6 +61,15 @@ def create_app(
     @app.get("/figures.css", include_in_schema=False)
     def figures_style() -> Response:
         return Response(style, media_type="text/css")
+
+    @app.get("/vega.js", include_in_schema=False)
+    def vega() -> Response:
+        kept = {"cache-control": "max-age=86400"}  # 0.9 MB that change with the installed version alone
+        return Response(vega_bundle(), media_type="text/javascript", headers=kept)
+
+    @app.get("/dark.json", include_in_schema=False)
+    def dark() -> dict[str, str]:
+        return DARK
 
     if metrics is not None:
 

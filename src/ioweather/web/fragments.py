@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable, to_jsonable
 from ioweather.derive.signatures import program_of
-from ioweather.figures import answer_html, exhibit_section, provenance_html, table_html
+from ioweather.figures import answer_section, exhibit_section, provenance_html, table_html
 from ioweather.store.usersql import run_user_sql
 from ioweather.web.api import SQL_LIMITS, SqlQuestion, job_answers
 from ioweather.web.errors import status_of
@@ -29,7 +29,6 @@ from ioweather.workflows.analyse import ALL_TIME
 from ioweather.workflows.project import ask_project
 
 router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=HTMLResponse)
-_MAIN = re.compile(r"<main>(.*)</main>", re.DOTALL)
 _MOST_EVENTS = 100
 
 
@@ -51,7 +50,7 @@ def exhibit(
     except IoweatherError as error:
         return failed(error, exhibit_id if level == 1 else "")
     key = json.dumps([lake, level, made.id, to_jsonable(made.provenance)], sort_keys=True)
-    section = facilities.drawn(key, lambda: exhibit_section(made, level))
+    section = facilities.drawn(key, lambda: exhibit_section(made, level, live=True))
     query = [
         (name, value) for name, value in request.query_params.items() if name not in ("format", "theme", "heading")
     ]
@@ -81,11 +80,10 @@ def _downloads(made: Exhibit, query: Sequence[tuple[str, str]]) -> str:
 
 
 def answer_part(answer: Answer, *, second: bool = False) -> str:
-    """The main part of an answer's page; `second` on a page has no heading of the first level."""
-    found = _MAIN.search(answer_html(answer))
-    text = found[1] if found else ""
-    text += provenance_html(answer.provenance) if second else ""
-    return text.replace("<h1>", "<h2>").replace("</h1>", "</h2>") if second else text
+    """An answer on a page; the `second` on a page has no heading of the first level."""
+    if second:
+        return answer_section(answer, 2, live=True) + provenance_html(answer.provenance)
+    return answer_section(answer, live=True)
 
 
 @router.get("/now")

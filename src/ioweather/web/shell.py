@@ -51,6 +51,7 @@ def page(place: Place, title: str, body: str) -> str:
 <link rel="stylesheet" href="/figures.css">
 <link rel="stylesheet" href="/static/app.css">
 <script type="module" src="/static/app.js"></script>
+<script type="module" src="/static/figures.js"></script>
 </head>
 <body>
 <a class="skip" href="#main">Skip to the content</a>
