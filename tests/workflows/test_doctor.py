@@ -7,9 +7,12 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.cli.main import run
+from ioweather.collect.status import SpoolStatus, Status, write_status
 from ioweather.core.clock import now_ns
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, NS
 from ioweather.store.lake import open_lake
+from ioweather.tables import TABLES
+from ioweather.workflows import doctor
 from ioweather.workflows.doctor import examine
 
 
@@ -50,3 +53,63 @@ def test_without_a_lake(tmp_path, capsys, monkeypatch):
 def test_a_broken_facility_file_is_a_problem_not_a_crash(lake, tmp_path):
     (lake.root / "facility.toml").write_text("nonsense = 1\n")
     assert states(lake, tmp_path)["check failed"].state == "problem"
+
+
+def responses(host: str, start_ns: int, system: str = "mount:/scratch"):
+    return TABLES["responses"].frame(
+        rows=1, start_ns=start_ns, host=host, target="/scratch/p", op="read", request_bytes=1, mode="nocache",
+        duration_ns=5, system=system, status="ok", run_id="r",
+    )  # fmt: skip
+
+
+def test_a_host_that_measured_after_its_rows_were_written(lake, tmp_path):
+    lake.append("responses", responses("sane", now_ns() - NS), source="spool")
+    lake.append("responses", responses("hasty", now_ns() + 30 * NS), source="spool")
+    (clocks,) = [c for c in examine(str(lake.root), tmp_path) if c.name == "clocks"]
+    assert clocks.state == "problem"
+    assert clocks.found.startswith("hasty is ")
+    assert states(lake, tmp_path)["names"].found == "1 not mapped to a file system: mount:/scratch"
+
+
+def agent(folder, host: str, ahead_ns: int, state: str = "running"):
+    folder.mkdir()
+    now = now_ns() + ahead_ns
+    spool = SpoolStatus(str(folder), 0, 0, 1, 0, 0, 0, 0, None, None, "")
+    write_status(Status(host, 1, "b", "r", state, now, now, NS, spool, (), (), software_version="0"), folder)
+    return folder
+
+
+def test_agents_whose_clocks_differ(lake, tmp_path):
+    good, late = agent(tmp_path / "a", "n1", 0), agent(tmp_path / "b", "n2", -40 * NS)
+    found = [c for c in examine(str(lake.root), good, late) if c.name in ("clocks", "agents") and c.state == "problem"]
+    assert [c.found.split(" ")[:2] for c in found] == [["n2", "is"], ["clocks", "of"]]
+    assert "40" in found[0].found
+    assert "behind" in found[0].found
+    near = agent(tmp_path / "c", "n3", NS // 10)
+    assert all(c.state == "ok" for c in examine(str(lake.root), good, near) if c.name in ("clocks", "agents"))
+
+
+def test_a_clock_that_differs_from_the_file_server(lake, tmp_path, monkeypatch):
+    assert states(lake, tmp_path)["clock here"].state == "ok"
+    monkeypatch.setattr(doctor, "now_ns", lambda: now_ns() - 90 * NS)
+    found = states(lake, tmp_path)["clock here"]
+    assert found.state == "problem"
+    assert found.found.startswith("90.0 s")
+
+
+def test_closed_days_in_many_files(lake, tmp_path):
+    for start in (0, 600 * NS):
+        lake.append("series", series_frame(np.ones((2, 1)), start_ns=20_000 * DAY_NS + start), source="tts")
+    assert states(lake, tmp_path)["sealing"].fix == "ioweather lake compact"
+    assert run(["lake", "compact", "--lake", str(lake.root)]) == 0
+    assert states(lake, tmp_path)["sealing"].state == "ok"
+
+
+def test_an_agent_that_was_stopped_is_no_problem_and_one_that_vanished_is(lake, tmp_path):
+    old = -3600 * NS
+    found = {
+        state: next(c for c in examine(str(lake.root), agent(tmp_path / state, "n1", old, state)) if c.name == "agent")
+        for state in ("stopped", "running")
+    }
+    assert found["stopped"].state == "note"
+    assert found["running"].state == "problem"

@@ -39,6 +39,7 @@ def collect(
     Without a name: all that facility.toml and this machine offer.
     """
     from ioweather.collect.agent import Agent, AgentSettings
+    from ioweather.collect.journal import Journal
     from ioweather.collect.settings import settings_from, sources_for
     from ioweather.collect.ship import Shipper
     from ioweather.collect.spool import Spool
@@ -53,7 +54,7 @@ def collect(
         spool_dir or default_spool_dir(), run.host, run.run_id, limit_bytes=settings.spool_limit_bytes,
         keep=settings.spool_keep,
     )  # fmt: skip
-    shipper = None if no_ship else Shipper(lake, settings.ship_period_ns)
+    shipper = None if no_ship else Shipper(lake, settings.ship_period_ns, server=settings.server)
     click.echo(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
-    status = Agent(sources, spool, run, shipper=shipper).run()
+    status = Agent(sources, spool, run, shipper=shipper, on_status=Journal()).run()
     return 1 if status.spool.dropped_rows or status.spool.refused_files else 0

@@ -12,13 +12,18 @@ from ioweather.cli.options import lake_option, output_form, output_options
 @click.command(epilog="Example: ioweather doctor")
 @lake_option
 @output_options
-@click.option("--spool", "spool_dir", type=click.Path(path_type=Path), metavar="DIR", help="Spool of the agent.")
-def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spool_dir: Path | None) -> int:
-    """Say what works here, what is missing, and what to do about it. Exit code 1 if something is wrong."""
+@click.option("--spool", "spools", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
+              help="Spool of an agent; of several, their clocks are compared.")  # fmt: skip
+def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path, ...]) -> int:
+    """Say what works here, what is missing, and what to do about it.
+
+    Looked at: packages, programs, agents and their spools, space, commits of racing writers, sealing, names that
+    facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
+    """
     from ioweather.cli.render import print_rows
     from ioweather.workflows.doctor import examine
 
-    found = examine(lake_dir, spool_dir)
+    found = examine(lake_dir, *spools)
     form = output_form(as_json, as_csv)
     marks = {"ok": "✓", "note": "·", "problem": "✗"} if form == "text" else {}
     print_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from pathlib import Path
@@ -44,5 +45,8 @@ def export(spool_dir: Path | None, listen: str, textfile: Path | None, every: st
         return 0
     host, port = parse_listen(listen)
     click.echo(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
+    log = logging.getLogger("ioweather.export")
+    log.info("started: %s at %s:%d", directory, host, port)
     serve(directory, host, port, until)
+    log.info("stopped")
     return 0

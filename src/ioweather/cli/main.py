@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -69,8 +70,15 @@ class LazyGroup(click.Group):
     epilog="Example: ioweather demo",
 )
 @click.version_option(__version__, prog_name="ioweather")
-def cli() -> None:
+@click.option("-v", "--verbose", count=True, help="Tell what happens on standard error; -vv: more.")
+@click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), envvar="IOWEATHER_LOG", metavar="FILE",
+              help="Also write events to this file (default: $IOWEATHER_LOG).")  # fmt: skip
+@click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
+def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
     """The weather of your storage: how slow it is, and the climate of the facility."""
+    from ioweather.core.logs import set_up
+
+    set_up(verbose=verbose, file=log_file, as_json=log_json)
 
 
 def main(arguments: list[str] | None = None) -> None:

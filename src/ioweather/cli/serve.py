@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
@@ -45,4 +46,7 @@ def serve(
     bound = bind(host, port)
     app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0]))
     click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
+    log = logging.getLogger("ioweather.serve")
+    log.info("started: %s at %s", lake, address_of(bound))
     run(app, bound)
+    log.info("stopped")

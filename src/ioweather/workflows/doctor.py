@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
-from ioweather.collect.status import read_status
-from ioweather.core.clock import format_time_ns, now_ns
+from ioweather.collect.status import STATUS_FILE, read_status
+from ioweather.core.clock import format_time_ns, now_ns, utc_day
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.places import default_lake_dir, default_spool_dir
-from ioweather.core.units import GIB, NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
 
 State = Literal["ok", "note", "problem"]
+# Samples of a second cannot be told apart in time better than this.
+_CLOCKS_APART_SECONDS = 2.0
+_RECENT_DAYS = 7
 _PROGRAMS = {
     "lfs": "per-OST samples (`ioweather sample`) need Lustre's client tools",
     "sacct": "live Slurm accounting (`ioweather collect slurm`) needs Slurm's client",
@@ -36,13 +41,16 @@ class Check:
     fix: str = ""
 
 
-def examine(lake_dir: str | None = None, spool_dir: Path | None = None) -> list[Check]:
+def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     """Every check, in order; a check that itself fails is a problem with its error."""
     root = Path(lake_dir) if lake_dir else default_lake_dir()
-    spool = spool_dir or default_spool_dir()
-    checks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _programs, lambda: _agent(spool)]
+    places = spools or (default_spool_dir(),)
+    checks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _programs]
+    checks += [partial(_agent, place) for place in places]
+    checks.append(lambda: _agents_clocks(places))
     if layout.is_lake(root):
-        checks += [lambda: _lake(root), lambda: _names(open_lake(root)), lambda: _clocks(open_lake(root))]
+        checks += [lambda: _lake(root), lambda: _sealing(open_lake(root)), lambda: _names(open_lake(root))]
+        checks += [lambda: _clocks(open_lake(root))]
     found: list[Check] = []
     for check in checks:
         try:
@@ -71,7 +79,7 @@ def _packages() -> Iterator[Check]:
         except PackageNotFoundError:
             if not extra:
                 missing.append(name)
-            elif 'extra == "dev"' not in requirement and "extra == 'dev'" not in requirement:
+            elif not re.search(r"extra == .(dev|docs).", requirement):
                 extras.append(name)
     if missing:
         yield Check("packages", "problem", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
@@ -94,7 +102,9 @@ def _agent(spool: Path) -> Iterator[Check]:
         yield Check("agent", "note", f"none has run in {spool}", "ioweather probe PATH, or ioweather collect")
         return
     age = format_seconds((now_ns() - status.written_ns) / NS)
-    if status.is_stale(now_ns()):
+    if status.state == "stopped":
+        yield Check("agent", "note", f"stopped {age} ago on {status.host}", "start it again: ioweather collect")
+    elif status.is_stale(now_ns()):
         yield Check(
             "agent", "problem", f"last heard of {age} ago on {status.host}", "start it again: ioweather collect"
         )
@@ -122,6 +132,7 @@ def _lake(root: Path) -> Iterator[Check]:
         yield Check("commits", "note", "this lake may only be read by you")
         return
     yield _exclusive(root)
+    yield _file_server_clock(root)
     with lake.snapshot() as snapshot:
         quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
@@ -145,28 +156,96 @@ def _exclusive(root: Path) -> Check:
     return Check("commits", "problem", "a second writer could overwrite the first", "move the lake to a local disk")
 
 
+def _sealing(lake: Lake) -> Iterator[Check]:
+    """Closed days in many small files make every answer slow."""
+    yesterday = utc_day(now_ns() - DAY_NS)
+    with lake.snapshot() as snapshot:
+        days = {
+            day
+            for files in snapshot.pinned.values()
+            for day, uris in files.days().items()
+            if day <= yesterday and len(uris) > 1
+        }
+    if days:
+        yield Check("sealing", "note", f"{len(days)} closed days lie in several files each", "ioweather lake compact")
+    else:
+        yield Check("sealing", "ok", "no closed day lies in several files")
+
+
 def _names(lake: Lake) -> Iterator[Check]:
     with lake.snapshot() as snapshot:
         systems = {group.system for group in snapshot.series()}
+        if snapshot.pinned["responses"].uris:
+            named = "SELECT DISTINCT system FROM responses WHERE system IS NOT NULL"
+            systems |= {row[0] for row in snapshot.con.sql(named).fetchall()}
         unmapped = sorted(name for name in systems if not snapshot.facility.is_mapped(name))
     if unmapped:
         shown = ", ".join(unmapped[:4]) + (", ..." if len(unmapped) > 4 else "")
-        yield Check("names", "note", f"{len(unmapped)} not mapped to a file system: {shown}", "edit facility.toml")
+        yield Check("names", "note", f"{len(unmapped)} not mapped to a file system: {shown}",
+                    "ioweather facility check, then edit facility.toml")  # fmt: skip
     elif systems:
         yield Check("names", "ok", "every name in the data is mapped")
 
 
+def _file_server_clock(root: Path) -> Check:
+    """A new file is stamped by the file system: on a shared one, by its server's clock."""
+    with tempfile.NamedTemporaryFile(dir=root, prefix=".doctor-") as file:
+        before = now_ns()
+        file.write(b"x")
+        file.flush()
+        os.fsync(file.fileno())
+        stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
+    apart = max(before - stamped, stamped - after, 0) / NS
+    if apart > _CLOCKS_APART_SECONDS:
+        return Check("clock here", "problem", f"{format_seconds(apart)} apart from that of the lake's file system",
+                     "set both by NTP: chronyc tracking")  # fmt: skip
+    return Check("clock here", "ok", "agrees with that of the lake's file system")
+
+
+def _agents_clocks(spools: Sequence[Path]) -> Iterator[Check]:
+    """An agent writes its time into a file every second, and the file system stamps that file."""
+    offsets: dict[str, float] = {}
+    for spool in spools:
+        try:
+            status, stamped = read_status(spool), (spool / STATUS_FILE).stat().st_mtime_ns
+        except (DataUnavailable, OSError):
+            continue
+        offsets[status.host] = (status.written_ns - stamped) / NS
+    for host, seconds in offsets.items():
+        if abs(seconds) > _CLOCKS_APART_SECONDS:
+            way = "ahead of" if seconds > 0 else "behind"
+            yield Check("clocks", "problem", f"{host} is {format_seconds(abs(seconds))} {way} its spool's file system",
+                        "set both by NTP: chronyc tracking")  # fmt: skip
+    if len(offsets) > 1:
+        apart = max(offsets.values()) - min(offsets.values())
+        state: State = "ok" if apart <= _CLOCKS_APART_SECONDS else "problem"
+        yield Check("agents", state, f"clocks of {len(offsets)} hosts are {format_seconds(apart)} apart",
+                    "" if state == "ok" else "set all by NTP")  # fmt: skip
+
+
 def _clocks(lake: Lake) -> Iterator[Check]:
-    """Rows from the future are the sure sign of a clock that is wrong."""
+    """Rows from the future, or measured after they were written, are the sure sign of a clock that is wrong."""
     now = now_ns()
+    wrong = False
     with lake.snapshot() as snapshot:
         for table in ("series", "responses"):
-            if not snapshot.pinned[table].uris:
+            files = snapshot.pinned[table]
+            if not files.uris:
                 continue
             last = snapshot.scalar(f"SELECT max(start_ns) FROM {table}")
             if isinstance(last, int) and last > now + 60 * NS:
                 ahead = format_seconds((last - now) / NS)
+                wrong = True
                 yield Check("clocks", "problem", f"`{table}` reaches {ahead} ahead, to {format_time_ns(last)}",
                             "check the clocks of the hosts, and --zone")  # fmt: skip
-                return
-    yield Check("clocks", "ok", "nothing in the lake is from the future")
+            elif table == "responses":
+                recent = files.scan(set(sorted(files.days())[-_RECENT_DAYS:]))
+                # An ingest id begins with the time of its writer.
+                sql = f"""SELECT host, max(start_ns - CAST(split_part(ingest_id, '-', 1) AS BIGINT)) AS ahead_ns
+                    FROM ({recent}) GROUP BY host HAVING ahead_ns > {_CLOCKS_APART_SECONDS * NS:.0f} ORDER BY 2 DESC"""
+                for host, ahead_ns in snapshot.con.sql(sql).fetchall():
+                    wrong = True
+                    yield Check("clocks", "problem", f"{host} is {format_seconds(ahead_ns / NS)} or more ahead of the "
+                                "host that writes the lake", "set both by NTP: chronyc tracking")  # fmt: skip
+    if not wrong:
+        yield Check("clocks", "ok", "nothing in the lake is from the future")

@@ -6,6 +6,7 @@ completes it.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
@@ -19,22 +20,26 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
-from ioweather.engine import Serial, in_order_of_completion, local_executor
+from ioweather.engine import Processes, Serial, in_order, local_executor, workers_of
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
 from ioweather.workflows.reading import (
+    Batch,
     FileOutcome,
+    Frames,
     Reading,
     digest_of,
     files_of_tree,
     read_batch,
     read_file,
     reads_as_one,
+    worker_lost,
 )
 from ioweather.workflows.rollups import refresh_rollups
 
-# One task: enough logs to pay for the trip to a worker, little enough to spread and to lose.
-_BATCH_FILES = 256
+_LOG = logging.getLogger("ioweather.ingest")
+# One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
+_BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 256, 32, 4
 _BATCH_BYTES = 32 << 20
 # Larger files are streamed in this process, not sent back from a worker whole.
 _STREAM_BYTES = 256 << 20
@@ -101,32 +106,34 @@ def ingest(
     context: ReadContext | None = None,
     source: str | None = None,
     mapping: tuple[str, Mapping[str, Any]] | None = None,
-    workers: int | None = None,
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> IngestReport:
-    """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file)."""
+    """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file).
+
+    Workers of the executor (default: a process per core) read and give rows back; this process alone writes, in the
+    order of the files, so that it does not matter who read them.
+    """
     started = time.monotonic()
     files = find_files(paths)
     reading = Reading(context or ReadContext(), source, mapping)
     report = IngestReport()
     writer = _Writer(lake, report)
     known = _known_digests(lake)
-    small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    pool = executor or (Serial() if small else local_executor(workers))
+    pool = _suited(executor, files)
     done = 0
     try:
         for file in (file for file in files if file.bytes > _STREAM_BYTES):
             done += _stream(writer, file, known, reading, report)
             progress(done, len(files), "files")
-        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, reading, report)
-        for outcomes, frames in in_order_of_completion(pool, read_batch, ((batch, reading) for batch in batches)):
+        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, reading, report, workers_of(pool))
+        for outcomes, frames in _read_by_workers(pool, batches, reading):
             writer.add(outcomes, frames)
             done += len(outcomes)
             progress(done + report.known, len(files), "files")
         writer.flush()
     finally:
-        if executor is None:
+        if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
     if mapping is not None and report.rows_added["scan_entries"]:
         from ioweather.workflows.scan_entries import tally_entries
@@ -134,7 +141,36 @@ def ingest(
         report.rows_added["scans"] += tally_entries(lake)
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
+    for outcome in report.bad:
+        _LOG.info("%s: %s: %s", outcome.path, outcome.status, outcome.message or outcome.reason)
+    _LOG.info("%d files read, %d known, %d refused, %d rows added to %s in %.1f s", len(report.good), report.known,
+              len(report.bad), sum(report.rows_added.values()), lake.root, report.seconds)  # fmt: skip
     return report
+
+
+def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
+    """A cluster that was asked for is used; processes are not started for a handful of files."""
+    if executor is not None and not isinstance(executor, Processes):
+        return executor
+    small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
+    return Serial() if small else executor or local_executor()
+
+
+def _read_by_workers(
+    pool: Executor, batches: Iterable[Batch], reading: Reading
+) -> Iterator[tuple[list[FileOutcome], Frames]]:
+    """What is in each batch. A batch that kills its workers is tried again file by file, to find the one to blame."""
+    deadly: list[Batch] = []
+
+    def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames]:
+        deadly.append(batch)
+        return [], {}
+
+    def refuse(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames]:
+        return [worker_lost(*file) for file in batch], {}
+
+    yield from in_order(pool, read_batch, ((batch, reading) for batch in batches), lost=put_off)
+    yield from in_order(pool, read_batch, (([file], reading) for batch in deadly for file in batch), lost=refuse)
 
 
 def _known_digests(lake: Lake) -> set[str]:
@@ -147,9 +183,10 @@ def _known_digests(lake: Lake) -> set[str]:
 
 
 def _batches(
-    files: Iterable[Found], known: set[str], reading: Reading, report: IngestReport
-) -> Iterator[list[tuple[Path, str, int]]]:
-    batch: list[tuple[Path, str, int]] = []
+    files: Sequence[Found], known: set[str], reading: Reading, report: IngestReport, workers: int
+) -> Iterator[Batch]:
+    most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers))))
+    batch: Batch = []
     size = 0
     for file in files:
         digest = digest_of(file.path, reading)
@@ -159,7 +196,7 @@ def _batches(
         known.add(digest)
         batch.append((file.path, digest, file.bytes))
         size += file.bytes
-        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+        if len(batch) >= most or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

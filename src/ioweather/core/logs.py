@@ -1,0 +1,94 @@
+"""Where events go: one line each, to standard error and, if asked, to a file. The standard library's logging.
+
+Quiet by default: warnings and errors alone. Under systemd lines carry the journal's priority and no time of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TextIO
+
+from ioweather.core.errors import UsageError
+
+ROOT: Final = "ioweather"
+# sd-daemon(3): a line that begins with <N> has that syslog priority.
+_PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6), (logging.DEBUG, 7))
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Whatever standard error is when a line comes, as it may be replaced meanwhile."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, stream: TextIO) -> None: ...
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{_time(record)} {record.levelname.lower()} {_what(record)}: {_text(self, record)}"
+
+
+class _Journal(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        priority = next((number for level, number in _PRIORITIES if record.levelno >= level), 7)
+        return "\n".join(f"<{priority}>{line}" for line in f"{_what(record)}: {_text(self, record)}".splitlines())
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        body = {"time": _time(record), "level": record.levelname.lower(), "part": _what(record), "pid": record.process,
+                "message": record.getMessage()}  # fmt: skip
+        if record.exc_info:
+            body["exception"] = self.formatException(record.exc_info)
+        return json.dumps(body, ensure_ascii=False)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _what(record: logging.LogRecord) -> str:
+    return record.name.removeprefix(ROOT + ".")
+
+
+def _text(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    # Names of files and answers of servers may hold line breaks; an event stays one line, a traceback is below it.
+    message = " ".join(record.getMessage().splitlines())
+    return f"{message}\n{formatter.formatException(record.exc_info)}" if record.exc_info else message
+
+
+def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False) -> None:
+    """Called once, at the start of a command. A file gets start, stop and refusals even if the terminal does not."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    terminal = _StandardError()
+    terminal.setLevel(level)
+    terminal.setFormatter(_Json() if as_json else _Journal() if "JOURNAL_STREAM" in os.environ else _Plain())
+    handlers: list[logging.Handler] = [terminal]
+    if file is not None:
+        from logging.handlers import WatchedFileHandler  # imports much; few ask for it
+
+        try:
+            to_file = WatchedFileHandler(file, encoding="utf-8")  # logrotate may move it
+        except OSError as error:
+            raise UsageError(f"--log-file {file}: {error.strerror}.") from None
+        to_file.setLevel(min(level, logging.INFO))
+        to_file.setFormatter(_Json() if as_json else _Plain())
+        handlers.append(to_file)
+    logger = logging.getLogger(ROOT)
+    for old in logger.handlers[:]:
+        logger.removeHandler(old)
+        old.close()
+    for handler in handlers:
+        logger.addHandler(handler)
+    logger.setLevel(min(handler.level for handler in handlers))

@@ -1,0 +1,62 @@
+"""What changes in the agent's status becomes one line, once."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from ioweather.collect.journal import Journal
+from ioweather.collect.status import InFlight, SourceStatus, SpoolStatus, Status, TargetStatus
+from ioweather.core.units import NS
+
+SPOOL = SpoolStatus("/spool", 1, 10, 100, 5, 0, 0, 0, None, None, "")
+TARGET = TargetStatus("/scratch", "mount:/scratch", "waiting", NS, None, "direct", 1, 0, None, (), "")
+SOURCE = SourceStatus("block", "waiting", NS, None, 1, 0, 0, 1, None, None, True, "")
+STATUS = Status("n1", 7, "b", "r", "running", 0, 0, NS, SPOOL, (TARGET,), (SOURCE,), software_version="0")
+
+
+@pytest.fixture
+def told(caplog):
+    caplog.set_level(logging.INFO, logger="ioweather.agent")
+    journal = Journal()
+
+    def tell(*statuses):
+        caplog.clear()
+        for status in statuses:
+            journal(status)
+        return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+    return tell
+
+
+def test_start_and_stop(told):
+    stopped = replace(STATUS, state="stopped")
+    assert told(STATUS, STATUS, stopped, stopped) == [
+        ("INFO", "started on n1, pid 7, run r, spool /spool"),
+        ("INFO", "stopped: 5 rows written, 0 files shipped"),
+    ]
+
+
+def test_a_hang_and_a_source_that_fails_are_told_once(told):
+    told(STATUS)
+    flight = InFlight("write", 1, 0, 3 * NS)
+    hung = replace(STATUS, targets=(replace(TARGET, state="hung", in_flight=flight),))
+    failed = replace(STATUS, sources=(replace(SOURCE, state="failed", message="no /proc/diskstats"),))
+    assert told(hung, hung) == [("WARNING", "/scratch: hung: write for 3.0 s")]
+    assert told(STATUS) == [("WARNING", "/scratch: works again")]
+    assert told(failed, failed) == [("WARNING", "block: failed: no /proc/diskstats")]
+
+
+def test_shipping(told):
+    told(STATUS)
+    away = replace(STATUS, spool=replace(SPOOL, last_ship_ok=False, last_ship_ns=1, message="no lake"))
+    again = replace(STATUS, spool=replace(SPOOL, last_ship_ok=True, last_ship_ns=2))
+    full = replace(STATUS, spool=replace(SPOOL, dropped_rows=3, refused_files=1, message="torn"))
+    assert told(away, away) == [("WARNING", "not shipped: no lake")]
+    assert told(again, again) == [("WARNING", "shipped again")]
+    assert told(full, full) == [
+        ("WARNING", "the lake refused 1 files: torn"),
+        ("ERROR", "the spool is full: rows are given up"),
+    ]

@@ -1,0 +1,84 @@
+"""One line per event, in three forms; quiet unless asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+
+import pytest
+
+from ioweather.cli.main import run
+from ioweather.core.errors import UsageError
+from ioweather.core.logs import ROOT, set_up
+
+LOG = logging.getLogger("ioweather.part")
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    yield
+    logger = logging.getLogger(ROOT)
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+        handler.close()
+    logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def no_journal(monkeypatch):
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+
+
+def test_warnings_alone_unless_asked(capsys):
+    set_up()
+    LOG.info("began")
+    LOG.warning("a name with\na line break")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning part: a name with a line break", line)
+    set_up(verbose=1)
+    LOG.info("began")
+    LOG.debug("detail")
+    assert capsys.readouterr().err.endswith("info part: began\n")
+
+
+def test_the_journal_gets_a_priority_and_no_time(capsys, monkeypatch):
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    set_up(verbose=1)
+    LOG.info("began")
+    try:
+        raise ValueError("no")
+    except ValueError:
+        LOG.exception("broke")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["<6>part: began", "<3>part: broke"]
+    assert all(line.startswith("<3>") for line in lines[1:])
+    assert lines[-1] == "<3>ValueError: no"
+
+
+def test_json_lines_and_a_file_that_may_be_moved(tmp_path, capsys):
+    set_up(file=tmp_path / "log", as_json=True)
+    LOG.info("began ü")
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    LOG.warning("late")
+    assert json.loads((tmp_path / "log.1").read_text())["message"] == "began ü"
+    assert json.loads((tmp_path / "log").read_text())["level"] == "warning"
+    assert json.loads(capsys.readouterr().err)["part"] == "part"
+
+
+def test_a_file_that_cannot_be_written(tmp_path, capsys):
+    with pytest.raises(UsageError, match="--log-file"):
+        set_up(file=tmp_path / "none" / "log")
+    assert run(["--log-file", str(tmp_path / "none" / "log"), "lake"]) == 2
+    assert "--log-file" in capsys.readouterr().err
+
+
+def test_a_refused_file_is_an_event(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("IOWEATHER_LOG", str(tmp_path / "log"))
+    (tmp_path / "stranger").write_text("hello")
+    assert run(["ingest", str(tmp_path / "stranger"), "--lake", str(tmp_path / "lake")]) == 1
+    assert capsys.readouterr().err == ""
+    text = (tmp_path / "log").read_text()
+    assert "info ingest:" in text
+    assert "stranger: quarantined:" in text
+    assert "0 files read, 0 known, 1 refused" in text
