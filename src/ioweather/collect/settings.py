@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ioweather.collect.ship import Server, check_url
 from ioweather.collect.spool import Keep
 from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility
@@ -35,6 +36,13 @@ class CollectSettings:
     ship_period_ns: int = 5 * MINUTE_NS
     spool_limit_bytes: int = GIB
     spool_keep: Keep = "newest"
+    push_url: str = ""
+    push_token_file: Path | None = None
+
+    @property
+    def server(self) -> Server | None:
+        """Where rows are pushed to, instead of a lake that this machine can write."""
+        return Server(self.push_url, self.push_token_file) if self.push_url and self.push_token_file else None
 
 
 def _flag(value: Any) -> bool:
@@ -73,6 +81,8 @@ _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "ship_every": ("ship_period_ns", lambda value: parse_duration_ns(str(value))),
     "spool_limit": ("spool_limit_bytes", lambda value: parse_size(str(value))),
     "spool_keep": ("spool_keep", _which_end),
+    "push_url": ("push_url", lambda value: check_url(str(value))),
+    "push_token_file": ("push_token_file", lambda value: Path(str(value))),
 }
 
 
@@ -87,7 +97,10 @@ def settings_from(section: Mapping[str, Any]) -> CollectSettings:
         probe.check()
     except SourceError as error:
         raise FacilityError(f"[collect]: {error.message}") from None
-    return CollectSettings(probe=probe, **_read(section, _KEYS))
+    settings = CollectSettings(probe=probe, **_read(section, _KEYS))
+    if bool(settings.push_url) != (settings.push_token_file is not None):
+        raise FacilityError("[collect] push_url and push_token_file go together.")
+    return settings
 
 
 def _read(section: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], Any]]]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Shipping: a short-lived child ingests closed files of the spool; what is in the lake is deleted here.
+"""Shipping: a short-lived child brings closed files of the spool to the lake; what is in is deleted here.
 
-`ioweather ingest` writes the ledger last, so a file that it reports as read is in. The agent never imports the lake.
+The child is `ioweather ingest`, or `collect.push` where the lake is behind a server. Both speak of a file as taken only
+when the ledger does. The agent never imports the lake.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
@@ -32,6 +35,31 @@ class Shipment:
     message: str = ""
 
 
+@dataclass(frozen=True)
+class Server:
+    """Where to push to, and the file with the token."""
+
+    url: str
+    token_file: Path
+
+
+def check_url(url: str) -> str:
+    """https, or this machine: a token must not cross a network in clear."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not an address of a server, such as https://weather.example.org")
+    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise ValueError(f"{url!r} would send the token in clear; use https")
+    return url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 @dataclass
 class Shipper:
     """At most one child at a time; after a failure the next try waits twice as long, up to an hour."""
@@ -39,6 +67,7 @@ class Shipper:
     lake: Path
     every_ns: int = 5 * MINUTE_NS
     command: Sequence[str] = (sys.executable, "-m", "ioweather", "ingest")
+    server: Server | None = None
     _child: subprocess.Popen[bytes] | None = None
     _output: IO[bytes] | None = None
     _files: list[Path] = field(default_factory=list)
@@ -59,10 +88,15 @@ class Shipper:
             return
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
         self._child = subprocess.Popen(
-            [*self.command, "--json", "--lake", str(self.lake), "--workers", "1", *map(str, self._files)],
+            [*self._child_command(), *map(str, self._files)],
             stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=_yield_to_others, cwd="/",
         )  # fmt: skip
+
+    def _child_command(self) -> list[str]:
+        if self.server is None:
+            return [*self.command, "--json", "--lake", str(self.lake), "--workers", "1"]
+        return [sys.executable, "-m", "ioweather.collect.push", self.server.url, str(self.server.token_file)]
 
     def poll(self, now_ns: int) -> Shipment | None:
         """The outcome, once, when the child has ended."""
@@ -73,25 +107,37 @@ class Shipper:
         text = self._output.read().decode(errors="replace")
         self._output.close()
         if code not in (0, 1):
-            self._wait_ns = min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
-            self._next_ns = now_ns + self._wait_ns
+            self._wait_longer(now_ns)
             last = text.strip().splitlines()[-1:] or [f"exit code {code}"]
             return Shipment(False, message=f"the lake took nothing: {last[0][:300]}")
-        self._wait_ns = 0
-        return self._settle(text)
+        outcome = self._settle(text)
+        if outcome.ok:
+            self._wait_ns = 0
+        else:
+            self._wait_longer(now_ns)
+        return outcome
+
+    def _wait_longer(self, now_ns: int) -> None:
+        self._wait_ns = min(max(2 * self._wait_ns, self.every_ns), HOUR_NS)
+        self._next_ns = now_ns + self._wait_ns
 
     def _settle(self, text: str) -> Shipment:
         try:
-            refused = {entry["path"]: entry["message"] for entry in json.loads(text)["refused"]}
+            body = json.loads(text)
+            refused = {entry["path"]: entry["message"] for entry in body["refused"]}
+            waiting = set(body.get("waiting", ()))
         except (ValueError, KeyError, TypeError):
-            return Shipment(False, message=f"ingest said what is not JSON: {text[:200]!r}")
+            return Shipment(False, message=f"the child said what is not JSON: {text[:200]!r}")
         for path in self._files:
             if str(path) in refused:
                 _set_aside(path)
-            else:
+            elif str(path) not in waiting:
                 path.unlink(missing_ok=True)
         reason = next(iter(refused.values()), "") or ""
-        return Shipment(True, len(self._files) - len(refused), len(refused), reason[:300])
+        taken = len(self._files) - len(refused) - len(waiting)
+        if waiting:
+            return Shipment(False, taken, len(refused), f"the server took {taken} files: {body.get('message')}"[:300])
+        return Shipment(True, taken, len(refused), reason[:300])
 
 
 def _yield_to_others() -> None:

@@ -15,6 +15,9 @@ IoweatherError              caught by the command line: message, exit code 2
 │   ├── LakeVersionError    the lake was written by another schema version
 │   └── LakeConflict        racing writers did not come to an end in time
 ├── QueryRefused            a user's SQL is not allowed, or ran past its limits
+├── AccessDenied            whoever asks may not see or do this
+│   └── TokenRefused        no token, or one that is not known here
+├── Busy                    too many ask at once; later it goes
 └── DataUnavailable         the lake does not hold what an answer needs: a state, not a failure
 """
 
@@ -100,6 +103,18 @@ class LakeConflict(LakeError):
 
 class QueryRefused(IoweatherError):
     """A user's SQL is not allowed, or ran past its limits."""
+
+
+class AccessDenied(IoweatherError):
+    """Whoever asks may not see or do this."""
+
+
+class TokenRefused(AccessDenied):
+    """No token, or one that is not known here."""
+
+
+class Busy(IoweatherError):
+    """Too many ask at once."""
 
 
 class DataUnavailable(IoweatherError):

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ioweather.core.baseline import WHOLE, Baseline, parse_baseline
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
 from ioweather.core.units import parse_duration_ns
+from ioweather.core.visibility import Visibility, parse_visibility
 
 _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
-             "visibility", "collect", "simulated", "node_limit_bytes_per_s", "node_cores"}  # fmt: skip
+             "visibility", "collect", "engine", "simulated", "node_limit_bytes_per_s", "node_cores", "baseline"}  # fmt: skip
 _FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s"}
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
@@ -29,6 +31,9 @@ zone = "{zone}"                 # IANA zone of local times in files that do not 
 clusters = []                   # scheduler cluster names
 # Where the same minutes came from several sources, the first in this list is read.
 source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
+# What response times are compared with: "whole" (all that is stored), "7d" (the time before),
+# "2026-01-01..2026-02-01", or "read=12ms,stat=1ms".
+# baseline = "whole"
 {filesystems}
 # [[project]]                   # first match wins; keys: account, uid, exe, path (globs allowed)
 # account = "m1234"
@@ -39,10 +44,22 @@ source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
 # end = "2026-01-05T18:00:00+01:00"
 # label = "spring clean"
 
+# [engine]                      # for --slurm: what to ask the batch system for
+# partition = "regular"
+# account = "m1234"
+# walltime = "01:00:00"
+# cores = 4                     # workers of one job
+# memory = "8 GiB"              # of one job
+# interface = "ib0"             # network between this machine and the nodes
+
 [retention]
 raw_series = "30d"              # samples finer than one minute
 versions = "30d"                # how long an exhibit can be made again from the same versions
 responses = "400d"
+
+# [visibility]                  # who sees whose jobs in the dashboard; see docs/how-to/dashboard.md
+# mode = "own"                  # people their own, operators all; "open": everybody everything
+# operators = ["anna"]
 """
 
 FILESYSTEM_TEMPLATE = """
@@ -106,6 +123,8 @@ class Facility:
     node_limit_bytes_per_s: float | None = None
     node_cores: int | None = None
     simulated: bool = False
+    baseline: Baseline = WHOLE  # what response times are compared with
+    visibility: Visibility = field(default_factory=Visibility)
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     digest: str = ""
 
@@ -184,9 +203,17 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         node_limit_bytes_per_s=_number(data, "node_limit_bytes_per_s", "the top level"),
         node_cores=_typed(data, "node_cores", int, None),
         simulated=_typed(data, "simulated", bool, False),
-        sections={key: data[key] for key in ("visibility", "collect") if key in data},
-        digest=hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:16],
+        baseline=_baseline(_typed(data, "baseline", str, "whole"), zone),
+        visibility=parse_visibility(data.get("visibility", {})),
+        sections={key: data[key] for key in ("collect", "engine") if key in data},
+        digest=_digest(data),
     )
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    """Of what results depend on; where the work was done is not part of that."""
+    told = {key: value for key, value in data.items() if key not in ("collect", "engine", "visibility")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _filesystem(name: str, body: Any) -> FileSystem:
@@ -259,6 +286,13 @@ def _zone(zone: Any) -> None:
         zone_named(str(zone))
     except IoweatherError as error:
         raise FacilityError(f"`zone`: {error}") from None
+
+
+def _baseline(text: str, zone: str | None) -> Baseline:
+    try:
+        return parse_baseline(text, zone_named(zone) if zone else None)
+    except (ValueError, IoweatherError) as error:
+        raise FacilityError(f"`baseline`: {error}") from None
 
 
 def _duration(where: str, text: Any) -> int:

@@ -27,6 +27,7 @@ VERSION = 1
 _MARK = "ioweather_spool"
 _TABLES = ("events", "responses", "series")
 _FRAME_ROWS = 50_000
+_LONGEST_HEADER = 4096
 _CLOSED = {
     ("events", "kind"): frozenset(EVENT_KINDS),
     ("responses", "op"): frozenset(OPERATIONS),
@@ -62,6 +63,21 @@ class SpoolSource:
             _check_header(header, path)
         while batch := list(islice(numbered, _FRAME_ROWS)):
             yield from _frames(batch, path)
+
+
+def segment_host(path: Path) -> str:
+    """The host that the header names. A segment that comes over the network is looked at before it is read: it is
+    plain text, and its header is whole."""
+    with path.open("rb") as file:
+        first = file.readline(_LONGEST_HEADER)
+    if not first.startswith(b"{") or not first.endswith(b"\n"):
+        raise CorruptInput(f"{path} does not begin with the header of a spool segment.")
+    line = first.decode("utf-8", errors="replace")
+    _check_header(line, path)
+    host = _parsed(line, path, 1).get("host")
+    if not isinstance(host, str) or not host:
+        raise CorruptInput(f"{path}: the header names no host.")
+    return host
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -14,6 +14,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.facility import Facility, load_facility
 from ioweather.core.frames import Frame
+from ioweather.core.visibility import Owner
 from ioweather.store import delta, layout
 from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
@@ -39,10 +40,15 @@ class LedgerEntry:
 
 
 class Lake:
-    """One directory, one facility. Cheap to make: nothing is read until a snapshot or an append."""
+    """One directory, one facility. Cheap to make: nothing is read until a snapshot or an append. Snapshots of a lake
+    with an owner show what that person may see."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, owner: Owner | None = None) -> None:
         self.root = root
+        self.owner = owner
+
+    def seen_by(self, owner: Owner | None) -> Lake:
+        return Lake(self.root, owner)
 
     @property
     def facility(self) -> Facility:
@@ -80,7 +86,7 @@ class Lake:
         tables = layout.tables_dir(self.root)
         order = ["ingests", *(name for name in TABLES if name != "ingests")]
         pinned = {name: delta.files_at(delta.open_table(tables, TABLES[name]), TABLES[name]) for name in order}
-        return Snapshot(self.root, pinned, self.facility)
+        return Snapshot(self.root, pinned, self.facility, self.owner)
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:

@@ -15,9 +15,11 @@ from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
+from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
 from ioweather.store.delta import TableFiles
+from ioweather.store.owned import note_who_owns_what, owned
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
@@ -25,25 +27,38 @@ Where = Mapping[str, "Cell | Sequence[Cell]"]
 
 @dataclass
 class Snapshot:
-    """Satisfies core.contracts.Inventory."""
+    """Satisfies core.contracts.Inventory. With an owner it shows what that person may see."""
 
     root: Path
     pinned: Mapping[str, TableFiles]
     facility: Facility
+    owner: Owner | None = None
     _series: list[SeriesGroup] | None = field(default=None, repr=False)
 
     @cached_property
     def con(self) -> duckdb.DuckDBPyConnection:
         """One connection with a view per table."""
         con = duckdb.connect(":memory:")
+        if self.owner is not None:
+            note_who_owns_what(con, self.pinned, self.owner)
         for name, files in self.pinned.items():
-            con.execute(f"CREATE VIEW {quote(name)} AS {files.view()}")
+            con.execute(f"CREATE VIEW {quote(name)} AS {self._visible(name, files.view())}")
         con.execute(f"CREATE VIEW quarantine AS {QUARANTINE}")
         return con
+
+    def _visible(self, table: str, select: str) -> str:
+        return select if self.owner is None else owned(table, select, self.owner)
 
     @property
     def versions(self) -> dict[str, int]:
         return {name: files.version for name, files in self.pinned.items() if files.version is not None}
+
+    def filled(self) -> set[str]:
+        """Tables with rows in them, of those that may be seen."""
+        names = {name for name, files in self.pinned.items() if files.uris}
+        if self.owner is None:
+            return names
+        return {name for name in names if self.scalar(f"SELECT 1 FROM {quote(name)} LIMIT 1") is not None}
 
     def tables(self) -> dict[str, int]:
         """Rows per table."""
@@ -85,9 +100,9 @@ class Snapshot:
             low, high = period_ns
             conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
         selects = ", ".join(quote(name) for name in names)
-        # A revision of a row may lie in another day, so only append-only tables can be read in part.
-        part = days is not None and not spec.revisable
-        source = f"({self.pinned[table].scan(set(days or ()))})" if part else quote(table)
+        # A revision of a row may lie in another day, unless its time is part of its key.
+        part = days is not None and (not spec.revisable or spec.time in spec.key)
+        source = f"({self._visible(table, self.pinned[table].view(set(days or ())))})" if part else quote(table)
         sql = f"SELECT {selects} FROM {source} WHERE {' AND '.join(conditions) or 'TRUE'}"
         return fetch_frame(self.con, sql, specs)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioweather.store.inventory import overlaps
+from ioweather.store.sandbox import plain as plain
 from ioweather.store.snapshot import Snapshot
 
 _MOST_JOBS = 200
@@ -71,16 +72,3 @@ def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict
     found = snapshot.con.execute(sql, wanted)
     names = [column[0] for column in found.description or []]
     return [dict(zip(names, map(plain, row), strict=True)) for row in found.fetchall()]
-
-
-def plain(value: Any) -> Any:
-    """A cell of a query as JSON: what has no form there is text, and what is no number is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    return value.hex() if isinstance(value, bytes) else str(value)

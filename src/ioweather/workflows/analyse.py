@@ -22,6 +22,7 @@ from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_js
 from ioweather.core.units import MINUTE_NS
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
+from ioweather.store.owned import OF_THE_FACILITY
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import Quality
@@ -48,7 +49,7 @@ def study_of(exhibit_id: str) -> Study | None:
 
 def availability(snapshot: Snapshot) -> list[Availability]:
     """All exhibits of the five papers, in order."""
-    rows = {name for name, files in snapshot.pinned.items() if files.uris}
+    rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
     found = []
     for entry in exhibits():
@@ -161,7 +162,7 @@ def _standing_caveats(facility: Facility) -> tuple[str, ...]:
 
 
 def _require(snapshot: Snapshot, study: Study) -> None:
-    rows = {name for name, files in snapshot.pinned.items() if files.uris}
+    rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
     lacks = _lacks(study, rows, metrics)
     if lacks:
@@ -176,6 +177,8 @@ def fetch(snapshot: Snapshot, study: Study, values: Mapping[str, Any], period: P
     step_ns = int(values.get("resolution") or MINUTE_NS)
     frames, matrices, caveats = {}, {}, []
     for need in study.needs:
+        if not need.is_wanted(values):
+            continue
         where = {name: _bound(value, values) for name, value in need.where.items()}
         try:
             if need.shape == "rows":
@@ -223,6 +226,8 @@ def _provenance(
     used = {need.table for need in study.needs}
     versions = {name: version for name, version in snapshot.versions.items() if name in used}
     params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
+    if snapshot.owner is not None and used - OF_THE_FACILITY:
+        params["rows_of"] = snapshot.owner.user  # one person's exhibit is not another's
     digest = hashlib.sha256(
         json.dumps([sorted(snapshot.pinned[name].uris) for name in sorted(versions)]).encode()
     ).hexdigest()[:16]

@@ -16,6 +16,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Answer, Provenance
+from ioweather.core.visibility import Owner
 from ioweather.studies.heat_map import PAGE, SCREEN, Resolution
 from ioweather.studies.job_view import JobView
 from ioweather.studies.one_job import job_answer
@@ -30,13 +31,15 @@ _JOB_ID: Final = re.compile(r"\d+([_+]\d+)?")
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What the person knows and wants. `lake_dir` is opened for job ids, and for logs only where it is given."""
+    """What the person knows and wants. `lake_dir` is opened for job ids, and for logs only where it is given; with an
+    `owner`, only for rows that this person may see."""
 
     lake_dir: str | None = None
     processes_per_node: int | None = None
     paths: PathPolicy = "keep"
     uid: int | None = None
     period_ns: tuple[int, int] = (0, 2**62)
+    owner: Owner | None = None
 
 
 def find_job(
@@ -49,7 +52,7 @@ def find_job(
         if request.lake_dir is not None:
             from ioweather.workflows.job_lake import with_accounting
 
-            view = with_accounting(view, request.lake_dir)
+            view = with_accounting(view, request.lake_dir, request.owner)
     elif path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
     elif _JOB_ID.fullmatch(target):
@@ -59,7 +62,7 @@ def find_job(
         if snapshot is not None:
             view = view_in(snapshot, target, which, request.paths)
         else:
-            view = view_of_job(request.lake_dir, target, which, request.paths)
+            view = view_of_job(request.lake_dir, target, which, request.paths, request.owner)
     else:
         raise UsageError(f"There is no file {target}, and it is not a job id.")
     return replace(view, processes_per_node=request.processes_per_node)

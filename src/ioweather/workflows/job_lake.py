@@ -12,6 +12,7 @@ from ioweather.core.clock import format_time_ns, utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
+from ioweather.core.visibility import Owner
 from ioweather.derive.file_records import Ints
 from ioweather.derive.instances import job_numbers
 from ioweather.derive.job_io import job_io
@@ -35,9 +36,11 @@ class Which:
     period_ns: tuple[int, int] = (0, 2**62)
 
 
-def view_of_job(lake_dir: str | None, job_id: str, which: Which, paths: PathPolicy) -> JobView:
+def view_of_job(
+    lake_dir: str | None, job_id: str, which: Which, paths: PathPolicy, owner: Owner | None = None
+) -> JobView:
     """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
-    with open_lake(lake_dir).snapshot() as snapshot:
+    with open_lake(lake_dir).seen_by(owner).snapshot() as snapshot:
         return view_in(snapshot, job_id, which, paths)
 
 
@@ -67,9 +70,9 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
     )  # fmt: skip
 
 
-def with_accounting(view: JobView, lake_dir: str) -> JobView:
+def with_accounting(view: JobView, lake_dir: str, owner: Owner | None = None) -> JobView:
     """The view of a log, with what the lake's accounting and facility file say of its job."""
-    with open_lake(lake_dir).snapshot() as snapshot:
+    with open_lake(lake_dir).seen_by(owner).snapshot() as snapshot:
         raw_id = int(view.applications.array("job_id")[0])
         return replace(view, jobs=snapshot.frame("jobs", where={"raw_job_id": raw_id}), facility=snapshot.facility)
 

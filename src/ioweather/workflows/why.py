@@ -74,7 +74,7 @@ def why(
         view = find_job(target, request.job)
         nothing = explain(view, _main_run(view), None, "no system data for this period (there is no lake)")
         return _stamped(nothing, None, request)
-    with open_lake(place).snapshot() as snapshot:
+    with open_lake(place).seen_by(request.job.owner).snapshot() as snapshot:
         view = find_job(target, replace(request.job, lake_dir=None), snapshot=snapshot)
         row = _main_run(view)
         explained, reason = _compare(view, row, snapshot, request)

@@ -1,0 +1,194 @@
+"""One query of a user in a locked DuckDB, here or in a process of its own.
+
+    python -m ioweather.store.sandbox < question > answer       (both JSON)
+
+The child limits itself before it looks at the query: memory, processor time, and no byte into any file. Whatever the
+query makes of DuckDB, the parent kills the child when the time is over. Only DuckDB is imported: it starts in 0.2 s.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ioweather.core.errors import QueryRefused
+
+_ALLOWED: Final = ("SELECT", "EXPLAIN")
+_UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
+# Python, DuckDB's code and the stacks of its threads, beside what the query may use.
+_OWN_BYTES: Final = 2 << 30
+_ANSWER_BYTES: Final = 32 << 20
+_THREADS: Final = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    rows: int = 10_000
+    seconds: float = 30.0
+    memory: str = "1GiB"
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool
+
+
+def run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
+    """In this process. `setup` makes the views and ends with locking the door."""
+    import duckdb
+
+    statement = _only_statement(sql)
+    con = duckdb.connect(":memory:")
+    try:
+        for line in setup:
+            con.execute(line)
+        with _time_limit(con, limits.seconds):
+            con.execute(statement)
+            columns = con.description or []
+            rows = con.fetchmany(limits.rows + 1)
+    except duckdb.InterruptException:
+        raise too_long(limits) from None
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise too_large(limits) from None
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    finally:
+        con.close()
+    return SqlResult(
+        columns=tuple(column[0] for column in columns),
+        types=tuple(str(column[1]) for column in columns),
+        rows=tuple(tuple(row) for row in rows[: limits.rows]),
+        truncated=len(rows) > limits.rows,
+    )
+
+
+def too_long(limits: Limits) -> QueryRefused:
+    return QueryRefused(
+        f"The query ran longer than {limits.seconds:g} s and was stopped.", hint="Ask for less, or give --timeout."
+    )
+
+
+def too_large(limits: Limits) -> QueryRefused:
+    return QueryRefused(
+        f"The query needed more than {limits.memory} of memory and was stopped.", hint="Aggregate, or filter by day."
+    )
+
+
+def _only_statement(sql: str) -> Any:
+    import duckdb
+
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryRefused(f"DuckDB says: {error}") from None
+    if len(statements) != 1:
+        raise QueryRefused(f"Expected one statement, found {len(statements)}.")
+    kind = str(statements[0].type).rsplit(".", 1)[-1].removesuffix("_STATEMENT")
+    if kind not in _ALLOWED:
+        raise QueryRefused(f"{kind} is not allowed here.", hint="Only SELECT and EXPLAIN are; the lake is read-only.")
+    return statements[0]
+
+
+@contextmanager
+def _time_limit(con: Any, seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, con.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def plain(value: Any) -> Any:
+    """A cell of a query as JSON: what has no form there is text, and what is no number is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+# A process of its own
+
+
+def run_apart(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
+    """In a child that is killed when its time is over; cells come back as `plain` makes them."""
+    question = json.dumps({"setup": list(setup), "sql": sql, "limits": asdict(limits)}).encode()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ioweather.store.sandbox"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env={"LANG": "C.UTF-8"},
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        data, _ = child.communicate(question, timeout=limits.seconds)
+    except subprocess.TimeoutExpired:
+        raise too_long(limits) from None
+    finally:
+        child.kill()
+        child.communicate()
+    return _answer(data, limits)
+
+
+def _answer(data: bytes, limits: Limits) -> SqlResult:
+    """JSON and not pickle: the child ran what a stranger wrote."""
+    try:
+        body = json.loads(data)
+    except ValueError:  # it ran into a wall of the kernel before it could say so
+        raise too_large(limits) from None
+    if "refused" in body:
+        raise QueryRefused(str(body["refused"]), hint=str(body["hint"]))
+    rows = tuple(tuple(row) for row in body["rows"])
+    return SqlResult(tuple(body["columns"]), tuple(body["types"]), rows, bool(body["truncated"]))
+
+
+def _limit_memory(memory: str) -> int:
+    unit = next(unit for unit in _UNITS if memory.endswith(unit))
+    return _OWN_BYTES + int(float(memory.removesuffix(unit)) * _UNITS[unit])
+
+
+def _lower(what: int, value: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(what, (most, most))
+
+
+def main() -> None:
+    question = json.loads(sys.stdin.buffer.read())
+    limits = Limits(**question["limits"])
+    _lower(resource.RLIMIT_AS, _limit_memory(limits.memory))
+    _lower(resource.RLIMIT_CPU, math.ceil(limits.seconds) * _THREADS + 1)
+    _lower(resource.RLIMIT_FSIZE, 0)
+    _lower(resource.RLIMIT_CORE, 0)
+    try:
+        result = run([*question["setup"]], question["sql"], limits)
+        body = {**vars(result), "rows": [[plain(cell) for cell in row] for row in result.rows]}
+        data = json.dumps(body)
+        if len(data) > _ANSWER_BYTES:
+            raise QueryRefused(f"The answer is larger than {_ANSWER_BYTES >> 20} MiB.", hint="Ask for less.")
+    except QueryRefused as error:
+        data = json.dumps({"refused": error.message, "hint": error.hint})
+    except MemoryError:
+        refusal = too_large(limits)
+        data = json.dumps({"refused": refusal.message, "hint": refusal.hint})
+    sys.stdout.write(data)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
