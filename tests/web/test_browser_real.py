@@ -1,8 +1,14 @@
-"""Every page in a real browser: no complaint in its console, no request elsewhere, nothing wider than the screen."""
+"""Every page in a real browser: no complaint in its console, no request elsewhere, nothing wider than the screen, and
+nothing serious that axe finds for people who use a keyboard or a screen reader.
+
+With IOWEATHER_SCREENSHOTS=DIR the pages are kept as pictures, to be looked at.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +16,8 @@ from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from ioweather.web.shell import NAVIGATION
 
-SIZES = [(360, 800, "dark"), (1024, 900, "light"), (1600, 1000, "dark")]
+SIZES = [(360, 800), (1024, 900), (1600, 1000)]
+SERIOUS = ("serious", "critical")
 REACHED = """[...document.querySelectorAll('[data-fragment]')].filter(
   part => part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
 
@@ -44,8 +51,21 @@ def wait_until_reached(page):
     raise AssertionError(f"parts of {page.url} never came")
 
 
-@pytest.mark.parametrize(("width", "height", "scheme"), SIZES)
-def test_every_page(browser, address, job_id, width, height, scheme):
+@pytest.fixture(scope="module")
+def axe():
+    found = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing")
+    return found.Axe()
+
+
+def keep_picture(page, view, width, scheme):
+    if folder := os.environ.get("IOWEATHER_SCREENSHOTS"):
+        name = view.strip("/").partition("?")[0].replace("/", "-") or "now"
+        page.screenshot(path=Path(folder) / f"{name}-{width}-{scheme}.png")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_every_page(browser, axe, address, job_id, width, height, scheme):
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     page = context.new_page()
     wrong: list[str] = []
@@ -60,8 +80,31 @@ def test_every_page(browser, address, job_id, width, height, scheme):
         assert page.title().endswith("ioweather")
         assert page.locator("h1").count() == 1, view
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        found = axe.run(page).response["violations"]
+        wrong += [f"{view}: {v['id']}: {v['nodes'][0]['html']}" for v in found if v["impact"] in SERIOUS]
+        keep_picture(page, view, width, scheme)
     assert not wrong
     context.close()
+
+
+def test_a_figure_answers_the_pointer(browser, address):
+    page = browser.new_page(viewport={"width": 1024, "height": 1400})
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.goto(f"{address}/exhibits/car11.fig6")
+    figure = page.locator("figure[data-live]").first
+    figure.hover()
+    chart = figure.locator(".live canvas")
+    chart.wait_for()
+    assert not figure.locator(".wide svg").is_visible()
+    box = chart.bounding_box()
+    for step in range(200):
+        page.mouse.move(box["x"] + box["width"] * (step % 20) / 20, box["y"] + box["height"] * (step // 20) / 10)
+        if page.locator("#vg-tooltip-element.visible").count():
+            break
+    assert page.locator("#vg-tooltip-element.visible td.value").first.inner_text()
+    assert not wrong
+    page.close()
 
 
 def test_the_forms_work_by_keyboard(browser, address):
