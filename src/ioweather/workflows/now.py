@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +23,19 @@ _SPARK_MINUTES = 30
 
 
 def weather_now(
-    spools: Sequence[Path], lake_dir: str | None = None, *, at_ns: int | None = None
+    spools: Sequence[Path],
+    lake_dir: str | None = None,
+    *,
+    at_ns: int | None = None,
+    history: History | None = None,
 ) -> tuple[Answer, bool]:
-    """What the agents whose spools these are see; whether something is wrong."""
+    """What the agents whose spools these are see; whether something is wrong. `history` stands for the lake's own."""
     moment = at_ns or now_ns()
     statuses = [status for spool in spools if (status := _status(spool)) is not None]
-    lake = _lake(lake_dir)
-    facility = lake.facility if lake else Facility()
-    usual, recent = _from_lake(lake, moment) if lake else ({}, {})
+    if history is None:
+        lake = _lake(lake_dir)
+        history = lake_history(lake, moment) if lake else History()
+    facility, usual, recent = history.facility, history.usual, history.recent
     operations: list[OperationNow] = []
     hangs: list[Hang] = []
     for status in statuses:
@@ -66,11 +71,21 @@ Baselines = dict[tuple[str, str, int], tuple[float, int]]
 Recent = dict[tuple[str, str, int], OperationSeries]
 
 
-def _from_lake(lake: Lake, moment: int) -> tuple[Baselines, Recent]:
-    """Per target's system and operation: the median of all hours, and the minutes of the last hour."""
+@dataclass(frozen=True)
+class History:
+    """What a lake adds to the agents' status: per target's system and operation the median of all hours, and the
+    minutes of the last hour."""
+
+    facility: Facility = field(default_factory=Facility)
+    usual: Baselines = field(default_factory=dict)
+    recent: Recent = field(default_factory=dict)
+
+
+def lake_history(lake: Lake, at_ns: int | None = None) -> History:
+    moment = at_ns or now_ns()
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["response_rollups"].uris:
-            return {}, {}
+            return History(snapshot.facility)
         columns = RESPONSE_ROLLUPS.names
         hours = snapshot.frame("response_rollups", columns, {"interval_ns": HOUR_NS})
         period = (moment - _SPARK_MINUTES * MINUTE_NS, moment)
@@ -81,7 +96,7 @@ def _from_lake(lake: Lake, moment: int) -> tuple[Baselines, Recent]:
         if expected is not None:
             usual[(series.filesystem, series.op, series.request_bytes)] = (expected, n)
     recent = {(s.filesystem, s.op, s.request_bytes): s for s in operation_series(minutes, {}, MINUTE_NS)}
-    return usual, recent
+    return History(snapshot.facility, usual, recent)
 
 
 def _operation(
