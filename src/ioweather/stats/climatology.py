@@ -1,0 +1,113 @@
+"""What a series usually does at each hour of the week, learned from the days before, and no surer than they allow.
+
+Hourly means of days are the observations. The mean of an hour of the day is drawn towards the overall mean, and the
+mean of an hour of the week towards that of its hour of the day, each as far as its scatter from day to day demands:
+shrinkage tau^2 / (tau^2 + s^2 / n) with tau^2 by the method of moments (empirical Bayes; Efron & Morris 1973). A series
+without a pattern, or a history of a few days, so gives the plain mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+HOURS: Final = 24
+SLOTS: Final = 7 * HOURS
+# [ours] Older days are forgotten: the mix of jobs changes with the allocation year and the term.
+MEMORY_DAYS: Final = 56
+
+
+@dataclass(frozen=True, eq=False)
+class HourlyMeans:
+    """Mean of each hour of each day (days, 24), NaN where nothing was seen; `weekday` of each day, 0-6."""
+
+    means: Floats
+    weekday: Ints
+
+
+def hourly_means(values: NDArray[Any], day: Ints, slot: Ints) -> HourlyMeans:
+    """`day` counts days from 0 without gaps in the count; `slot` = weekday * 24 + hour, both of the local clock."""
+    days = int(day[-1]) + 1 if len(day) else 0
+    cell = day * HOURS + slot % HOURS
+    there = ~np.isnan(values)
+    count = np.bincount(cell[there], minlength=days * HOURS)
+    total = np.bincount(cell[there], weights=values[there], minlength=days * HOURS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = (total / count).reshape(days, HOURS)
+    first_weekday = int(slot[0]) // HOURS - int(day[0]) if len(day) else 0
+    return HourlyMeans(means, (first_weekday + np.arange(days, dtype=np.int64)) % 7)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """n, sum and sum of squares of hourly means by weekday and hour: (..., 7, 24) each."""
+
+    n: Floats
+    total: Floats
+    squares: Floats
+
+
+def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Floats:
+    """(days + 1, 168): row d is what the `memory_days` before day d say of every hour of the week; NaN where nothing
+    was seen. The last row is for the day after the data."""
+    days = len(hourly.means)
+    centre, terms = _terms(hourly)
+    before = []
+    first = np.maximum(np.arange(days + 1) - memory_days, 0)
+    for term in terms:
+        running = np.concatenate([np.zeros((1, 7, HOURS)), np.cumsum(term, axis=0)])
+        before.append(running - running[first])
+    return np.asarray(shrunk_climate(Sums(*before)).reshape(days + 1, SLOTS) + centre)
+
+
+def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
+    """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days)."""
+    centre, terms = _terms(hourly)
+    sums = Sums(*(np.tensordot(weights, term, axes=1) for term in terms))
+    return np.asarray(shrunk_climate(sums).reshape(len(weights), SLOTS) + centre)
+
+
+def _terms(hourly: HourlyMeans) -> tuple[float, list[Floats]]:
+    """The mean of all, and n, departure from it and its square in the cell of each day's weekday: (days, 7, 24)."""
+    seen = ~np.isnan(hourly.means)
+    amount = np.where(seen, hourly.means, 0.0)
+    # Taken off first, so that sums of squares keep their digits.
+    centre = float(amount.sum()) / max(1, int(seen.sum()))
+    amount = np.where(seen, amount - centre, 0.0)
+    terms = []
+    for term in (seen.astype(np.float64), amount, amount**2):
+        spread = np.zeros((len(amount), 7, HOURS))
+        spread[np.arange(len(amount)), hourly.weekday] = term
+        terms.append(spread)
+    return centre, terms
+
+
+def shrunk_climate(sums: Sums) -> Floats:
+    """Means of hours of the week (..., 7, 24), drawn towards those of the hours of the day and these towards one mean;
+    NaN where `sums` hold nothing."""
+    by_hour = Sums(*(part.sum(axis=-2) for part in (sums.n, sums.total, sums.squares)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        level = by_hour.total.sum(axis=-1, keepdims=True) / by_hour.n.sum(axis=-1, keepdims=True)
+        hour = level + _drawn(by_hour, level, axes=(-1,))
+        return np.asarray(hour[..., None, :] + _drawn(sums, hour[..., None, :], axes=(-2, -1)))
+
+
+def _drawn(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
+    """Departures of the cells from their parent, shrunk; 0 for a cell that was never seen."""
+    n = sums.n
+    mean = np.where(n > 0, sums.total / n, parent)
+    within = np.maximum(sums.squares - n * np.where(n > 0, mean, 0.0) ** 2, 0.0).sum(axis=axes, keepdims=True)
+    freedom = np.maximum(n - 1, 0).sum(axis=axes, keepdims=True)
+    variance = within / freedom  # NaN where no cell was seen twice: nothing is known of the scatter
+    cells = (n > 0).sum(axis=axes, keepdims=True)
+    departure = np.where(n > 0, mean - parent, 0.0)
+    noise = np.where(n > 0, variance / n, 0.0).sum(axis=axes, keepdims=True) / cells
+    tau = np.maximum((departure**2).sum(axis=axes, keepdims=True) / cells - noise, 0.0)
+    weight = np.where((n > 0) & (freedom > 0), tau / (tau + variance / n), 0.0)
+    return np.asarray(np.nan_to_num(weight) * departure)

@@ -1,0 +1,275 @@
+"""Forecasts of a series some windows ahead, from its own past alone.
+
+Three candidates, none of which ever sees what comes after its moment:
+
+- persistence: it stays as it is now;
+- climatology: what the hour of the week usually brings (`stats.climatology`);
+- combined: a ridge regression, one per horizon, of the departure from climatology on the departures just seen (now, and
+  means over the last 15 minutes to a day: the heterogeneous autoregression of Corsi 2009), blended with persistence in
+  the proportion that served best so far.
+
+Climatology and the regression are moved to the median of what followed such a value in the past, because absolute
+errors are what counts. Each day is forecast with what was known when it began (rolling origin), so errors are of real
+forecasts. Values must be on a scale where errors add up (a logarithm); missing windows are NaN and are neither input
+nor truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_means
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+CANDIDATES: Final = ("persistence", "climatology", "combined")
+PERSISTENCE, CLIMATOLOGY, COMBINED = range(3)
+# Spans of the means of past departures, in minutes. [ours] Corsi's day, week and month, brought to minutes and hours.
+SPANS_MINUTES: Final = (15, 60, 180, 1440)
+# [ours] The penalty weighs as much as this many windows: a few hours, so that it matters for days and not for months.
+RIDGE_WINDOWS: Final = 36.0
+# Windows with a known future that a fit needs, in hours.
+WARM_UP_HOURS: Final = 20
+# Past forecasts that a correction or an interval rests on, at least; and in each class of scores.
+LEAST_PAST: Final = 250
+CLASS_SIZE: Final = 250
+MOST_CLASSES: Final = 8
+LEVEL: Final = 0.9
+# Shares of the regression in the blend.
+WEIGHTS: Final = np.array([0.0, 0.125, 0.25, 0.5, 0.75, 1.0])
+# Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
+ADAPTATION: Final = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A series with its local calendar: `values` (T,) on equal windows of `window_minutes`; `day` (counted from 0) and
+    `slot` (weekday * 24 + hour) of every window and of as many after the last as the longest horizon has."""
+
+    values: Floats
+    day: Ints
+    slot: Ints
+    window_minutes: float
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """What came (T,), NaN where it is not known; the day of each forecast and of what it is about. On the morning of a
+    day the forecasts about the `memory_days` before it are past."""
+
+    truth: Floats
+    day: Ints
+    target_day: Ints
+    memory_days: int
+
+    @property
+    def days(self) -> int:
+        return int(self.day[-1]) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Rolling:
+    """Forecasts made at every window for one horizon (in windows): `point` is (candidates, T), in the order of
+    CANDIDATES, NaN where none could be made."""
+
+    horizon: int
+    point: Floats
+    past: Past
+
+    @property
+    def truth(self) -> Floats:
+        return self.past.truth
+
+    def scored(self) -> NDArray[np.bool_]:
+        """Moments at which every candidate made a forecast whose truth is known."""
+        return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
+
+
+def rolling_forecasts(series: Timed, horizons: tuple[int, ...], memory_days: int = MEMORY_DAYS) -> list[Rolling]:
+    """Every horizon's forecasts at every window of the series."""
+    if not series.count:
+        return []
+    day, slot = series.day[: series.count], series.slot[: series.count]
+    tables = climate_tables(hourly_means(series.values, day, slot), memory_days)
+    usual = tables[day, slot]
+    recent = _recent(series.values - usual, series.window_minutes)
+    return [_one_horizon(series, tables, recent, horizon, memory_days) for horizon in horizons]
+
+
+def _recent(departure: Floats, window_minutes: float) -> Floats:
+    """(T, 1 + spans): the departure now, and means of the present ones over each span; NaN where it is missing now."""
+    there = np.isfinite(departure)
+    total = np.concatenate([[0.0], np.cumsum(np.where(there, departure, 0.0))])
+    count = np.concatenate([[0], np.cumsum(there)])
+    columns = [departure]
+    end = np.arange(1, len(departure) + 1)
+    for minutes in SPANS_MINUTES:
+        first = np.maximum(end - max(1, round(minutes / window_minutes)), 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            columns.append((total[end] - total[first]) / (count[end] - count[first]))
+    out = np.stack(columns, axis=1)
+    out[~there] = np.nan
+    return out
+
+
+def _one_horizon(series: Timed, tables: Floats, recent: Floats, horizon: int, memory_days: int) -> Rolling:
+    count = series.count
+    day, target_day = series.day[:count], series.day[horizon : count + horizon]
+    # What the night before knew of the target's hour.
+    usual = tables[day, series.slot[horizon : count + horizon]]
+    truth = np.full(count, np.nan)
+    truth[: max(0, count - horizon)] = series.values[horizon:]
+    features = np.column_stack([np.ones(count), recent, usual])
+    coefficients = daily_ridge(features, truth - usual, day, target_day, memory_days, series.window_minutes)
+    score = usual + np.einsum("ij,ij->i", features, coefficients[day])
+    usual = np.where(np.isfinite(recent[:, 0]), usual, np.nan)
+    past = Past(truth, day, target_day, memory_days)
+    climatology, regression = to_median(usual, past), to_median(score, past)
+    persistence = np.where(np.isfinite(regression), series.values, np.nan)
+    combined = blended(persistence, regression, past)
+    return Rolling(horizon, np.stack([persistence, climatology, combined]), past)
+
+
+def daily_ridge(
+    features: Floats, target: Floats, day: Ints, target_day: Ints, memory_days: int, window_minutes: float
+) -> Floats:
+    """(days, features): coefficients for each day, from the pairs whose target lay in the days before it.
+
+    beta = (X'X + lambda diag(var X))^-1 X'y, the first column (ones) unpenalised; NaN before WARM_UP_HOURS of pairs.
+    """
+    days, width = int(day[-1]) + 1, features.shape[1]
+    usable = np.isfinite(features).all(axis=1) & np.isfinite(target)
+    gram, moment = np.zeros((days + 1, width, width)), np.zeros((days + 1, width))
+    rows = np.flatnonzero(usable & (target_day < days))
+    for part in np.split(rows, np.flatnonzero(np.diff(target_day[rows])) + 1) if len(rows) else []:
+        place = int(target_day[part[0]]) + 1
+        gram[place], moment[place] = features[part].T @ features[part], features[part].T @ target[part]
+    gram, moment = np.cumsum(gram, axis=0)[:-1], np.cumsum(moment, axis=0)[:-1]
+    first = np.maximum(np.arange(days) - memory_days, 0)
+    gram, moment = gram - gram[first], moment - moment[first]
+    n = gram[:, 0, 0]
+    enough = n >= WARM_UP_HOURS * 60 / window_minutes
+    out = np.full((days, width), np.nan)
+    if not enough.any():
+        return out
+    gram, moment, n = gram[enough], moment[enough], n[enough]
+    mean, second = gram[:, 0, :] / n[:, None], np.einsum("dii->di", gram) / n[:, None]
+    variance = np.maximum(second - mean**2, 1e-9)
+    variance[:, 0] = 0.0
+    weight = RIDGE_WINDOWS * 5 / window_minutes
+    penalised = gram + weight * variance[:, :, None] * np.eye(width)
+    out[enough] = np.linalg.solve(penalised, moment[..., None])[..., 0]
+    return out
+
+
+class ClassTable:
+    """How far off past forecasts were, by classes of equal size of the value forecast."""
+
+    def __init__(self, value: Floats, residual: Floats) -> None:
+        classes = int(np.clip(len(value) // CLASS_SIZE, 1, MOST_CLASSES))
+        places = len(value) * np.arange(1, classes) // classes
+        self._borders = np.partition(value, places)[places] if classes > 1 else np.empty(0)
+        own = np.searchsorted(self._borders, value, side="right")
+        # Ties may leave a class empty; all values then say the same, and all residuals serve.
+        self._residuals = [np.sort(residual[own == c] if (own == c).any() else residual) for c in range(classes)]
+
+    def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
+        """(levels, len(value)) of the residuals in each value's class."""
+        table = np.array([[_conformal(residual, level) for residual in self._residuals] for level in levels])
+        return np.asarray(table[:, np.searchsorted(self._borders, value, side="right")])
+
+
+def _conformal(ordered: Floats, level: float) -> float:
+    """Of n values the ceil((n + 1) p)-th from the outside: a new exchangeable one lies within as often as promised."""
+    n = len(ordered)
+    if level == 0.5:
+        return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    rank = math.ceil((n + 1) * level) if level > 0.5 else math.floor((n + 1) * level)
+    return float(ordered[min(max(rank, 1), n) - 1])
+
+
+def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassTable]]:
+    """(day, its forecasts, what the past says on that morning), for every day with past enough.
+
+    A table serves for up to a week once there are many weeks: what it says then hardly changes from day to day.
+    """
+    residual = past.truth - value
+    rows = np.flatnonzero(np.isfinite(residual))
+    arrived = past.target_day[rows]
+    edges = np.searchsorted(past.day, np.arange(past.days + 1))
+    table, made = None, 0
+    for today in range(past.days):
+        low, high = np.searchsorted(arrived, [today - past.memory_days, today])
+        now = np.arange(edges[today], edges[today + 1])
+        now = now[np.isfinite(value[now])]
+        if high - low < LEAST_PAST or not len(now):
+            continue
+        if table is None or today - made >= min(7, max(1, today // 8)):
+            table, made = ClassTable(value[rows[low:high]], residual[rows[low:high]]), today
+        yield today, now, table
+
+
+def to_median(value: Floats, past: Past) -> Floats:
+    """Each value moved by the median of what past values alike were off by; where there is no past, it stays."""
+    out = value.copy()
+    for _, now, table in daily_classes(value, past):
+        out[now] += table.quantiles(value[now], (0.5,))[0]
+    return out
+
+
+def blended(persistence: Floats, regression: Floats, past: Past) -> Floats:
+    """persistence + w (regression - persistence), each day with the w of WEIGHTS whose past errors were least."""
+    every = persistence + WEIGHTS[:, None] * (regression - persistence)
+    error = np.abs(every - past.truth)
+    known = np.isfinite(error[0]) & (past.target_day < past.days)
+    errors, count = np.zeros((len(WEIGHTS), past.days + 1)), np.zeros(past.days + 1)
+    for number in range(len(WEIGHTS)):
+        errors[number, 1:] = np.bincount(past.target_day[known], error[number, known], past.days)
+    count[1:] = np.bincount(past.target_day[known], minlength=past.days)
+    first = np.maximum(np.arange(past.days) - past.memory_days, 0)
+    errors, count = np.cumsum(errors, axis=1)[:, :-1], np.cumsum(count)[:-1]
+    best = (errors - errors[:, first]).argmin(axis=0)
+    out = every[best[past.day], np.arange(len(past.day))]
+    return np.where((count - count[first])[past.day] >= LEAST_PAST, out, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Low and high of every forecast (T,), and whether the truth lay within: 1, 0, or NaN where it is not known."""
+
+    low: Floats
+    high: Floats
+    inside: Floats
+
+
+def rolling_intervals(
+    rolling: Rolling, candidate: int, level: float = LEVEL, memory_days: int = MEMORY_DAYS
+) -> Intervals:
+    """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often."""
+    past, value = rolling.past, rolling.point[candidate]
+    low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
+    alpha = 1 - level
+    for _, now, table in daily_classes(value, past):
+        bounds = value[now] + table.quantiles(value[now], (alpha / 2, 1 - alpha / 2))
+        truth = past.truth[now]
+        within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
+        # A point forecast outside its own interval would puzzle; the interval is widened to it after being judged.
+        low[now], high[now] = np.minimum(bounds[0], value[now]), np.maximum(bounds[1], value[now])
+        inside[now] = within
+        # Of a day's last forecasts the truth is not known on the next morning: they do not teach.
+        known = within[np.isfinite(within) & (past.target_day[now] == past.day[now])]
+        if len(known):
+            # Eq. 2 of Gibbs & Candes: alpha_{t+1} = alpha_t + gamma (alpha - err_t).
+            alpha = float(np.clip(alpha + ADAPTATION * ((1 - level) - (1 - known.mean())), 0.01, 0.5))
+    return Intervals(low, high, inside)
