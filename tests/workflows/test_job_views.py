@@ -188,8 +188,8 @@ def test_a_hundred_thousand_files(tmp_path):
 def test_detail_adds_the_page(tmp_path):
     path = str(write_climate(tmp_path / "a.darshan"))
     short, full = describe_job(path, JobRequest()), describe_job(path, JobRequest(), detail=True)
-    assert [e.id for e in short.exhibits] == ["job.activity"]
-    assert {"job.about", "job.posix", "job.mounts", "job.files"} <= {e.id for e in full.exhibits}
+    assert [e.id for e in short.exhibits] == ["job.activity", "advice"]
+    assert {"job.about", "job.posix", "job.mounts", "job.files", "advice"} <= {e.id for e in full.exhibits}
     assert short.facts == full.facts
 
 

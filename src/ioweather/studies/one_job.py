@@ -36,8 +36,9 @@ _NODE_WORDS: Final = {
 }
 
 
-def job_answer(view: JobView) -> Answer:
-    """The screen: facts with bars, one heat map, notes. `one_job_page.page_exhibits` has the rest."""
+def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
+    """The screen: facts with bars, one heat map, notes. `one_job_page.page_exhibits` has the rest. `lines_beside` are
+    wanted for something else on the same screen."""
     row = view.row()
     groups = (
         FactGroup("Job", tuple(_about(view, row))),
@@ -54,7 +55,7 @@ def job_answer(view: JobView) -> Answer:
         question=f"What I/O did {view.label} do?",
         headline=headline(view, row),
         facts=facts,
-        exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used))),
+        exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
         findings=said,
     )
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ioweather._version import __version__
+from ioweather.advice.advisor.advise import advise
+from ioweather.advice.advisor.words import advised_answer, brief_lines
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
@@ -71,11 +73,13 @@ def find_job(
 def describe_job(target: str, request: JobRequest, *, detail: bool = False) -> Answer:
     """The answer of `ioweather job`; with `detail` all modules, mounts and largest files behind it."""
     view = find_job(target, request, PAGE if detail else SCREEN)
-    answer = job_answer(view)
+    advised = advise(view)
+    answer = job_answer(view, lines_beside=brief_lines(advised))
     if detail:
         from ioweather.studies.one_job_page import page_exhibits
 
         answer = replace(answer, exhibits=tuple(page_exhibits(view)))
+    answer = advised_answer(answer, advised, brief=True)
     return replace(answer, provenance=_provenance([view], request))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather._version import __version__
+from ioweather.advice.advisor.words import with_advice
 from ioweather.advice.explain import Explained, explain
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import StudyData
@@ -73,12 +74,12 @@ def why(
     if request.job.lake_dir is None and not layout.is_lake(place):
         view = find_job(target, request.job)
         nothing = explain(view, _main_run(view), None, "no system data for this period (there is no lake)")
-        return _stamped(nothing, None, request)
+        return _stamped(with_advice(nothing, view), None, request)
     with open_lake(place).seen_by(request.job.owner).snapshot() as snapshot:
         view = find_job(target, replace(request.job, lake_dir=None), snapshot=snapshot)
         row = _main_run(view)
         explained, reason = _compare(view, row, snapshot, request)
-        return _stamped(explain(view, row, explained, reason), snapshot, request)
+        return _stamped(with_advice(explain(view, row, explained, reason), view), snapshot, request)
 
 
 def _main_run(view: JobView) -> int:

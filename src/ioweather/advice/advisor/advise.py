@@ -1,0 +1,78 @@
+"""All rules on one run: what was seen, ranked by seconds lost, and from which cost on it is worth saying."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ioweather.advice.advisor.layout import LAYOUT_RULES
+from ioweather.advice.advisor.metadata import METADATA_RULES
+from ioweather.advice.advisor.profile import Profile, main_run, profile_of
+from ioweather.advice.advisor.ranks import RANK_RULES
+from ioweather.advice.advisor.requests import REQUEST_RULES
+from ioweather.advice.advisor.rule import Advice, Rule
+from ioweather.core.contracts import Param
+from ioweather.studies.job_view import JobView
+
+RULES: Final[tuple[Rule, ...]] = (*REQUEST_RULES, *METADATA_RULES, *RANK_RULES, *LAYOUT_RULES)
+FLOOR_SECONDS: Final = Param("floor_seconds", "Advice that saves less is not given.", "float", 1.0)
+FLOOR_SHARE: Final = Param("floor_share", "Nor advice that saves less than this share of the run.", "float", 0.01)
+
+
+@dataclass(frozen=True)
+class Advised:
+    """All patterns that were seen, the costliest first. `io_seconds` is None where the log has no times."""
+
+    patterns: tuple[Advice, ...]
+    io_seconds: float | None
+    run_seconds: float | None
+    floor_seconds: float
+    runs: int = 1
+
+    @property
+    def worth(self) -> tuple[Advice, ...]:
+        return tuple(advice for advice in self.patterns if advice.matters)
+
+    @property
+    def below(self) -> tuple[Advice, ...]:
+        return tuple(advice for advice in self.patterns if not advice.matters)
+
+    @property
+    def together_seconds(self) -> float:
+        """All changes that are worth it at once. Those of one part look at the same seconds: the largest counts. Parts
+        follow each other: each saves its share of what the others leave. Never more than the I/O took."""
+        spent = self.io_seconds or 0.0
+        left = 1.0
+        for part in {advice.part for advice in self.worth}:
+            largest = max(advice.seconds_lost for advice in self.worth if advice.part == part)
+            left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
+        return spent * (1.0 - left)
+
+
+def advise(view: JobView, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:
+    """What the job's run with most I/O time could change. The floor is the larger of seconds and share of the run."""
+    profile = profile_of(view, main_run(view))
+    advised = advise_run(profile, floor_seconds=floor_seconds, floor_share=floor_share)
+    return replace(advised, runs=view.logs)
+
+
+def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:
+    least = _default(FLOOR_SECONDS) if floor_seconds is None else floor_seconds
+    share = _default(FLOOR_SHARE) if floor_share is None else floor_share
+    floor = max(least, share * (profile.run_seconds or 0.0))
+    # Counters of a damaged log may hold anything: what is not finite costs nothing.
+    with np.errstate(all="ignore"):
+        seen = [advice for rule in RULES if (advice := rule.advice(profile)) is not None]
+    ranked = sorted(seen, key=lambda advice: -advice.seconds_lost)
+    patterns = tuple(replace(a, matters=a.seconds_lost >= floor and a.seconds_lost > 0) for a in ranked)
+    return Advised(patterns, profile.io_seconds, profile.run_seconds, floor)
+
+
+def _default(param: Param) -> float:
+    value = param.default
+    assert isinstance(value, float)
+    assert math.isfinite(value)
+    return value

@@ -1,0 +1,235 @@
+"""What rules look at: the file records of one run, and what a change of their times does to the run's I/O time.
+
+Times in a log are sums over processes. What counts is the time that passes: D = D_U_M + D_U_RW + D_S (mad17 Eq. 1), the
+slowest process on files of its own plus the slowest process of each file shared by all. A rule says which seconds of
+which records a change would save; `Profile.saving` makes D anew without them. So no rule can add up processes, and none
+can claim more than the run's I/O time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.facility import Facility
+from ioweather.core.units import GIB, MIB
+from ioweather.derive.ceiling import peak_of
+from ioweather.derive.file_records import Bools, FileRecords, Floats, Ints, file_records, sums
+from ioweather.derive.job_files import strategy_of_files
+from ioweather.studies.job_view import JobView, LogFacts
+from ioweather.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
+
+Verb: TypeAlias = Literal["read", "write"]
+VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
+
+# Where the log and the facility file do not say better. A process with large requests reaches about this much on
+# today's parallel file systems and local disks; a run about so much on a file system that nobody described.
+DEFAULT_PROCESS_BYTES_PER_S: Final = float(GIB)
+DEFAULT_CEILING_BYTES_PER_S: Final = 10.0 * GIB
+# Nodes of a run where neither accounting nor the person says them: so many processes share one.
+DEFAULT_PROCESSES_PER_NODE: Final = 32
+LARGE_BYTES: Final = MIB
+# A log knows its own large-request rate from this much on.
+_ENOUGH_BYTES: Final = 64 * MIB
+# Bins whose requests are at most 1 MiB; the last of them holds those of exactly 1 MiB, which are not small.
+_SMALL_BINS: Final = 5
+_BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """One run. `row` is its `job_io`; `node_count` the nodes where known."""
+
+    records: FileRecords
+    row: Mapping[str, Any]
+    facility: Facility
+    node_count: int | None
+    log: LogFacts | None = None
+
+    # --- sizes
+
+    @property
+    def nprocs(self) -> int:
+        return int(self.row["nprocs"])
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the run; where nobody knows them, one for each 32 processes."""
+        return self.node_count or max(1, math.ceil(self.nprocs / DEFAULT_PROCESSES_PER_NODE))
+
+    @property
+    def nodes_words(self) -> str:
+        counted = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
+        return counted if self.node_count else f"{counted} (taken: {DEFAULT_PROCESSES_PER_NODE} processes each)"
+
+    @property
+    def run_seconds(self) -> float | None:
+        seconds = self.row["run_seconds"]
+        return float(seconds) if seconds is not None and seconds > 0 else None
+
+    @property
+    def io_ranks(self) -> int:
+        return max(1, int(self.row["io_rank_count"]))
+
+    @property
+    def moved_bytes(self) -> int:
+        return int(self.row["read_bytes"]) + int(self.row["write_bytes"])
+
+    @cached_property
+    def ceiling_bytes_per_s(self) -> float:
+        """The most that the run could move: the file system's peak, the links of its nodes, or a stated default."""
+        peak = peak_of(self.row["main_mount"], self.facility) or DEFAULT_CEILING_BYTES_PER_S
+        limit = self.facility.node_limit_bytes_per_s
+        return min(peak, limit * self.nodes) if limit is not None else peak
+
+    # --- columns, in the order of the records
+
+    def ints(self, name: str) -> Ints:
+        return self.records.ints(name)
+
+    def seconds(self, name: str) -> Floats:
+        return self.records.seconds(name)
+
+    @cached_property
+    def counted(self) -> Bools:
+        return self.records.counted
+
+    @cached_property
+    def shared(self) -> Bools:
+        """Rows of files that all processes opened."""
+        strategy = strategy_of_files(self.records)
+        return np.asarray(strategy[self.records.file] == STRATEGIES.index("shared"), np.bool_)
+
+    @cached_property
+    def operations(self) -> Ints:
+        return self.ints("read_count") + self.ints("write_count")
+
+    @cached_property
+    def collective(self) -> Bools:
+        """MPI-IO rows with at least half of their operations collective: MPI-IO joins those itself."""
+        collective = self.ints("collective_read_count") + self.ints("collective_write_count")
+        return self.records.mpiio & (2 * collective >= self.operations) & (collective > 0)
+
+    @cached_property
+    def first_opens(self) -> Ints:
+        """Opens that a row needs: one by each of its processes."""
+        return np.where(self.records.rank < 0, self.nprocs, 1)
+
+    def small_count(self, verb: Verb) -> Ints:
+        """Requests under 1 MiB. Darshan's bin from 100 KiB holds 1 MiB itself: its common sizes tell those apart."""
+        bins = READ_BINS if verb == "read" else WRITE_BINS
+        small: Ints = np.sum([self.ints(name) for name in bins[:_SMALL_BINS]], axis=0)
+        last = self.ints(bins[_SMALL_BINS - 1])
+        both = self.ints(READ_BINS[_SMALL_BINS - 1]) + self.ints(WRITE_BINS[_SMALL_BINS - 1])
+        exact: Ints = np.sum([
+            np.where(self.ints(f"access{i}_bytes") == LARGE_BYTES, self.ints(f"access{i}_count"), 0)
+            for i in range(1, 5)
+        ], axis=0)  # fmt: skip
+        mine = exact * ratio(last, both)
+        return np.clip(small - np.ceil(mine).astype(np.int64), 0, self.ints(f"{verb}_count"))
+
+    def small_bytes(self, verb: Verb) -> Floats:
+        """Bytes of those requests: all of a row where all are small, else by the middles of the bins."""
+        bins, moved = READ_BINS if verb == "read" else WRITE_BINS, self.ints(f"{verb}_bytes").astype(np.float64)
+        guess: Floats = np.sum(
+            [self.ints(name) * float(middle) for name, middle in zip(bins, _BIN_MIDDLE_BYTES, strict=False)], axis=0
+        )
+        every = self.small_count(verb) >= self.ints(f"{verb}_count")
+        return np.where(every, moved, np.minimum(guess, moved))
+
+    # --- rates
+
+    def process_rate(self, verb: Verb) -> tuple[float, str]:
+        """Bytes per second of one process with large requests, and where that is from."""
+        moved, spent = self.ints(f"{verb}_bytes"), self.seconds(f"{verb}_seconds")
+        large = self.counted & (moved >= LARGE_BYTES * np.maximum(self.ints(f"{verb}_count"), 1)) & (spent > 0)
+        if float(moved[large].sum(dtype=np.float64)) >= _ENOUGH_BYTES:
+            own = float(moved[large].sum(dtype=np.float64) / spent[large].sum())
+            return own, "this run's own large requests"
+        return min(DEFAULT_PROCESS_BYTES_PER_S, self.ceiling_bytes_per_s / self.io_ranks), "a stated default"
+
+    def request_overhead(self, verb: Verb) -> Floats:
+        """Seconds of a request beyond moving its bytes: (T - B / R) / n, of each row; R is `process_rate`."""
+        rate, _ = self.process_rate(verb)
+        beyond = self.seconds(f"{verb}_seconds") - self.ints(f"{verb}_bytes") / rate
+        return ratio(np.maximum(beyond, 0.0), self.ints(f"{verb}_count"))
+
+    # --- from records to the run
+
+    @cached_property
+    def spent(self) -> Floats:
+        return self.seconds("meta_seconds") + self.seconds("read_seconds") + self.seconds("write_seconds")
+
+    @cached_property
+    def io_seconds(self) -> float | None:
+        """D; None where the log has no times."""
+        value = self.row["io_seconds"]
+        return float(value) if value is not None and math.isfinite(value) and value > 0 else None
+
+    @cached_property
+    def shared_seconds(self) -> Floats:
+        """What each record of rank -1 adds to D_S. Where spans stand for it, by its part of all time on such files."""
+        rows = self.counted & (self.records.rank < 0) & ((self.operations > 0) | self.moved_rows)
+        d_s = self.row["d_s_seconds"]
+        if d_s is None or not math.isfinite(d_s):
+            return np.zeros(len(rows))
+        weight = self.seconds("slowest_rank_seconds") if self.row["d_s_definition"] == "slowest" else self.spent
+        weight = np.where(rows, weight, 0.0)
+        total = float(weight.sum())
+        return weight * (float(d_s) / total) if total > 0 else weight
+
+    @cached_property
+    def moved_rows(self) -> Bools:
+        return (self.ints("read_bytes") + self.ints("write_bytes")) > 0
+
+    def saving(self, saved: Floats) -> float:
+        """Wall-clock seconds if the counted rows took `saved` fewer seconds, all their processes together."""
+        saved = np.clip(np.where(self.counted, np.nan_to_num(saved), 0.0), 0.0, self.spent)
+        alone = self.counted & (self.records.rank >= 0)
+        before = self._slowest(self.spent, alone)
+        after = self._slowest(self.spent - saved, alone)
+        return before - after + float((self.shared_seconds * ratio(saved, self.spent)).sum())
+
+    def rank_seconds(self) -> Floats:
+        """Time of each process that used files of its own, on these."""
+        alone = self.counted & (self.records.rank >= 0)
+        ranks, place = np.unique(self.records.rank[alone], return_inverse=True)
+        return np.asarray(sums(self.spent[alone], place, len(ranks)), np.float64)
+
+    def _slowest(self, spent: Floats, rows: Bools) -> float:
+        _, place = np.unique(self.records.rank[rows], return_inverse=True)
+        return float(np.bincount(place, weights=spent[rows]).max(initial=0.0))
+
+    def bounded(self, seconds: float) -> float:
+        """Never more than the I/O took, nor than the run."""
+        most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
+        return min(max(seconds, 0.0), most) if math.isfinite(seconds) else 0.0
+
+
+def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """0 where there is no whole."""
+    result = np.zeros(len(part))
+    np.divide(part, whole, out=result, where=whole > 0)
+    return result
+
+
+def profile_of(view: JobView, run: int) -> Profile:
+    """Of the job's runs the one in row `run`."""
+    application = view.applications.take([run])
+    digest = str(application.text("log_digest").tolist()[0])
+    files = view.files.take(view.files.text("log_digest").equals(digest))
+    row = view.job_io.take([run]).records()[0]
+    nodes = view.runs().frame.records()[0]["node_count"]
+    return Profile(file_records(application, files), row, view.facility, int(nodes) if nodes else None, view.log)
+
+
+def main_run(view: JobView) -> int:
+    """The run with most I/O time."""
+    seconds = np.nan_to_num(np.asarray(view.job_io.array("io_seconds"), np.float64), nan=-1.0)
+    return int(seconds.argmax())

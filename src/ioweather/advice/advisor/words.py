@@ -1,0 +1,98 @@
+"""The advice in an answer: a group of facts that ranks it, and one sentence where nothing is worth changing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from ioweather.advice.advisor.advise import Advised, advise
+from ioweather.advice.advisor.rule import Advice
+from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
+from ioweather.core.units import format_seconds
+from ioweather.studies.job_view import JobView
+
+TITLE: Final = "What to change"
+MOST_SHOWN: Final = 3
+_MOST_NAMED: Final = 3
+
+
+def with_advice(answer: Answer, view: JobView) -> Answer:
+    """The answer, and beside it what the run could change. The verdict stays what it is."""
+    return advised_answer(answer, advise(view))
+
+
+def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> Answer:
+    """`brief`: one line for each advice, where the screen has room for no more."""
+    exhibits = (*answer.exhibits, advice_exhibit(advised)) if advised.patterns else answer.exhibits
+    facts = (*answer.facts, *advice_facts(advised, brief=brief))
+    return replace(answer, facts=facts, exhibits=exhibits, findings=(*answer.findings, *advice_findings(advised)))
+
+
+def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, ...]:
+    """One line with the seconds, one with how they were reckoned, one for each line to type; none below the floor."""
+    shown = advised.worth[:MOST_SHOWN]
+    if not shown or advised.io_seconds is None:
+        return ()
+    facts = [_line(advice) for advice in shown] if brief else [fact for advice in shown for fact in _lines(advice)]
+    title = f"{TITLE} (each alone, at most"
+    if len(advised.worth) > 1:
+        title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
+    return (FactGroup(f"{title})", tuple(facts)),)
+
+
+def brief_lines(advised: Advised) -> int:
+    """Lines of the screen that the brief form takes."""
+    groups = advice_facts(advised, brief=True)
+    return sum(len(group.facts) + 2 for group in groups) + 2 * len(list(advice_findings(advised)))
+
+
+def _line(advice: Advice) -> Fact:
+    return Fact(advice.headline, advice.seconds_lost, "seconds", note=advice.fix_lines[0] if advice.fix_lines else "")
+
+
+def _lines(advice: Advice) -> Iterator[Fact]:
+    yield Fact(advice.headline, advice.seconds_lost, "seconds", note=advice.evidence)
+    yield Fact("  model", "", note=advice.model)
+    for line in advice.fix_lines:
+        yield Fact("  change to", "", note=line)
+
+
+def advice_findings(advised: Advised) -> Iterator[Finding]:
+    """What was seen and is not worth it, in one sentence."""
+    more = len(advised.worth) - MOST_SHOWN
+    if more > 0:
+        yield Finding(f"{more} more to change, each for less than those shown: --json has them.")
+    below = [advice for advice in advised.below if advice.fix_lines]
+    if not below:
+        return
+    count = len(below)
+    names = ", ".join(advice.headline for advice in below[:_MOST_NAMED]) + (", ..." if count > _MOST_NAMED else "")
+    seen = f"{count} {'more ' if advised.worth else ''}pattern{'s' if count > 1 else ''} seen ({names})"
+    if advised.io_seconds is None:
+        yield Finding(f"{seen}: the log has no I/O times, so what they cost is unknown.", "undecided")
+        return
+    largest = format_seconds(below[0].seconds_lost)
+    run = f" of a run of {format_seconds(advised.run_seconds)}" if advised.run_seconds else ""
+    cost = "none costs" if count > 1 else "it does not cost"
+    yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.")
+
+
+def advice_exhibit(advised: Advised) -> Exhibit:
+    """Everything that was seen, for the page and for programs; the screen has its part in the facts."""
+    estimates = tuple(
+        Estimate(a.headline, a.seconds_lost, "seconds", 0.0, a.seconds_lost, None, None, f"at most: {a.model}")
+        for a in advised.patterns
+    )
+    findings = tuple(
+        Finding(f"{a.headline}: {a.evidence}. {'; '.join(a.fix_lines) or 'Nothing to change'}.", "note")
+        for a in advised.patterns
+    )
+    floor = format_seconds(advised.floor_seconds)
+    caveats = [
+        f"Each figure is an upper bound, if that alone were changed. Advice below {floor} is not given.",
+        "It says what the log's own times allow; it is no verdict on this run against others.",
+    ]
+    if advised.runs > 1:
+        caveats.append(f"Of the job's {advised.runs} runs the one with most I/O time was looked at.")
+    return Exhibit("advice", TITLE, estimates=estimates, findings=findings, caveats=tuple(caveats))
