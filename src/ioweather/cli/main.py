@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "exhibits": ("ioweather.cli.exhibits", "exhibits", "List all exhibits, and which of them this lake can make."),
     "export": ("ioweather.cli.export", "export", "Show the agent's status to Prometheus."),
     "facility": ("ioweather.cli.facility", "facility", "Name the file systems: write or check facility.toml."),
+    "forecast": ("ioweather.cli.forecast", "forecast", "Say what the next two hours bring, and when to start."),
     "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
     "job": ("ioweather.cli.job", "job", "Show the I/O of one job on one screen, from its log or its id."),
     "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),

@@ -67,10 +67,14 @@ def climate_tables(hourly: HourlyMeans, memory_days: int = MEMORY_DAYS) -> Float
 
 
 def climate_replicates(hourly: HourlyMeans, weights: Floats) -> Floats:
-    """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days)."""
+    """(replicates, 168): the climate of all these days, drawn again with `weights` (replicates, days).
+
+    How far means are drawn together stays as the data themselves say: a day drawn twice has no scatter.
+    """
     centre, terms = _terms(hourly)
     sums = Sums(*(np.tensordot(weights, term, axes=1) for term in terms))
-    return np.asarray(shrunk_climate(sums).reshape(len(weights), SLOTS) + centre)
+    drawing = drawn_together(Sums(*(term.sum(axis=0) for term in terms)))
+    return np.asarray(shrunk_climate(sums, drawing).reshape(len(weights), SLOTS) + centre)
 
 
 def _terms(hourly: HourlyMeans) -> tuple[float, list[Floats]]:
@@ -88,26 +92,51 @@ def _terms(hourly: HourlyMeans) -> tuple[float, list[Floats]]:
     return centre, terms
 
 
-def shrunk_climate(sums: Sums) -> Floats:
+Drawing: TypeAlias = tuple[Floats, Floats]
+
+
+def shrunk_climate(sums: Sums, drawing: Drawing | None = None) -> Floats:
     """Means of hours of the week (..., 7, 24), drawn towards those of the hours of the day and these towards one mean;
-    NaN where `sums` hold nothing."""
-    by_hour = Sums(*(part.sum(axis=-2) for part in (sums.n, sums.total, sums.squares)))
+    NaN where `sums` hold nothing. `drawing` are the weights that a mean keeps, found from the sums where not given."""
+    by_hour, weekly = drawing or drawn_together(sums)
+    hour = _hours(sums)
     with np.errstate(invalid="ignore", divide="ignore"):
-        level = by_hour.total.sum(axis=-1, keepdims=True) / by_hour.n.sum(axis=-1, keepdims=True)
-        hour = level + _drawn(by_hour, level, axes=(-1,))
-        return np.asarray(hour[..., None, :] + _drawn(sums, hour[..., None, :], axes=(-2, -1)))
+        level = hour.total.sum(axis=-1, keepdims=True) / hour.n.sum(axis=-1, keepdims=True)
+    usual = (level + by_hour * _departure(hour, level))[..., None, :]
+    return np.asarray(usual + weekly * _departure(sums, usual))
 
 
-def _drawn(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
-    """Departures of the cells from their parent, shrunk; 0 for a cell that was never seen."""
+def drawn_together(sums: Sums) -> Drawing:
+    """Weight (0-1) that the departure of an hour of the day, and of an hour of the week, keeps."""
+    hour = _hours(sums)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        level = hour.total.sum(axis=-1, keepdims=True) / hour.n.sum(axis=-1, keepdims=True)
+    by_hour = _kept(hour, level, axes=(-1,))
+    usual = (level + by_hour * _departure(hour, level))[..., None, :]
+    return by_hour, _kept(sums, usual, axes=(-2, -1))
+
+
+def _hours(sums: Sums) -> Sums:
+    return Sums(*(part.sum(axis=-2) for part in (sums.n, sums.total, sums.squares)))
+
+
+def _departure(sums: Sums, parent: Floats) -> Floats:
+    """Means less those of their parents; 0 for a cell that was never seen."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(sums.n > 0, sums.total / sums.n - parent, 0.0))
+
+
+def _kept(sums: Sums, parent: Floats, axes: tuple[int, ...]) -> Floats:
+    """tau^2 / (tau^2 + s^2 / n) of each cell; 0 where no cell was seen twice: nothing is known of the scatter."""
     n = sums.n
-    mean = np.where(n > 0, sums.total / n, parent)
-    within = np.maximum(sums.squares - n * np.where(n > 0, mean, 0.0) ** 2, 0.0).sum(axis=axes, keepdims=True)
-    freedom = np.maximum(n - 1, 0).sum(axis=axes, keepdims=True)
-    variance = within / freedom  # NaN where no cell was seen twice: nothing is known of the scatter
-    cells = (n > 0).sum(axis=axes, keepdims=True)
-    departure = np.where(n > 0, mean - parent, 0.0)
-    noise = np.where(n > 0, variance / n, 0.0).sum(axis=axes, keepdims=True) / cells
-    tau = np.maximum((departure**2).sum(axis=axes, keepdims=True) / cells - noise, 0.0)
-    weight = np.where((n > 0) & (freedom > 0), tau / (tau + variance / n), 0.0)
-    return np.asarray(np.nan_to_num(weight) * departure)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(n > 0, sums.total / n, 0.0)
+        within = np.maximum(sums.squares - n * mean**2, 0.0).sum(axis=axes, keepdims=True)
+        freedom = np.maximum(n - 1, 0).sum(axis=axes, keepdims=True)
+        variance = within / freedom
+        cells = (n > 0).sum(axis=axes, keepdims=True)
+        noise = np.where(n > 0, variance / n, 0.0).sum(axis=axes, keepdims=True) / cells
+        spread = (_departure(sums, parent) ** 2).sum(axis=axes, keepdims=True) / cells
+        tau = np.maximum(spread - noise, 0.0)
+        weight = tau / (tau + variance / n)
+    return np.asarray(np.where((n > 0) & (freedom > 0), np.nan_to_num(weight), 0.0))

@@ -1,0 +1,208 @@
+"""What load or slowdown the next two hours bring, in words, and whether to believe it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from ioweather.advice.best_start import (
+    BestStart,
+    Starts,
+    best_start,
+    best_start_exhibit,
+    best_start_facts,
+    best_start_finding,
+)
+from ioweather.advice.forecast_page import forecast_exhibit
+from ioweather.advice.outlooks import History, Outlook, Quantity, outlook, timed, without_maintenance
+from ioweather.core.clock import format_time_ns, ns_to_datetime
+from ioweather.core.facility import Facility
+from ioweather.core.results import Answer, Coverage, Estimate, Fact, FactGroup, Finding
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
+from ioweather.derive.calendar import facility_zone, local_clock
+from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
+from ioweather.stats.forecast import LEVEL, rolling_forecasts
+from ioweather.studies.intervals import standing
+
+HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
+HEADLINE_NS: Final = 60 * MINUTE_NS
+NEEDED_DAYS: Final = 3
+BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from the last hours"}
+
+
+def forecast_answer(
+    history: History, quantity: Quantity, facility: Facility, *, horizon_ns: int | None = None,
+    duration_ns: int = HOUR_NS, caveats: Sequence[str] = (),
+) -> Answer:  # fmt: skip
+    """The answer as of the last window that was seen; later windows must not be in `history`."""
+    question = f"{quantity.title}: what do the next two hours bring?"
+    horizons = _horizons(history.window_ns, horizon_ns)
+    seen = without_maintenance(history, facility)
+    present = int(np.isfinite(seen.values).sum())
+    coverage = Coverage(len(history.values), present, f"windows of {format_seconds(history.window_ns / 1e9)}")
+    if present * history.window_ns < NEEDED_DAYS * DAY_NS:
+        return _too_short(question, quantity, seen, present, coverage, caveats)
+    zone, zone_name = facility_zone(facility)
+    series = timed(seen, quantity, zone, max(horizons))
+    outlooks = [
+        outlook(rolling, seen, quantity)
+        for rolling in rolling_forecasts(series, tuple(horizon // history.window_ns for horizon in horizons))
+    ]
+    hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
+    start = best_start(hourly, _starts(seen.end_ns, zone, zone_name), duration_ns)
+    main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
+    what = quantity.of
+    return Answer(
+        question=question,
+        headline=_headline(quantity, float(seen.values[-1]), main),
+        facts=tuple(_facts(quantity, seen, outlooks, start, zone)),
+        exhibits=(
+            forecast_exhibit(seen, quantity, outlooks),
+            *((best_start_exhibit(start, quantity.back, quantity.unit, what),) if start and start.pays else ()),
+        ),
+        findings=(*_findings(outlooks), best_start_finding(start, what)),
+        caveats=(*caveats, *_caveats(quantity, seen, zone_name)),
+        coverage=(coverage,),
+    )
+
+
+def _horizons(window_ns: int, asked_ns: int | None) -> tuple[int, ...]:
+    """Those that are whole numbers of windows, with the one asked for."""
+    every = {h for h in HORIZONS_NS if h % window_ns == 0}
+    if asked_ns is not None:
+        every.add(-(-asked_ns // window_ns) * window_ns)
+    return tuple(sorted(every)) or (window_ns,)
+
+
+def _starts(after_ns: int, zone: dt.tzinfo, zone_name: str) -> Starts:
+    first = -(-after_ns // HOUR_NS) * HOUR_NS
+    times = first + np.arange(24, dtype=np.int64) * HOUR_NS
+    clock = local_clock(times, zone)
+    texts = tuple(ns_to_datetime(int(moment), zone).strftime("%a %H:%M") for moment in times)
+    return Starts(times, clock.weekday * 24 + clock.hour, texts, zone_name)
+
+
+def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
+    text = f"{quantity.title}: {quantity.show(now)} now"
+    ahead = main.label.removeprefix("in ").replace(" min", " minutes")
+    if main.low is not None and main.high is not None:
+        text += f", {quantity.show(main.low)} to {quantity.show(main.high)} expected in {ahead} ({LEVEL:.0%})"
+    elif main.value is not None:
+        text += f", about {quantity.show(main.value)} expected in {ahead}"
+    if main.skilled:
+        return f"{text}; skill {_with_interval(main.skill)}."
+    return f"{text}: {BY[main.by]}; no forecast does better than that here, skill {_with_interval(main.skill)}."
+
+
+def _with_interval(skill: Estimate) -> str:
+    if skill.value is None:
+        return "not measured"
+    if skill.low is None or skill.high is None:
+        return f"{_signed(skill.value)}, too few days for an interval"
+    return f"{_signed(skill.value)} ({_signed(skill.low)} to {_signed(skill.high)})"
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-0.00", "0.00")
+
+
+def _facts(
+    quantity: Quantity, history: History, outlooks: Sequence[Outlook], start: BestStart | None, zone: dt.tzinfo
+) -> Iterator[FactGroup]:
+    width = format_seconds(history.window_ns / 1e9)
+    now = Fact("now", float(history.values[-1]), quantity.unit, note=f"{width} until {_clock(history.end_ns, zone)}")
+    ahead = [Fact(o.label, o.value, quantity.unit, note=_range(quantity, o)) for o in outlooks]
+    yield FactGroup(f"{quantity.title}, in windows of {width}", (now, *ahead))
+    worth = [
+        Fact(o.label, _with_interval(o.skill), note="better" if o.skilled else f"no better than '{BY[o.by]}'")
+        for o in outlooks
+    ]
+    yield FactGroup("Skill against the better of 'as now' and 'as usual'", tuple(worth))
+    held = [o.coverage for o in outlooks if o.coverage.value is not None]
+    if held:
+        least, most = (f(held, key=lambda e: e.value or 0.0) for f in (min, max))
+        text = f"{least.value:.0%} to {most.value:.0%}"
+        note = f"of {LEVEL:.0%} promised, over the horizons"
+        yield FactGroup("Intervals", (Fact("held the truth", text, note=note),))
+    if start is not None:
+        yield best_start_facts(start, quantity.back, quantity.unit, quantity.of)
+
+
+def _range(quantity: Quantity, o: Outlook) -> str:
+    if o.low is None or o.high is None:
+        return f"{BY[o.by]}; no interval yet"
+    return f"{quantity.show(o.low)} to {quantity.show(o.high)}, {BY[o.by]}"
+
+
+def _clock(moment_ns: int, zone: dt.tzinfo) -> str:
+    return format_time_ns(moment_ns, zone)[:16]
+
+
+def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
+    better = [o for o in outlooks if o.skilled]
+    worse = [o for o in outlooks if not o.skilled]
+    if better:
+        most = max(better, key=lambda o: o.skill.value or 0.0)
+        yield Finding(
+            f"The forecast beats 'as now' and 'as usual' {_listed(better)}; most {most.label}, with skill "
+            f"{_with_interval(most.skill)}.",
+            "supported",
+        )
+    if worse:
+        kinds = {standing(o.skill, above=0.0) for o in worse}
+        yield Finding(
+            f"The forecast is no better than the better of 'as now' and 'as usual' {_listed(worse)}: its skill is not "
+            "above zero with its interval. What is shown there is the better of the two.",
+            "undecided" if "undecided" in kinds else "supported",
+        )
+    off = [o for o in outlooks if standing(o.coverage, below=LEVEL - 0.05) == "supported"]
+    if off:
+        yield Finding(
+            f"Intervals are too narrow {_listed(off)}: they held the truth less often than promised.", "refuted"
+        )
+
+
+def _listed(outlooks: Sequence[Outlook]) -> str:
+    minutes = [str(o.horizon_ns // MINUTE_NS) for o in outlooks]
+    together = minutes[0] if len(minutes) == 1 else f"{', '.join(minutes[:-1])} and {minutes[-1]}"
+    return f"{together} minutes ahead"
+
+
+def _caveats(quantity: Quantity, history: History, zone_name: str) -> Iterator[str]:
+    days = len(history.values) * history.window_ns / DAY_NS
+    yield (
+        f"{days:.1f} days of history, of which a forecast knows at most the last {MEMORY_DAYS}; the hours of the week "
+        f"are those of {zone_name}."
+    )
+    if days < 14:
+        yield "With less than two weeks, what is usual at an hour of the week is hardly known."
+    scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
+    yield (
+        f"Errors are of {scale}; a value 'in 60 min' is that of the window that ends then. Jobs that have not begun "
+        "are not known to the forecast."
+    )
+
+
+def _too_short(
+    question: str, quantity: Quantity, history: History, present: int, coverage: Coverage, caveats: Sequence[str]
+) -> Answer:
+    width = format_seconds(history.window_ns / 1e9)
+    needed = math.ceil(NEEDED_DAYS * DAY_NS / history.window_ns)
+    headline = (
+        f"{quantity.title}: not enough history for a forecast: {present:,} windows of {width}; {NEEDED_DAYS} days "
+        f"({needed:,} windows) are needed."
+    )
+    facts: tuple[Fact, ...] = ()
+    if len(history.values):
+        facts = (Fact("last seen", float(history.values[-1]), quantity.unit, note=format_time_ns(history.end_ns)),)
+    return Answer(
+        question,
+        headline,
+        facts=(FactGroup(quantity.title, facts),) if facts else (),
+        caveats=tuple(caveats),
+        coverage=(coverage,),
+    )

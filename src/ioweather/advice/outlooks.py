@@ -1,0 +1,154 @@
+"""One quantity of one file system ahead of time: its series, the forecast of each horizon, what it was worth so far."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.facility import Facility
+from ioweather.core.results import Estimate
+from ioweather.core.units import MIB, MINUTE_NS, format_value
+from ioweather.derive.calendar import local_clock
+from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
+from ioweather.studies.intervals import Intervals, standing
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is forecast: loads in bytes per second, slowdowns as ratios.
+
+    Errors are taken of logarithms, so that a factor counts alike at every level; of loads log(1 + MiB/s), because idle
+    is 0.
+    """
+
+    filesystem: str
+    of: Literal["load", "slowdown"]
+    op: str
+
+    @property
+    def unit(self) -> str:
+        return "bytes_per_s" if self.of == "load" else "factor"
+
+    @property
+    def title(self) -> str:
+        if self.of == "slowdown":
+            return f"Slowdown of {self.op} on {self.filesystem}"
+        return {"read": "Reads", "write": "Writes"}.get(self.op, "Reads and writes") + f" on {self.filesystem}"
+
+    def forward(self, values: Any) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log1p(values / MIB) if self.of == "load" else np.log(values)
+
+    def back(self, values: Any) -> Any:
+        return np.maximum(np.expm1(values), 0.0) * MIB if self.of == "load" else np.exp(values)
+
+    def show(self, value: float | None) -> str:
+        return format_value(None if value is None else float(value), self.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Values of equal windows from `start_ns` on, NaN where a window was not seen."""
+
+    start_ns: int
+    window_ns: int
+    values: Floats
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + len(self.values) * self.window_ns
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The forecast of one horizon, in the quantity's unit, and what such forecasts were worth.
+
+    `skill` = 1 - MAE / MAE of the better of persistence and climatology; `skill_amount` the same of errors in the
+    quantity's own unit. `by` is the candidate shown: the combination where its skill is above zero, else the better of
+    the other two.
+    """
+
+    horizon_ns: int
+    time_ns: int
+    by: str
+    value: float | None
+    low: float | None
+    high: float | None
+    skill: Estimate
+    against: tuple[Estimate, Estimate]
+    skill_amount: Estimate
+    coverage: Estimate
+
+    @property
+    def skilled(self) -> bool:
+        return standing(self.skill, above=0.0) == "supported"
+
+    @property
+    def label(self) -> str:
+        return f"in {self.horizon_ns // MINUTE_NS} min"
+
+
+def without_maintenance(history: History, facility: Facility) -> History:
+    """Maintenance is neither input nor truth; windows after the last that was seen are cut off."""
+    values = history.values.copy()
+    starts = history.start_ns + np.arange(len(values), dtype=np.int64) * history.window_ns
+    for window in facility.maintenance:
+        values[(starts < window.end_ns) & (starts + history.window_ns > window.start_ns)] = np.nan
+    seen = np.flatnonzero(np.isfinite(values))
+    return replace(history, values=values[: int(seen[-1]) + 1 if len(seen) else 0])
+
+
+def timed(history: History, quantity: Quantity, zone: dt.tzinfo, longest_ns: int) -> Timed:
+    """The series on its scale, with the local clock of its windows and of those ahead."""
+    ahead = longest_ns // history.window_ns
+    times = history.start_ns + np.arange(len(history.values) + ahead, dtype=np.int64) * history.window_ns
+    clock = local_clock(times, zone)
+    values = np.asarray(quantity.forward(history.values), np.float64)
+    values[~np.isfinite(values)] = np.nan
+    return Timed(values, clock.day - clock.day[0], clock.weekday * 24 + clock.hour, history.window_ns / MINUTE_NS)
+
+
+def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
+    """One horizon: measured, then the last forecast of the candidate that the measure allows."""
+    scored = rolling.scored()
+    error = np.abs(rolling.point - rolling.truth)
+    amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
+    n = int(scored.sum())
+    intervals = Intervals(scored, history.window_ns, on=True)
+    sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0)) for e in (error, amount))
+    horizon_ns = rolling.horizon * history.window_ns
+    label = f"in {horizon_ns // MINUTE_NS} min"
+    skill = intervals.estimate(f"skill {label}", "", sums, _skill, n=n)
+    against = tuple(
+        intervals.estimate(f"skill {label} against {name}", "", sums[:, [c, c, COMBINED]], _skill, n=n)
+        for c, name in enumerate(CANDIDATES[:COMBINED])
+    )
+    by = COMBINED if standing(skill, above=0.0) == "supported" else int(sums[:, :COMBINED].sum(axis=0).argmin())
+    bands = rolling_intervals(rolling, by)
+    judged = np.isfinite(bands.inside)
+    held = Intervals(judged, history.window_ns, on=True)
+    coverage = held.estimate(
+        f"coverage {label}", "ratio", held.sums(judged, bands.inside), lambda s: s[..., 1] / s[..., 0],
+        n=int(judged.sum()),
+    )  # fmt: skip
+    value, low, high = (_last(quantity.back(values)) for values in (rolling.point[by], bands.low, bands.high))
+    return Outlook(
+        horizon_ns, history.end_ns + horizon_ns, CANDIDATES[by], value, low, high, skill, (against[0], against[1]),
+        intervals.estimate(f"skill {label} in {quantity.unit}", "", sums_amount, _skill, n=n), coverage,
+    )  # fmt: skip
+
+
+def _skill(sums: Floats) -> Any:
+    """1 - MAE / least MAE of the references; 0 where nothing ever erred."""
+    best = sums[..., :COMBINED].min(axis=-1)
+    return np.where(best > 0, 1 - sums[..., COMBINED] / best, np.where(sums[..., COMBINED] > 0, np.nan, 0.0))
+
+
+def _last(values: Floats) -> float | None:
+    return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None
