@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ioweather.core.baseline import Baseline
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.response_rollups import roll_up
-from ioweather.derive.slowdown import LEAST_BASELINE, all_episodes, episodes, operation_series
+from ioweather.derive.slowdown import LEAST_BASELINE, all_episodes, episodes, exact_series, operation_series
+from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.tables.responses import RESPONSES
 
 T = 1_790_000_000 // 3600 * 3600 * NS
@@ -89,7 +91,56 @@ def test_hosts_are_one_series_and_operations_are_not():
 def test_a_sliding_window_follows_a_lasting_change():
     durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
     series = series_of(durations)
-    sliding = series.slowdown(window_ns=60 * MINUTE_NS)
+    sliding = series.slowdown(baseline=Baseline(window_ns=60 * MINUTE_NS))
     assert np.isnan(sliding[0])
     assert sliding[205] == pytest.approx(3, rel=0.05)
     assert sliding[399] == pytest.approx(1, rel=0.05)
+
+
+def test_a_fixed_period_and_fixed_values():
+    durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
+    series = series_of(durations)
+    quiet = Baseline(period_ns=(T, T + 100 * MINUTE_NS))
+    assert series.expected(quiet) == (pytest.approx(0.01, rel=0.02), 1000)
+    assert series.slowdown(baseline=quiet)[300] == pytest.approx(3, rel=0.03)
+    given = Baseline(seconds={"read": 0.005})
+    assert series.slowdown(baseline=given)[0] == pytest.approx(2, rel=0.03)
+    others = Baseline(seconds={"write": 0.005})
+    np.testing.assert_array_equal(series.slowdown(baseline=others), series.slowdown())
+
+
+def test_a_fixed_period_with_little_in_it_is_no_baseline():
+    series = series_of(np.full(60, 0.01))
+    little = Baseline(period_ns=(T, T + 2 * MINUTE_NS))
+    assert series.expected(little) == (None, 20)
+    assert np.isnan(series.slowdown(baseline=little)).all()
+    assert series.expected(Baseline(period_ns=(0, T))) == (None, 0)
+
+
+def test_a_sliding_window_at_a_moment():
+    series = series_of(np.concatenate([np.full(200, 0.01), np.full(200, 0.03)]))
+    window = Baseline(window_ns=60 * MINUTE_NS)
+    assert series.expected(window) == (pytest.approx(0.03, rel=0.02), 600)
+    assert series.expected(window, T + 100 * MINUTE_NS) == (pytest.approx(0.01, rel=0.02), 600)
+
+
+def test_exact_series_are_the_order_statistics_and_roll_ups_are_within_a_percent():
+    rng = np.random.default_rng(5)
+    n = 20_000
+    frame = RESPONSES.frame(
+        start_ns=T + np.arange(n) * NS, host="h", target="/scratch/p", op="read", request_bytes=1 << 20,
+        mode="nocache", duration_ns=np.round(rng.lognormal(-4, 1, n) * NS).astype(np.int64), system="mount:/scratch",
+        status="ok", rows=n,
+    )  # fmt: skip
+    shuffled = frame.take(rng.permutation(n))
+    (exact,) = exact_series(shuffled, {}, HOUR_NS)
+    (rolled,) = operation_series(roll_up(shuffled, 10 * MINUTE_NS), {}, HOUR_NS)
+    seconds = np.asarray(frame.array("duration_ns")) / NS
+    hour = np.arange(n) // 3600
+    for name, q in (("median", 0.5), ("q90", 0.9), ("q95", 0.95), ("q99", 0.99)):
+        expected = [np.quantile(seconds[hour == h], q, method="inverted_cdf") for h in range(6)]
+        np.testing.assert_allclose(exact.statistics[name], expected, rtol=1e-12)
+        np.testing.assert_allclose(rolled.statistics[name], expected, rtol=RELATIVE_ERROR + 1e-9)
+    for name in ("mean", "max"):
+        np.testing.assert_allclose(rolled.statistics[name], exact.statistics[name], rtol=1e-12)
+    assert exact.expected()[0] == np.quantile(seconds, 0.5, method="inverted_cdf")

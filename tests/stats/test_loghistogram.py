@@ -48,3 +48,27 @@ def test_zero_and_nothing():
     empty = Histograms.of_texts(["", ""])
     assert np.isnan(empty.quantiles([0.5])).all()
     assert empty.texts() == ["", ""]
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=200), st.integers(1, 8), st.integers(0, 9))
+def test_medians_of_moving_windows_equal_a_plain_loop(values, rows, width):
+    nanoseconds = np.array(values)
+    row = np.sort(np.arange(len(values)) % rows)
+    made = Histograms.of_nanoseconds(row, nanoseconds, rows)
+    first = np.maximum(0, np.arange(rows) - width)
+    found = made.medians_before(first, least=3)
+    for position in range(rows):
+        inside = nanoseconds[(row >= first[position]) & (row < position)]
+        if len(inside) < 3:
+            assert np.isnan(found[position])
+        else:
+            assert found[position] == np.quantile(inside, 0.5, method="inverted_cdf") / 1e9
+
+
+def test_parts_and_sums_of_histograms():
+    made = Histograms.of_nanoseconds(np.array([0, 1, 1, 2]), np.array([5, 7, 7, 9]), 3)
+    middle = made.part(1, 3)
+    assert (middle.rows, middle.totals().tolist()) == (2, [2, 1])
+    both = middle.with_those_of(Histograms.of_nanoseconds(np.array([1]), np.array([1]), 2))
+    assert both.totals().tolist() == [2, 2]
+    assert both.quantiles([0.5])[1, 0] == 1e-9

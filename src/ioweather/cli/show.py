@@ -29,6 +29,7 @@ from ioweather.core.errors import UsageError
 @click.option("--out", type=click.Path(path_type=Path), help="Write to a file: .svg .png .pdf .html .json")
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
+@click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters, and stop.")
 def show(
     ids: tuple[str, ...],
@@ -41,6 +42,7 @@ def show(
     out: Path | None,
     dark: bool,
     fresh: bool,
+    exact: bool,
     list_params: bool,
 ) -> None:
     """Make exhibits from the lake and show them beside the published values."""
@@ -56,10 +58,9 @@ def show(
         return
     lake = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, lake.facility.zone)
+    params = {**parse_assignments(assignments), **({"exact": "yes"} if exact else {})}
     with progress_bar() as progress:
-        made = make_exhibits(
-            lake, ids, params=parse_assignments(assignments), period_ns=period, use_cache=not fresh, progress=progress
-        )
+        made = make_exhibits(lake, ids, params=params, period_ns=period, use_cache=not fresh, progress=progress)
     if out is not None:
         if len(made) > 1:
             raise UsageError("--out takes one exhibit.")

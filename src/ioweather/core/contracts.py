@@ -71,6 +71,7 @@ class BatchSource(Source, Protocol):
 
 
 Shape: TypeAlias = Literal["rows", "matrix", "rollup"]
+Params: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,14 @@ class Need:
     optional: bool = False
     # Rows of `series` with one of these quality flags (tables.Quality, in lower case) count as missing.
     exclude_flags: tuple[str, ...] = ()
+    # Fetched only where this flag parameter is set, or with 'not NAME' where it is not.
+    when: str | None = None
+
+    def is_wanted(self, params: Params) -> bool:
+        if self.when is None:
+            return True
+        flag = self.when.removeprefix("not ")
+        return bool(params.get(flag)) == (flag == self.when)
 
 
 @dataclass(frozen=True)
@@ -153,9 +162,6 @@ class StudyData:
     period_ns: tuple[int, int] = (0, 0)
     step_ns: int = 0
     caveats: tuple[str, ...] = ()
-
-
-Params: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.derive.omission import omitted_waits
 from ioweather.stats.loghistogram import Histograms
 from ioweather.tables import concat
 from ioweather.tables.responses import RESPONSE_ROLLUPS
@@ -20,78 +23,147 @@ RESPONSE_COLUMNS: Final = (
 _LABELS: Final = ("system", "target", "host", "op", "request_bytes", "mode")
 
 
-def roll_up(responses: Frame, interval_ns: int) -> Frame:
-    """One row per interval and label. `pending` rows are not counted: they come again when they end."""
-    start = np.asarray(responses.array("start_ns"), np.int64)
-    group, first = _groups(responses, start // interval_ns)
-    groups = len(first)
-    ok = responses.text("status").equals("ok")
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """Operations by group. `histograms` are of those that ended well and reached storage, as are sum, min and max;
+    `omitted` is what missed and pending ones would have waited."""
+
+    cached_count: NDArray[np.int64]
+    error_count: NDArray[np.int64]
+    missed_count: NDArray[np.int64]
+    sum_seconds: NDArray[np.float64]
+    min_seconds: NDArray[np.float64]
+    max_seconds: NDArray[np.float64]
+    histograms: Histograms
+    omitted_sum_seconds: NDArray[np.float64]
+    omitted_max_seconds: NDArray[np.float64]
+    omitted: Histograms
+
+
+def reduce_responses(responses: Frame, group: NDArray[np.int64], groups: int, *, exact: bool = False) -> Reduced:
+    """Of rows of `responses`; `exact` keeps every nanosecond."""
+    status = responses.text("status")
+    ok = status.equals("ok")
     cached = np.asarray(np.ma.filled(np.ma.masked_array(responses.array("cached")), False), np.bool_)
     duration = np.ma.masked_array(responses.array("duration_ns"))
     timed = ok & ~cached & ~np.ma.getmaskarray(duration)
-    seconds = np.ma.getdata(duration)[timed] / NS
-    histograms = Histograms.of_values(group[timed], seconds, groups)
-    return RESPONSE_ROLLUPS.frame(
-        {name: responses[name][first] for name in _LABELS},
-        start_ns=start[first] // interval_ns * interval_ns,
-        interval_ns=interval_ns,
-        count=histograms.totals(),
-        cached_count=_count(group, ok & cached, groups),
-        error_count=_count(group, responses.text("status").equals("error"), groups),
-        missed_count=_count(group, responses.text("status").equals("missed"), groups),
-        sum_seconds=np.bincount(group[timed], weights=seconds, minlength=groups),
-        min_seconds=_extreme(np.minimum, group[timed], seconds, groups, np.inf),
-        max_seconds=_extreme(np.maximum, group[timed], seconds, groups, -np.inf),
-        histogram=histograms.texts(),
-        rows=groups,
+    nanoseconds, place = np.asarray(np.ma.getdata(duration)[timed], np.int64), group[timed]
+    seconds = nanoseconds / NS
+    hidden, waits_ns = omitted_waits(responses)
+    return Reduced(
+        _count(group, ok & cached, groups),
+        _count(group, status.equals("error"), groups),
+        _count(group, status.equals("missed"), groups),
+        # Whole nanoseconds add up to the same in any order, so that the same rows make no revision.
+        _sum(place, nanoseconds, groups) / NS,
+        _extreme(np.minimum, place, seconds, groups, np.inf),
+        _extreme(np.maximum, place, seconds, groups, -np.inf),
+        _histograms(place, nanoseconds, groups, exact),
+        _sum(group[hidden], waits_ns, groups) / NS,
+        _extreme(np.maximum, group[hidden], waits_ns / NS, groups, -np.inf),
+        _histograms(group[hidden], waits_ns, groups, exact),
     )
+
+
+def reduce_rollups(rollups: Frame, group: NDArray[np.int64], groups: int) -> Reduced:
+    """Of rows of `response_rollups`. Rows of an older version know nothing of omission: null is nothing."""
+
+    def count(name: str) -> NDArray[np.int64]:
+        return np.bincount(group, weights=np.asarray(rollups.array(name), np.float64), minlength=groups).astype(
+            np.int64
+        )
+
+    def extreme(function: np.ufunc, name: str, start: float) -> NDArray[np.float64]:
+        values = rollups.array(name)
+        there = np.isfinite(values)
+        return _extreme(function, group[there], values[there], groups, start)
+
+    def merged(name: str) -> Histograms:
+        return Histograms.of_texts([text or "" for text in rollups.text(name).tolist()]).merged(group, groups)
+
+    return Reduced(
+        count("cached_count"),
+        count("error_count"),
+        count("missed_count"),
+        _sum(group, rollups.array("sum_seconds"), groups),
+        extreme(np.minimum, "min_seconds", np.inf),
+        extreme(np.maximum, "max_seconds", -np.inf),
+        merged("histogram"),
+        _sum(group, np.nan_to_num(rollups.array("omitted_sum_seconds")), groups),
+        extreme(np.maximum, "omitted_max_seconds", -np.inf),
+        merged("omitted_histogram"),
+    )
+
+
+def roll_up(responses: Frame, interval_ns: int) -> Frame:
+    """One row per interval and label."""
+    group, first = groups_of(responses, _LABELS, interval_ns)
+    return _frame(responses, first, interval_ns, reduce_responses(responses, group, len(first)))
 
 
 def coarsen(rollups: Frame, interval_ns: int) -> Frame:
     """Roll-ups of one interval into longer ones."""
-    start = np.asarray(rollups.array("start_ns"), np.int64)
-    group, first = _groups(rollups, start // interval_ns)
-    groups = len(first)
-    texts = [text or "" for text in rollups.text("histogram").tolist()]
-    histograms = Histograms.of_texts(texts).merged(group, groups)
-    totals = {
-        name: np.bincount(group, weights=np.asarray(rollups.array(name), np.float64), minlength=groups)
-        for name in ("cached_count", "error_count", "missed_count", "sum_seconds")
-    }
-    there = np.asarray(rollups.array("count")) > 0
-    return RESPONSE_ROLLUPS.frame(
-        {name: rollups[name][first] for name in _LABELS},
-        start_ns=start[first] // interval_ns * interval_ns,
-        interval_ns=interval_ns,
-        count=histograms.totals(),
-        **{name: totals[name].astype(np.int64) for name in ("cached_count", "error_count", "missed_count")},
-        sum_seconds=totals["sum_seconds"],
-        min_seconds=_extreme(np.minimum, group[there], rollups.array("min_seconds")[there], groups, np.inf),
-        max_seconds=_extreme(np.maximum, group[there], rollups.array("max_seconds")[there], groups, -np.inf),
-        histogram=histograms.texts(),
-        rows=groups,
-    )
+    group, first = groups_of(rollups, _LABELS, interval_ns)
+    return _frame(rollups, first, interval_ns, reduce_rollups(rollups, group, len(first)))
 
 
 def all_intervals(responses: Frame) -> Frame:
     return concat([roll_up(responses, interval) for interval in INTERVALS_NS])
 
 
-def _groups(frame: Frame, interval: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number of each row's (interval, labels), in order of time; and a row of each."""
+def _frame(rows: Frame, first: NDArray[np.int64], interval_ns: int, reduced: Reduced) -> Frame:
+    return RESPONSE_ROLLUPS.frame(
+        {name: rows[name][first] for name in _LABELS},
+        start_ns=np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns,
+        interval_ns=interval_ns,
+        count=reduced.histograms.totals(),
+        cached_count=reduced.cached_count,
+        error_count=reduced.error_count,
+        missed_count=reduced.missed_count,
+        sum_seconds=reduced.sum_seconds,
+        min_seconds=reduced.min_seconds,
+        max_seconds=reduced.max_seconds,
+        histogram=reduced.histograms.texts(),
+        omitted_sum_seconds=reduced.omitted_sum_seconds,
+        omitted_max_seconds=reduced.omitted_max_seconds,
+        omitted_histogram=reduced.omitted.texts(),
+        rows=len(first),
+    )
+
+
+def groups_of(
+    frame: Frame, labels: Sequence[str | Column], interval_ns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number of each row's (labels, interval), labels first, then in order of time; and a row of each."""
     key = np.zeros(frame.rows, np.int64)
-    for name in _LABELS:
-        column = frame[name]
-        codes = column.codes.astype(np.int64) + 1 if isinstance(column, Text) else _dense(np.asarray(column))
-        key = _dense(key * (int(codes.max(initial=0)) + 1) + codes)
-    steps = interval - int(interval.min(initial=0)) if len(interval) else interval
-    combined = steps * (int(key.max(initial=0)) + 1) + key
-    _, first, group = np.unique(combined, return_index=True, return_inverse=True)
-    return group.astype(np.int64), first.astype(np.int64)
+    for label in labels:
+        column = frame[label] if isinstance(label, str) else label
+        codes = column.codes.astype(np.int64) + 1 if isinstance(column, Text) else _distinct(np.asarray(column))[0]
+        key = _distinct(key * (int(codes.max(initial=0)) + 1) + codes)[0]
+    step = np.asarray(frame.array("start_ns"), np.int64) // interval_ns
+    step = step - int(step.min(initial=1 << 62)) if len(step) else step
+    return _distinct(key * (int(step.max(initial=0)) + 1) + step)
 
 
-def _dense(values: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+def _distinct(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rank of each value among the distinct ones, and a place of each. Stored rows are sorted: equal ones follow one
+    another, and only the first of a run is looked at."""
+    if not len(values):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    _, first, rank = np.unique(values[starts], return_index=True, return_inverse=True)
+    lengths = np.diff(np.append(starts, len(values)))
+    return np.repeat(rank, lengths).astype(np.int64), starts[first].astype(np.int64)
+
+
+def _histograms(group: NDArray[np.int64], nanoseconds: NDArray[np.int64], groups: int, exact: bool) -> Histograms:
+    if exact:
+        return Histograms.of_nanoseconds(group, nanoseconds, groups)
+    return Histograms.of_values(group, nanoseconds / NS, groups)
+
+
+def _sum(group: NDArray[np.int64], values: NDArray[Any], groups: int) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(group, weights=values, minlength=groups), np.float64)
 
 
 def _count(group: NDArray[np.int64], mask: NDArray[np.bool_], groups: int) -> NDArray[np.int64]:

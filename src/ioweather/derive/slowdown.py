@@ -1,23 +1,26 @@
 """User-perceived slowdown (METHODS section 4): what operations took per interval, what they usually take, the ratio.
 
 slowdown = t_observed / t_expected. Observed is a statistic of an interval; expected the median of all operations of
-that kind on that file system over the whole period, or over the time before (a sliding window).
+that kind on that file system over the whole period, or another baseline. Statistics come twice: `raw`, of operations
+that ended, and `omission_corrected`, with what those would have waited that a hang kept from beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.baseline import WHOLE, Baseline
 from ioweather.core.frames import Frame
-from ioweather.derive.response_rollups import coarsen
+from ioweather.derive.response_rollups import Reduced, groups_of, reduce_responses, reduce_rollups
 from ioweather.stats.loghistogram import Histograms
 
 STATISTICS: Final = ("mean", "median", "q90", "q95", "q99", "max")
+COUNTINGS: Final = ("raw", "omission_corrected")
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
 # Fewer operations than this do not say what is usual.
 LEAST_BASELINE: Final = 30
@@ -36,82 +39,131 @@ class OperationSeries:
     count: NDArray[np.int64]
     error_count: NDArray[np.int64]
     missed_count: NDArray[np.int64]
-    statistics: Mapping[str, NDArray[np.float64]]
+    statistics: Mapping[str, NDArray[np.float64]]  # raw
+    omission_corrected: Mapping[str, NDArray[np.float64]]
     histograms: Histograms
 
     @property
     def label(self) -> str:
         return f"{self.filesystem} {self.op}"
 
-    def expected(self) -> tuple[float | None, int]:
-        """Median over the whole period in seconds, and of how many; null below LEAST_BASELINE."""
-        n = int(self.count.sum())
+    def counted(self, how: str) -> Mapping[str, NDArray[np.float64]]:
+        """Statistics by the name of how they are counted, one of COUNTINGS."""
+        return {"raw": self.statistics, "omission_corrected": self.omission_corrected}[how]
+
+    def expected(self, baseline: Baseline = WHOLE, before_ns: int | None = None) -> tuple[float | None, int]:
+        """What is usual, in seconds, and of how many operations: null below LEAST_BASELINE.
+
+        Of a baseline that moves it is the one at `before_ns`, by default at the end.
+        """
+        if baseline.seconds is not None and self.op in baseline.seconds:
+            return baseline.seconds[self.op], int(self.count.sum())
+        low, high = baseline.period_ns or (0, 1 << 62)
+        if baseline.window_ns is not None:
+            end = int(self.start_ns[-1]) + self.interval_ns if len(self.start_ns) else 0
+            high = end if before_ns is None else before_ns
+            low = high - baseline.window_ns
+        first, last = (int(place) for place in np.searchsorted(self.start_ns, (low, high)))
+        n = int(self.count[first:last].sum())
         if n < LEAST_BASELINE:
             return None, n
-        whole = self.histograms.merged(np.zeros(self.histograms.rows, np.int64), 1)
-        return float(whole.quantiles([0.5])[0, 0]), n
+        part = self.histograms.part(first, last)
+        return float(part.merged(np.zeros(part.rows, np.int64), 1).quantiles([0.5])[0, 0]), n
 
     def expected_before(self, window_ns: int) -> NDArray[np.float64]:
         """Median of the window that ends where each interval begins; NaN below LEAST_BASELINE."""
-        low = np.searchsorted(self.start_ns, self.start_ns - window_ns, side="left")
-        result = np.full(len(self.start_ns), np.nan)
-        for position, first in enumerate(low.tolist()):
-            if self.count[first:position].sum() >= LEAST_BASELINE:
-                inside = (self.histograms.row >= first) & (self.histograms.row < position)
-                part = Histograms(
-                    1, np.zeros(int(inside.sum()), np.int64), self.histograms.bin[inside], self.histograms.count[inside]
-                )
-                result[position] = part.merged(np.zeros(1, np.int64), 1).quantiles([0.5])[0, 0]
-        return result
+        first = np.searchsorted(self.start_ns, self.start_ns - window_ns, side="left")
+        return self.histograms.medians_before(first, LEAST_BASELINE)
 
-    def slowdown(self, statistic: str = "median", window_ns: int | None = None) -> NDArray[np.float64]:
-        if window_ns is not None:
-            return self.statistics[statistic] / self.expected_before(window_ns)
-        usual, _ = self.expected()
-        return self.statistics[statistic] / (usual if usual is not None else np.nan)
+    def slowdown(
+        self, statistic: str = "median", baseline: Baseline = WHOLE, counting: str = "raw"
+    ) -> NDArray[np.float64]:
+        observed = self.counted(counting)[statistic]
+        if baseline.window_ns is not None:
+            return observed / self.expected_before(baseline.window_ns)
+        usual, _ = self.expected(baseline)
+        return observed / (usual if usual is not None else np.nan)
 
 
-def operation_series(rollups: Frame, filesystems: Mapping[str, str], interval_ns: int) -> list[OperationSeries]:
+def operation_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> list[OperationSeries]:
     """Roll-ups of one shorter or equal interval as series, one per file system and kind of operation.
 
     `filesystems` maps raw system names to file systems.
     """
-    if not rollups.rows:
-        return []
-    systems = rollups.text("system")
-    names = [filesystems.get(name, name) for name in systems.categories]
-    kinds: dict[tuple[str, str, int, str], list[int]] = {}
-    columns = zip(
-        systems.codes.tolist(), rollups.text("op").tolist(), np.asarray(rollups.array("request_bytes")).tolist(),
-        rollups.text("mode").tolist(), strict=True,
-    )  # fmt: skip
-    for row, (system, op, size, mode) in enumerate(columns):
-        kinds.setdefault((names[system], str(op), int(size), str(mode)), []).append(row)
-    return [_series(key, rollups.take(np.array(rows)), interval_ns) for key, rows in sorted(kinds.items())]
+    group, first = _groups(rows, filesystems, interval_ns)
+    return _split(rows, first, filesystems, interval_ns, reduce_rollups(rows, group, len(first)))
 
 
-def _series(key: tuple[str, str, int, str], rows: Frame, interval_ns: int) -> OperationSeries:
-    coarse = coarsen(rows, interval_ns)
+def exact_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> list[OperationSeries]:
+    """The same from the operations themselves, without the roll-ups' error."""
+    group, first = _groups(rows, filesystems, interval_ns)
+    return _split(rows, first, filesystems, interval_ns, reduce_responses(rows, group, len(first), exact=True))
+
+
+def _names(rows: Frame, filesystems: Mapping[str, str]) -> list[str]:
+    return [filesystems.get(name, name) for name in rows.text("system").categories]
+
+
+def _groups(
+    rows: Frame, filesystems: Mapping[str, str], interval_ns: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # Hosts and targets of one file system are one series: the place a probe runs is a label, not a service.
-    starts, place = np.unique(np.asarray(coarse.array("start_ns"), np.int64), return_inverse=True)
-    histograms = Histograms.of_texts([t or "" for t in coarse.text("histogram").tolist()]).merged(place, len(starts))
+    names = _names(rows, filesystems)
+    place = np.array([sorted(set(names)).index(name) for name in names] or [0], np.int64)
+    filesystem = place[rows.text("system").codes] if rows.rows else np.empty(0, np.int64)
+    return groups_of(rows, (filesystem, "op", "request_bytes", "mode"), interval_ns)
 
-    def summed(name: str) -> NDArray[np.float64]:
-        weights = np.asarray(coarse.array(name), np.float64)
-        return np.asarray(np.bincount(place, weights=weights, minlength=len(starts)), np.float64)
 
-    count = histograms.totals()
-    longest = np.full(len(starts), -np.inf)
-    np.maximum.at(longest, place, np.nan_to_num(coarse.array("max_seconds"), nan=-np.inf))
+def _split(
+    rows: Frame, first: NDArray[np.int64], filesystems: Mapping[str, str], interval_ns: int, reduced: Reduced
+) -> list[OperationSeries]:
+    """Groups come kind by kind, each in order of time."""
+    heads = rows.select(("system", "op", "request_bytes", "mode")).take(first)
+    known = [*_names(rows, filesystems), ""]
+    names = [known[code] for code in heads.text("system").codes.tolist()]
+    keys = list(
+        zip(names, heads.text("op").tolist(), np.asarray(heads.array("request_bytes")).tolist(),
+            heads.text("mode").tolist(), strict=True)
+    )  # fmt: skip
+    starts = np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns
+    raw = _statistics(reduced.histograms, reduced.sum_seconds, reduced.max_seconds)
+    corrected = _statistics(
+        reduced.histograms.with_those_of(reduced.omitted),
+        reduced.sum_seconds + reduced.omitted_sum_seconds,
+        np.fmax(reduced.max_seconds, reduced.omitted_max_seconds),
+    )
+    count = reduced.histograms.totals()
+    made = []
+    for low, high in _runs(keys):
+        part = slice(low, high)
+        filesystem, op, size, mode = keys[low]
+        made.append(
+            OperationSeries(
+                filesystem, str(op), int(size), str(mode), interval_ns, starts[part], count[part],
+                reduced.error_count[part], reduced.missed_count[part],
+                {name: values[part] for name, values in raw.items()},
+                {name: values[part] for name, values in corrected.items()}, reduced.histograms.part(low, high),
+            )
+        )  # fmt: skip
+    return sorted(made, key=lambda series: (series.filesystem, series.op, series.request_bytes, series.mode))
+
+
+def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
+    low = 0
+    for place in range(1, len(keys) + 1):
+        if place == len(keys) or keys[place] != keys[low]:
+            yield low, place
+            low = place
+
+
+def _statistics(
+    histograms: Histograms, total: NDArray[np.float64], longest: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
     quantiles = histograms.quantiles(tuple(_QUANTILES.values()))
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = summed("sum_seconds") / count
-    statistics = {"mean": mean, "max": np.where(np.isinf(longest), np.nan, longest)}
-    statistics |= {name: quantiles[:, column] for column, name in enumerate(_QUANTILES)}
-    return OperationSeries(
-        *key, interval_ns, starts, count, summed("error_count").astype(np.int64),
-        summed("missed_count").astype(np.int64), {name: statistics[name] for name in STATISTICS}, histograms,
-    )  # fmt: skip
+        found = {"mean": total / histograms.totals(), "max": longest}
+    found |= {name: quantiles[:, column] for column, name in enumerate(_QUANTILES)}
+    return {name: found[name] for name in STATISTICS}
 
 
 @dataclass(frozen=True)
@@ -155,7 +207,11 @@ def episodes(series: OperationSeries, slowdown: NDArray[np.float64], threshold: 
     return found
 
 
-def all_episodes(every: Sequence[OperationSeries], threshold: float, statistic: str = "median") -> list[Episode]:
+def all_episodes(
+    every: Sequence[OperationSeries], threshold: float, statistic: str = "median", baseline: Baseline = WHOLE
+) -> list[Episode]:
     """Of all series, in order of time."""
-    found = [episode for series in every for episode in episodes(series, series.slowdown(statistic), threshold)]
+    found = [
+        episode for series in every for episode in episodes(series, series.slowdown(statistic, baseline), threshold)
+    ]
     return sorted(found, key=lambda episode: (episode.start_ns, episode.filesystem, episode.op))

@@ -2,6 +2,8 @@
 
 Bin i holds [GAMMA^i, GAMMA^(i+1)); its middle, GAMMA^(i+1/2), is off by at most sqrt(GAMMA) - 1 = 0.995% (the idea of
 DDSketch: Masson, Rim, Lee, VLDB 2019). As text a histogram is 'bin:count bin:count', which parses in bulk.
+
+An exact one has a bin for every nanosecond, so that the same code gives the true order statistics.
 """
 
 from __future__ import annotations
@@ -36,34 +38,69 @@ class Histograms:
     row: NDArray[np.int64]
     bin: NDArray[np.int64]
     count: NDArray[np.int64]
+    exact: bool = False  # a bin is a number of nanoseconds
 
     @classmethod
     def of_values(cls, row: NDArray[np.int64], values: NDArray[np.float64], rows: int) -> Histograms:
-        return cls._summed(row, bins_of(values), np.ones(len(values), np.int64), rows)
+        return cls._summed(row, bins_of(values), None, rows)
+
+    @classmethod
+    def of_nanoseconds(cls, row: NDArray[np.int64], values: NDArray[np.int64], rows: int) -> Histograms:
+        return cls._summed(row, values, None, rows, exact=True)
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Histograms:
-        """Parse in one pass; the texts are our own."""
-        numbers = np.array(" ".join(texts).replace(":", " ").split(), np.int64)
+        """Parse in one pass; the texts are our own, so bins are in order."""
         pairs = np.array([text.count(":") for text in texts], np.int64)
-        return cls._summed(np.repeat(np.arange(len(texts)), pairs), numbers[0::2], numbers[1::2], len(texts))
+        joined = " ".join(texts).replace(":", " ")
+        numbers = np.fromstring(joined, np.int64, sep=" ") if pairs.any() else np.empty(0, np.int64)
+        return cls(len(texts), np.repeat(np.arange(len(texts)), pairs), numbers[0::2], numbers[1::2])
 
     @classmethod
     def _summed(
-        cls, row: NDArray[np.int64], bins: NDArray[np.int64], count: NDArray[np.int64], rows: int
-    ) -> Histograms:
+        cls, row: NDArray[np.int64], bins: NDArray[np.int64], count: NDArray[np.int64] | None, rows: int,
+        exact: bool = False,
+    ) -> Histograms:  # fmt: skip
+        """Triples in any order, a pair maybe many times; without counts each stands for one."""
         if not len(row):
             nothing = np.empty(0, np.int64)
-            return cls(rows, nothing, nothing, nothing)
+            return cls(rows, nothing, nothing, nothing, exact)
         low = int(bins.min())
         span = int(bins.max()) - low + 1
-        key, place = np.unique(row * span + (bins - low), return_inverse=True)
-        total = np.bincount(place, weights=count.astype(np.float64)).astype(np.int64)
-        return cls(rows, key // span, key % span + low, total)
+        key = row * span + (bins - low)
+        if count is None:
+            key = np.sort(key)
+            running = np.arange(1, len(key) + 1)
+        else:
+            order = np.argsort(key, kind="stable")
+            key, running = key[order], np.cumsum(count[order])
+        last = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        key, total = key[last], np.diff(running[last], prepend=0)
+        return cls(rows, key // span, key % span + low, total, exact)
 
     def merged(self, group: NDArray[np.int64], groups: int) -> Histograms:
         """Histogram i goes into group[i]."""
-        return self._summed(group[self.row], self.bin, self.count, groups)
+        return self._summed(group[self.row], self.bin, self.count, groups, self.exact)
+
+    def part(self, first: int, last: int) -> Histograms:
+        """Histograms first to last - 1."""
+        low, high = np.searchsorted(self.row, (first, last))
+        return Histograms(
+            last - first, self.row[low:high] - first, self.bin[low:high], self.count[low:high], self.exact
+        )
+
+    def with_those_of(self, other: Histograms) -> Histograms:
+        """The same rows, counts added."""
+        if not len(other.row):
+            return self
+        return self._summed(
+            np.concatenate([self.row, other.row]), np.concatenate([self.bin, other.bin]),
+            np.concatenate([self.count, other.count]), self.rows, self.exact,
+        )  # fmt: skip
+
+    def values(self, bins: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What a bin stands for, in seconds."""
+        return np.asarray(bins / 1e9, np.float64) if self.exact else middle(bins)
 
     def totals(self) -> NDArray[np.int64]:
         return np.bincount(self.row, weights=self.count.astype(np.float64), minlength=self.rows).astype(np.int64)
@@ -80,10 +117,41 @@ class Histograms:
         for column, q in enumerate(at):
             rank = before + np.maximum(1, np.ceil(q * totals - 1e-9)).astype(np.int64)
             found = np.searchsorted(running, rank[there], side="left")
-            result[there, column] = middle(self.bin[found])
+            result[there, column] = self.values(self.bin[found])
         return result
 
     def texts(self) -> list[str]:
         pairs = [f"{b}:{c}" for b, c in zip(self.bin.tolist(), self.count.tolist(), strict=True)]
         borders = [0, *np.cumsum(np.bincount(self.row, minlength=self.rows)).tolist()]
         return [" ".join(pairs[start:end]) for start, end in itertools.pairwise(borders)]
+
+    def medians_before(self, first: NDArray[np.int64], least: int) -> NDArray[np.float64]:
+        """Of each row, the median of rows first[i] .. i - 1 together; NaN where they hold fewer than `least`.
+
+        `first` only rises, so counts are moved along, not summed anew: by distinct bin, and by blocks of these to find
+        the middle in two short steps.
+        """
+        result = np.full(self.rows, np.nan)
+        bins, place = np.unique(self.bin, return_inverse=True)
+        width = max(1, int(len(bins) ** 0.5))
+        fine = np.zeros((len(bins) // width + 1) * width, np.int64)
+        coarse = np.zeros(len(fine) // width, np.int64)
+        borders = np.searchsorted(self.row, np.arange(self.rows + 1))
+        gone = total = 0
+        for position, start in enumerate(first.tolist()):
+            for row, sign in ((position - 1, 1), *((old, -1) for old in range(gone, start))):
+                if row >= 0:
+                    piece = slice(borders[row], borders[row + 1])
+                    count = sign * self.count[piece]
+                    np.add.at(fine, place[piece], count)
+                    np.add.at(coarse, place[piece] // width, count)
+                    total += int(count.sum())
+            gone = max(gone, start)
+            if total >= least and total:
+                rank = (total + 1) // 2
+                before = np.cumsum(coarse)
+                block = int(np.searchsorted(before, rank))
+                inside = np.cumsum(fine[block * width : (block + 1) * width])
+                rank -= int(before[block - 1]) if block else 0
+                result[position] = self.values(bins[block * width + np.searchsorted(inside, rank)])
+        return result

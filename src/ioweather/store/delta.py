@@ -62,13 +62,13 @@ class TableFiles:
         options = "union_by_name=true, hive_partitioning=true, hive_types={'day': 'VARCHAR'}"
         return f"SELECT {selects} FROM read_parquet([{listed}], {options})"
 
-    def view(self) -> str:
+    def view(self, days: set[str] | None = None) -> str:
         """What readers see: of revisable rows, one per key."""
         if not self.spec.revisable:
-            return self.scan()
+            return self.scan(days)
         key = ", ".join(quote(name) for name in self.spec.key)
         newest = ", ".join([f"{quote(name)} DESC NULLS LAST" for name in self.spec.revision] + ["ingest_id DESC"])
-        return f"{self.scan()} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1"
+        return f"{self.scan(days)} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1"
 
 
 def day_of_uri(uri: str) -> str:

@@ -10,17 +10,22 @@ from typing import Any
 
 import duckdb
 
+from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
+from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
 from ioweather.store.delta import TableFiles
 from ioweather.store.owned import note_who_owns_what, owned
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
+
+# A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
+_LISTED_DAYS = 400
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
 
@@ -99,6 +104,8 @@ class Snapshot:
         if period_ns is not None:
             low, high = period_ns
             conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
+            if days is None and high - low <= _LISTED_DAYS * DAY_NS:
+                days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
         selects = ", ".join(quote(name) for name in names)
         # A revision of a row may lie in another day, unless its time is part of its key.
         part = days is not None and (not spec.revisable or spec.time in spec.key)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from ioweather.core.clock import format_time_ns
+from ioweather.core.baseline import FORMS, Baseline, parse_baseline
+from ioweather.core.clock import format_time_ns, zone_named
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import (
@@ -24,7 +26,16 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.derive.calendar import facility_zone, local_clock
-from ioweather.derive.slowdown import LEAST_BASELINE, STATISTICS, OperationSeries, all_episodes, operation_series
+from ioweather.derive.response_rollups import RESPONSE_COLUMNS
+from ioweather.derive.slowdown import (
+    COUNTINGS,
+    LEAST_BASELINE,
+    STATISTICS,
+    OperationSeries,
+    all_episodes,
+    exact_series,
+    operation_series,
+)
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.studies.intervals import number, plain
 from ioweather.studies.presenting import cells, thin
@@ -32,43 +43,61 @@ from ioweather.studies.samples import median_estimate, share_estimate
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _POINTS: Final = 1800
-_ROLLUP_COLUMNS: Final = (
-    "start_ns", "interval_ns", "system", "target", "host", "op", "request_bytes", "mode", "count", "cached_count",
-    "error_count", "missed_count", "sum_seconds", "min_seconds", "max_seconds", "histogram",
-)  # fmt: skip
-EXPECTED: Final = (
-    f"Expected is the median of all operations of that kind on that file system over the period (at least "
-    f"{LEAST_BASELINE}); below 1 is faster than usual."
-)
 ROLLED_UP: Final = (
-    f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact."
+    f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
+    "With --exact they come from every operation."
+)
+EXACT: Final = "Every statistic comes from the single operations, not from roll-ups."
+COUNTED: Final = (
+    "raw: operations that ended. omission_corrected: also each tick that a hang hid, as an operation that waited until "
+    "the hang ended."
 )
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    hours = data.frames["hours"]
+    exact = "responses" in data.frames
+    of_rows = exact_series if exact else operation_series
+    hours, tens = (data.frames["responses" if exact else name] for name in ("hours", "tens"))
     names = {system: facility.filesystem_of(system) for system in hours.text("system").categories}
-    long = [s for s in operation_series(hours, names, int(params["interval"])) if s.count.sum()]
+    long = [s for s in of_rows(hours, names, int(params["interval"])) if s.count.sum()]
     if not long:
         return
-    caveats = (EXPECTED, ROLLED_UP, *_failures(long))
-    coverage = _coverage(hours)
-    yield _boxes(long, caveats, coverage)
+    baseline = _baseline(facility, params.get("baseline"))
+    caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(long))
+    coverage = _coverage(long, data.frames.get("hours"))
+    yield _boxes(long, baseline, caveats, coverage)
     yield _time_lines(long, caveats, coverage)
-    short = operation_series(data.frames["tens"], names, int(params["short_interval"]))
-    yield _slowdowns(long, [s for s in short if s.count.sum()], caveats, coverage)
-    yield _episodes(long, facility, params, caveats, coverage)
+    short = [s for s in of_rows(tens, names, int(params["short_interval"])) if s.count.sum()]
+    yield _slowdowns(long, short, baseline, caveats, coverage)
+    yield _episodes(long, facility, params, baseline, caveats, coverage)
 
 
-def _coverage(hours: Frame) -> tuple[Coverage, ...]:
-    counts = {name: int(np.asarray(hours.array(f"{name}_count")).sum()) for name in ("cached", "error", "missed")}
-    good = int(np.asarray(hours.array("count")).sum())
+def _baseline(facility: Facility, text: str | None) -> Baseline:
+    if text is None:
+        return facility.baseline
+    try:
+        return parse_baseline(text, zone_named(facility.zone) if facility.zone else None)
+    except ValueError as error:
+        raise UsageError(f"baseline: {error}.") from None
+
+
+def expected_note(baseline: Baseline) -> str:
+    if baseline.seconds is not None:
+        return f"Expected is {baseline}; below 1 is faster than that."
+    return (
+        f"Expected is the median of all operations of that kind on that file system over {baseline} (at least "
+        f"{LEAST_BASELINE}); below 1 is faster than usual."
+    )
+
+
+def _coverage(every: Sequence[OperationSeries], rollups: Frame | None) -> tuple[Coverage, ...]:
+    good = sum(int(s.count.sum()) for s in every)
     excluded = {
-        "answered_by_the_cache": counts["cached"],
-        "failed": counts["error"],
-        "missed_ticks": counts["missed"],
+        "answered_by_the_cache": int(np.asarray(rollups.array("cached_count")).sum()) if rollups is not None else 0,
+        "failed": sum(int(s.error_count.sum()) for s in every),
+        "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
     }
-    return (Coverage(good + sum(counts.values()), good, "operations", {k: n for k, n in excluded.items() if n}),)
+    return (Coverage(good + sum(excluded.values()), good, "operations", {k: n for k, n in excluded.items() if n}),)
 
 
 def _failures(every: Sequence[OperationSeries]) -> list[str]:
@@ -77,20 +106,28 @@ def _failures(every: Sequence[OperationSeries]) -> list[str]:
     return [note] if missed else []
 
 
-def _boxes(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
+_FILESYSTEM, _OP = ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text")
+_COUNTED = ResultColumn("counted", "", "text")
+_PANEL = ResultColumn("panel", "", "text")
+
+
+def _boxes(
+    every: list[OperationSeries], baseline: Baseline, caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
+) -> Exhibit:
     """kun19.fig4."""
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
     findings = []
     for series in every:
         for name in STATISTICS:
-            values = series.statistics[name][series.count > 0]
-            q = [number(v) for v in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95))]
-            rows.append((series.filesystem, series.op, name, *q))
+            for counting in COUNTINGS:
+                values = series.counted(counting)[name]
+                q = [number(v) for v in np.quantile(values[np.isfinite(values)], (0.05, 0.25, 0.5, 0.75, 0.95))]
+                rows.append((series.filesystem, series.op, name, counting, *q, series.label))
         medians = series.statistics["median"][series.count > 0]
         estimates.append(median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds"))
         slowest = float(series.statistics["q99"][series.count > 0].max())
-        usual, _ = series.expected()
+        usual, _ = series.expected(baseline)
         if usual:
             findings.append(
                 Finding(
@@ -99,37 +136,49 @@ def _boxes(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tup
                 )
             )
     columns = (
-        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
-        ResultColumn("statistic", "", "text"), ResultColumn("q05", "5%", "seconds"),
+        _FILESYSTEM, _OP, ResultColumn("statistic", "", "text"), _COUNTED, ResultColumn("q05", "5%", "seconds"),
         ResultColumn("q25", "25%", "seconds"), ResultColumn("q50", "median", "seconds"),
-        ResultColumn("q75", "75%", "seconds"), ResultColumn("q95", "95%", "seconds"),
+        ResultColumn("q75", "75%", "seconds"), ResultColumn("q95", "95%", "seconds"), _PANEL,
     )  # fmt: skip
-    table = ResultTable("intervals", columns, tuple(rows))
-    encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95", "series": "op"}
+    drawn = ResultTable("intervals", columns, tuple(rows))
+    table = ResultTable("intervals", columns[:-1], tuple(row[:-1] for row in rows))
+    encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"}
     length = format_seconds(every[0].interval_ns / 1e9)
     chart = Chart(
-        "box", table, encoding, f"Statistics of intervals of {length}", facet="filesystem", scales={"y": "log"}
-    )
+        "box", drawn, {**encoding, "series": "counted"}, f"Statistics of intervals of {length}", facet="panel",
+        scales={"y": "log"},
+    )  # fmt: skip
     return Exhibit(
         "kun19.fig4", "Box plots of interval statistics", tables=(table,), charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(findings), caveats=caveats, coverage=coverage,
+        findings=tuple(findings), caveats=(*caveats, COUNTED), coverage=coverage,
     )  # fmt: skip
+
+
+_LINES: Final = (("median", "raw"), ("q99", "raw"), ("max", "raw"), ("q99", "omission_corrected"))
 
 
 def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
     """kun19.fig5."""
     rows: list[tuple[Cell, ...]] = []
+    worst: list[tuple[Cell, ...]] = []
     estimates = []
     for series in every:
-        for name in ("median", "q99", "max"):
-            kept = thin(series.statistics[name], max(1, _POINTS // (6 * len(every))))
-            times, values = cells(series.start_ns[kept]), cells(series.statistics[name][kept])
-            rows += [(t, f"{series.op} {name}", v, series.filesystem) for t, v in zip(times, values, strict=True)]
-        slowest = float(np.nanmax(series.statistics["max"]))
+        for name, counting in _LINES:
+            statistic = series.counted(counting)[name]
+            # Where nothing was hidden the corrected line is the raw one.
+            if counting != "raw" and np.array_equal(statistic, series.statistics[name], equal_nan=True):
+                continue
+            kept = thin(statistic, max(1, _POINTS // (2 * len(_LINES) * len(every))))
+            times, values = cells(series.start_ns[kept]), cells(statistic[kept])
+            label = name if counting == "raw" else f"{name}, {counting}"
+            rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
+        for counting in COUNTINGS:
+            peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
+            worst.append((series.filesystem, series.op, counting, *peaks, int(series.missed_count.sum())))
         estimates.append(
             plain(
                 f"slowest_{series.op}[{series.filesystem}]",
-                slowest,
+                float(np.nanmax(series.statistics["max"])),
                 "seconds",
                 n=int(series.count.sum()),
                 method="maximum",
@@ -137,34 +186,41 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
         )
     columns = (
         ResultColumn("time", "", "time_ns"), ResultColumn("series", "", "text"),
-        ResultColumn("value", "response time", "seconds"), ResultColumn("filesystem", "", "text"),
+        ResultColumn("value", "response time", "seconds"), _PANEL,
     )  # fmt: skip
     chart = Chart(
         "timeline", ResultTable("time_lines", columns, tuple(rows)), {"x": "time", "y": "value", "series": "series"},
-        "Median, 99% and slowest of each interval", facet="filesystem", scales={"y": "log"},
+        "Median, 99% and slowest of each interval", facet="panel", scales={"y": "log"},
     )  # fmt: skip
-    worst = max(estimates, key=lambda e: e.value or 0.0)
-    text = f"The slowest operation of all ({worst.name.replace('_', ' ')}) took {format_seconds(worst.value or 0.0)}."
+    table = ResultTable(
+        "worst",
+        (_FILESYSTEM, _OP, _COUNTED, ResultColumn("median", "median", "seconds"), ResultColumn("q99", "99%", "seconds"),
+         ResultColumn("max", "slowest", "seconds"), ResultColumn("missed", "missed ticks", "count")),
+        tuple(worst), "The worst interval by each statistic",
+    )  # fmt: skip
+    most = max(estimates, key=lambda e: e.value or 0.0)
+    text = f"The slowest operation of all ({most.name.replace('_', ' ')}) took {format_seconds(most.value or 0.0)}."
     return Exhibit(
-        "kun19.fig5", "Time lines of interval statistics", charts=(chart,), estimates=tuple(estimates),
-        findings=(Finding(text),), caveats=caveats, coverage=coverage,
+        "kun19.fig5", "Time lines of interval statistics", tables=(table,), charts=(chart,),
+        estimates=tuple(estimates), findings=(Finding(text),), caveats=(*caveats, COUNTED), coverage=coverage,
     )  # fmt: skip
 
 
 def _slowdowns(
-    long: list[OperationSeries], short: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
-) -> Exhibit:
+    long: list[OperationSeries], short: list[OperationSeries], baseline: Baseline, caveats: tuple[str, ...],
+    coverage: tuple[Coverage, ...],
+) -> Exhibit:  # fmt: skip
     """kun19.fig6."""
     rows: list[tuple[Cell, ...]] = []
     estimates = []
     findings = []
-    every = [s for s in (*long, *short) if s.expected()[0] is not None]
-    for series in every:
-        slowdown = series.slowdown()
+    ratios = [(series, series.slowdown(baseline=baseline)) for series in (*long, *short)]
+    every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
+    for series, slowdown in every:
         length = format_seconds(series.interval_ns / 1e9)
         kept = thin(slowdown, max(1, _POINTS // (2 * len(every))))
         times, values = cells(series.start_ns[kept]), cells(slowdown[kept])
-        rows += [(t, series.label, v, length) for t, v in zip(times, values, strict=True)]
+        rows += [(t, length, v, series.label) for t, v in zip(times, values, strict=True)]
         worst = float(np.nanmax(slowdown))
         estimates.append(plain(f"slowdown_{series.op}[{series.filesystem}, {length}]", worst, "factor", n=len(slowdown),
                                method="greatest of the intervals' medians over expected"))  # fmt: skip
@@ -175,15 +231,15 @@ def _slowdowns(
                     f"{series.label} took {worst:.1f} times as long as usual in the {length} from {format_time_ns(at)}."
                 )
             )
-    unknown = [s.label for s in long if s.expected()[0] is None]
+    unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
     columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("series", "", "text"),
-        ResultColumn("slowdown", "slowdown", "factor"), ResultColumn("interval", "", "text"),
+        ResultColumn("time", "", "time_ns"), ResultColumn("interval", "interval", "text"),
+        ResultColumn("slowdown", "slowdown", "factor"), _PANEL,
     )  # fmt: skip
     chart = Chart(
-        "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "series"},
-        "Slowdown", facet="interval", scales={"y": "log"}, references=(Reference("y", 1.0, "as usual"),),
+        "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "interval"},
+        "Slowdown", facet="panel", scales={"y": "log"}, references=(Reference("y", 1.0, "as usual"),),
     )  # fmt: skip
     calm = Finding("No operation was twice as slow as usual in any interval.")
     return Exhibit(
@@ -193,11 +249,12 @@ def _slowdowns(
 
 
 def _episodes(
-    every: list[OperationSeries], facility: Facility, params: Params, caveats: tuple[str, ...], coverage: Any
-) -> Exhibit:
+    every: list[OperationSeries], facility: Facility, params: Params, baseline: Baseline, caveats: tuple[str, ...],
+    coverage: tuple[Coverage, ...],
+) -> Exhibit:  # fmt: skip
     """kun19.episodes."""
     threshold = float(params["threshold"])
-    found = all_episodes(every, threshold)
+    found = all_episodes(every, threshold, baseline=baseline)
     table = ResultTable(
         "episodes",
         (
@@ -210,7 +267,7 @@ def _episodes(
                "ongoing" if e.ongoing else "") for e in found),
         "Episodes",
     )  # fmt: skip
-    week, findings = _weekly(every, facility, threshold)
+    week, findings = _weekly(every, facility, threshold, baseline)
     if found:
         worst = max(found, key=lambda e: e.peak_ratio)
         findings.insert(
@@ -235,13 +292,15 @@ def _episodes(
     )  # fmt: skip
 
 
-def _weekly(every: list[OperationSeries], facility: Facility, threshold: float) -> tuple[ResultTable, list[Finding]]:
+def _weekly(
+    every: list[OperationSeries], facility: Facility, threshold: float, baseline: Baseline
+) -> tuple[ResultTable, list[Finding]]:
     """Share of slow intervals by local weekday; a day is named when its interval lies above that of all days."""
     zone, zone_name = facility_zone(facility)
     rows: list[tuple[Cell, ...]] = []
     findings: list[Finding] = []
     for series in every:
-        slowdown = series.slowdown()
+        slowdown = series.slowdown(baseline=baseline)
         known = np.isfinite(slowdown)
         weekday = local_clock(series.start_ns, zone).weekday
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
@@ -267,13 +326,16 @@ STUDY = Study(
     name="slowdown",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.fig6", "kun19.episodes"),
     needs=(
-        Need("hours", "response_rollups", columns=_ROLLUP_COLUMNS, where={"interval_ns": HOUR_NS}),
-        Need("tens", "response_rollups", columns=_ROLLUP_COLUMNS, where={"interval_ns": 10 * MINUTE_NS}),
+        Need("hours", "response_rollups", where={"interval_ns": HOUR_NS}, when="not exact"),
+        Need("tens", "response_rollups", where={"interval_ns": 10 * MINUTE_NS}, when="not exact"),
+        Need("responses", "responses", columns=RESPONSE_COLUMNS, optional=True, when="exact"),
     ),
     run=run,
     params=(
         Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
         Param("short_interval", "the shorter length of fig6, a multiple of ten minutes", "duration", default="10min"),
         Param("threshold", "slowdown that makes an episode", "float", default=2.0),
+        Param("baseline", f"what is usual: {FORMS} (default: as facility.toml says, else whole)", "text"),
+        Param("exact", "from every operation instead of roll-ups", "flag", default=False),
     ),
 )

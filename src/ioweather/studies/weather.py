@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import format_seconds
+from ioweather.derive.slowdown import COUNTINGS
 
 SLOW: Final = 2.0
 # A hang shows before its operation ends: this old, an operation in flight is news.
@@ -33,6 +34,9 @@ class OperationNow:
     last_ns: int | None
     recent: tuple[float | None, ...] = ()  # slowdown of the last hour's minutes
     slow_since_ns: int | None = None
+    # 99% of the last half hour took at most this, raw and omission_corrected; ticks missed meanwhile.
+    q99_seconds: tuple[float | None, float | None] | None = None
+    recent_missed: int = 0
 
     @property
     def slowdown(self) -> float | None:
@@ -50,14 +54,19 @@ class Hang:
 
 
 def weather_answer(
-    operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = ()
-) -> tuple[Answer, bool]:
-    """The answer, and whether something is wrong (slow, or hanging)."""
+    operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = (),
+    notes: Sequence[str] = (), full: bool = False,
+) -> tuple[Answer, bool]:  # fmt: skip
+    """The answer, and whether something is wrong (slow, or hanging). `full` says the tail also where nothing was
+    hidden from it."""
     slow = [o for o in operations if o.slowdown is not None and o.slowdown >= SLOW]
     groups = []
     for target in dict.fromkeys(o.target for o in operations):
         mine = [o for o in operations if o.target == target]
         groups.append(FactGroup(f"{mine[0].filesystem} ({target})", tuple(_fact(o, now_ns) for o in mine)))
+        tail = tuple(fact for o in mine if full or o.recent_missed for fact in _tail_facts(o))
+        if tail:
+            groups.append(FactGroup(f"{mine[0].filesystem}, 99% of the last half hour ({target})", tail))
     findings = [
         Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}.", "refuted")
         for h in hangs
@@ -75,7 +84,7 @@ def weather_answer(
         headline=_headline(operations, slow, hangs),
         facts=tuple(groups),
         findings=tuple(findings),
-        caveats=tuple(f"The agent on {name} is gone; what it last saw is shown." for name in stale),
+        caveats=(*(f"The agent on {name} is gone; what it last saw is shown." for name in stale), *notes),
         coverage=coverage,
     )
     return answer, bool(slow or hangs)
@@ -90,6 +99,13 @@ def _fact(o: OperationNow, now_ns: int) -> Fact:
     # A bar on a log scale: full at ten times the usual.
     share = min(1.0, max(0.0, _log10(o.slowdown)))
     return Fact(o.op, o.slowdown, "factor", share, f"{format_seconds(o.median_seconds or 0.0)}{age} {line}".rstrip())
+
+
+def _tail_facts(o: OperationNow) -> Iterator[Fact]:
+    if o.q99_seconds is not None:
+        missed = f"{o.recent_missed:,} missed ticks" if o.recent_missed else ""
+        for name, seconds, note in zip(COUNTINGS, o.q99_seconds, ("", missed), strict=True):
+            yield Fact(f"{o.op} {name}", seconds, "seconds", None, note)
 
 
 def _log10(value: float) -> float:

@@ -52,9 +52,14 @@ RESPONSE_ROLLUPS = TableSpec(
         ColumnSpec("min_seconds", "float64", "shortest", nullable=True),
         ColumnSpec("max_seconds", "float64", "longest", nullable=True),
         ColumnSpec("histogram", "text", "'bin:count ...' of durations, bins of ratio 1.02: quantiles are within 1%"),
+        ColumnSpec("omitted_sum_seconds", "float64", "sum of what missed and pending operations would have waited",
+                   nullable=True),
+        ColumnSpec("omitted_max_seconds", "float64", "longest of these waits", nullable=True),
+        ColumnSpec("omitted_histogram", "text", "of these waits; null or empty where none was", nullable=True),
     ),
     key=("start_ns", "interval_ns", "system", "target", "host", "op", "request_bytes", "mode"),
     time="start_ns",
     revisable=True,
-    order=("system", "op", "start_ns"),
+    # Readers want one length of interval, and pass over the rest of the day.
+    order=("interval_ns", "system", "op", "start_ns"),
 )

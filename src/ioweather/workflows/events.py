@@ -52,7 +52,7 @@ def find_episodes(lake: Lake) -> int:
         interval = MINUTE_NS * 10 if last - first <= _MINUTES_FOR_NS else HOUR_NS
         rollups = snapshot.frame("response_rollups", RESPONSE_ROLLUPS.names, {"interval_ns": interval})
     # By raw system name: what file system that is, is said when read.
-    found = all_episodes(operation_series(rollups, {}, interval), _THRESHOLD)
+    found = all_episodes(operation_series(rollups, {}, interval), _THRESHOLD, baseline=snapshot.facility.baseline)
     return lake.append("events", _frame(found), source=SOURCE) if found else 0
 
 

@@ -9,17 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.collect.status import OperationStatus, Status, TargetStatus, read_status
+from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.slowdown import OperationSeries, operation_series
+from ioweather.derive.response_rollups import RESPONSE_COLUMNS
+from ioweather.derive.slowdown import COUNTINGS, LEAST_BASELINE, OperationSeries, exact_series, operation_series
+from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import Lake, open_lake
+from ioweather.store.snapshot import Snapshot
 from ioweather.studies.weather import HANG_SECONDS, SLOW, Hang, OperationNow, weather_answer
-from ioweather.tables.responses import RESPONSE_ROLLUPS
 
 _SPARK_MINUTES = 30
+_RECENT_NS = _SPARK_MINUTES * MINUTE_NS
+_FOR_EVER_NS = 1 << 62
 
 
 def weather_now(
@@ -28,27 +33,29 @@ def weather_now(
     *,
     at_ns: int | None = None,
     history: History | None = None,
+    exact: bool = False,
+    full: bool = False,
 ) -> tuple[Answer, bool]:
-    """What the agents whose spools these are see; whether something is wrong. `history` stands for the lake's own."""
+    """What the agents whose spools these are see; whether something is wrong. `history` stands for the lake's own;
+    `exact` reads operations instead of roll-ups; `full` gives both tails of every operation."""
     moment = at_ns or now_ns()
     statuses = [status for spool in spools if (status := _status(spool)) is not None]
     if history is None:
         lake = _lake(lake_dir)
-        history = lake_history(lake, moment) if lake else History()
-    facility, usual, recent = history.facility, history.usual, history.recent
+        history = lake_history(lake, moment, exact) if lake else History()
     operations: list[OperationNow] = []
     hangs: list[Hang] = []
     for status in statuses:
         for target in status.targets:
-            filesystem = facility.filesystem_of(target.system).removeprefix("mount:")
+            filesystem = history.facility.filesystem_of(target.system).removeprefix("mount:")
             age = status.in_flight_age_ns(target, moment)
             if target.in_flight is not None and age is not None and age > HANG_SECONDS * NS:
                 hangs.append(Hang(filesystem, target.target, target.in_flight.op, age / NS))
-            operations += [_operation(filesystem, target, o, usual, recent) for o in target.operations]
+            operations += [_operation(filesystem, target, o, history) for o in target.operations]
     stale = [status.host for status in statuses if status.is_stale(moment)]
     if not statuses:
         raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
-    return weather_answer(operations, hangs, now_ns=moment, stale=stale)
+    return weather_answer(operations, hangs, now_ns=moment, stale=stale, notes=_notes(history), full=full)
 
 
 def _status(spool: Path) -> Status | None:
@@ -67,46 +74,85 @@ def _lake(lake_dir: str | None) -> Lake | None:
         return None
 
 
-Baselines = dict[tuple[str, str, int], tuple[float, int]]
-Recent = dict[tuple[str, str, int], OperationSeries]
+Key = tuple[str, str, int]
+Usual = dict[Key, tuple[float, int]]
+Recent = dict[Key, OperationSeries]
 
 
 @dataclass(frozen=True)
 class History:
-    """What a lake adds to the agents' status: per target's system and operation the median of all hours, and the
-    minutes of the last hour."""
+    """What a lake adds to the agents' status: per target's system and operation what is usual, the minutes of the last
+    half hour, and all of it as one interval."""
 
     facility: Facility = field(default_factory=Facility)
-    usual: Baselines = field(default_factory=dict)
-    recent: Recent = field(default_factory=dict)
+    usual: Usual = field(default_factory=dict)
+    minutes: Recent = field(default_factory=dict)
+    half_hour: Recent = field(default_factory=dict)
+    exact: bool = False
 
 
-def lake_history(lake: Lake, at_ns: int | None = None) -> History:
+def lake_history(lake: Lake, at_ns: int | None = None, exact: bool = False) -> History:
+    """From roll-ups; `exact` from every operation."""
     moment = at_ns or now_ns()
+    period = (moment - _RECENT_NS, moment)
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["response_rollups"].uris:
             return History(snapshot.facility)
-        columns = RESPONSE_ROLLUPS.names
-        hours = snapshot.frame("response_rollups", columns, {"interval_ns": HOUR_NS})
-        period = (moment - _SPARK_MINUTES * MINUTE_NS, moment)
-        minutes = snapshot.frame("response_rollups", columns, {"interval_ns": MINUTE_NS}, period)
-    usual: Baselines = {}
-    for series in operation_series(hours, {}, HOUR_NS):
-        expected, n = series.expected()
-        if expected is not None:
-            usual[(series.filesystem, series.op, series.request_bytes)] = (expected, n)
-    recent = {(s.filesystem, s.op, s.request_bytes): s for s in operation_series(minutes, {}, MINUTE_NS)}
-    return History(snapshot.facility, usual, recent)
+        if exact:
+            usual = _exact_baselines(snapshot, moment)
+            rows, of_rows = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=period), exact_series
+        else:
+            usual = _baselines(snapshot, moment)
+            rows = snapshot.frame("response_rollups", (), {"interval_ns": MINUTE_NS}, period)
+            of_rows = operation_series
+
+    def by_key(interval_ns: int) -> Recent:
+        return {(s.filesystem, s.op, s.request_bytes): s for s in of_rows(rows, {}, interval_ns)}
+
+    return History(snapshot.facility, usual, by_key(MINUTE_NS), by_key(_FOR_EVER_NS), exact)
 
 
-def _operation(
-    filesystem: str, target: TargetStatus, status: OperationStatus, usual: Baselines, recent: Recent
-) -> OperationNow:
+def _span(baseline: Baseline, moment: int) -> tuple[int, int] | None:
+    """The part of the lake that tells what is usual at this moment; None is all of it."""
+    return (moment - baseline.window_ns, moment) if baseline.window_ns is not None else baseline.period_ns
+
+
+def _baselines(snapshot: Snapshot, moment: int) -> Usual:
+    baseline = snapshot.facility.baseline
+    hours = snapshot.frame("response_rollups", (), {"interval_ns": HOUR_NS}, _span(baseline, moment))
+    found = {(s.filesystem, s.op, s.request_bytes): s.expected(baseline, moment)
+             for s in operation_series(hours, {}, HOUR_NS)}  # fmt: skip
+    return {key: (usual, n) for key, (usual, n) in found.items() if usual is not None}
+
+
+def _exact_baselines(snapshot: Snapshot, moment: int) -> Usual:
+    """In the database: its median is the same order statistic, and the operations need not be held here."""
+    baseline = snapshot.facility.baseline
+    low, high = _span(baseline, moment) or (0, _FOR_EVER_NS)
+    given = baseline.seconds or {}
+    rows = snapshot.con.sql(
+        "SELECT system, op, request_bytes, quantile_disc(duration_ns, 0.5), count(*) FROM responses "
+        f"WHERE status = 'ok' AND NOT coalesce(cached, FALSE) AND start_ns >= {low} AND start_ns < {high} "
+        "AND duration_ns IS NOT NULL GROUP BY ALL"
+    ).fetchall()
+    return {(system, op, size): (given.get(op, median / NS), n) for system, op, size, median, n in rows
+            if n >= LEAST_BASELINE or op in given}  # fmt: skip
+
+
+def _notes(history: History) -> list[str]:
+    if not history.usual:
+        return []
+    source = "single operations" if history.exact else f"roll-ups, right to within {RELATIVE_ERROR:.1%}"
+    return [f"Usual is {history.facility.baseline}, from {source}."]
+
+
+def _operation(filesystem: str, target: TargetStatus, status: OperationStatus, history: History) -> OperationNow:
     key = (target.system, status.op, status.request_bytes)
     # The lake's baseline is of the whole period; the agent's own serves until there is one.
-    expected = usual.get(key) or (
+    expected = history.usual.get(key) or (
         (status.expected_ns / NS, status.expected_count) if status.expected_ns else (None, status.expected_count)
     )
+    tail = history.half_hour.get(key)
     now = OperationNow(
         filesystem=filesystem,
         target=target.target,
@@ -118,8 +164,10 @@ def _operation(
         errors=dict(status.errors),
         missed=status.missed_count,
         last_ns=status.last.start_ns if status.last else None,
+        q99_seconds=_tail(tail) if tail else None,
+        recent_missed=int(tail.missed_count.sum()) if tail else 0,
     )
-    series = recent.get(key)
+    series = history.minutes.get(key)
     if series is None or not now.expected_seconds:
         return now
     slowdown = series.statistics["median"] / now.expected_seconds
@@ -131,3 +179,8 @@ def _operation(
         since = int(series.start_ns[int(calm[-1]) + 1 if len(calm) else 0])
     values = tuple(None if np.isnan(v) else float(v) for v in slowdown[-_SPARK_MINUTES:].tolist())
     return replace(now, recent=values, slow_since_ns=since)
+
+
+def _tail(series: OperationSeries) -> tuple[float | None, float | None]:
+    raw, corrected = (float(series.counted(how)["q99"][0]) for how in COUNTINGS)
+    return (None if np.isnan(raw) else raw, None if np.isnan(corrected) else corrected)

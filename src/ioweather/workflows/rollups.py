@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS
@@ -17,7 +18,7 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
 
     A changed row is a revision, so that running this twice, or by two writers, ends in the same view.
     """
-    hours = np.unique(np.asarray(added.array("start_ns"), np.int64) // HOUR_NS)
+    hours = _touched(added)
     if not len(hours):
         return 0
     changed = 0
@@ -26,7 +27,21 @@ def refresh_rollups(lake: Lake, added: Frame) -> int:
         for stretch in np.split(hours, np.flatnonzero(np.diff(hours) > 1) + 1):
             for first in range(0, len(stretch), 24):
                 part = stretch[first : first + 24]
-                period = (int(part[0]) * HOUR_NS, (int(part[-1]) + 1) * HOUR_NS)
-                responses = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=period)
-                changed += lake.append("response_rollups", all_intervals(responses), source=SOURCE)
+                low, high = int(part[0]) * HOUR_NS, (int(part[-1]) + 1) * HOUR_NS
+                # An hour on either side: what a missed tick waited for may have begun before, or end after.
+                beside = (low - HOUR_NS, high + HOUR_NS)
+                rolled = all_intervals(snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=beside))
+                start = np.asarray(rolled.array("start_ns"))
+                mine = rolled.take((start >= low) & (start < high))
+                changed += lake.append("response_rollups", mine, source=SOURCE)
     return changed
+
+
+def _touched(added: Frame) -> NDArray[np.int64]:
+    """Hours in which these operations began or went on, and the one before: its last ticks may have waited for them."""
+    start = np.asarray(added.array("start_ns"), np.int64)
+    duration = np.asarray(np.ma.filled(np.ma.masked_array(added.array("duration_ns")), 0), np.int64)
+    first, last = start // HOUR_NS - 1, (start + duration) // HOUR_NS
+    long = last - first > 1
+    spans = set(zip(first[long].tolist(), last[long].tolist(), strict=True))
+    return np.unique(np.concatenate([first, last, *(np.arange(low, high) for low, high in spans)]))
