@@ -8,19 +8,20 @@ from pathlib import Path
 import click
 
 from ioweather.cli.options import lake_option
+from ioweather.cli.tokens import token
 from ioweather.core.places import default_lake_dir, default_spool_dir
 
 EPILOG = """\b
-Listens at this machine alone unless --host says otherwise; there are no
-accounts and no encryption, so put a proxy in front before you open it.
-The API is at /api/v1; see docs/how-to/dashboard.md.
+Listens at this machine alone unless --host says otherwise. There is no
+encryption and people are known by a proxy's word: see [visibility] in
+docs/how-to/dashboard.md. The API is at /api/v1.
 
 \b
 Example: ioweather serve --lake /srv/weather
 """
 
 
-@click.command(epilog=EPILOG)
+@click.group(epilog=EPILOG, invoke_without_command=True)
 @lake_option
 @click.option("--spool", "spools", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
               help="Spool of an agent; may be given several times (default: yours).")  # fmt: skip
@@ -30,23 +31,39 @@ Example: ioweather serve --lake /srv/weather
               help="A name under which browsers may reach this server (default: this machine).")  # fmt: skip
 @click.option("--demo", "demo_dir", type=click.Path(path_type=Path), metavar="DIR",
               help="A second, simulated lake to switch to (default: that of `ioweather demo`).")  # fmt: skip
+@click.pass_context
 def serve(
-    lake_dir: str | None, spools: tuple[Path, ...], host: str, port: int, names: tuple[str, ...], demo_dir: Path | None
+    context: click.Context,
+    lake_dir: str | None,
+    spools: tuple[Path, ...],
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    demo_dir: Path | None,
 ) -> None:
     """Serve the dashboard and the API over HTTP."""
+    if context.invoked_subcommand is not None:
+        return
+    from ioweather.core.facility import load_facility
     from ioweather.exporter.metrics import render
     from ioweather.web.app import LOOPBACK, create_app
-    from ioweather.web.server import address_of, bind, run
+    from ioweather.web.server import address_of, bind, check_reach, run
 
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
     demo = demo_dir or default_lake_dir().with_name("demo")
     others = {"demo": demo} if demo != lake and (demo_dir is not None or demo.is_dir()) else {}
     allowed = (*LOOPBACK, host, *names)
+    visibility = load_facility(lake / "facility.toml").visibility
+    check_reach(host, visibility)
     bound = bind(host, port)
-    app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0]))
+    app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0]),
+                     visibility=visibility)  # fmt: skip
     click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
     log = logging.getLogger("ioweather.serve")
     log.info("started: %s at %s", lake, address_of(bound))
     run(app, bound)
     log.info("stopped")
+
+
+serve.add_command(token)

@@ -45,12 +45,12 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.exporter.metrics import render
     from ioweather.store.lake import open_lake
     from ioweather.web.app import LOOPBACK, create_app
-    from ioweather.web.server import address_of, bind, running
+    from ioweather.web.server import address_of, bind, check_reach, running
     from ioweather.workflows.here import measuring
 
     limit_ns = duration_ns(duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
-    open_lake(lake, create=True)
+    check_reach(host, open_lake(lake, create=True).facility.visibility)
     demo = default_lake_dir().with_name("demo")
     bound = bind(host, port)
     stop = threading.Event()

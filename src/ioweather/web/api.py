@@ -6,30 +6,43 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Final, Literal
 
 import anyio.to_thread
-from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, to_jsonable
-from ioweather.store.usersql import Limits, run_user_sql
-from ioweather.web.facilities import Facilities
-from ioweather.web.queries import find_jobs, inventory, plain
-from ioweather.web.requests import InFacilities, LakeName, StudyParams, period_of
+from ioweather.web.errors import may_answer
+from ioweather.web.live import Feed
+from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory, plain
+from ioweather.web.requests import Between, StudyParams, period_of
+from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.topics import topic_of
 from ioweather.web.uploads import answers_for_log, received
+from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import availability, parameters_of
-from ioweather.workflows.job import JobRequest, describe_job
+from ioweather.workflows.events import EventRow
+from ioweather.workflows.job import describe_job
 from ioweather.workflows.project import ask_project
 from ioweather.workflows.why import WhyRequest, why
 
-router = APIRouter(prefix="/api/v1")
-JOB_ID: Final = re.compile(r"\d+([_+]\d+)?")
-SQL_LIMITS: Final = Limits(rows=2000, seconds=10.0, memory="512MiB")
+router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
+JOB_ID: Final = re.compile(r"[0-9]{1,18}([_+][0-9]{1,9})?")
+_BINARY: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {
+    "type": "string", "format": "binary"}}}}}  # fmt: skip
+_ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
+    "application/json": {"schema": {"type": "object"}}, "text/csv": {}, "image/svg+xml": {},
+    "image/png": {}}}}  # fmt: skip
+_TABLE: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
+    "application/json": {"schema": {"type": "object"}}, "text/csv": {}}}}  # fmt: skip
+ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
+Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
 
 def answered(answer: Answer) -> dict[str, Any]:
@@ -37,9 +50,9 @@ def answered(answer: Answer) -> dict[str, Any]:
 
 
 @router.get("/exhibits")
-def list_exhibits(facilities: InFacilities, lake: LakeName) -> dict[str, Any]:
+def list_exhibits(view: OwnView) -> dict[str, Any]:
     """All exhibits of the five papers, and whether this lake can make them."""
-    with facilities.lake(lake).snapshot() as snapshot:
+    with view.lake.snapshot() as snapshot:
         found = availability(snapshot)
     return {
         "exhibits": [
@@ -54,7 +67,7 @@ def list_exhibits(facilities: InFacilities, lake: LakeName) -> dict[str, Any]:
 
 
 @router.get("/exhibits/{exhibit_id}/parameters")
-def parameters(exhibit_id: str) -> dict[str, Any]:
+def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
     return {
         "parameters": [
             {"name": p.name, "kind": p.kind, "help": p.help, "default": p.default, "chosen": p.choose is not None}
@@ -63,35 +76,41 @@ def parameters(exhibit_id: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@router.get("/exhibits/{exhibit_id}")
+@router.get("/exhibits/{exhibit_id}", response_class=Response, responses=_ANY_FORM)
 def one_exhibit(
-    request: Request,
-    exhibit_id: str,
-    facilities: InFacilities,
-    lake: LakeName,
+    view: OwnView,
+    exhibit_id: ExhibitId,
+    between: Between,
     params: StudyParams,
     form: Annotated[Literal["json", "csv", "svg", "png"], Query(alias="format")] = "json",
     theme: Literal["light", "dark"] = "light",
-    table: str = "",
+    table: Annotated[str, Query(max_length=200, description="For CSV: which table.")] = "",
 ) -> Response:
     """One exhibit as data, as a table or as a picture; other names in the query are parameters of its study."""
-    period = period_of(request.query_params, facilities.lake(lake).facility)
-    exhibit = facilities.exhibit(lake, exhibit_id, params, period)
-    if form == "json":
-        return _file(
-            json.dumps({"schema_version": SCHEMA_VERSION, **to_jsonable(exhibit)}).encode(), "application/json"
-        )
-    if form == "csv":
-        return _file(exhibit_csv(exhibit, table).encode(), "text/csv; charset=utf-8", f"{exhibit_id}.csv")
-    from ioweather.figures.render import exhibit_figure
+    key = ("exhibit", view.key, exhibit_id, between, tuple(sorted(params.items())), form, theme, table)
 
-    data = exhibit_figure(exhibit, form, theme)
-    kind = "image/svg+xml" if form == "svg" else "image/png"
-    return _file(data, kind, f"{exhibit_id}.{form}")
+    def make() -> bytes:
+        exhibit = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
+        if form == "json":
+            return json.dumps({"schema_version": SCHEMA_VERSION, **to_jsonable(exhibit)}).encode()
+        if form == "csv":
+            return exhibit_csv(exhibit, table).encode()
+        from ioweather.figures.render import exhibit_figure
+
+        with view.facilities.drawing():
+            return exhibit_figure(exhibit, form, theme)
+
+    return _file(view.facilities.answered(view.name, key, make), _TYPES[form], f"{exhibit_id}.{form}")
 
 
-def _file(data: bytes, media_type: str, name: str = "") -> Response:
-    headers = {"content-disposition": f'inline; filename="{name}"'} if name else {}
+_TYPES: Final = {
+    "json": "application/json", "csv": "text/csv; charset=utf-8", "svg": "image/svg+xml", "png": "image/png",
+}  # fmt: skip
+
+
+def _file(data: bytes, media_type: str, name: str) -> Response:
+    # A name that is none of ours never comes here: making it has failed before.
+    headers = {} if name.endswith(".json") else {"content-disposition": f'inline; filename="{name}"'}
     return Response(data, media_type=media_type, headers=headers)
 
 
@@ -122,73 +141,116 @@ def _inert(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t") else cell
 
 
-@router.get("/now")
-def now(facilities: InFacilities, lake: LakeName) -> dict[str, Any]:
-    answer, wrong = facilities.now(lake)
+def rows_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(names)
+    writer.writerows([[_inert(plain(cell)) for cell in row] for row in rows])
+    return Response(out.getvalue(), media_type=_TYPES["csv"])
+
+
+def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], form: str) -> Any:
+    return {name: rows} if form == "json" else rows_csv(columns, [list(row.values()) for row in rows])
+
+
+def weather(view: View) -> dict[str, Any]:
+    answer, wrong = view.now()
     return {**answered(answer), "wrong": wrong}
 
 
-@router.get("/events")
-def events(request: Request, facilities: InFacilities, lake: LakeName, kind: str | None = None) -> dict[str, Any]:
-    period = period_of(request.query_params, facilities.lake(lake).facility)
-    return {"events": [vars(event) for event in facilities.events(lake, kind, period)]}
+@router.get("/now")
+def now(view: PublicView) -> dict[str, Any]:
+    """How slow storage is at this moment."""
+    return weather(view)
 
 
-@router.get("/jobs")
+@router.get(
+    "/now/stream", response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)  # fmt: skip
+async def now_stream(request: Request, view: PublicView) -> StreamingResponse:
+    """The same as server-sent events, `now` or `unavailable`, whenever it changes."""
+    view.facilities.measured(view.name)
+    feed: Feed = request.app.state.feed
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx is not to hold it back
+    return StreamingResponse(feed.join(), media_type="text/event-stream", headers=headers)
+
+
+@router.get("/events", response_model=None, responses=_TABLE)
+def events(
+    view: PublicView,
+    between: Between,
+    kind: Annotated[str | None, Query(max_length=50)] = None,
+    form: Form = "json",
+) -> Response | dict[str, Any]:
+    """What happened, the newest first."""
+    found = view.events(kind, period_of(between, view.lake.facility))
+    names = [field.name for field in fields(EventRow)]
+    made: Response | dict[str, Any] = _table("events", [vars(event) for event in found], names, form)
+    return made
+
+
+@router.get("/jobs", response_model=None, responses=_TABLE)
 def jobs(
-    facilities: InFacilities, lake: LakeName, q: str = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> dict[str, Any]:
-    with facilities.lake(lake).snapshot() as snapshot:
-        return {"jobs": find_jobs(snapshot, q, limit)}
+    view: OwnView,
+    q: Annotated[str, Query(max_length=1000, description="Words that must all occur.")] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    form: Form = "json",
+) -> Response | dict[str, Any]:
+    """Runs with a Darshan log, the newest first."""
+    with view.lake.snapshot() as snapshot:
+        found = find_jobs(snapshot, q, limit)
+    made: Response | dict[str, Any] = _table("jobs", found, JOB_COLUMNS, form)
+    return made
 
 
-@router.post("/jobs")
-async def upload(request: Request, facilities: InFacilities, lake: LakeName) -> dict[str, Any]:
+@router.post("/jobs", responses=may_answer(422), openapi_extra=_BINARY)
+async def upload(request: Request, view: OwnView) -> dict[str, Any]:
     """A Darshan log as the body: why it took so long, and what it did. Nothing is kept."""
     data = await received(request)
-    reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, facilities, lake)
+    reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
     return {"why": answered(reason), "job": answered(facts)}
 
 
 @router.get("/jobs/{job_id}")
-def job(facilities: InFacilities, lake: LakeName, job_id: str) -> dict[str, Any]:
-    reason, facts = job_answers(facilities, lake, job_id)
+def job(view: OwnView, job_id: Annotated[str, Path(max_length=40, examples=["4711"])]) -> dict[str, Any]:
+    """Why the job took as long as it did, and what it did."""
+    reason, facts = job_answers(view, job_id)
     return {"why": answered(reason), "job": answered(facts)}
 
 
-def job_answers(facilities: Facilities, lake: str, job_id: str) -> tuple[Answer, Answer]:
+def job_answers(view: View, job_id: str) -> tuple[Answer, Answer]:
     """Only ids: a path would be read from the server's own disk."""
     if JOB_ID.fullmatch(job_id) is None:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
-    request = JobRequest(str(facilities.lake(lake).root))
+    request = view.job_request()
     return why(job_id, WhyRequest(request)), describe_job(job_id, request, detail=True)
 
 
 @router.get("/projects/{name}")
-def project(request: Request, facilities: InFacilities, lake: LakeName, name: str) -> dict[str, Any]:
-    opened = facilities.lake(lake)
-    return answered(ask_project(opened, name, period_ns=period_of(request.query_params, opened.facility)))
+def project(view: OwnView, name: Annotated[str, Path(max_length=200)], between: Between) -> dict[str, Any]:
+    """What a project did."""
+    opened = view.lake
+    return answered(ask_project(opened, name, period_ns=period_of(between, opened.facility)))
 
 
 @router.get("/lake")
-def lake_inventory(facilities: InFacilities, lake: LakeName) -> dict[str, Any]:
-    with facilities.lake(lake).snapshot() as snapshot:
+def lake_inventory(view: OwnView) -> dict[str, Any]:
+    """Tables, series, overlaps and quarantine."""
+    with view.lake.snapshot() as snapshot:
         return inventory(snapshot)
 
 
-class SqlQuestion(BaseModel):
-    query: str = Field(min_length=1, max_length=20_000)
-
-
-@router.post("/sql")
-def sql(facilities: InFacilities, lake: LakeName, question: SqlQuestion) -> dict[str, Any]:
+@router.post("/sql", response_model=None, responses=_TABLE)
+def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Response | dict[str, Any]:
     """One SELECT or EXPLAIN over the tables of the lake, bounded in rows, time and memory."""
-    with facilities.lake(lake).snapshot() as snapshot:
-        result = run_user_sql(snapshot, question.query, SQL_LIMITS)
-    rows = [[plain(cell) for cell in row] for row in result.rows]
-    return {"columns": result.columns, "types": result.types, "rows": rows, "truncated": result.truncated}
+    result = ask(view, question)
+    if form == "csv":
+        return rows_csv(result.columns, result.rows)
+    return {"columns": result.columns, "types": result.types, "rows": result.rows, "truncated": result.truncated}
 
 
 @router.get("/healthz")
-def health() -> dict[str, Any]:
+async def health(view: PublicView) -> dict[str, Any]:
+    """Whether the server runs."""
     return {"status": "ok", "version": __version__}

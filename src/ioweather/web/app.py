@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ioweather._version import __version__
+from ioweather.core.facility import load_facility
+from ioweather.core.visibility import Visibility
 from ioweather.figures.bundle import vega_bundle
 from ioweather.figures.frame import style_html
 from ioweather.figures.theme import DARK
-from ioweather.web import api, errors, fragments, pages
+from ioweather.store import layout
+from ioweather.web import api, errors, fragments, pages, sending
 from ioweather.web.facilities import MAIN, Facilities
+from ioweather.web.live import Feed
+from ioweather.web.visible import PublicView, View, check_declared
 
 STATIC: Final = Path(__file__).with_name("static")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -29,6 +36,26 @@ HEADERS: Final = {
     "cache-control": "no-cache",
 }
 
+# Files of ours, the same for everybody.
+_PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/static", "/api/v1/openapi.json"})
+
+
+class Guarded:
+    """Adds the headers to every answer. Not a function middleware: that would hold back a stream, and its end."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_guarded)
+
 
 def create_app(
     lake_dir: Path,
@@ -37,23 +64,24 @@ def create_app(
     others: Mapping[str, Path] | None = None,
     hosts: Sequence[str] = LOOPBACK,
     metrics: Callable[[], bytes] | None = None,
+    visibility: Visibility | None = None,
 ) -> FastAPI:
     """`others` are further lakes, by the name that ?lake= takes. Requests to names that are not in `hosts` are refused,
-    so that a page elsewhere cannot reach this server under a name of its own. `metrics` gives /metrics."""
+    so that a page elsewhere cannot reach this server under a name of its own. `metrics` gives /metrics. `visibility` is
+    the main lake's, read once: a facility.toml that is away for a moment must not open the house."""
     app = FastAPI(title="ioweather", version=__version__, docs_url=None, redoc_url=None,
                   openapi_url="/api/v1/openapi.json")  # fmt: skip
-    app.state.facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
+    facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
+    app.state.facilities = facilities
+    app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
+    app.state.feed = Feed(lambda: api.weather(View(facilities, MAIN, None)))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-
-    @app.middleware("http")
-    async def guard(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await proceed(request)
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+    app.add_middleware(Guarded)
 
     errors.install(app)
     app.include_router(api.router)
+    app.include_router(sending.router)
+    app.add_api_route("/healthz", api.health, include_in_schema=False)
     app.include_router(fragments.router)
     app.include_router(pages.router)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
@@ -74,8 +102,9 @@ def create_app(
     if metrics is not None:
 
         @app.get("/metrics", include_in_schema=False)
-        def scrape() -> Response:
+        def scrape(view: PublicView) -> Response:
             return Response(metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    check_declared(app, _PLAIN_PATHS)
     return app

@@ -1,23 +1,32 @@
-"""Errors as JSON with a status that says whose they are; nothing of the inside of the server goes out."""
+"""Errors with a status that says whose they are; nothing of the inside of the server goes out.
+
+JSON for the API; a sentence of markup for a part of a page, which stands in the part's place.
+"""
 
 from __future__ import annotations
 
 import logging
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from ioweather.core.errors import (
+    AccessDenied,
+    Busy,
     DataUnavailable,
+    FacilityError,
     IoweatherError,
     LakeError,
     QueryRefused,
     SourceError,
+    TokenRefused,
     UsageError,
 )
+from ioweather.web.shell import problem
 
 _LOG = logging.getLogger("ioweather.web")
 # The first class that fits.
@@ -26,9 +35,40 @@ STATUS: Final[tuple[tuple[type[IoweatherError], int], ...]] = (
     (SourceError, 422),
     (QueryRefused, 400),
     (UsageError, 400),
+    (TokenRefused, 401),
+    (AccessDenied, 403),
+    (Busy, 503),
     (LakeError, 503),
+    (FacilityError, 503),
     (IoweatherError, 500),
 )
+_HEADERS: Final = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}
+
+
+class ErrorText(BaseModel):
+    kind: str
+    message: str
+    hint: str
+
+
+class ErrorBody(BaseModel):
+    error: ErrorText
+
+
+_MEANINGS: Final = {
+    400: "The request is wrong or refused.",
+    401: "A token is needed.",
+    403: "Whoever asks may not see this.",
+    404: "The data do not allow it.",
+    413: "The body is too large.",
+    422: "The file cannot be read.",
+    503: "The lake cannot be opened, or too many ask at once.",
+}
+
+
+def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For the description of an endpoint."""
+    return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses}
 
 
 def status_of(error: IoweatherError) -> int:
@@ -39,22 +79,29 @@ def body(kind: str, message: str, hint: str = "") -> dict[str, Any]:
     return {"error": {"kind": kind, "message": message, "hint": hint}}
 
 
+def _told(request: Request, status: int, kind: str, message: str, hint: str = "") -> Response:
+    headers = _HEADERS.get(status)
+    if request.url.path.startswith("/api/"):
+        return JSONResponse(body(kind, message, hint), status, headers=headers)
+    return HTMLResponse(problem(message, hint), status, headers=headers)
+
+
 def install(app: FastAPI) -> None:
     @app.exception_handler(IoweatherError)
-    def ours(request: Request, error: IoweatherError) -> JSONResponse:
-        return JSONResponse(body(type(error).__name__, error.message, error.hint), status_of(error))
+    async def ours(request: Request, error: IoweatherError) -> Response:
+        return _told(request, status_of(error), type(error).__name__, error.message, error.hint)
 
     @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return JSONResponse(body("UsageError", f"{where}: {first['msg']}."), 400)
+        return _told(request, 400, "UsageError", f"{where}: {first['msg']}.")
 
     @app.exception_handler(HTTPException)
-    def http(request: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> Response:
         return JSONResponse(body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
 
     @app.exception_handler(Exception)
-    def unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def unexpected(request: Request, error: Exception) -> Response:
         _LOG.error("%s failed", request.url.path, exc_info=error)
         return JSONResponse(body("Internal", "The server failed here; its log says how."), 500)

@@ -14,17 +14,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable, to_jsonable
+from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable
 from ioweather.derive.signatures import program_of
 from ioweather.figures import answer_section, exhibit_section, provenance_html, table_html
-from ioweather.store.usersql import run_user_sql
-from ioweather.web.api import SQL_LIMITS, SqlQuestion, job_answers
+from ioweather.web.api import job_answers
 from ioweather.web.errors import status_of
-from ioweather.web.facilities import Facilities
-from ioweather.web.queries import find_jobs, inventory, plain, series_held
-from ioweather.web.requests import RESERVED, InFacilities, LakeName, StudyParams, facilities_of, lake_name, period_of
+from ioweather.web.queries import find_jobs, inventory, series_held
+from ioweather.web.requests import RESERVED, Between, StudyParams, period_of
 from ioweather.web.shell import Place, problem
+from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.uploads import answers_for_log, received
+from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
 from ioweather.workflows.project import ask_project
 
@@ -40,21 +40,25 @@ def failed(error: IoweatherError, heading: str = "") -> HTMLResponse:
 
 
 @router.get("/exhibits/{exhibit_id}")
-def exhibit(
-    request: Request, exhibit_id: str, facilities: InFacilities, lake: LakeName, params: StudyParams
-) -> HTMLResponse:
+def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, params: StudyParams) -> HTMLResponse:
     level = 1 if request.query_params.get("heading") == "1" else 2
+    query = [
+        (name, value)
+        for name, value in request.query_params.items()
+        if name not in ("format", "theme", "heading") and value
+    ]
+
+    def make() -> bytes:
+        made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
+        with view.facilities.drawing():
+            section = exhibit_section(made, level, live=True)
+        return (section + _downloads(made, query)).encode()
+
     try:
-        period = period_of(request.query_params, facilities.lake(lake).facility)
-        made = facilities.exhibit(lake, exhibit_id, params, period)
+        key = ("fragment", view.key, exhibit_id, level, tuple(query))
+        return HTMLResponse(view.facilities.answered(view.name, key, make))
     except IoweatherError as error:
         return failed(error, exhibit_id if level == 1 else "")
-    key = json.dumps([lake, level, made.id, to_jsonable(made.provenance)], sort_keys=True)
-    section = facilities.drawn(key, lambda: exhibit_section(made, level, live=True))
-    query = [
-        (name, value) for name, value in request.query_params.items() if name not in ("format", "theme", "heading")
-    ]
-    return HTMLResponse(section + _downloads(made, [(n, v) for n, v in query if v]))
 
 
 def _downloads(made: Exhibit, query: Sequence[tuple[str, str]]) -> str:
@@ -87,19 +91,18 @@ def answer_part(answer: Answer, *, second: bool = False) -> str:
 
 
 @router.get("/now")
-def now(facilities: InFacilities, lake: LakeName) -> HTMLResponse:
+def now(view: PublicView) -> HTMLResponse:
     try:
-        answer, wrong = facilities.now(lake)
+        answer, wrong = view.now()
     except IoweatherError as error:
         return HTMLResponse("<h1>How slow storage is now</h1>" + problem(error.message, error.hint))
     return HTMLResponse(f'<div class="{"wrong" if wrong else "fine"}">{answer_part(answer)}</div>')
 
 
 @router.get("/events")
-def events(request: Request, facilities: InFacilities, lake: LakeName, kind: str | None = None) -> HTMLResponse:
+def events(view: PublicView, between: Between, kind: str | None = None) -> HTMLResponse:
     try:
-        period = period_of(request.query_params, facilities.lake(lake).facility)
-        found = facilities.events(lake, kind or None, period)
+        found = view.events(kind or None, period_of(between, view.lake.facility))
     except IoweatherError as error:
         return failed(error)
     rows = tuple(
@@ -118,9 +121,9 @@ def events(request: Request, facilities: InFacilities, lake: LakeName, kind: str
 
 
 @router.get("/jobs")
-def jobs(facilities: InFacilities, lake: LakeName, q: str = "") -> HTMLResponse:
+def jobs(view: OwnView, q: str = "") -> HTMLResponse:
     try:
-        with facilities.lake(lake).snapshot() as snapshot:
+        with view.lake.snapshot() as snapshot:
             found = find_jobs(snapshot, q)
     except IoweatherError as error:
         return failed(error)
@@ -136,7 +139,7 @@ def jobs(facilities: InFacilities, lake: LakeName, q: str = "") -> HTMLResponse:
     names = ("job", "user", "project", "program", "processes", "start", "read", "written", "I/O time")
     units = ("text", "text", "text", "text", "count", "time_ns", "bytes", "bytes", "seconds")
     table = _rows(names, units, rows, f"{len(rows)} runs, the newest first")
-    place = Place(facilities, lake, "/job")
+    place = Place(view.facilities, view.name, "/job")
     return HTMLResponse(_linked(table, place, "/jobs/", {str(job["job_id"]) for job in found}))
 
 
@@ -151,9 +154,9 @@ def _linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
 
 
 @router.get("/jobs/{job_id}")
-def job(facilities: InFacilities, lake: LakeName, job_id: str) -> HTMLResponse:
+def job(view: OwnView, job_id: str) -> HTMLResponse:
     try:
-        return HTMLResponse(_job_parts(*job_answers(facilities, lake, job_id)))
+        return HTMLResponse(_job_parts(*job_answers(view, job_id)))
     except IoweatherError as error:
         return failed(error, f"Job {job_id}")
 
@@ -163,31 +166,31 @@ def _job_parts(reason: Answer, facts: Answer) -> str:
 
 
 @router.post("/upload")
-async def upload(request: Request) -> HTMLResponse:
+async def upload(request: Request, view: OwnView) -> HTMLResponse:
     try:
         data = await received(request)
-        parts = await anyio.to_thread.run_sync(_upload_parts, data, facilities_of(request), lake_name(request))
+        parts = await anyio.to_thread.run_sync(_upload_parts, data, view)
     except IoweatherError as error:
         return failed(error)
     return HTMLResponse(parts)
 
 
-def _upload_parts(data: bytes, facilities: Facilities, lake: str) -> str:
-    return _job_parts(*answers_for_log(data, facilities, lake))
+def _upload_parts(data: bytes, view: View) -> str:
+    return _job_parts(*answers_for_log(data, view))
 
 
 @router.get("/projects/{name}")
-def project(request: Request, facilities: InFacilities, lake: LakeName, name: str) -> HTMLResponse:
+def project(view: OwnView, name: str) -> HTMLResponse:
     try:
-        return HTMLResponse(answer_part(ask_project(facilities.lake(lake), name, period_ns=ALL_TIME)))
+        return HTMLResponse(answer_part(ask_project(view.lake, name, period_ns=ALL_TIME)))
     except IoweatherError as error:
         return failed(error, f"Project {name}")
 
 
 @router.get("/lake")
-def held(facilities: InFacilities, lake: LakeName) -> HTMLResponse:
+def held(view: OwnView) -> HTMLResponse:
     try:
-        with facilities.lake(lake).snapshot() as snapshot:
+        with view.lake.snapshot() as snapshot:
             found, series = inventory(snapshot), series_held(snapshot)
     except IoweatherError as error:
         return failed(error)
@@ -214,15 +217,14 @@ def _rows(names: Sequence[str], units: Sequence[str], rows: Sequence[Sequence[An
 
 
 @router.post("/sql")
-def sql(facilities: InFacilities, lake: LakeName, question: SqlQuestion) -> HTMLResponse:
+def sql(view: OperatorView, question: SqlQuestion) -> HTMLResponse:
     """As a table made here: a browser would round nanoseconds."""
     try:
-        with facilities.lake(lake).snapshot() as snapshot:
-            result = run_user_sql(snapshot, question.query, SQL_LIMITS)
+        result = ask(view, question)
     except IoweatherError as error:
         return failed(error)
     columns = tuple(ResultColumn(f"c{i}", name) for i, name in enumerate(result.columns))
-    rows = tuple(tuple(_shown(plain(cell)) for cell in row) for row in result.rows)
+    rows = tuple(tuple(_shown(cell) for cell in row) for row in result.rows)
     note = f'<p class="quiet">Only the first {len(rows):,} rows.</p>' if result.truncated else ""
     return HTMLResponse(table_html(ResultTable("sql", columns, rows, f"{len(rows):,} rows")) + note)
 

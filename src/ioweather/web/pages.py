@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from html import escape
 from urllib.parse import quote, urlencode
 
@@ -11,16 +13,19 @@ from fastapi.responses import HTMLResponse
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
-from ioweather.core.units import format_value
+from ioweather.core.units import NS, format_value
 from ioweather.web.errors import status_of
-from ioweather.web.facilities import MAIN, Facilities
-from ioweather.web.requests import facilities_of, lake_name
+from ioweather.web.facilities import MAIN
+from ioweather.web.queries import last_ns
 from ioweather.web.shell import Place, lazy, page, problem
 from ioweather.web.topics import TOPICS, Topic, exhibits_of
+from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import Availability, availability, catalogue_only, parameters_of
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 _MOST_PRINTED = 3
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_QUICK = {"Last day": 1, "Last week": 7, "Last 30 days": 30, "Last year": 365}
 _EXAMPLES = (
     ("Tables and columns", "SELECT table_name, column_name, data_type FROM information_schema.columns"),
     ("Bytes per day", "SELECT day, metric, sum(value) AS bytes FROM series "
@@ -29,28 +34,29 @@ _EXAMPLES = (
 )  # fmt: skip
 
 
-def place_of(request: Request, path: str) -> Place:
-    return Place(facilities_of(request), lake_name(request), path)
+def place_of(view: View, path: str) -> Place:
+    return Place(view.facilities, view.name, path, view.sees_sql)
 
 
 def shown(place: Place, title: str, body: str, status: int = 200) -> HTMLResponse:
     if place.lake not in place.facilities.lakes:
-        known = Place(place.facilities, MAIN, place.path)
+        known = Place(place.facilities, MAIN, place.path, place.sees_sql)
         return HTMLResponse(page(known, "No such facility", problem("There is no such facility here.")), 404)
     return HTMLResponse(page(place, title, body), status)
 
 
 @router.get("/")
-def now(request: Request) -> HTMLResponse:
-    place = place_of(request, "/")
-    weather = lazy(place.link("/fragments/now"), "Looking…", every_seconds=5, label="Now")
+def now(view: PublicView) -> HTMLResponse:
+    place = place_of(view, "/")
+    live = place.link("/api/v1/now/stream") if place.lake == MAIN else ""
+    weather = lazy(place.link("/fragments/now"), "Looking…", every_seconds=5, label="Now", live=live)
     events = lazy(place.link("/fragments/events"), "Looking for events…", label="Events")
     return shown(place, "Now", f"{weather}<section class='later'><h2>What happened</h2>{events}</section>")
 
 
 @router.get("/job")
-def job_search(request: Request, q: str = "") -> HTMLResponse:
-    place = place_of(request, "/job")
+def job_search(view: PublicView, q: str = "") -> HTMLResponse:
+    place = place_of(view, "/job")
     keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
     body = f"""<h1>Was it you or the system?</h1>
 <p>Find a job that is in the lake, or look at a Darshan log of your own. A log is looked at and not kept.</p>
@@ -59,7 +65,7 @@ def job_search(request: Request, q: str = "") -> HTMLResponse:
 <label for="q">Job id, program, user or project</label>
 <input id="q" name="q" value="{escape(q)}" autocomplete="off"> <button>Find</button></form>
 <form class="card" data-upload="{escape(place.link("/fragments/upload"))}">
-<label for="log">Darshan log (up to 64 MiB)</label>
+<label for="log">Drop a Darshan log here, or choose one (up to 64 MiB)</label>
 <input id="log" type="file" accept=".darshan"> <button>Explain</button>
 <noscript><p class="quiet">Without a script: <code>ioweather why FILE</code></p></noscript></form>
 </div>
@@ -69,31 +75,36 @@ def job_search(request: Request, q: str = "") -> HTMLResponse:
 
 
 @router.get("/jobs/{job_id}")
-def job(request: Request, job_id: str) -> HTMLResponse:
-    place = place_of(request, "/job")
+def job(view: PublicView, job_id: str) -> HTMLResponse:
+    place = place_of(view, "/job")
     link = f"/fragments/jobs/{quote(job_id, safe='')}"
     body = f'<p class="kicker">Job {escape(job_id)}</p>{lazy(place.link(link), "Comparing with like runs…")}'
     return shown(place, f"Job {job_id}", body)
 
 
 @router.get("/projects/{name}")
-def project(request: Request, name: str) -> HTMLResponse:
-    place = place_of(request, "/applications")
+def project(view: PublicView, name: str) -> HTMLResponse:
+    place = place_of(view, "/applications")
     link = f"/fragments/projects/{quote(name, safe='')}"
     return shown(place, f"Project {name}", lazy(place.link(link), "Adding up…"))
 
 
-def _available(facilities: Facilities, lake: str) -> tuple[list[Availability], str]:
+def _available(view: View) -> tuple[list[Availability], int | None, str]:
+    """What can be made, where the data end, and what is wrong."""
     try:
-        with facilities.lake(lake).snapshot() as snapshot:
-            return availability(snapshot), ""
+        with view.lake.snapshot() as snapshot:
+            return availability(snapshot), last_ns(snapshot), ""
     except IoweatherError as error:
-        return catalogue_only(), problem(error.message, error.hint)
+        return catalogue_only(), None, problem(error.message, error.hint)
 
 
-def topic_page(topic: Topic, request: Request) -> HTMLResponse:
-    place = place_of(request, f"/{topic.slug}")
-    found, note = _available(place.facilities, place.lake) if place.lake in place.facilities.lakes else ([], "")
+def _found(view: View) -> tuple[list[Availability], int | None, str]:
+    return _available(view) if view.name in view.facilities.lakes else ([], None, "")
+
+
+def topic_page(topic: Topic, view: View, request: Request) -> HTMLResponse:
+    place = place_of(view, f"/{topic.slug}")
+    found, end_ns, note = _found(view)
     mine = {item.id: item for item in found if item.id in exhibits_of(topic)}
     period = {name: request.query_params.get(name, "") for name in ("from", "to")}
     ready = [item for item in mine.values() if item.ready]
@@ -102,7 +113,7 @@ def topic_page(topic: Topic, request: Request) -> HTMLResponse:
     if topic.slug == "health":
         parts.append(f"<h2>In the lake</h2>{lazy(place.link('/fragments/lake'), 'Counting…', label='Inventory')}")
     if ready:
-        parts.append(_period_form(place, period))
+        parts.append(period_form(place, period, end_ns))
         parts.append(f'<details class="contents"><summary>{len(ready)} exhibits</summary><ul>{contents}</ul></details>')
     for item in ready:
         link = place.link(f"/fragments/exhibits/{item.id}", **period)
@@ -118,19 +129,42 @@ def topic_page(topic: Topic, request: Request) -> HTMLResponse:
     return shown(place, topic.title, "".join(parts))
 
 
-def _period_form(place: Place, period: dict[str, str]) -> str:
+def period_form(place: Place, period: dict[str, str], end_ns: int | None) -> str:
+    """Two dates, and the stretches that people ask for most, counted back from where the data end."""
     keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
+    fields = "".join(
+        # A moment that came in an address stays as it was written; a date gets the browser's calendar.
+        f'<label>{label} <input type="{"date" if _DATE.fullmatch(period[name] or "2026-01-01") else "text"}" '
+        f'name="{name}" value="{escape(period[name])}"></label> '
+        for name, label in (("from", "From"), ("to", "Before"))
+    )
     return (
-        f'<form class="inline" method="get" action="{escape(place.path)}">{keep}'
-        f'<label>From <input name="from" value="{escape(period["from"])}" placeholder="2026-03-01" size="16"></label> '
-        f'<label>To <input name="to" value="{escape(period["to"])}" placeholder="2026-03-08" size="16"></label> '
-        "<button>Show</button></form>"
+        f'<form class="inline" method="get" action="{escape(place.path)}">{keep}{fields}<button>Show</button>'
+        f"{_quick_periods(place, period, end_ns)}</form>"
     )
 
 
+def _current(here: bool) -> str:
+    return ' aria-current="true"' if here else ""
+
+
+def _quick_periods(place: Place, period: dict[str, str], end_ns: int | None) -> str:
+    starts = {"All": ""}
+    if end_ns is not None:
+        last = datetime.fromtimestamp((end_ns - 1) // NS, UTC).date()
+        starts |= {name: str(last - timedelta(days=days - 1)) for name, days in _QUICK.items()}
+    chosen = (period["from"], period["to"])
+    links = "".join(
+        f'<li><a href="{escape(place.link(place.path, **{"from": start}))}"{_current((start, "") == chosen)}>'
+        f"{name}</a></li>"
+        for name, start in starts.items()
+    )
+    return f'<ul class="quick" aria-label="Periods">{links}</ul>'
+
+
 def _add_topic(topic: Topic) -> None:
-    def endpoint(request: Request) -> HTMLResponse:
-        return topic_page(topic, request)
+    def endpoint(view: OwnView, request: Request) -> HTMLResponse:
+        return topic_page(topic, view, request)
 
     router.add_api_route(f"/{topic.slug}", endpoint, methods=["GET"], name=topic.slug)
 
@@ -140,9 +174,9 @@ for _topic in TOPICS:
 
 
 @router.get("/exhibits")
-def exhibits(request: Request) -> HTMLResponse:
-    place = place_of(request, "/exhibits")
-    found, note = _available(place.facilities, place.lake) if place.lake in place.facilities.lakes else ([], "")
+def exhibits(view: OwnView) -> HTMLResponse:
+    place = place_of(view, "/exhibits")
+    found, _, note = _found(view)
     count = sum(item.ready for item in found)
     parts = [
         f"<h1>Exhibits</h1><p>{count} of {len(found)} tables and figures of the five papers can be made.</p>{note}"
@@ -178,8 +212,8 @@ def _exhibit_row(place: Place, item: Availability) -> str:
 
 
 @router.get("/exhibits/{exhibit_id}")
-def exhibit(request: Request, exhibit_id: str) -> HTMLResponse:
-    place = place_of(request, "/exhibits")
+def exhibit(view: PublicView, request: Request, exhibit_id: str) -> HTMLResponse:
+    place = place_of(view, "/exhibits")
     try:
         entry = exhibit_entry(exhibit_id)
     except IoweatherError as error:
@@ -223,8 +257,8 @@ def _param_form(place: Place, exhibit_id: str, params: tuple[Param, ...], query:
 
 
 @router.get("/sql")
-def sql(request: Request, q: str = "") -> HTMLResponse:
-    place = place_of(request, "/sql")
+def sql(view: OperatorView, q: str = "") -> HTMLResponse:
+    place = place_of(view, "/sql")
     examples = "".join(
         f'<li><a href="{escape(place.link("/sql", q=text))}">{escape(name)}</a></li>' for name, text in _EXAMPLES
     )

@@ -11,6 +11,8 @@ from ioweather.store.sandbox import plain as plain
 from ioweather.store.snapshot import Snapshot
 
 _MOST_JOBS = 200
+JOB_COLUMNS = ("job_id", "user", "account", "uid", "exe", "nprocs", "start_ns", "end_ns", "read_bytes", "write_bytes",
+               "io_seconds")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,15 @@ def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
             group.rows + (known.rows if known else 0),
         )
     return list(found.values())
+
+
+def last_ns(snapshot: Snapshot) -> int | None:
+    """Where the data end, so that "the last week" means one with data in it."""
+    ends = [group.end_ns for group in snapshot.series()]
+    for table, column in (("applications", "end_ns"), ("responses", "start_ns")):
+        if snapshot.pinned[table].uris:
+            ends += [row[0] for row in snapshot.con.sql(f"SELECT max({column}) FROM {table}").fetchall() if row[0]]
+    return max(ends, default=None)
 
 
 def inventory(snapshot: Snapshot) -> dict[str, Any]:
@@ -70,5 +81,4 @@ def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict
         FROM applications a LEFT JOIN j ON j.raw_job_id = a.job_id LEFT JOIN job_io m ON m.log_digest = a.log_digest
         WHERE {where} ORDER BY a.start_ns DESC LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
     found = snapshot.con.execute(sql, wanted)
-    names = [column[0] for column in found.description or []]
-    return [dict(zip(names, map(plain, row), strict=True)) for row in found.fetchall()]
+    return [dict(zip(JOB_COLUMNS, map(plain, row), strict=True)) for row in found.fetchall()]

@@ -6,11 +6,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 
 import uvicorn
 from fastapi import FastAPI
 
 from ioweather.core.errors import UsageError
+from ioweather.core.visibility import Visibility
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -27,13 +29,37 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+def check_reach(host: str, visibility: Visibility) -> None:
+    """Only who has said in facility.toml who sees what may listen to other machines."""
+    if visibility.is_said or host == "localhost":
+        return
+    try:
+        if ip_address(host).is_loopback:
+            return
+    except ValueError:
+        pass
+    raise UsageError(
+        f"At {host} other machines would see every job of everybody.",
+        hint='Say who may in facility.toml: [visibility] mode = "own", or "open" if they may.',
+    )
+
+
 def address_of(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def _server(app: FastAPI) -> uvicorn.Server:
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=3))
+    # proxy_headers would put the browser's address in place of the proxy's, by which the proxy is known.
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        proxy_headers=False,
+        server_header=False,
+    )
+    return uvicorn.Server(settings)
 
 
 def run(app: FastAPI, bound: socket.socket) -> None:

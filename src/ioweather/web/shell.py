@@ -27,6 +27,7 @@ class Place:
     facilities: Facilities
     lake: str
     path: str
+    sees_sql: bool = True
 
     def link(self, path: str, **query: str) -> str:
         """An address that stays in the facility."""
@@ -39,6 +40,7 @@ def page(place: Place, title: str, body: str) -> str:
     links = "".join(
         f'<li><a href="{escape(place.link(path))}"{_current(path == place.path)}>{escape(text)}</a></li>'
         for path, text in NAVIGATION
+        if path != "/sql" or place.sees_sql
     )
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -88,9 +90,11 @@ def _switch(place: Place) -> str:
     )
 
 
-def lazy(address: str, waiting: str, *, every_seconds: int = 0, label: str = "") -> str:
-    """A part that the page fetches when it is reached; without a script, a link to it."""
+def lazy(address: str, waiting: str, *, every_seconds: int = 0, label: str = "", live: str = "") -> str:
+    """A part that the page fetches when it is reached, and again as `live` tells or so often; without a script, a link
+    to it."""
     again = f' data-every="{every_seconds}"' if every_seconds else ""
+    again += f' data-live="{escape(live)}"' if live else ""
     named = f' aria-label="{escape(label)}"' if label else ""
     return (
         f'<div class="part" data-fragment="{escape(address)}"{again}{named} aria-busy="true">'

@@ -11,7 +11,7 @@ from fastapi import Request
 from ioweather.core.errors import CorruptInput, EmptyInput, IoweatherError, UsageError
 from ioweather.core.results import Answer
 from ioweather.core.units import MIB, format_bytes
-from ioweather.web.facilities import Facilities
+from ioweather.web.visible import View
 from ioweather.workflows.job import JobRequest, describe_job
 from ioweather.workflows.why import WhyRequest, why
 
@@ -36,12 +36,12 @@ async def received(request: Request) -> bytes:
     return b"".join(parts)
 
 
-def answers_for_log(data: bytes, facilities: Facilities, name: str) -> tuple[Answer, Answer]:
-    """Why it took as long as it did, and what it did."""
+def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
+    """Why it took as long as it did, and what it did; compared with runs that the one who asks may see."""
     with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
         path = Path(folder) / "upload.darshan"
         path.write_bytes(data)
-        job = JobRequest(str(facilities.directory(name)) if _is_lake(facilities, name) else None)
+        job = _request(view)
         try:
             return why(str(path), WhyRequest(job)), describe_job(str(path), job, detail=True)
         except IoweatherError as error:
@@ -51,9 +51,10 @@ def answers_for_log(data: bytes, facilities: Facilities, name: str) -> tuple[Ans
             raise CorruptInput("The file is not a Darshan log that can be read.") from error
 
 
-def _is_lake(facilities: Facilities, name: str) -> bool:
+def _request(view: View) -> JobRequest:
+    """Without a lake a log is answered from itself alone."""
+    view.facilities.directory(view.name)
     try:
-        facilities.lake(name)
+        return view.job_request()
     except IoweatherError:
-        return False
-    return True
+        return JobRequest(None, owner=view.owner)

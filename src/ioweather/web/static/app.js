@@ -36,7 +36,17 @@ async function start(place) {
   await fill(place, place.dataset.fragment);
   if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
   if (!again) return;
-  setInterval(() => { if (!document.hidden) fill(place, place.dataset.fragment); }, again);
+  const refresh = () => { if (!document.hidden) fill(place, place.dataset.fragment); };
+  const poll = () => setInterval(refresh, again);
+  if (place.dataset.live) listen(place.dataset.live, refresh, poll); else poll();
+}
+
+// The server tells when something changed; where it cannot (too many listen, a proxy in between), ask from time to time.
+function listen(address, refresh, poll) {
+  const events = new EventSource(address);
+  for (const kind of ["now", "unavailable"]) events.addEventListener(kind, refresh);
+  events.onerror = () => { if (events.readyState === EventSource.CLOSED) poll(); };
+  document.addEventListener("visibilitychange", refresh);
 }
 
 for (const place of document.querySelectorAll("[data-fragment]")) seen.observe(place);
@@ -53,17 +63,26 @@ for (const choice of document.querySelectorAll("[data-submit]"))
   choice.addEventListener("change", () => choice.form.submit());
 
 const upload = document.querySelector("[data-upload]");
-upload?.addEventListener("submit", async (event) => {
-  event.preventDefault();
+async function explain(file) {
   const place = document.getElementById("uploaded");
-  const file = upload.querySelector("input[type=file]").files[0];
   if (!file) return say(place, "Choose a file first.");
   if (file.size > 64 * 1024 * 1024) return say(place, "The file is larger than 64 MiB. Use: ioweather why FILE");
   say(place, "Reading " + file.name + "…");
   await fill(place, upload.dataset.upload, {
     method: "POST", body: file, headers: { "content-type": "application/octet-stream" },
   });
+}
+upload?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  explain(upload.querySelector("input[type=file]").files[0]);
 });
+// A log may be dropped anywhere on the page; a browser would otherwise leave the page to open the file.
+if (upload) for (const kind of ["dragover", "dragleave", "drop"])
+  document.addEventListener(kind, (event) => {
+    event.preventDefault();
+    upload.classList.toggle("over", kind === "dragover");
+    if (kind === "drop") explain(event.dataTransfer.files[0]);
+  });
 
 const sql = document.querySelector("[data-sql]");
 if (sql) {
