@@ -183,8 +183,8 @@ def best_start_finding(found: BestStart | None, what: str) -> Finding:
     gain = found.gain
     if found.pays:
         return Finding(
-            f"The hours differ: on {gain.n} past days the hour chosen beforehand had {_percent(gain.value)} less {what} "
-            f"than the average hour of its day ({_interval(gain)}).",
+            f"The hours differ: on {gain.n} past days the hour chosen beforehand had {_percent(gain.value)} less "
+            f"{what} than the average hour of its day ({_interval(gain)}).",
             "supported",
         )
     if not found.enough:

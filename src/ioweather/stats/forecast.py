@@ -130,7 +130,8 @@ def _one_horizon(series: Timed, tables: Floats, recent: Floats, horizon: int, me
     usual = tables[day, series.slot[horizon : count + horizon]]
     truth = np.full(count, np.nan)
     truth[: max(0, count - horizon)] = series.values[horizon:]
-    features = np.column_stack([np.ones(count), recent, usual])
+    # The swing of the climate, not its level: that is what the first column is for.
+    features = np.column_stack([np.ones(count), recent, usual - tables.mean(axis=1)[day]])
     coefficients = daily_ridge(features, truth - usual, day, target_day, memory_days, series.window_minutes)
     score = usual + np.einsum("ij,ij->i", features, coefficients[day])
     usual = np.where(np.isfinite(recent[:, 0]), usual, np.nan)

@@ -1,0 +1,108 @@
+"""Climatology against loops over days, and against what was planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.stats.climatology import (
+    HOURS,
+    SLOTS,
+    HourlyMeans,
+    climate_replicates,
+    climate_tables,
+    hourly_means,
+)
+
+
+def days_of(pattern, days, noise, seed=0, first_weekday=2):
+    """Hourly means of `days` days: a value per hour of the week, and noise."""
+    weekday = (first_weekday + np.arange(days)) % 7
+    rng = np.random.default_rng(seed)
+    means = np.stack([pattern[w * HOURS : (w + 1) * HOURS] for w in weekday])
+    return HourlyMeans(means + noise * rng.standard_normal(means.shape), weekday)
+
+
+def kept(groups, parents):
+    """tau^2 / (tau^2 + s^2/n) by hand, from lists of values per cell."""
+    seen = [(g, p) for g, p in zip(groups, parents, strict=True) if len(g)]
+    freedom = sum(len(g) - 1 for g, _ in seen)
+    if freedom == 0:
+        return [0.0] * len(groups)
+    variance = sum(sum((x - np.mean(g)) ** 2 for x in g) for g, _ in seen) / freedom
+    noise = np.mean([variance / len(g) for g, _ in seen])
+    tau = max(np.mean([(np.mean(g) - p) ** 2 for g, p in seen]) - noise, 0.0)
+    return [tau / (tau + variance / len(g)) if len(g) and tau > 0 else 0.0 for g in groups]
+
+
+def by_hand(hourly, day):
+    """The table of one day, from the days before it."""
+    rows = [(hourly.weekday[d], h, hourly.means[d, h]) for d in range(day) for h in range(HOURS)]
+    rows = [row for row in rows if not np.isnan(row[2])]
+    level = np.mean([row[2] for row in rows])
+    hours = [[v for _, h, v in rows if h == hour] for hour in range(HOURS)]
+    weight = kept(hours, [level] * HOURS)
+    usual = [level + (w * (np.mean(g) - level) if len(g) else 0.0) for w, g in zip(weight, hours, strict=True)]
+    cells = [[v for wd, h, v in rows if wd * HOURS + h == slot] for slot in range(SLOTS)]
+    parents = [usual[slot % HOURS] for slot in range(SLOTS)]
+    weight = kept(cells, parents)
+    return [p + (w * (np.mean(g) - p) if len(g) else 0.0) for w, g, p in zip(weight, cells, parents, strict=True)]
+
+
+def test_tables_equal_loops_over_days_with_gaps():
+    rng = np.random.default_rng(3)
+    hourly = days_of(rng.normal(5, 1, SLOTS), 23, 0.7, seed=4)
+    hourly.means[rng.random(hourly.means.shape) < 0.1] = np.nan
+    hourly.means[11] = np.nan
+    tables = climate_tables(hourly)
+    assert tables.shape == (24, SLOTS)
+    assert np.isnan(tables[0]).all()
+    for day in (1, 2, 9, 16, 23):
+        np.testing.assert_allclose(tables[day], by_hand(hourly, day), rtol=1e-9, atol=1e-9)
+
+
+def test_a_table_remembers_only_the_days_before():
+    hourly = days_of(np.zeros(SLOTS), 40, 1.0)
+    shorter = HourlyMeans(hourly.means[20:30], hourly.weekday[20:30])
+    np.testing.assert_allclose(climate_tables(hourly, memory_days=10)[30], climate_tables(shorter)[10], atol=1e-9)
+    changed = HourlyMeans(np.where(np.arange(40)[:, None] >= 30, 99.0, hourly.means), hourly.weekday)
+    np.testing.assert_allclose(climate_tables(changed)[30], climate_tables(hourly)[30], atol=1e-9)
+
+
+def test_noise_gives_the_plain_mean_and_a_pattern_is_kept():
+    flat = climate_tables(days_of(np.full(SLOTS, 7.0), 56, 1.0))[-1]
+    assert np.ptp(flat) < 0.5  # the raw means of 8 values each spread over about 2
+    pattern = np.tile(np.sin(np.arange(HOURS) / HOURS * 2 * np.pi), 7) + np.repeat([0, 0, 0, 0, 0, -1, -1], HOURS)
+    found = climate_tables(days_of(pattern, 56, 0.3))[-1]
+    np.testing.assert_allclose(found, pattern, atol=0.4)
+    assert np.corrcoef(found, pattern)[0, 1] > 0.98
+
+
+def test_one_day_says_nothing_of_hours():
+    hourly = days_of(np.arange(SLOTS, dtype=float), 1, 0.0)
+    np.testing.assert_allclose(climate_tables(hourly)[1], hourly.means.mean())
+
+
+def test_hourly_means_of_windows():
+    values = np.arange(48.0)
+    values[0], values[12:24] = np.nan, np.nan
+    minute = np.arange(48) * 5 + 60
+    hourly = hourly_means(values, minute // 1440, (minute // 60) % 24 + 72)
+    np.testing.assert_allclose(hourly.means[0, 1], np.arange(1, 12).mean())
+    assert np.isnan(hourly.means[0, 2])
+    assert hourly.weekday.tolist() == [3]
+
+
+def test_replicates_of_unit_weight_are_the_climate_itself():
+    hourly = days_of(np.random.default_rng(1).normal(0, 1, SLOTS), 30, 0.5)
+    again = climate_replicates(hourly, np.ones((2, 30)))
+    np.testing.assert_allclose(again[0], climate_tables(hourly)[-1], atol=1e-9)
+    # Two weights of half and one and a half: the mean moves, and nothing is infinite.
+    uneven = climate_replicates(hourly, np.linspace(0, 2, 30)[None])
+    assert np.isfinite(uneven).all()
+
+
+@pytest.mark.parametrize("days", [0, 1])
+def test_nothing_seen(days):
+    hourly = HourlyMeans(np.full((days, HOURS), np.nan), np.arange(days))
+    assert np.isnan(climate_tables(hourly)).all()

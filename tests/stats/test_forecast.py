@@ -1,0 +1,217 @@
+"""Forecasts against slow loops that see the past alone, against theory, and on series that nobody can forecast."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from ioweather.stats import forecast
+from ioweather.stats.climatology import climate_tables, hourly_means
+from ioweather.stats.forecast import (
+    CLIMATOLOGY,
+    COMBINED,
+    PERSISTENCE,
+    RIDGE_WINDOWS,
+    SPANS_MINUTES,
+    ClassTable,
+    Timed,
+    daily_ridge,
+    rolling_forecasts,
+    rolling_intervals,
+)
+
+PER_DAY = 288
+
+
+def timed(values, ahead=24, first_minute=0):
+    minute = first_minute + np.arange(len(values) + ahead) * 5
+    day = minute // 1440
+    return Timed(np.asarray(values, float), day - day[0], (day + 3) % 7 * 24 + minute // 60 % 24, 5.0)
+
+
+def planted(days, rho=0.95, cycle=0.0, seed=0):
+    """AR(1) of unit variance and a daily wave."""
+    rng = np.random.default_rng(seed)
+    n = days * PER_DAY
+    noise = rng.standard_normal(n) * math.sqrt(1 - rho**2)
+    wave = cycle * np.sin(2 * np.pi * np.arange(n) / PER_DAY)
+    return lfilter([1.0], [1.0, -rho], noise) + wave
+
+
+def errors(rolling):
+    scored = rolling.scored()
+    return np.abs(rolling.point[:, scored] - rolling.truth[scored]).mean(axis=1)
+
+
+def skill(rolling):
+    mae = errors(rolling)
+    return 1 - mae[COMBINED] / mae[:COMBINED].min()
+
+
+def mean_of_departures(values, tables, series, at, minutes):
+    """Mean departure of the windows of the last `minutes` until `at`, each from the table of its own day."""
+    first = max(0, at + 1 - minutes // 5)
+    found = [values[i] - tables[series.day[i], series.slot[i]] for i in range(first, at + 1)]
+    return np.mean([x for x in found if np.isfinite(x)])
+
+
+def features_by_hand(values, tables, series, at, horizon):
+    now = values[at] - tables[series.day[at], series.slot[at]]
+    usual = tables[series.day[at], series.slot[at + horizon]]
+    spans = [mean_of_departures(values, tables, series, at, minutes) for minutes in SPANS_MINUTES]
+    return np.array([1.0, now, *spans, usual - tables[series.day[at]].mean()]), usual
+
+
+def test_the_regression_equals_least_squares_on_the_past_alone():
+    """One day of one horizon, with gaps: pairs gathered one by one, the ridge as rows added to a least squares."""
+    values = planted(6, cycle=0.5, seed=1)
+    values[np.random.default_rng(2).random(len(values)) < 0.05] = np.nan
+    horizon, today = 12, 5
+    series = timed(values)
+    tables = climate_tables(hourly_means(values, series.day[: len(values)], series.slot[: len(values)]))
+    rows, targets = [], []
+    for at in range(PER_DAY, today * PER_DAY - horizon):  # what was known when day 5 began
+        if np.isfinite(values[at]) and np.isfinite(values[at + horizon]):
+            row, usual = features_by_hand(values, tables, series, at, horizon)
+            rows.append(row)
+            targets.append(values[at + horizon] - usual)
+    x, y = np.array(rows), np.array(targets)
+    penalty = np.diag(np.sqrt(RIDGE_WINDOWS * np.maximum(x.var(axis=0), 1e-9)))
+    penalty[0, 0] = 0.0
+    beta = np.linalg.lstsq(np.vstack([x, penalty]), np.concatenate([y, np.zeros(len(penalty))]), rcond=None)[0]
+
+    count = len(values)
+    usual = tables[series.day[:count], series.slot[horizon : count + horizon]]
+    truth = np.concatenate([values[horizon:], np.full(horizon, np.nan)])
+    departures = values - tables[series.day[:count], series.slot[:count]]
+    features = np.column_stack(
+        [np.ones(count), forecast._recent(departures, 5.0), usual - tables.mean(axis=1)[series.day[:count]]]
+    )
+    found = daily_ridge(
+        features, truth - usual, series.day[:count], series.day[horizon : count + horizon], 56, 5.0
+    )  # fmt: skip
+    np.testing.assert_allclose(found[today], beta, rtol=1e-6, atol=1e-8)
+    at = today * PER_DAY + 7
+    while not np.isfinite(values[at]):
+        at += 1
+    np.testing.assert_allclose(features[at], features_by_hand(values, tables, series, at, horizon)[0], atol=1e-9)
+    assert np.isnan(found[1]).all()  # no pair yet on the second day
+
+
+def test_no_forecast_knows_what_comes_after_it():
+    values = planted(12, cycle=1.0, seed=3)
+    cut = 9 * PER_DAY + 100
+    changed = values.copy()
+    changed[cut + 1 :] = 50.0
+    for before, after in zip(
+        rolling_forecasts(timed(values), (1, 12, 24)), rolling_forecasts(timed(changed), (1, 12, 24)), strict=True
+    ):
+        np.testing.assert_allclose(before.point[:, : cut + 1], after.point[:, : cut + 1], atol=1e-8)
+        for candidate in (PERSISTENCE, CLIMATOLOGY, COMBINED):
+            known, other = (rolling_intervals(r, candidate) for r in (before, after))
+            np.testing.assert_allclose(known.low[: cut + 1], other.low[: cut + 1], atol=1e-8)
+            np.testing.assert_allclose(known.high[: cut + 1], other.high[: cut + 1], atol=1e-8)
+
+
+@pytest.mark.parametrize(("horizon", "rho"), [(12, 0.95), (6, 0.95), (12, 0.97)])
+def test_skill_on_a_planted_series_is_near_the_best_possible(horizon, rho):
+    """Of AR(1) with a known cycle, errors are to each other as sqrt(1 - r^2) : 1 : sqrt(2 (1 - r)), r = rho^h."""
+    rolling = rolling_forecasts(timed(planted(90, rho, cycle=0.8, seed=4)), (horizon,))[0]
+    r = rho**horizon
+    best = 1 - math.sqrt(1 - r**2) / min(1.0, math.sqrt(2 * (1 - r)))
+    assert 0 < best < 0.14  # no forecast of such a series can have more
+    assert best - 0.04 < skill(rolling) < best + 0.03
+
+
+@pytest.mark.parametrize("kind", ["white noise", "random walk"])
+def test_no_skill_where_there_is_none(kind):
+    noise = np.random.default_rng(5).standard_normal(40 * PER_DAY)
+    values = noise if kind == "white noise" else np.cumsum(noise)
+    for rolling in rolling_forecasts(timed(values), (1, 6, 24)):
+        assert -0.05 < skill(rolling) < 0.01
+
+
+@pytest.mark.parametrize(("shape", "off"), [("normal", 0.025), ("bursts", 0.025), ("drifting", 0.04)])
+def test_intervals_hold_as_often_as_promised(shape, off):
+    values = planted(60, seed=6)
+    if shape == "bursts":  # two states, and a spread that depends on the state
+        values = np.where(values > 0.8, 6 + values, 0.05 * values)
+    if shape == "drifting":  # four times the spread within two months: the intervals run behind a little
+        values = values * np.linspace(0.5, 2.0, len(values))
+    for rolling in rolling_forecasts(timed(values), (1, 12, 24)):
+        found = rolling_intervals(rolling, COMBINED)
+        judged = np.isfinite(found.inside)
+        assert judged.sum() > 50 * PER_DAY
+        assert np.mean(found.inside[judged]) == pytest.approx(0.9, abs=off)
+
+
+def test_a_lower_level_gives_narrower_intervals():
+    rolling = rolling_forecasts(timed(planted(30, seed=7)), (6,))[0]
+    wide, narrow = (rolling_intervals(rolling, COMBINED, level) for level in (0.9, 0.5))
+    assert np.nanmean(narrow.high - narrow.low) < 0.6 * np.nanmean(wide.high - wide.low)
+    assert np.nanmean(narrow.inside) == pytest.approx(0.5, abs=0.04)
+
+
+def test_gaps_are_neither_input_nor_truth():
+    values = planted(20, cycle=0.5, seed=8)
+    gap = slice(10 * PER_DAY + 50, 11 * PER_DAY + 60)
+    values[gap] = np.nan
+    values[np.random.default_rng(9).random(len(values)) < 0.1] = np.nan
+    rolling = rolling_forecasts(timed(values), (6,))[0]
+    missing = np.isnan(values)
+    assert np.isnan(rolling.point[:, missing]).all()
+    assert np.isnan(rolling.truth[:-6][missing[6:]]).all()
+    after = slice(12 * PER_DAY, None)
+    assert np.isfinite(rolling.point[:, after][:, ~missing[after]]).all()
+    found = rolling_intervals(rolling, COMBINED)
+    assert np.isnan(found.inside[gap]).all()
+    assert np.nanmean(found.inside) == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_constant_series_is_forecast_as_it_is():
+    for rolling in rolling_forecasts(timed(np.full(10 * PER_DAY, 3.0)), (1, 24)):
+        scored = rolling.scored()
+        assert scored.sum() > 5 * PER_DAY
+        np.testing.assert_allclose(rolling.point[:, scored], 3.0, atol=1e-9)
+        found = rolling_intervals(rolling, COMBINED)
+        assert np.nanmin(found.inside[np.abs(rolling.truth - 3.0) < 1e-9]) >= 0
+        np.testing.assert_allclose(found.low[np.isfinite(found.low)], 3.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 100, 2 * PER_DAY])
+def test_too_short_a_series_has_no_combined_forecast(count):
+    for rolling in rolling_forecasts(timed(planted(3)[:count]), (1, 24)):
+        assert not rolling.scored().any()
+
+
+def test_a_series_that_begins_at_noon_with_a_missing_day():
+    values = planted(15, seed=10)
+    values[3 * PER_DAY : 4 * PER_DAY] = np.nan
+    rolling = rolling_forecasts(timed(values, first_minute=720 + 1440 * 4), (12,))[0]
+    assert rolling.scored().sum() > 8 * PER_DAY
+
+
+def test_classes_by_hand():
+    rng = np.random.default_rng(11)
+    value, residual = rng.standard_normal(1000), rng.standard_normal(1000)
+    table = ClassTable(value, residual)  # 1000 // 250 = 4 classes
+    borders = np.sort(value)[[250, 500, 750]]
+    asked = np.array([-3.0, 0.0, 3.0])
+    found = table.quantiles(asked, (0.05, 0.5, 0.95))
+    for place, v in enumerate(asked):
+        own = np.sort(
+            residual[np.searchsorted(borders, value, side="right") == np.searchsorted(borders, v, side="right")]
+        )
+        n = len(own)
+        assert n == 250
+        assert found[1, place] == np.median(own)
+        assert found[0, place] == own[math.floor(251 * 0.05) - 1]
+        assert found[2, place] == own[math.ceil(251 * 0.95) - 1]
+
+
+def test_classes_of_tied_values_serve_all():
+    found = ClassTable(np.zeros(1000), np.arange(1000.0)).quantiles(np.array([0.0, -1.0]), (0.5,))
+    np.testing.assert_allclose(found[0], 499.5)
