@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.advice.advisor.profile import Profile
 from ioweather.advice.advisor.rule import Rule, Seen
-from ioweather.core.units import format_bytes, format_seconds
+from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.derive.file_records import Bools, Floats
 from ioweather.derive.signatures import ALMOST_ALL
 
@@ -126,8 +126,10 @@ def _blocking(profile: Profile) -> Seen | None:
     operations, waiting = int(profile.operations[rows].sum()), int(profile.ints("nonblocking_count")[rows].sum())
     if operations <= MANY or waiting:
         return None
-    run, spent, writing = profile.run_seconds, profile.io_seconds, profile.row["d_write_seconds"]
-    seconds = min(float(writing), max(0.0, run - spent)) if run and spent and writing else 0.0
+    first, last = profile.row["first_write_ns"], profile.row["last_write_ns"]
+    # Between first and last write the run did something else for so long: writing could go on meanwhile.
+    between = (last - first) / NS - (profile.io_seconds or 0.0) if first is not None and last is not None else 0.0
+    seconds = min(profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0)), max(0.0, between))
     lines = ("MPI_File_iwrite_at_all(...); compute; MPI_Wait(...);",)
     return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines)
 
@@ -175,7 +177,7 @@ RANK_RULES: Final = (
     Rule("uneven_ranks", "uneven processes", "ranks",
          "files not shared: the mean process is over 30% below the slowest", "slowest less mean process", _uneven),
     Rule("blocking", "blocking writes", "overlap", "more than 1,000 MPI-IO operations, none non-blocking",
-         "writing time that computing could hide: no more than either of them", _blocking),
+         "writing time, as far as the run did other things between its first and last write", _blocking),
     Rule("aggregators", "few aggregators", "ranks",
          "collective MPI-IO with fewer aggregators than nodes, both known",
          "the data by one aggregator per node, each at its rate, within the ceiling", _aggregators),

@@ -26,6 +26,8 @@ UNALIGNED_SHARE: Final = 0.1
 SWITCH_SHARE: Final = 0.1
 STDIO_SHARE: Final = 0.1
 IMBALANCE: Final = 0.3
+# MPI-IO that joins requests sends fewer on than it got.
+SAME_COUNT: Final = 0.8
 
 # What small requests are joined to: by hand, and by MPI-IO's aggregators (ROMIO's default buffer).
 JOINED_BYTES: Final = 4 * MIB
@@ -99,6 +101,24 @@ def _no_collectives(profile: Profile) -> Seen | None:
         evidence = f"{found[1]}, by independent MPI-IO on shared files; {_rate_words(profile, rows)}"
     interface = interface_of(profile, rows, profile.operations.astype(np.float64))
     return Seen(evidence, seconds, collective_calls(interface, main_verb(profile, rows)))
+
+
+def _unbuffered(profile: Profile) -> Seen | None:
+    """Collective calls that reach the file system as they were made: their aggregators join nothing."""
+    rows = profile.counted & profile.collective
+    below = profile.records.per_file(profile.operations, profile.records.posix)[profile.records.file]
+    rows &= below >= SAME_COUNT * np.maximum(
+        profile.records.per_file(profile.operations, rows)[profile.records.file], 1
+    )
+    if (found := _small(profile, rows, BUFFER_BYTES)) is None:
+        return None
+    verb = main_verb(profile, rows)
+    lines = (
+        f'MPI_Info_set(info, "romio_cb_{verb}", "enable");',
+        f'MPI_Info_set(info, "cb_buffer_size", "{BUFFER_BYTES}");',
+    )
+    evidence = f"{found[1]}, collective, and as many at the file system; {_rate_words(profile, rows)}"
+    return Seen(evidence, found[0], lines)
 
 
 def _random(profile: Profile) -> Seen | None:
@@ -209,6 +229,10 @@ REQUEST_RULES: Final = (
          "more than 1,000 independent MPI-IO operations on files shared by all",
          "aggregators join small requests to 16 MiB: each saves its time beyond its bytes at the rate of large ones",
          _no_collectives),
+    Rule("unbuffered", "unjoined", "requests",
+         "small collective requests, more than 1,000 and 10%, and 80% as many requests at the file system",
+         "aggregators join small requests to 16 MiB: each saves its time beyond its bytes at the rate of large ones",
+         _unbuffered),
     Rule("random_access", "random access", "requests",
          "more than 1,000 and 20% of the requests begin below the one before",
          "a request in order saves its time beyond moving its bytes at the rate of large requests", _random),
