@@ -95,6 +95,8 @@ def _headline(quantity: Quantity, now: float, main: Outlook) -> str:
         text += f", about {quantity.show(main.value)} expected in {ahead}"
     if main.skilled:
         return f"{text}; skill {_with_interval(main.skill)}."
+    if main.skill.value is None:
+        return f"{text}: {BY[main.by]}; how good a forecast is here was not measured yet, after so few days."
     return f"{text}: {BY[main.by]}; no forecast does better than that here, skill {_with_interval(main.skill)}."
 
 

@@ -121,12 +121,12 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     amount = np.abs(quantity.back(rolling.point) - quantity.back(rolling.truth))
     n = int(scored.sum())
     intervals = Intervals(scored, history.window_ns, on=True)
-    sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0)) for e in (error, amount))
+    sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
     horizon_ns = rolling.horizon * history.window_ns
     label = f"in {horizon_ns // MINUTE_NS} min"
     skill = intervals.estimate(f"skill {label}", "", sums, _skill, n=n)
     against = tuple(
-        intervals.estimate(f"skill {label} against {name}", "", sums[:, [c, c, COMBINED]], _skill, n=n)
+        intervals.estimate(f"skill {label} against {name}", "", sums[:, [c, c, COMBINED, COMBINED + 1]], _skill, n=n)
         for c, name in enumerate(CANDIDATES[:COMBINED])
     )
     by = COMBINED if standing(skill, above=0.0) == "supported" else int(sums[:, :COMBINED].sum(axis=0).argmin())
@@ -145,9 +145,9 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
 
 
 def _skill(sums: Floats) -> Any:
-    """1 - MAE / least MAE of the references; 0 where nothing ever erred."""
-    best = sums[..., :COMBINED].min(axis=-1)
-    return np.where(best > 0, 1 - sums[..., COMBINED] / best, np.where(sums[..., COMBINED] > 0, np.nan, 0.0))
+    """1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever erred."""
+    best, own, n = sums[..., :COMBINED].min(axis=-1), sums[..., COMBINED], sums[..., COMBINED + 1]
+    return np.where(best > 0, 1 - own / best, np.where((own > 0) | (n == 0), np.nan, 0.0))
 
 
 def _last(values: Floats) -> float | None:
