@@ -114,7 +114,7 @@ def _reopened(profile: Profile) -> Seen | None:
     saved = np.where(rows, profile.seconds("meta_seconds") * ratio(2.0 * again, _calls(profile)), 0.0)
     files = len(np.unique(profile.records.file[rows]))
     evidence = f"{repeated:,} opens of {files:,} file{'s' if files != 1 else ''} that the process had opened before"
-    return Seen(evidence, profile.saving(saved), ("fd = open(path, flags);  /* once, before the loop */",))
+    return Seen(evidence, profile.saving(saved), ("fd = open(path, flags); /* once, before the loop */",))
 
 
 def _seeks(profile: Profile) -> Seen | None:

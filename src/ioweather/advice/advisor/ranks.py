@@ -130,7 +130,7 @@ def _blocking(profile: Profile) -> Seen | None:
     # Between first and last write the run did something else for so long: writing could go on meanwhile.
     between = (last - first) / NS - (profile.io_seconds or 0.0) if first is not None and last is not None else 0.0
     seconds = min(profile.saving(np.where(rows, profile.seconds("write_seconds"), 0.0)), max(0.0, between))
-    lines = ("MPI_File_iwrite_at_all(...); compute; MPI_Wait(...);",)
+    lines = ("MPI_File_iwrite_at_all(); compute; MPI_Wait();",)
     return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines)
 
 

@@ -1,0 +1,46 @@
+"""Every rule: the right seconds where its pattern is planted, silence where it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioweather.advice.advisor.advise import RULES, advise
+from planted_advice import GOOD, PLANTED, Planted, view_of
+
+NAMES = [rule.name for rule in RULES]
+
+
+def test_the_catalogue_is_of_short_and_different_names():
+    assert len(set(NAMES)) == len(NAMES)
+    assert len({rule.headline for rule in RULES}) == len(NAMES)
+    # Beside a longer label a line to type would not fit the screen.
+    assert max(len(rule.headline) for rule in RULES) <= 16
+    assert all(rule.model and rule.trigger for rule in RULES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_rule_is_planted_both_ways(name):
+    seconds = [planted.seconds for planted in PLANTED if planted.rule == name]
+    assert any(value is not None for value in seconds)
+    assert None in seconds or name == "one_direction"
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda p: f"{p.rule}-{p.seconds}")
+def test_a_rule_says_what_was_planted(planted: Planted, tmp_path):
+    advised = advise(planted.view(tmp_path))
+    found = {advice.name: advice for advice in advised.patterns}
+    if planted.seconds is None:
+        assert planted.rule not in found
+        return
+    advice = found[planted.rule]
+    assert advice.seconds_lost == pytest.approx(planted.seconds, abs=1e-9)
+    assert advice.evidence
+    assert all(len(line) <= 51 for line in advice.fix_lines)
+    assert advice.fix_lines or not advice.seconds_lost
+
+
+def test_good_io_has_nothing_to_change(tmp_path):
+    advised = advise(view_of(tmp_path / "good.darshan", GOOD))
+    assert advised.io_seconds == 10.0
+    assert advised.worth == ()
+    assert {advice.name for advice in advised.patterns} <= {"one_direction"}

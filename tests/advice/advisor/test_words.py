@@ -1,0 +1,119 @@
+"""Advice in an answer: on the screen, in JSON and CSV, and one sentence where nothing is worth changing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from ioweather.advice.advisor.advise import Advised, advise
+from ioweather.advice.advisor.rule import Advice
+from ioweather.advice.advisor.words import advice_facts, advice_findings, brief_lines, with_advice
+from ioweather.cli.main import run as command
+from ioweather.core.results import Answer, to_jsonable
+from planted_advice import GOOD, each, own, requests, view_of
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    def run_it(*words):
+        code = command([str(word) for word in words])
+        return code, capsys.readouterr().out
+
+    return run_it
+
+
+def small(folder):
+    path = folder / "small.darshan"
+    return path, view_of(path, {"POSIX": each(**requests("WRITE", 4000, 16 * KIB, 20.0, RW_SWITCHES=2000))})
+
+
+def test_the_section_ranks_and_says_what_to_type(tmp_path):
+    _, view = small(tmp_path)
+    answer = with_advice(Answer("q", "h"), view)
+    (group,) = answer.facts
+    assert group.title == "What to change (each alone, at most; all together 19.9 s of 20 s)"
+    assert [(fact.label, fact.unit) for fact in group.facts] == [
+        ("small requests", "seconds"), ("  model", ""), ("  change to", ""), ("mixed directions", "seconds"),
+        ("  model", ""), ("  change to", ""),
+    ]  # fmt: skip
+    assert "4,000 of 4,000" not in group.facts[0].note
+    assert group.facts[0].note.startswith("16,000 of 16,000 requests under 1 MiB, 16 KiB on average")
+    assert group.facts[2].note == "write(fd, buffer, 4 << 20) instead of each piece"
+    (exhibit,) = answer.exhibits
+    assert (exhibit.id, exhibit.tables, exhibit.charts) == ("advice", (), ())
+    assert [estimate.name for estimate in exhibit.estimates][:2] == ["small requests", "mixed directions"]
+    assert all(estimate.method.startswith("at most: ") for estimate in exhibit.estimates)
+    json.dumps(to_jsonable(answer), allow_nan=False)
+
+
+def test_below_the_floor_one_sentence_says_so(tmp_path):
+    view = view_of(tmp_path / "a.darshan", {"POSIX": [own(0, **requests("WRITE", 256, 4 * MIB, 0.5))]})
+    advised = advise(view)
+    assert advice_facts(advised) == ()
+    (finding,) = advice_findings(advised)
+    assert finding.text == (
+        "1 pattern seen (one does all I/O): it does not cost more than 375 ms of a run of 100 s: not worth changing."
+    )
+    assert brief_lines(advised) == 2
+
+
+def test_good_io_is_not_talked_about(tmp_path):
+    view = view_of(tmp_path / "a.darshan", GOOD)
+    answer = with_advice(Answer("q", "h"), view)
+    assert (answer.facts, answer.findings) == ((), ())
+
+
+def test_without_times_the_cost_is_unknown(tmp_path):
+    view = view_of(tmp_path / "a.darshan", {"POSIX": each(**requests("WRITE", 4000, 16 * KIB, 0.0))})
+    (finding,) = advice_findings(advise(view))
+    assert finding.kind == "undecided"
+    assert "no I/O times" in finding.text
+
+
+def test_more_than_three_are_counted():
+    many = tuple(Advice(f"r{i}", f"r{i}", "requests", "e", 9.0 - i, "m", ("x",), True) for i in range(5))
+    advised = Advised(many, 20.0, 100.0, 1.0)
+    assert len(advice_facts(advised, brief=True)[0].facts) == 3
+    assert [f.text for f in advice_findings(advised)] == [
+        "2 more to change, each for less than those shown: --json has them."
+    ]
+
+
+@pytest.mark.parametrize("verb", ["job", "why"])
+def test_both_commands_show_it_within_80_columns(verb, call, tmp_path):
+    path, _ = small(tmp_path)
+    code, out = call(verb, path)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "What to change (each alone, at most; all together 19.9 s of 20 s)" in out
+    assert "write(fd, buffer, 4 << 20) instead of each piece" in out
+
+
+def test_a_log_alone_has_advice_and_no_verdict(call, tmp_path):
+    path, _ = small(tmp_path)
+    _, out = call("why", path)
+    assert out.startswith("Unknown: no system data for this period")
+    assert "joined to 4 MiB, each saves its time beyond its bytes" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("verb", ["job", "why"])
+def test_rows_are_in_json_and_csv(verb, call, tmp_path):
+    path, _ = small(tmp_path)
+    data = json.loads(call(verb, path, "--json")[1])
+    group = next(g for g in data["facts"] if g["title"].startswith("What to change"))
+    assert group["facts"][0]["label"] == "small requests"
+    assert group["facts"][0]["value"] == pytest.approx(19.859, abs=0.001)
+    exhibit = next(e for e in data["exhibits"] if e["id"] == "advice")
+    assert exhibit["findings"][0]["text"].endswith("write(fd, buffer, 4 << 20) instead of each piece.")
+    rows = list(csv.DictReader(io.StringIO(call(verb, path, "--csv")[1])))
+    row = next(r for r in rows if r["group"] == "What to change")
+    assert (row["fact"], row["unit"]) == ("small requests", "seconds")
+    assert float(row["value"]) == pytest.approx(19.859, abs=0.001)

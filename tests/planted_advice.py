@@ -1,0 +1,212 @@
+"""Runs with one costly pattern each, and the seconds that it costs by hand; four processes and 100 s if not said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ioweather.sources.darshan.model import Module, Ragged
+from ioweather.sources.darshan.writer import new_records, write_log
+from ioweather.studies.heat_map import SCREEN
+from ioweather.studies.job_view import JobView
+from ioweather.workflows.job_log import view_of_log
+from planted_logs import JOB, KIB, MIB, records
+
+GIB = 1 << 30
+Rows = Sequence[Mapping[str, Any]]
+SIZE_NAMES = ((100 * KIB, "10K_100K"), (MIB, "100K_1M"), (4 * MIB, "1M_4M"), (1 << 62, "4M_10M"))
+
+
+def requests(verb: str, count: int, size: int, seconds: float, module: str = "POSIX", **more: Any) -> dict[str, Any]:
+    """Counters of `count` requests of `size` bytes, in order, that took `seconds`."""
+    calls = {"POSIX": f"{verb}S", "STDIO": f"{verb}S", "MPI-IO": f"COLL_{verb}S"}[module]
+    done = "READ" if verb == "READ" else "WRITTEN"
+    row: dict[str, Any] = {
+        calls: count, f"BYTES_{done}": count * size, f"F_{verb}_TIME": seconds, f"F_{verb}_START_TIMESTAMP": 10.0,
+        f"F_{verb}_END_TIMESTAMP": 90.0,
+    }  # fmt: skip
+    name = next(name for upper, name in SIZE_NAMES if size <= upper)
+    if module == "POSIX":
+        row |= {"OPENS": 1, f"SEQ_{verb}S": count, f"SIZE_{verb}_{name}": count, "ACCESS1_ACCESS": size,
+                "ACCESS1_COUNT": count, f"MAX_BYTE_{done}": count * size - 1}  # fmt: skip
+    if module == "MPI-IO":
+        row |= {f"SIZE_{verb}_AGG_{name}": count, "ACCESS1_ACCESS": size, "ACCESS1_COUNT": count, "COLL_OPENS": 4}
+    return row | more
+
+
+def shared(slowest: float = 10.0, fastest: float = 9.5, part: int = 1, **row: Any) -> dict[str, Any]:
+    """One record for all processes; the slowest moved `part` bytes."""
+    times = {"F_SLOWEST_RANK_TIME": slowest, "F_FASTEST_RANK_TIME": fastest, "SLOWEST_RANK": 3}
+    return {"file": 1, "rank": -1, "SLOWEST_RANK_BYTES": part, "FASTEST_RANK_BYTES": part} | times | row
+
+
+def own(rank: int, file: int | None = None, **row: Any) -> dict[str, Any]:
+    return {"file": 100 + rank if file is None else file, "rank": rank} | row
+
+
+def each(**row: Any) -> Rows:
+    return [own(rank, **row) for rank in range(4)]
+
+
+def striped(count: int, osts: int = 8) -> Module:
+    made = new_records("LUSTRE", 1)
+    made["id"], made["rank"], made["LUSTRE_OSTS"], made["LUSTRE_STRIPE_WIDTH"] = 1, -1, osts, count
+    made["LUSTRE_STRIPE_SIZE"] = MIB
+    return Module("LUSTRE", 1, False, made, {"ost_ids": Ragged.of([list(range(count))])})
+
+
+@dataclass(frozen=True)
+class Planted:
+    """`modules`: rows by module. `seconds`: what the rule must say; None where it must not see anything."""
+
+    rule: str
+    seconds: float | None
+    modules: Mapping[str, Rows | Module]
+    nprocs: int = 4
+    processes_per_node: int | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
+
+    def view(self, folder: Path) -> JobView:
+        return view_of(folder / "planted.darshan", self.modules, self.nprocs, self.processes_per_node, **self.job)
+
+
+def view_of(
+    path: Path, modules: Mapping[str, Rows | Module], nprocs: int = 4, processes_per_node: int | None = None, **job: Any
+) -> JobView:
+    made = {n: rows if isinstance(rows, Module) else records(n, rows) for n, rows in modules.items()}
+    ids = {int(i) for rows in made.values() for i in (rows.records if isinstance(rows, Module) else rows)["id"]}
+    write_log(path, replace(JOB, nprocs=nprocs, **job), made, {i: f"/scratch/run/file.{i}" for i in sorted(ids)})
+    return replace(view_of_log(path, "keep", SCREEN), processes_per_node=processes_per_node)
+
+
+def _beyond(seconds: float, size: int, count: int, gone: float, rate: float = float(GIB)) -> float:
+    """(T - B / R) / n for each of the requests that go."""
+    return (seconds - size * count / rate) / count * gone
+
+
+SMALL, LARGE = 16 * KIB, 4 * MIB
+MPIIO_BELOW = requests("WRITE", 8, 16 * MIB, 8.0)
+
+PLANTED: tuple[Planted, ...] = (
+    # 4,000 requests of 16 KiB (62.5 MiB) become 16 of 4 MiB.
+    Planted("small_requests", _beyond(20.0, SMALL, 4000, 3984),
+            {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0))}),
+    Planted("small_requests", None, {"POSIX": each(**requests("WRITE", 4000, LARGE, 20.0))}),
+    # Requests of 1 MiB fall into the bin from 100 KiB, and are not small.
+    Planted("small_requests", None, {"POSIX": each(**requests("WRITE", 4000, MIB, 20.0))}),
+    # The run's own large requests did 100 MiB/s: its small ones lose less. The slow process has both.
+    Planted("small_requests", _beyond(20.0, SMALL, 4000, 3984, 100.0 * MIB), {"POSIX": [
+        *each(**requests("WRITE", 4000, SMALL, 20.0)), own(0, file=9, **requests("WRITE", 250, LARGE, 10.0))]}),
+    # 8,000 requests (125 MiB) become 8 of 16 MiB; of 40 s in all the slowest process has 10.
+    Planted("no_mpiio", _beyond(40.0, SMALL, 8000, 7992) / 4,
+            {"POSIX": [shared(**requests("READ", 8000, SMALL, 40.0, OPENS=4))]}),
+    Planted("no_mpiio", 0.0, {"POSIX": [shared(**requests("READ", 8000, LARGE, 40.0, OPENS=4))]}),
+    Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 8000, SMALL, 40.0))}),
+    Planted("no_collectives", _beyond(40.0, SMALL, 8000, 7992) / 4, {"MPI-IO": [
+        shared(**requests("WRITE", 0, SMALL, 40.0, "MPI-IO", INDEP_WRITES=8000, BYTES_WRITTEN=8000 * SMALL,
+                          SIZE_WRITE_AGG_10K_100K=8000))]}),
+    Planted("no_collectives", None, {"MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))]}),
+    Planted("unbuffered", _beyond(40.0, SMALL, 8000, 7992) / 4, {
+        "MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))],
+        "POSIX": [shared(**requests("WRITE", 8000, SMALL, 40.0))]}),
+    Planted("unbuffered", None, {"MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))],
+                                 "POSIX": [shared(**MPIIO_BELOW)]}),
+    Planted("random_access", _beyond(20.0, SMALL, 4000, 3999),
+            {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, SEQ_READS=0))}),
+    Planted("random_access", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0))}),
+    # A request of a block, off the blocks, touches two.
+    Planted("unaligned_file", 10.0, {"POSIX": each(
+        **requests("WRITE", 200, LARGE, 20.0, FILE_ALIGNMENT=LARGE, FILE_NOT_ALIGNED=200))}),
+    Planted("unaligned_file", None, {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0, FILE_ALIGNMENT=LARGE))}),
+    # 800 MiB at 5 GiB/s.
+    Planted("unaligned_memory", 800 / 5120,
+            {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0, MEM_NOT_ALIGNED=200))}),
+    Planted("unaligned_memory", None, {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0))}),
+    Planted("read_write_switches", _beyond(20.0, SMALL, 4000, 2000),
+            {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, RW_SWITCHES=2000))}),
+    Planted("read_write_switches", None, {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, RW_SWITCHES=9))}),
+    Planted("stdio", _beyond(20.0, SMALL, 4000, 4000),
+            {"STDIO": each(**requests("WRITE", 4000, SMALL, 20.0, "STDIO"))}),
+    Planted("stdio", None, {"STDIO": [own(0, **requests("READ", 10, 100, 1.0, "STDIO"))],
+                            "POSIX": each(**requests("WRITE", 200, LARGE, 20.0))}),
+    Planted("one_direction", 0.0, {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0))}),
+    # 40 files become 10 that all share; each process made ten in a second each.
+    Planted("file_per_process", 7.5, {"POSIX": [
+        own(rank, file=10 * rank + i + 1, **requests("WRITE", 1, LARGE, 0.1, F_META_TIME=1.0))
+        for rank in range(4) for i in range(10)]}),
+    Planted("file_per_process", None, {"POSIX": [shared(**requests("WRITE", 40, LARGE, 4.0, F_META_TIME=40.0))]}),
+    Planted("many_files", 49.5, {"POSIX": [
+        own(0, file=i + 1, **requests("READ", 1, SMALL, 0.001, F_META_TIME=0.5)) for i in range(100)]}, nprocs=1),
+    Planted("many_files", None, {"POSIX": [
+        own(0, file=i + 1, **requests("READ", 1, SMALL, 1.0, F_META_TIME=0.1)) for i in range(100)]}, nprocs=1),
+    # 32 of 40 s of all processes are metadata; one of four would still open.
+    Planted("shared_metadata", 6.0, {"POSIX": [shared(**requests("READ", 4, LARGE, 8.0, OPENS=4, F_META_TIME=32.0))]}),
+    Planted("shared_metadata", None, {"POSIX": [shared(**requests("READ", 4, LARGE, 38.0, OPENS=4, F_META_TIME=2.0))]}),
+    Planted("reopening", 20.0 * 800 / 802, {"POSIX": [
+        own(0, **requests("READ", 401, LARGE, 1.0, OPENS=401, F_META_TIME=20.0))]}),
+    Planted("reopening", None, {"POSIX": [own(0, **requests("READ", 401, LARGE, 1.0, F_META_TIME=20.0))]}),
+    Planted("seeks", 20.0 * 2000 / 2002, {"POSIX": [
+        own(0, **requests("READ", 2000, LARGE, 1.0, SEEKS=2000, F_META_TIME=20.0))]}),
+    Planted("seeks", None, {"POSIX": [own(0, **requests("READ", 2000, LARGE, 1.0, SEEKS=20, F_META_TIME=20.0))]}),
+    # Nodes not known: four processes instead of one.
+    Planted("rank_zero", 15.0, {"POSIX": [own(0, **requests("WRITE", 256, LARGE, 20.0))]}),
+    # Ten nodes could be ten times as fast, but 160 GiB take 16 s at the default ceiling.
+    Planted("rank_zero", 4.0, {"POSIX": [own(0, **requests("WRITE", 40960, LARGE, 20.0))]}, nprocs=10,
+            processes_per_node=1),
+    Planted("rank_zero", None, {"POSIX": [own(0, **requests("WRITE", 256, LARGE, 20.0))]}, nprocs=1),
+    Planted("subset", 10.0, {"POSIX": [own(r, **requests("WRITE", 256, LARGE, 20.0)) for r in (0, 1)]}),
+    # car11 V.H: an own aggregation with enough processes loses nothing.
+    Planted("subset", 0.0, {"POSIX": [own(r, **requests("WRITE", 256, LARGE, 20.0)) for r in range(8)]}, nprocs=64),
+    Planted("subset", None, {"POSIX": each(**requests("WRITE", 256, LARGE, 20.0))}),
+    # 40 s of four processes are 10 s each; the slowest took 20.
+    Planted("straggler_bytes", 10.0, {"POSIX": [
+        shared(20.0, 5.0, 40 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
+    Planted("straggler_bytes", None, {"POSIX": [
+        shared(20.0, 5.0, 25 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
+    Planted("straggler_time", 10.0, {"POSIX": [
+        shared(20.0, 5.0, 25 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
+    Planted("straggler_time", None, {"POSIX": [
+        shared(10.0, 9.5, 25 * LARGE, **requests("WRITE", 100, LARGE, 40.0, OPENS=4))]}),
+    Planted("uneven_ranks", 10.0, {"POSIX": [
+        own(rank, **requests("WRITE", 256, LARGE, seconds)) for rank, seconds in enumerate((20.0, 5.0, 5.0, 10.0))]}),
+    Planted("uneven_ranks", None, {"POSIX": each(**requests("WRITE", 256, LARGE, 20.0))}),
+    # 70 s of something else between the first write and the last: 10 s of writing fit in.
+    Planted("blocking", 10.0, {"MPI-IO": [shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO"))]}),
+    Planted("blocking", 0.0, {"MPI-IO": [
+        shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO", F_WRITE_END_TIMESTAMP=20.0))]}),
+    Planted("blocking", None, {"MPI-IO": [
+        shared(**requests("WRITE", 2000, LARGE, 40.0, "MPI-IO", NB_WRITES=9))]}),
+    # One of four nodes has an aggregator.
+    Planted("aggregators", 7.5, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+                                 "POSIX": [own(0, file=1, **MPIIO_BELOW)]}, processes_per_node=1),
+    Planted("aggregators", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+                                  "POSIX": [own(r, file=1, **MPIIO_BELOW) for r in range(4)]}, processes_per_node=1),
+    # 8 GiB on one target, then 2 GiB on each of four, at 500 MiB/s.
+    Planted("striping", 6 * 1024 / 500, {
+        "POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
+    Planted("striping", None, {"POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))],
+                               "LUSTRE": striped(4)}),
+    Planted("redundant_reads", 7.5, {"POSIX": [
+        shared(**requests("READ", 100, LARGE, 40.0, OPENS=4, MAX_BYTE_READ=100 * MIB - 1))]}),
+    Planted("redundant_reads", None, {"POSIX": [shared(**requests("READ", 100, LARGE, 40.0, OPENS=4))]}),
+    # 32-bit programs name no byte above 2 GiB: that is no extent.
+    Planted("redundant_reads", None, {"POSIX": [
+        shared(**requests("READ", 1000, LARGE, 40.0, OPENS=4, MAX_BYTE_READ=2**31 - 1))]}),
+    Planted("redundant_writes", 5.0, {"POSIX": [
+        own(0, **requests("WRITE", 100, LARGE, 10.0, MAX_BYTE_WRITTEN=200 * MIB - 1))]}),
+    Planted("redundant_writes", None, {"POSIX": [own(0, **requests("WRITE", 100, LARGE, 10.0))]}),
+    # A quarter of the POSIX time below is reading what nobody asked for.
+    Planted("data_sieving", 2.5, {
+        "MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+        "POSIX": [shared(**requests("WRITE", 100, LARGE, 30.0), READS=9, BYTES_READ=9 * LARGE, F_READ_TIME=10.0)]}),
+    Planted("data_sieving", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
+                                   "POSIX": [shared(**MPIIO_BELOW)]}),
+)  # fmt: skip
+
+# Collective, large, even, aligned, written once: nothing to say.
+GOOD: Mapping[str, Rows] = {
+    "MPI-IO": [shared(**requests("WRITE", 400, LARGE, 40.0, "MPI-IO"))],
+    "POSIX": [shared(**requests("WRITE", 100, 16 * MIB, 30.0))],
+}
