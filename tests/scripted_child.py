@@ -81,7 +81,7 @@ class ScriptedChild:
         if self.hangs_in is None:
             self.has_ended = True
 
-    def abandon(self) -> None:
+    def abandon(self, *, kill: bool = True) -> None:
         self.abandoned = True
         self.has_ended = True
 

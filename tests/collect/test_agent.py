@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -275,6 +276,64 @@ def test_a_kill_loses_the_unflushed_tail_alone_and_the_next_agent_records_the_ga
     assert len(set(keys)) == len(keys)
     in_gap = [row for row in rows if "op" in row and gaps[0]["start_ns"] + S < row["start_ns"] < gaps[0]["end_ns"]]
     assert in_gap == []
+
+
+@pytest.fixture
+def filling(tmp_path):
+    """A probe that fills its large file, slowly: a process of its own group, caught in the middle."""
+    (tmp_path / "target").mkdir()
+    command = [sys.executable, "-m", "ioweather", "probe", str(tmp_path / "target"), "--spool", str(tmp_path / "spool"),
+               "--name", "n1", "--file-size", "64MiB", "--fill-rate", "8MiB"]  # fmt: skip
+    running = []
+
+    def begin():
+        process = subprocess.Popen(
+            command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        running.append(process)
+        data = tmp_path / "target/.ioweather-n1/data"
+        for _ in range(600):
+            if data.exists() and data.stat().st_size:
+                return process
+            time.sleep(0.02)
+        raise AssertionError("it does not fill")
+
+    yield begin
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def is_empty_soon(folder):
+    for _ in range(500):
+        if not any(folder.iterdir()):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGINT, signal.SIGTERM), (signal.SIGKILL,)])
+def test_an_end_while_files_are_made_leaves_none_behind(filling, tmp_path, numbers):
+    """Asked once, asked twice at once, and killed: the child sees the end of its agent and removes what it made."""
+    process = filling()
+    for number in numbers:
+        process.send_signal(number)
+    process.wait(10)
+    assert is_empty_soon(tmp_path / "target")
+
+
+def test_what_a_kill_of_agent_and_child_left_is_removed_by_the_next_run(filling, tmp_path):
+    process = filling()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert any((tmp_path / "target").iterdir())
+    done = subprocess.run(
+        [sys.executable, "-m", "ioweather", "probe", str(tmp_path / "target"), "--spool", str(tmp_path / "spool"),
+         "--name", "n1", "--file-size", "4MiB", "--pool", "4", "--for", "1s"], capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert not any((tmp_path / "target").iterdir())
 
 
 def test_the_agent_imports_nothing_heavy():

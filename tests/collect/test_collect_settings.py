@@ -73,3 +73,12 @@ def test_without_a_name_what_is_there(tmp_path, monkeypatch):
     assert names == ["probe", "probe", "probe", "block", "lustre"]
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     assert sources_for([], FACILITY, settings, "r")[-1].name == "slurm"
+
+
+def test_a_probe_below_a_declared_mount_needs_it():
+    facility = parse_facility({"filesystem": {
+        "scratch": {"probes": ["/scratch/p", "/scratch/fast/p"], "mounts": ["/scratch", "/scratch/fast"]},
+        "home": {"probes": ["/homes/p"], "mounts": ["/home"]},
+    }})  # fmt: skip
+    made = sources_for(["probe"], facility, settings_from({}), "r", "n1")
+    assert [source.required_mount for source in made] == ["/scratch", "/scratch/fast", None]

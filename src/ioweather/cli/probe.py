@@ -44,6 +44,7 @@ Example: ioweather probe /scratch /home --for 10min --lake weather
 @click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
 @click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
+@click.option("--require-mount", metavar="DIR", help="Make files only while DIR is mounted.")
 @click.option("--seed", help="Repeat the places of reads and writes (default: new ones).")
 @run_options
 @click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end.")
@@ -71,7 +72,16 @@ def probe(
     targets = list(dict.fromkeys(str(path.absolute()) for path in paths))
     try:
         sources = [
-            Probe(target, settings, run.run_id, options["directory"], options["system"], options["seed"], run.host)
+            Probe(
+                target,
+                settings,
+                run.run_id,
+                options["directory"],
+                options["system"],
+                options["seed"],
+                run.host,
+                options["require_mount"],
+            )
             for target in targets
         ]
     except SourceError as error:

@@ -26,6 +26,7 @@ _LONGEST_WAIT_NS = 300 * NS
 # An agent that was itself stopped for long makes one gap of it, not a row for every operation of days.
 _MOST_MISSED_ROWS = 600
 _LEAST_HUNG_NS = NS
+_HANDLES_FILES = ("prepare", "clean up")
 
 
 class Child(Protocol):
@@ -38,7 +39,7 @@ class Child(Protocol):
     def tick(self, scheduled_ns: int) -> None: ...
     def lines(self) -> list[str]: ...
     def dismiss(self) -> None: ...
-    def abandon(self) -> None: ...
+    def abandon(self, *, kill: bool = True) -> None: ...
     def release(self) -> None: ...
 
 
@@ -257,10 +258,12 @@ class Member:
         return self._begun is not None and self._begun.op == "clean up"
 
     def leave_behind(self) -> None:
-        """The child does not end: write down what it was doing, and go."""
+        """The child does not end: write down what it was doing, and go. One that makes or removes files is not killed:
+        it has been told, and removes what it made."""
         if self._child is not None:
+            has_files = self._ready is None or (self._begun is not None and self._begun.op in _HANDLES_FILES)
             self._write_pending()
-            self._child.abandon()
+            self._child.abandon(kill=not has_files)
             self._child = None
 
     def _state(self, age_ns: int) -> State:
@@ -268,7 +271,7 @@ class Member:
             return "failed"
         if self._child is None:
             return "stopped"
-        if self._ready is None or (self._begun is not None and self._begun.op in ("prepare", "clean up")):
+        if self._ready is None or (self._begun is not None and self._begun.op in _HANDLES_FILES):
             return "preparing"
         if not self._busy:
             return "waiting"

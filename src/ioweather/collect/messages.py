@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,10 @@ _PROGRESS_NS = 500_000_000
 _MOST_WAITING = 100
 
 
+class Dismissed(Exception):
+    """The agent wants no more, while the child still prepares."""
+
+
 class PipeReporter:
     """The child's end. A child whose agent is gone goes on without being heard: it ends at its next tick."""
 
@@ -24,6 +29,14 @@ class PipeReporter:
         self._documents = documents
         self._last_progress_ns = 0
         self._waiting: list[str] = []
+        self._ticks: select.poll | None = None
+
+    def heed(self, ticks: int | None) -> None:
+        """From now on `progress` looks whether this pipe was closed, and does not return then."""
+        self._ticks = None
+        if ticks is not None:
+            self._ticks = select.poll()
+            self._ticks.register(ticks, 0)  # a closed pipe is told unasked
 
     def begin(self, op: str, request_bytes: int, scheduled_ns: int | None) -> None:
         scheduled = "null" if scheduled_ns is None else scheduled_ns
@@ -46,6 +59,8 @@ class PipeReporter:
         self._send(["document", name])
 
     def progress(self, done: int, total: int | None, what: str) -> None:
+        if self._ticks is not None and self._ticks.poll(0):
+            raise Dismissed
         now = time.monotonic_ns()
         if now - self._last_progress_ns > _PROGRESS_NS or done == total:
             self._last_progress_ns = now

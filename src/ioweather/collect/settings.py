@@ -17,6 +17,7 @@ from ioweather.sources.live import slurm
 from ioweather.sources.live.block import BlockDevices
 from ioweather.sources.live.contract import LiveSource
 from ioweather.sources.live.lustre import LustreServer
+from ioweather.sources.live.mounts import is_inside
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from ioweather.sources.live.slurm import SlurmAccounting
 from ioweather.sources.lustre.snapshot import is_tree
@@ -139,4 +140,13 @@ def sources_for(
 
 def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> list[LiveSource]:
     paths = dict.fromkeys(path for filesystem in facility.filesystems for path in filesystem.probes)
-    return [Probe(path, settings.probe, run_id, settings.probe_name, host=host) for path in paths]
+    mounts = [mount for filesystem in facility.filesystems for mount in filesystem.mounts]
+    return [
+        Probe(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=_mount_of(path, mounts))
+        for path in paths
+    ]
+
+
+def _mount_of(path: str, mounts: Sequence[str]) -> str | None:
+    """The declared mount that a path lies on: without it the path is a directory of the disk below."""
+    return max((mount for mount in mounts if is_inside(path, mount)), key=len, default=None)

@@ -16,7 +16,7 @@ import struct
 import time
 from pathlib import Path
 
-from ioweather.collect.messages import PipeReporter, whole_lines
+from ioweather.collect.messages import Dismissed, PipeReporter, whole_lines
 from ioweather.core.errors import SourceError
 from ioweather.sources.live.contract import LiveSource
 
@@ -65,11 +65,12 @@ class Worker:
             os.close(self._ticks)
             self._ticks = -1
 
-    def abandon(self) -> None:
-        """Kill it if it can be killed, and look away."""
+    def abandon(self, *, kill: bool = True) -> None:
+        """Kill it if it can be killed, and look away. One that is left alive ends by itself."""
         self.dismiss()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, signal.SIGKILL)
+        if kill:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGKILL)
         self.release()
 
     def release(self) -> None:
@@ -120,10 +121,31 @@ def _let_go_of_the_terminal() -> None:
     os.close(null)
 
 
+def _prepare(source: LiveSource, reporter: PipeReporter, ticks: int) -> bool:
+    """Whether there is something to measure. A source that cannot begin, or need not, leaves nothing behind."""
+    try:
+        reporter.heed(ticks)
+        ready = source.prepare(reporter)
+    except Dismissed:
+        reporter.heed(None)
+        source.finish(reporter)
+        return False
+    except (OSError, SourceError):
+        reporter.heed(None)
+        with contextlib.suppress(OSError):
+            source.finish(reporter)
+        raise
+    finally:
+        reporter.heed(None)
+    reporter.ready(ready)
+    return True
+
+
 def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
     cycles = 0
     try:
-        reporter.ready(source.prepare(reporter))
+        if not _prepare(source, reporter, ticks):
+            return
         while len(data := os.read(ticks, _TICK.size)) == _TICK.size:
             started = time.monotonic_ns()
             try:

@@ -24,7 +24,7 @@ from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.owned import OF_THE_FACILITY
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.catalogue import STUDIES
+from ioweather.studies.catalogue import KNOWN_MAKERS, STUDIES
 from ioweather.tables import Quality
 from ioweather.workflows.params import check_names, resolve_params
 
@@ -44,6 +44,8 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study | None:
+    if exhibit_id in KNOWN_MAKERS:
+        return STUDIES[KNOWN_MAKERS[exhibit_id]]
     return next((study for study in STUDIES.values() if exhibit_id in study.exhibits), None)
 
 

@@ -201,6 +201,21 @@ def test_nothing_is_made_on_the_disk_below_a_mount_that_is_gone(prepared, monkey
     assert set(status_of(run(prepared)).values()) == {("ok", None)}, "mounted again"
 
 
+def test_a_mount_that_is_required_and_not_there(tmp_path, monkeypatch):
+    """Not when it begins, and not after it was unmounted; as soon as it is mounted, all is well."""
+    made = Probe(str(tmp_path), SMALL, "r", host="n1", required_mount=str(tmp_path))
+    with pytest.raises(SourceError, match="is not mounted"):
+        made.prepare(Heard())
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(probe, "mount_point", lambda path: str(tmp_path))
+    made.prepare(Heard())
+    assert made.folder.exists()
+    made.finish(Heard())
+    below = Probe(str(tmp_path), SMALL, "r", host="n1", required_mount="/")
+    below.prepare(Heard())
+    below.finish(Heard())
+
+
 def test_a_single_small_file_that_is_gone_costs_one_cycle(prepared):
     Path(prepared.pool.path_of(prepared.pool.oldest)).unlink()
     first = status_of(run(prepared))

@@ -9,6 +9,11 @@ from pathlib import Path
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies below it, by name."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def mount_point(path: str, mountinfo: str | None = None) -> str:
     """The mount that holds an absolute path, by name alone: links are not followed."""
     if mountinfo is None:
@@ -23,7 +28,7 @@ def mount_point(path: str, mountinfo: str | None = None) -> str:
             continue
         # proc(5): blanks and backslashes are written in octal.
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
-        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) > len(best):
+        if is_inside(path, point) and len(point) > len(best):
             best = point
     return best
 

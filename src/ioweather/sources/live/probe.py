@@ -21,7 +21,7 @@ from ioweather.core.errors import SourceError
 from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.mounts import mount_point, system_of
+from ioweather.sources.live.mounts import is_inside, mount_point, system_of
 from ioweather.sources.live.pool import FilePool
 from ioweather.sources.live.rows import Origin, ResponseLine
 from ioweather.sources.live.timing import Timing, timed
@@ -79,6 +79,7 @@ class Probe:
     system: str | None = None
     seed: int | str | None = None
     host: str = field(default_factory=socket.gethostname)
+    required_mount: str | None = None  # files are made only while this is mounted
     name: str = "probe"
     is_periodic: bool = True
 
@@ -137,6 +138,11 @@ class Probe:
                 f"{self.target} is not a directory.", hint="Name a directory on the file system to probe."
             )
         mount = mount_point(os.path.realpath(self.target))
+        if self.required_mount is not None and not is_inside(mount, os.path.realpath(self.required_mount)):
+            raise SourceError(
+                f"{self.required_mount} is not mounted: {self.target} lies on {mount} now.",
+                hint="Mount it; nothing is written to the disk below it.",
+            )
         if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
             raise SourceError(f"{self.target} lies on {mount} now: {self._mount} is not mounted.")
         self._mount = mount
