@@ -31,6 +31,8 @@ from ioweather.studies.intervals import standing
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 HEADLINE_NS: Final = 60 * MINUTE_NS
 NEEDED_DAYS: Final = 3
+# [ours] A smaller gain is real where its interval says so, and of no use to anybody.
+NOTICED: Final = 0.02
 BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from the last hours"}
 
 
@@ -109,20 +111,19 @@ def _with_interval(skill: Estimate) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-0.00", "0.00")
+    text = f"{value:.3f}" if 0 < abs(value) < 0.01 else f"{value:.2f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def _facts(
     quantity: Quantity, history: History, outlooks: Sequence[Outlook], start: BestStart | None, zone: dt.tzinfo
 ) -> Iterator[FactGroup]:
     width = format_seconds(history.window_ns / 1e9)
-    now = Fact("now", float(history.values[-1]), quantity.unit, note=f"{width} until {_clock(history.end_ns, zone)}")
+    until = format_time_ns(history.end_ns, zone)
+    now = Fact("now", float(history.values[-1]), quantity.unit, note=f"{width} until {until[:16]}{until[19:]}")
     ahead = [Fact(o.label, o.value, quantity.unit, note=_range(quantity, o)) for o in outlooks]
     yield FactGroup(f"{quantity.title}, in windows of {width}", (now, *ahead))
-    worth = [
-        Fact(o.label, _with_interval(o.skill), note="better" if o.skilled else f"no better than '{BY[o.by]}'")
-        for o in outlooks
-    ]
+    worth = [Fact(o.label, _with_interval(o.skill), note=_worth(o)) for o in outlooks]
     yield FactGroup("Skill against the better of 'as now' and 'as usual'", tuple(worth))
     held = [o.coverage for o in outlooks if o.coverage.value is not None]
     if held:
@@ -134,14 +135,18 @@ def _facts(
         yield best_start_facts(start, quantity.back, quantity.unit, quantity.of)
 
 
+def _worth(o: Outlook) -> str:
+    if o.skill.value is None:
+        return "not judged yet"
+    if o.skilled:
+        return "better" if o.skill.value >= NOTICED else "better, but hardly"
+    return f"no better than '{BY[o.by]}'"
+
+
 def _range(quantity: Quantity, o: Outlook) -> str:
     if o.low is None or o.high is None:
         return f"{BY[o.by]}; no interval yet"
     return f"{quantity.show(o.low)} to {quantity.show(o.high)}, {BY[o.by]}"
-
-
-def _clock(moment_ns: int, zone: dt.tzinfo) -> str:
-    return format_time_ns(moment_ns, zone)[:16]
 
 
 def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:

@@ -17,7 +17,8 @@ SHOWN_NS: Final = 6 * HOUR_NS
 def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) -> Exhibit:
     curve = _curve(history, quantity, outlooks)
     chart = Chart(
-        "band", curve, {"x": "time", "y": "value", "low": "low", "high": "high", "series": "series"}, quantity.title,
+        "band", curve, {"x": "time", "y": "value", "low": "low", "high": "high"},
+        f"{quantity.title}, seen and expected",
         references=(Reference("x", float(history.end_ns), "now"),),
     )  # fmt: skip
     estimates = [e for o in outlooks for e in (o.skill, *o.against, o.skill_amount, o.coverage)]
@@ -53,15 +54,16 @@ def _row(o: Outlook) -> tuple[Cell, ...]:
 
 
 def _curve(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) -> ResultTable:
-    """Values stand where their window ends, so that the last one seen is now."""
+    """Values stand where their window ends, so that the last one seen is now; one curve, so that one scale serves."""
     first = max(0, len(history.values) - SHOWN_NS // history.window_ns)
     rows: list[tuple[Cell, ...]] = []
     for place in range(first, len(history.values)):
         value = history.values[place]
         seen = float(value) if np.isfinite(value) else None
         rows.append((history.start_ns + (place + 1) * history.window_ns, "seen", seen, None, None))
-    now = float(history.values[-1])
-    rows.append((history.end_ns, "expected", now, now, now))
+    # The band opens where the last value was seen.
+    time, kind, now, *_ = rows[-1]
+    rows[-1] = (time, kind, now, now, now)
     rows += [(o.time_ns, "expected", o.value, o.low, o.high) for o in outlooks]
     columns = (
         ResultColumn("time", "", "time_ns"),
