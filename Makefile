@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: run test test-real test-slow lint bench format clean help
+.PHONY: run test test-real test-slow lint bench docs format clean help
 
 help:
 	@echo "make run        set up, measure this directory, and show it with a demonstration"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-slow  fuzzing, kills, interval coverage"
 	@echo "make lint       ruff, mypy, import contracts"
 	@echo "make bench      the benchmarks, each beside a peer"
+	@echo "make docs       the documentation site, in site/; opens without a network"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -22,7 +23,7 @@ $(STAMP): pyproject.toml
 	  { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,mysql]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,dask,mysql]'
 	@touch $(STAMP)
 
 run: $(STAMP)
@@ -51,5 +52,15 @@ format: $(STAMP)
 bench: $(STAMP)
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+$(VENV)/.docs-installed: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs-installed
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/pictures.py
+	DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
+	@echo "Open site/index.html"
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site docs/reference/pictures .pytest_cache .mypy_cache .ruff_cache

@@ -9,6 +9,7 @@ import pytest
 
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.engine import local_executor
 from ioweather.simulate.sample import write_sample
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import find_files, ingest
@@ -154,7 +155,8 @@ def test_workers_and_one_process_give_the_same_lake(sample, tmp_path):
         text = (sample.folder / "oss1.iostat.txt").read_text()[:20_000]
         for n in range(70):  # more than the number for which one process would do
             (copies / f"{n:03}.txt").write_text(text.replace("(oss1)", f"(oss{n})"))
-        report = ingest(lake, [copies], workers=workers)
+        with local_executor(workers) as executor:
+            report = ingest(lake, [copies], executor=executor)
         assert len(report.good) == 70
         totals.append(total(lake))
     assert totals[0] == totals[1]

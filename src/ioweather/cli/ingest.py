@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.cli.options import converted, lake_option, open_lake_at, output_form, output_options, progress_bar
+from ioweather.cli.options import (
+    converted,
+    engine_options,
+    executor,
+    lake_option,
+    open_lake_at,
+    output_form,
+    output_options,
+    progress_bar,
+)
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +50,7 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
               help="What to do with file paths in Darshan logs.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
-@click.option("--workers", type=click.IntRange(1), help="Worker processes (default: one per core).")
+@engine_options("one per core")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
 def ingest(
     paths: tuple[Path, ...],
@@ -51,7 +60,7 @@ def ingest(
     source: str | None,
     table: str | None,
     map_file: Path | None,
-    workers: int | None,
+    engine: dict[str, Any],
     list_sources: bool,
     **known: Any,
 ) -> int:
@@ -72,8 +81,8 @@ def ingest(
     lake = open_lake_at(lake_dir, create=True)
     context = _context(known, lake.facility)
     mapping = (table, _mapping(map_file)) if table and map_file else None
-    with progress_bar() as progress:
-        report = run(lake, paths, context=context, source=source, mapping=mapping, workers=workers, progress=progress)
+    with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
+        report = run(lake, paths, context=context, source=source, mapping=mapping, executor=pool, progress=progress)
     _print(report, form, str(lake.root))
     return 1 if report.bad else 0
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +15,8 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.progress import Progress, silent
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ioweather.store.lake import Lake
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,6 +26,52 @@ def lake_option(function: F) -> F:
     return click.option(
         "--lake", "lake_dir", metavar="DIR", help="The lake (default: $IOWEATHER_LAKE, else in your data home)."
     )(function)
+
+
+def engine_options(default: str) -> Callable[[F], F]:
+    """Where the work is done: --workers, --dask, --slurm; handed on as one `engine`, to be opened with `executor`.
+
+    `default` says what happens without any of them."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def command(*args: Any, workers: int | None, dask: str | None, slurm: int | None, **kwargs: Any) -> Any:
+            return function(*args, engine={"workers": workers, "dask": dask, "slurm": slurm}, **kwargs)
+
+        options = (
+            click.option("--slurm", type=click.IntRange(1), metavar="N",
+                         help="Work in N Slurm jobs; see [engine] in facility.toml."),
+            click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster with this scheduler."),
+            click.option("--workers", type=click.IntRange(1), metavar="N",
+                         help=f"Worker processes (default: {default})."),
+        )  # fmt: skip
+        for option in options:
+            command = option(command)
+        return command  # type: ignore[return-value]
+
+    return decorate
+
+
+@contextmanager
+def executor(
+    engine: Mapping[str, Any], lake_dir: str | None, progress: Progress, *, otherwise: Executor | None = None
+) -> Iterator[Executor]:
+    """What `engine_options` asked for, closed at the end. `otherwise` is used where nothing was asked for."""
+    if otherwise is not None and not any(engine.values()):
+        yield otherwise
+        return
+    from ioweather.engine import cluster_settings, opened
+    from ioweather.engine.settings import ClusterSettings
+
+    def settings() -> ClusterSettings:
+        from ioweather.core.facility import load_facility
+        from ioweather.core.places import default_lake_dir
+
+        root = Path(lake_dir) if lake_dir else default_lake_dir()
+        return cluster_settings(load_facility(root / "facility.toml").sections.get("engine", {}))
+
+    with opened(**engine, settings=settings, progress=progress) as found:
+        yield found
 
 
 def output_options(function: F) -> F:

@@ -1,6 +1,17 @@
 """Where work runs: a standard Executor, so that nothing else knows whether it is this machine or a cluster."""
 
-from ioweather.engine.local import Serial, local_executor
-from ioweather.engine.run import in_order_of_completion
+from ioweather.engine.choose import opened
+from ioweather.engine.local import Processes, Serial, local_executor
+from ioweather.engine.run import in_order, workers_of
+from ioweather.engine.settings import ClusterSettings, cluster_settings
 
-__all__ = ["Serial", "in_order_of_completion", "local_executor"]
+__all__ = [
+    "ClusterSettings",
+    "Processes",
+    "Serial",
+    "cluster_settings",
+    "in_order",
+    "local_executor",
+    "opened",
+    "workers_of",
+]

@@ -1,39 +1,123 @@
-"""Feeding an Executor: bounded work in flight, results as they come, cancellation that leaves nothing behind."""
+"""Feeding an Executor: bounded work in flight, results in the order of the inputs, and what a lost worker costs.
+
+The order makes a run on a cluster equal to one in a single process: whoever adds up or writes does so in one order.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from typing import Any, TypeVar
+from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from ioweather.core.errors import IoweatherError
+from ioweather.engine.local import Serial
 
 T = TypeVar("T")
 
+# A task whose worker died this often is taken to be the cause.
+DEATHS_BORNE = 3
+# Per worker: one that it runs, one that waits for it, one whose result waits for its turn.
+_IN_FLIGHT = 3
 
-def in_order_of_completion(
-    executor: Executor, task: Callable[..., T], inputs: Iterable[tuple[Any, ...]], *, in_flight: int = 8
+
+class TaskLost(Exception):
+    """The executor has tried a task on several workers, and each of them died."""
+
+
+@dataclass
+class _Sent(Generic[T]):
+    arguments: tuple[Any, ...]
+    future: Future[T] | None  # None: to be sent again
+    deaths: int = 0
+
+
+def workers_of(executor: Executor) -> int:
+    """How many tasks run at once; a cluster's number changes while it works."""
+    return max(1, int(getattr(executor, "workers", 1)))
+
+
+def in_order(
+    executor: Executor,
+    task: Callable[..., T],
+    inputs: Iterable[tuple[Any, ...]],
+    *,
+    in_flight: int | None = None,
+    lost: Callable[..., T] | None = None,
 ) -> Iterator[T]:
-    """task(*input) for each input, as results arrive; never more than `in_flight` waiting, so inputs may be endless."""
-    waiting: set[Future[T]] = set()
+    """task(*input) for each input, in that order; never more than `in_flight` begun, so inputs may be endless.
+
+    A task whose worker dies is run again. One that kills every worker gives `lost(*input)`, in this process, or else
+    ends the work. Leaving the iterator cancels what has not begun.
+    """
+    waiting: deque[_Sent[T]] = deque()
     source = iter(inputs)
     exhausted = False
     try:
-        while waiting or not exhausted:
-            while not exhausted and len(waiting) < in_flight:
+        while True:
+            width = in_flight or _width(executor)
+            # After a death, whoever was under way then goes alone, so that the next death has one cause.
+            while not exhausted and len(waiting) < width and all(sent.future for sent in waiting):
                 try:
-                    waiting.add(executor.submit(task, *next(source)))
+                    arguments = next(source)
                 except StopIteration:
                     exhausted = True
-            if waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-    except BrokenExecutor:
-        raise IoweatherError(
-            "A worker process died (killed, or out of memory).",
-            hint="Run the same command again: what is in stays in, and it goes on from there.",
-        ) from None
+                else:
+                    waiting.append(_Sent(arguments, _submit(executor, task, arguments)))
+            if not waiting:
+                return
+            head = waiting[0]
+            try:
+                if head.future is None:
+                    head.future = _submit(executor, task, head.arguments)
+                result = head.future.result()
+            except TaskLost:
+                result = _given_up(head, lost)
+            except BrokenExecutor:
+                _send_again(executor, waiting)
+                if head.deaths < DEATHS_BORNE:
+                    continue
+                result = _given_up(head, lost)
+            waiting.popleft()
+            del head
+            yield result
     finally:
-        for future in waiting:
-            future.cancel()
+        for sent in waiting:
+            if sent.future is not None:
+                sent.future.cancel()
+
+
+def _width(executor: Executor) -> int:
+    count = workers_of(executor)
+    return 1 if isinstance(executor, Serial) else _IN_FLIGHT * count
+
+
+def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
+    try:
+        return executor.submit(task, *arguments)
+    except BrokenExecutor as error:  # it broke under an earlier task: this one has its turn when that is seen
+        broken: Future[T] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _send_again(executor: Executor, waiting: deque[_Sent[T]]) -> None:
+    waiting[0].deaths += 1
+    renew = getattr(executor, "renew", None)
+    if renew is None:
+        waiting[0].deaths = DEATHS_BORNE
+        return
+    renew()
+    for sent in waiting:
+        if sent.future is not None and (sent.future.cancelled() or sent.future.exception() is not None):
+            sent.future = None
+
+
+def _given_up(sent: _Sent[T], lost: Callable[..., T] | None) -> T:
+    if lost is None:
+        raise IoweatherError(
+            f"A worker died over the same piece of work {DEATHS_BORNE} times (killed, or out of memory).",
+            hint="Give each worker more memory, then run the same command again: it goes on from what is in.",
+        ) from None
+    return lost(*sent.arguments)

@@ -41,6 +41,7 @@ class FileOutcome:
 
 
 Frames = dict[tuple[str, str], list[Frame]]
+Batch = list[tuple[Path, str, int]]  # path, digest, bytes
 
 
 def digest_of(path: Path, reading: Reading) -> str:
@@ -115,7 +116,7 @@ def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[
         yield FileOutcome(path, digest, size, source_name, "ok", rows)
 
 
-def read_batch(batch: list[tuple[Path, str, int]], reading: Reading) -> tuple[list[FileOutcome], Frames]:
+def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
     """Many files in one task: outcomes, and one frame per source and table."""
     outcomes: list[FileOutcome] = []
     frames: Frames = {}
@@ -191,6 +192,12 @@ def _source_for(path: Path, reading: Reading) -> Source:
         if not head:
             raise EmptyInput(f"{path} is empty.")
     return SOURCES[reading.source] if reading.source else choose_source(head, path)
+
+
+def worker_lost(path: Path, digest: str, size: int) -> FileOutcome:
+    """The outcome of a file whose reader takes its process along (no memory, a fault in a library)."""
+    message = f"{path}: every worker that read it died (killed, or out of memory)."
+    return FileOutcome(path, digest, size, None, "quarantined", {}, "worker_lost", message)
 
 
 def _refused(

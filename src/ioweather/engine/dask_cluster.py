@@ -1,0 +1,241 @@
+"""A Dask cluster as an Executor: one that runs already, or workers that this process starts as Slurm jobs.
+
+Dask runs the tasks of a lost worker again on another one. What it says meanwhile is not for the terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioweather._version import __version__
+from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.places import default_spool_dir
+from ioweather.core.progress import Progress, silent
+from ioweather.engine.run import TaskLost
+from ioweather.engine.settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed import Future as RemoteFuture
+
+_CONNECT_SECONDS = 10
+_JOB_NAME = "ioweather"
+# Workers leave before Slurm ends them, after the task at hand and not all at once.
+_LIFETIME_SHARE, _STAGGER_SHARE = 0.85, 0.1
+_LOOK_SECONDS = 0.5
+# The number of workers is asked for over the network.
+_COUNT_SECONDS = 2.0
+
+
+def _require_dask(*modules: str) -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"--dask and --slurm need {', '.join(missing).replace('_', '-')}, not installed here.",
+            hint="pip install 'ioweather[dask]'",
+        )
+
+
+def connected(address: str) -> DaskExecutor:
+    """The cluster whose scheduler listens at `address` (tcp://host:port, tls://host:port, or a scheduler file)."""
+    _require_dask("distributed")
+    from distributed import Client
+
+    _quiet()
+    place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+    try:
+        client = Client(**place, timeout=_CONNECT_SECONDS, set_as_default=False, name="ioweather")
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(
+            f"No Dask scheduler answers at {address} ({reason}).",
+            hint="Start one (`dask scheduler`, `dask worker ADDRESS`) and name its address, as tcp://host:8786.",
+        ) from None
+    return DaskExecutor(client)
+
+
+def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) -> DaskExecutor:
+    """A cluster of `jobs` Slurm jobs, cancelled at the end; work begins with the first of them.
+
+    Scheduler and workers speak TLS with keys made for this run: whoever else reaches the port is refused.
+    """
+    _require_dask("distributed", "dask_jobqueue", "cryptography")
+    if shutil.which("sbatch") is None:
+        raise UsageError("--slurm needs Slurm's sbatch, not found here.", hint="Run it where jobs are submitted.")
+    from dask_jobqueue import SLURMCluster
+    from distributed import Client
+    from distributed.security import Security
+
+    _quiet()
+    shared = default_spool_dir().with_name("slurm")
+    shared.mkdir(parents=True, exist_ok=True)
+    logs = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
+    life = settings.walltime_seconds
+    cluster = SLURMCluster(
+        queue=settings.partition,
+        account=settings.account,
+        walltime=settings.walltime,
+        cores=settings.cores,
+        processes=settings.cores,
+        memory=settings.memory,
+        interface=settings.interface,
+        security=Security.temporary(),
+        shared_temp_directory=str(shared),
+        log_directory=str(logs),
+        scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        job_script_prologue=list(settings.setup),
+        job_extra_directives=list(settings.directives),
+        worker_extra_args=[
+            "--no-dashboard",
+            "--dashboard-address=127.0.0.1:0",
+            f"--lifetime={round(life * _LIFETIME_SHARE)}s",
+            f"--lifetime-stagger={round(life * _STAGGER_SHARE)}s",
+        ],
+        job_name=_JOB_NAME,
+        python=sys.executable,
+        silence_logs=logging.CRITICAL,
+    )
+    client = None
+    try:
+        _check_submission(cluster.job_script())
+        # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
+        client = Client(cluster, set_as_default=False, name="ioweather")
+        executor = DaskExecutor(client, cluster, jobs * settings.cores, logs)
+        _await_first(executor, progress)
+    except BaseException:
+        with suppress(Exception):
+            if client is not None:
+                client.close()
+            cluster.close()
+        raise
+    return executor
+
+
+def _check_submission(script: str) -> None:
+    """Slurm's own opinion before anything is queued: a wrong partition or account is said at once."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
+        file.write(script)
+        file.flush()
+        tried = subprocess.run(["sbatch", "--test-only", file.name], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        said = tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"]
+        reason = said[-1].removeprefix("allocation failure: ")
+        raise UsageError(f"Slurm refuses such a job: {reason}.", hint="See [engine] in facility.toml.")
+
+
+def _await_first(executor: DaskExecutor, progress: Progress) -> None:
+    progress(0, None, "waiting for a Slurm job to start")
+    while not executor.threads:
+        asked = subprocess.run(["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"],
+                               capture_output=True, text=True, check=False)  # fmt: skip
+        reason = (asked.stdout.split() or ["None"])[0]
+        progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
+        time.sleep(_LOOK_SECONDS)
+
+
+class DaskExecutor(Executor):
+    """Tasks go to the cluster one by one (they are batches already); results come here, nowhere else."""
+
+    def __init__(self, client: Client, cluster: Any = None, planned: int = 0, logs: Path | None = None) -> None:
+        """`logs` is a folder of what the workers said: kept only if a task was lost."""
+        self._client, self._cluster = client, cluster
+        self._planned = planned
+        self._logs = logs
+        self._known, self._counted = 1, -1e9
+
+    @property
+    def threads(self) -> int:
+        """Tasks that the workers of this moment can run at once."""
+        return sum(self._client.nthreads().values())
+
+    @property
+    def workers(self) -> int:
+        """At least those that were ordered: they come one by one, and work must wait for them, not they for work."""
+        if time.monotonic() - self._counted > _COUNT_SECONDS:
+            try:
+                self._known = max(self.threads, self._planned, 1)
+            except OSError:
+                raise _gone() from None
+            self._counted = time.monotonic()
+        return self._known
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        # Not pure: two equal calls are two tasks, and no result is kept for a third.
+        remote = self._client.submit(_call, __version__, fn, args, kwargs, pure=False)
+        here: Future[Any] = Future()
+        here.add_done_callback(lambda future: remote.cancel() if future.cancelled() else None)
+        remote.add_done_callback(lambda future: self._deliver(future, here))
+        return here
+
+    def _deliver(self, remote: RemoteFuture, here: Future[Any]) -> None:
+        """In a thread of Dask's, when a task has ended one way or the other."""
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
+        if not here.set_running_or_notify_cancel():
+            return
+        try:
+            here.set_result(remote.result())
+        except KilledWorker:
+            self._logs = None
+            here.set_exception(TaskLost())
+        except (CancelledError, CommClosedError):
+            here.set_exception(_gone())
+        except ModuleNotFoundError as error:
+            here.set_exception(
+                IoweatherError(
+                    f"A Dask worker lacks a module: {error}.",
+                    hint="Install ioweather with the same extras where the workers run.",
+                )
+            )
+        except Exception as error:
+            here.set_exception(error)
+        finally:
+            remote.release()  # the worker may now forget it
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        # What a closing connection complains about concerns nobody.
+        with suppress(Exception):
+            self._client.close(timeout=5)
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close(timeout=10)
+        if self._logs is not None:
+            shutil.rmtree(self._logs, ignore_errors=True)
+
+
+def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """In the worker. Another version would read other rows: better none than a mixture."""
+    if version != __version__:
+        raise UsageError(
+            f"A worker has ioweather {__version__}, but {version} asked.",
+            hint="Install the same version where the Dask workers run.",
+        )
+    return fn(*args, **kwargs)
+
+
+def _gone() -> IoweatherError:
+    return IoweatherError(
+        "The Dask scheduler went away.", hint="Run the same command again: it goes on from what is in the lake."
+    )
+
+
+def _quiet() -> None:
+    """Dask's warnings of lost workers and closing connections would run through the progress bar."""
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
+    for name in ("distributed", "distributed.client", "distributed.scheduler", "distributed.worker", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
