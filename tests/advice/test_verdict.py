@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ioweather.advice.patterns import patterns_of
-from ioweather.advice.verdict import KINDS, GroupRuns, judge, rising
+from ioweather.advice.verdict import KINDS, GroupRuns, judge
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "verdict.py"
 
@@ -113,13 +113,70 @@ def test_the_telling_measure_of_the_system_is_used():
     assert (found.state, found.kind) == ("rate", "system")
 
 
-def test_the_curve_never_falls_and_ignores_a_few_wild_runs():
-    values = np.array([1.0, 1.1, 9.0, 1.0, 1.2, 2.0, 1.9])
-    fitted = rising(values)
-    assert (np.diff(fitted) >= 0).all()
-    assert fitted[0] == 1.0
-    assert fitted[4] < 1.3
-    assert len(rising(np.zeros(0))) == 0
+@pytest.mark.parametrize(("n", "slow"), [(12, 0), (60, 5)])
+def test_a_slow_run_that_did_as_its_like_in_a_quiet_system(n, slow):
+    """Its own cause, or one that nobody measured: few runs, or others that were slow without a reason, leave it open."""
+    runs = group(n=n, seconds=260.0)
+    runs.io_seconds[:slow] *= 3.0
+    found = judge(runs, n)
+    assert found.kind == "unknown"
+    assert found.likeliest == "you"
+
+
+@pytest.mark.parametrize("seconds", [101.0, 150.0, 198.0, 260.0, 400.0, 900.0])
+@pytest.mark.parametrize("state", [0.1, 1.0, 2.0])
+@pytest.mark.parametrize("request_bytes", [20.0, 14.0, 26.0])
+def test_the_headline_and_the_seconds_agree(seconds, state, request_bytes):
+    found = judge(group(seconds=seconds, state=state, request=request_bytes), 60)
+    assert found.usual.value + found.system.value + found.own.value == pytest.approx(seconds)
+    harmed = (found.system.value >= found.harm_seconds, found.own.value >= found.harm_seconds)
+    regions = {"system": (True, False), "you": (False, True), "both": (True, True)}
+    assert regions.get(found.kind, harmed) == harmed
+
+
+def test_a_pattern_that_costs_less_is_weaker_evidence():
+    worse, better = (judge(group(seconds=160.0, request=r), 60) for r in (14.0, 26.0))
+    assert worse.probabilities["you"] > better.probabilities["you"]
+
+
+def test_how_slow_it_was_for_others_explains_what_load_does_not():
+    """A sick target moves few bytes; probes notice."""
+    runs = group(seconds=300.0)
+    rng = np.random.default_rng(5)
+    slow = np.abs(0.02 * rng.standard_normal(61))
+    slow[:6] = np.log([2.0, 2.5, 3.0, 3.0, 2.0, 3.5])
+    seconds = runs.io_seconds * np.exp(np.append(slow[:-1], 0.0))
+    slow[60] = math.log(3.0)
+    with_probe = GroupRuns(
+        seconds, runs.states, runs.pattern, runs.coverage_ratio, runs.inside_ratio, {"probe": slow}
+    )  # fmt: skip
+    without = GroupRuns(seconds, runs.states, runs.pattern, runs.coverage_ratio, runs.inside_ratio)
+    assert judge(with_probe, 60).kind == "system"
+    assert judge(without, 60).kind == "unknown"
+
+
+def test_a_measure_that_nobody_took_changes_nothing():
+    runs = group(seconds=198.0, state=2.0)
+    nothing = GroupRuns(
+        runs.io_seconds, runs.states, runs.pattern, runs.coverage_ratio, runs.inside_ratio,
+        {"probe": np.full(61, math.nan)},
+    )  # fmt: skip
+    assert judge(nothing, 60).probabilities == pytest.approx(judge(runs, 60).probabilities)
+
+
+def test_more_files_leave_the_data_to_tell_the_system():
+    """Column 1 is the number of files: metadata time is the run's, and what its data took is the system's."""
+    runs = group(seconds=300.0, state=2.0)
+    pattern = runs.pattern.copy()
+    pattern[60, 1] += 2.0
+    metadata = np.full(61, 0.1)
+    metadata[60] = 0.4  # 120 s; its data took 180 s, as the usual pattern's do in that state
+    known = GroupRuns(
+        runs.io_seconds, runs.states, pattern, runs.coverage_ratio, runs.inside_ratio, metadata_ratio=metadata
+    )  # fmt: skip
+    found = judge(known, 60)
+    assert found.kind == "both"
+    assert found.system.value == pytest.approx(190 - 110, abs=12)
 
 
 @pytest.mark.shared

@@ -18,7 +18,8 @@ from ioweather.derive.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables.applications import FILES
 from ioweather.workflows.job import JobRequest
-from ioweather.workflows.why import WhyRequest, merged_windows, why
+from ioweather.workflows.run_conditions import merged_windows
+from ioweather.workflows.why import WhyRequest, why
 from planted_association import START_NS, system_load
 
 # Job ids of the runs to ask about: what was planted in them.

@@ -21,6 +21,10 @@ MEASURES: Final = (
     ("seek_share", "seeks per operation", 2.0),
     ("collective_share", "share of collective operations", 2.0),
 )
+# The columns of a run in which nothing but the number of files differs.
+FILES_ALONE: Final = (1,)
+# Which way a measure costs time: small requests, many files, few ranks, more bytes, more seeks, fewer collectives.
+_COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
 _FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
 
 
@@ -46,6 +50,11 @@ def alike_patterns(patterns: Floats, usual: Floats, *, each: bool = False) -> Bo
     factors = _FACTORS[: patterns.shape[1]] if patterns.shape[1] <= len(_FACTORS) else np.full(patterns.shape[1], 0.4)
     close = np.abs(patterns - usual) <= factors + 1e-9
     return np.asarray(close if each else close.all(axis=1))
+
+
+def costs_more(run: Floats, usual: Floats, columns: tuple[int, ...]) -> bool:
+    """Whether one of the measures that differ does so in the way that costs time."""
+    return any((run[c] - usual[c]) * _COSTS[c] > 0 for c in columns if c < len(_COSTS))
 
 
 def usual_pattern(patterns: Floats) -> Floats:

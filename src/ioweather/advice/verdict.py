@@ -4,31 +4,41 @@ B is what the group's usual pattern takes at the system's usual state, S what th
 it, J = D - B - S the rest: what the run itself did, or what nobody measured. h = max(0.15 B, 2 MAD of the group) is
 what counts as harm. normal: D - B < h; system: S >= h > J; you: J >= h > S; both: S >= h and J >= h.
 
-Time given the state is a rising curve (more load is never faster) through the logarithms of the times of runs with the
-group's usual pattern. Logarithms, because what a busy system does to equal runs differs by factors. Whether the rest is
-more than that spread is a matter of odds: a run that did what the group does rarely has a cause of its own, one with
-another pattern often has. The four probabilities follow; below 0.7 the verdict is unknown.
+Time given the state is a rising function (more load is never faster) of how busy the system was and of how slow it was
+for others, through the logarithms of the times of runs with the group's usual pattern. Logarithms, because what a busy
+system does to equal runs differs by factors. `posterior` makes the verdict, its probability and the seconds of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from ioweather.advice.patterns import alike_patterns, usual_pattern
+from ioweather.advice.patterns import FILES_ALONE, alike_patterns, costs_more, usual_pattern
+from ioweather.advice.posterior import (
+    KINDS,
+    OWN_CAUSE_ALIKE,
+    OWN_CAUSE_CHANGED,
+    OWN_CAUSE_WORSE,
+    Evidence,
+    Kind,
+    Posterior,
+    Seconds,
+    weigh,
+)
 from ioweather.stats.dependence import spearman
+from ioweather.stats.rising import MAD_TO_SD, fit_rising, hinges
+
+__all__ = ["KINDS", "GroupRuns", "Kind", "Seconds", "Verdict", "judge"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Kind: TypeAlias = Literal["normal", "system", "you", "both", "unknown"]
 
-KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both")
 LEAST_RUNS: Final = 8
 LEAST_COVERAGE: Final = 0.8
 LEAST_PROBABILITY: Final = 0.7
@@ -36,52 +46,48 @@ LEAST_PROBABILITY: Final = 0.7
 LEAST_INSIDE: Final = 0.4
 HARM_SHARE: Final = 0.15
 HARM_MADS: Final = 2.0
-# Odds that a run has a cause of its own, before its time is known: with the group's pattern, and with another. [ours]
-OWN_CAUSE_ALIKE: Final = 0.05
-OWN_CAUSE_CHANGED: Final = 0.5
-# A cause of its own multiplies the time by anything up to this, all factors alike. [ours]
-_LARGEST_FACTOR: Final = 30.0
 # Times of equal runs never agree better than this, whatever few of them say.
 _LEAST_SPREAD: Final = 0.03
-_MAD_TO_SD: Final = 1.4826
-_LEVEL_Z: Final = 1.645
+# How far a state's true effect lies from the predicted one, as a share of it: what is believed before the group is
+# seen, with the weight of this sum of squared effects. [ours]
+_STATE_SHARE: Final = 0.35
+_STATE_WEIGHT: Final = 0.16
+_UNMEASURED_RUNS: Final = 20
 
 
 @dataclass(frozen=True, eq=False)
 class GroupRuns:
-    """Runs of a group. `states` are measures of the system during each (higher is busier), by name. `pattern` has one
-    row per run and one column per measure of what the run did. `coverage_ratio` is how much of each run was monitored,
-    `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O."""
+    """Runs of a group. `states` are measures of the load during each (higher is busier), by name; `slowdowns` are
+    logarithms of how much longer others took than they usually do, NaN where nobody knows. `pattern` has one row per
+    run and one column per measure of what the run did. `coverage_ratio` is how much of each run was monitored,
+    `metadata_ratio` the share of metadata in its I/O time (empty: not known), `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O."""
 
     io_seconds: Floats
     states: Mapping[str, Floats]
     pattern: Floats
     coverage_ratio: Floats
     inside_ratio: Floats
+    slowdowns: Mapping[str, Floats] = field(default_factory=dict)
+    metadata_ratio: Floats = field(default_factory=lambda: np.zeros(0))
 
     def without(self, row: int) -> GroupRuns:
         keep = np.arange(len(self.io_seconds)) != row
         return self.take(keep)
 
     def take(self, rows: NDArray[np.generic]) -> GroupRuns:
-        states = {name: column[rows] for name, column in self.states.items()}
-        return GroupRuns(
-            self.io_seconds[rows], states, self.pattern[rows], self.coverage_ratio[rows], self.inside_ratio[rows]
+        states, slowdowns = (
+            {name: column[rows] for name, column in measures.items()} for measures in (self.states, self.slowdowns)
         )
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """An amount of time with its 90% interval."""
-
-    value: float
-    low: float
-    high: float
+        return GroupRuns(
+            self.io_seconds[rows], states, self.pattern[rows], self.coverage_ratio[rows], self.inside_ratio[rows],
+            slowdowns, self.metadata_ratio[rows] if len(self.metadata_ratio) else self.metadata_ratio,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`reason` says why it is unknown; `changed` are the columns of the pattern in which the run differs."""
+    """`reason` says why it is unknown; `changed` are the columns of the pattern in which the run differs; `state` is
+    the measure of load that was used."""
 
     kind: Kind
     probability: float
@@ -116,15 +122,25 @@ def judge(runs: GroupRuns, row: int) -> Verdict:
     same = alike_patterns(others.pattern, usual)
     if same.sum() < LEAST_RUNS:
         return _unknown(f"only {int(same.sum())} of {n} like runs do the same as each other", duration, covered, n)
-    here = {name: float(column[row]) for name, column in runs.states.items()}
-    if covered < LEAST_COVERAGE or not all(math.isfinite(value) for value in here.values()):
+    if covered < LEAST_COVERAGE or not all(math.isfinite(column[row]) for column in runs.states.values()):
         return _unknown(f"the system was sampled in {covered:.0%} of the run", duration, covered, n)
-    changed = tuple(int(c) for c in np.flatnonzero(~alike_columns(runs.pattern[row], usual)))
     peers = others.take(same)
-    name = _telling_state(peers)
-    curve = Curve.through(peers.states[name], peers.io_seconds)
+    state = _telling_state(peers)
+    pattern = runs.pattern[row]
+    changed = tuple(int(c) for c in np.flatnonzero(~alike_columns(pattern, usual)))
+    odds = OWN_CAUSE_ALIKE
+    if changed:
+        odds = OWN_CAUSE_WORSE if costs_more(pattern, usual, changed) else OWN_CAUSE_CHANGED
+    evidence = _evidence(peers, runs.take(np.array([row])), state, odds)
+    if changed == FILES_ALONE:
+        evidence = replace(evidence, without_change_log=_data_alone(peers, runs, row))
     coarse = not float(runs.inside_ratio[row]) >= LEAST_INSIDE
-    return _weigh(curve, Observed(duration, here[name], covered, coarse, changed, name), n)
+    found = weigh(evidence)
+    return Verdict(
+        "unknown" if (reason := _doubt(found, coarse)) else found.likeliest, found.chances[found.likeliest],
+        found.chances, duration, found.usual, found.system, found.own, evidence.harm, n, covered, reason, changed,
+        state, found.likeliest,
+    )  # fmt: skip
 
 
 def alike_columns(one: Floats, usual: Floats) -> Bools:
@@ -135,8 +151,23 @@ def _unknown(reason: str, duration: float, covered: float, n: int) -> Verdict:
     return Verdict("unknown", 0.0, {}, duration, None, None, None, None, n, covered, reason)
 
 
+def _doubt(found: Posterior, coarse: bool) -> str:
+    """Why there is no verdict; '' where there is one."""
+    likeliest = found.likeliest
+    probability = found.chances[likeliest]
+    if likeliest != "normal" and coarse:
+        return "the samples are too coarse for so short a run: its intervals speak mostly of other times"
+    if probability < LEAST_PROBABILITY:
+        if sum(found.chances.values()) < 0.5:
+            return "slower than usual, but not by more than equal runs differ when the system is like that"
+        return f"{likeliest} is likeliest, but with {probability:.0%} only"
+    if not found.agrees:
+        return f"{likeliest} is likeliest, but the seconds do not bear it out"
+    return ""
+
+
 def _telling_state(peers: GroupRuns) -> str:
-    """Of several measures of the system the one that the group's times follow best; the first where they are close."""
+    """Of several measures of load the one that the group's times follow best; the first where they are close."""
     names = list(peers.states)
     scores = [spearman(peers.states[name], peers.io_seconds) for name in names]
     first = scores[0] if math.isfinite(scores[0]) else 0.0
@@ -144,133 +175,54 @@ def _telling_state(peers: GroupRuns) -> str:
     return names[best] if scores[best] > first + 0.1 else names[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Time of the usual pattern as a rising function of the system's state, with its spread in logarithms."""
-
-    state: Floats
-    log_time: Floats
-    fitted: Floats
-    usual_state: float
-    spread_all: float
-    mad_seconds: float
-
-    @classmethod
-    def through(cls, state: Floats, seconds: Floats) -> Curve:
-        order = np.argsort(state, kind="stable")
-        x, y = state[order], np.log(seconds[order])
-        fitted = rising(y)
-        residual = y - fitted
-        spread = max(_LEAST_SPREAD, _MAD_TO_SD * float(np.median(np.abs(residual))))
-        mad = float(np.median(np.abs(seconds - np.median(seconds))))
-        return cls(x, y, fitted, float(np.median(state)), spread, mad)
-
-    def at(self, state: float) -> float:
-        """Logarithm of the expected time. Below all states seen it stays level; above them it goes on rising as it did
-        from the usual state to the busiest seen."""
-        return float(np.interp(state, self.state, self.fitted)) + self._beyond(state)
-
-    def _beyond(self, state: float) -> float:
-        """What the state adds above the busiest seen. Nobody saw it, so the same amount adds to the spread."""
-        reach = float(self.state[-1]) - self.usual_state
-        if state <= self.state[-1] or reach <= 0:
-            return 0.0
-        rise = float(self.fitted[-1]) - float(np.interp(self.usual_state, self.state, self.fitted))
-        return rise * (state - float(self.state[-1])) / reach
-
-    def spread_at(self, state: float) -> float:
-        """Spread of the nearest runs, drawn half way to that of all: a few near ones say little alone."""
-        k = min(len(self.state), max(5, len(self.state) // 5))
-        near = np.argsort(np.abs(self.state - state), kind="stable")[:k]
-        local = float(np.mean((self.log_time[near] - self.fitted[near]) ** 2))
-        return max(_LEAST_SPREAD, math.sqrt((local + self.spread_all**2) / 2 + self._beyond(state) ** 2))
-
-    def error_at(self, state: float) -> float:
-        """Standard error of the expected logarithm."""
-        k = min(len(self.state), max(5, len(self.state) // 5))
-        beyond = self._beyond(state)
-        return math.sqrt((self.spread_at(state) ** 2 - beyond**2) / k + beyond**2)
+def _columns(runs: GroupRuns, peers: GroupRuns, state: str) -> Floats:
+    """What the time depends on: hinges of the load, and how slow it was for others. Faster than usual is usual, and so
+    is what nobody measured."""
+    slow = [np.maximum(np.nan_to_num(column), 0.0) for column in runs.slowdowns.values()]
+    return np.concatenate([hinges(runs.states[state], peers.states[state]), *(each[:, None] for each in slow)], axis=1)
 
 
-def rising(values: Floats) -> Floats:
-    """Least absolute deviations among sequences that never fall (pool adjacent violators, medians of pools): a few
-    runs with a cause of their own do not bend it."""
-    pools: list[tuple[float, list[float]]] = []
-    for value in values.tolist():
-        level, members = value, [value]
-        while pools and pools[-1][0] >= level:
-            members = pools.pop()[1] + members
-            level = float(np.median(members))
-        pools.append((level, members))
-    return np.repeat([level for level, _ in pools], [len(members) for _, members in pools])
+def _evidence(peers: GroupRuns, run: GroupRuns, state: str, own_cause: float) -> Evidence:
+    known, here = _columns(peers, peers, state), _columns(run, peers, state)[0]
+    times = np.log(peers.io_seconds)
+    fit = fit_rising(known, times, _LEAST_SPREAD)
+    predicted = fit.at(known)
+    base, here_log = float(np.median(predicted)), float(fit.at(here[None, :])[0])
+    typical = known[int(np.argmin(np.abs(predicted - base)))]
+    # In a quiet system equal runs differ by themselves; what more they differ in a busy one is the system's.
+    run_spread = max(_LEAST_SPREAD, MAD_TO_SD * float(np.median(np.abs(fit.residuals[predicted <= base]))))
+    effect = predicted - predicted.min()
+    busy = effect > np.median(effect)
+    excess = np.clip(fit.residuals[busy] ** 2 - run_spread**2, 0.0, 1.0)
+    share = math.sqrt(
+        (float(excess.sum()) + _STATE_WEIGHT * _STATE_SHARE**2) / (float((effect[busy] ** 2).sum()) + _STATE_WEIGHT)
+    )
+    unsure = share * max(0.0, here_log - float(predicted.min()))
+    mad = float(np.median(np.abs(peers.io_seconds - np.median(peers.io_seconds))))
+    return Evidence(
+        duration=float(run.io_seconds[0]),
+        base_log=base,
+        base_error=fit.error_between(typical, np.zeros(0)),
+        here_log=here_log,
+        state_spread=math.hypot(unsure, fit.error_between(here, typical)),
+        run_spread=run_spread,
+        harm=max(HARM_SHARE * math.exp(base), HARM_MADS * mad),
+        own_cause=own_cause,
+        unmeasured=_unmeasured(fit.residuals, run_spread),
+    )
 
 
-@dataclass(frozen=True)
-class Observed:
-    """What is known of the run that is judged."""
-
-    duration: float
-    state: float
-    coverage_ratio: float
-    coarse: bool
-    changed: tuple[int, ...]
-    state_name: str
+def _data_alone(peers: GroupRuns, runs: GroupRuns, row: int) -> float | None:
+    """More or fewer files cost metadata time: its data took what the usual pattern's would have taken here."""
+    if not len(peers.metadata_ratio):
+        return None
+    usual_metadata = float(np.median(peers.io_seconds * peers.metadata_ratio))
+    seconds = float(runs.io_seconds[row] * (1.0 - runs.metadata_ratio[row])) + usual_metadata
+    return math.log(seconds) if math.isfinite(seconds) and seconds > 0 else None
 
 
-def _weigh(curve: Curve, run: Observed, n: int) -> Verdict:
-    duration, state = run.duration, run.state
-    base_log, here_log = curve.at(curve.usual_state), max(curve.at(state), curve.at(curve.usual_state))
-    base, here = math.exp(base_log), math.exp(here_log)
-    harm = max(HARM_SHARE * base, HARM_MADS * curve.mad_seconds)
-    error, spread = curve.error_at(state), curve.spread_at(state)
-    base_error = curve.error_at(curve.usual_state)
-    # normal: the time is known, the usual time to within its error.
-    normal = float(ndtr((math.log(base + harm) - math.log(duration)) / base_error))
-    # P(S >= h); a state busier than all seen adds at least what the busiest of them does.
-    limit, seen = math.log(base + harm), min(state, float(curve.state[-1]))
-    busy = max(float(ndtr((curve.at(s) - limit) / curve.error_at(s))) for s in (state, seen))
-    own = _own_cause(duration, here_log, spread, harm, bool(run.changed))  # P(J >= h)
-    # What is left of 1 is a slow run of which neither part alone reaches h.
-    chances: dict[Kind, float] = {
-        "normal": normal, "system": (1 - normal) * busy * (1 - own), "you": (1 - normal) * (1 - busy) * own,
-        "both": (1 - normal) * busy * own,
-    }  # fmt: skip
-    likeliest = max(KINDS, key=lambda kind: chances[kind])
-    probability = chances[likeliest]
-    reason = ""
-    if likeliest != "normal" and run.coarse:
-        reason = "the samples are too coarse for so short a run: its intervals speak mostly of other times"
-    elif probability < LEAST_PROBABILITY:
-        reason = f"{likeliest} is likeliest, but with {probability:.0%} only"
-        if sum(chances.values()) < 0.5:
-            reason = "slower than usual, but not by more than equal runs differ when the system is like that"
-    system = _seconds(here - base, here, base, error)
-    rest = Seconds(duration - here, duration - math.exp(here_log + _LEVEL_Z * spread),
-                   duration - math.exp(here_log - _LEVEL_Z * spread))  # fmt: skip
-    usual = Seconds(base, math.exp(base_log - _LEVEL_Z * base_error), math.exp(base_log + _LEVEL_Z * base_error))
-    return Verdict(
-        "unknown" if reason else likeliest, probability, chances, duration, usual, system, rest, harm, n,
-        run.coverage_ratio, reason, run.changed, run.state_name, likeliest,
-    )  # fmt: skip
-
-
-def _seconds(value: float, here: float, base: float, error: float) -> Seconds:
-    return Seconds(value, here * math.exp(-_LEVEL_Z * error) - base, here * math.exp(_LEVEL_Z * error) - base)
-
-
-def _own_cause(duration: float, expected_log: float, spread: float, harm: float, differs: bool) -> float:
-    """P(J >= h): odds of a cause of its own against the spread of equal runs in that state.
-
-    Without one the logarithm of the time scatters around the expected (Student's t with 4 degrees of freedom: few runs,
-    and tails are heavy); with one it lies anywhere between h above and a large factor.
-    """
-    excess = math.log(duration) - expected_log
-    least = math.log1p(harm / math.exp(expected_log))
-    if excess < least:
-        return 0.0
-    z = excess / spread
-    without = 0.375 / spread * (1 + z * z / 4) ** -2.5
-    width = max(math.log(_LARGEST_FACTOR) - least, 1e-6)
-    prior = OWN_CAUSE_CHANGED if differs else OWN_CAUSE_ALIKE
-    odds = prior / (1 - prior) * (1 / width) / max(without, 1e-300)
-    return float(odds / (1 + odds))
+def _unmeasured(residuals: Floats, run_spread: float) -> float:
+    """How often runs with the usual pattern are slow without a measured reason: the group's share, and before it is
+    seen one run in twenty."""
+    slow = residuals > max(3.0 * run_spread, math.log1p(HARM_SHARE))
+    return (1.0 + float(slow.sum())) / (_UNMEASURED_RUNS + len(residuals))

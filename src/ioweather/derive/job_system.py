@@ -17,8 +17,9 @@ from ioweather.core.frames import Column, Frame, Text
 from ioweather.derive.file_records import sums
 from ioweather.derive.io_spans import IoSpans, own_bytes, runs_with_io
 from ioweather.derive.system_grid import Bools, Floats, Ints, SystemGrid
-from ioweather.tables.job_system import STATES
 
+# complete; a step with no sample lies in the run; the run reaches beyond the monitored period.
+STATES: Final = ("complete", "gap", "outside")
 # Metric of `series` to the end of its columns' names.
 VOLUMES: Final = {
     "read_bytes": "read_bytes", "write_bytes": "write_bytes", "read_ops": "read_ops_count",
@@ -63,8 +64,13 @@ class Volume:
 
 
 def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: IoSpans) -> Frame:
-    """The amounts of the table `job_system`, one row per run, in order; null where a gap or the edge of the monitored
-    period is touched. `state` says which."""
+    """One row per run, in order; null where a gap or the edge of the monitored period is touched. `state` says which.
+
+    psi_*: all amounts during the run; psid_*, d_d_*: in steps with its I/O; psii_*, d_i_*: in steps with its I/O on
+    monitored mounts; own_*: eta, on monitored mounts where known; others_*: nu during the run; others_io_*: nu in steps
+    with its I/O, with _low and _high for what the end steps leave open; inside_seconds: of D_D, the time between the
+    first and the last I/O. Never stored: made anew it costs less than a look-up of what may be out of date.
+    """
     start, end = np.asarray(run_start_ns, np.int64), np.asarray(run_end_ns, np.int64)
     first, last = grid.opened(start), np.maximum(grid.closed(end), grid.opened(start))
     whole = Stretches(np.arange(len(start), dtype=np.int64), first, last, len(start))

@@ -38,6 +38,8 @@ class Selection:
     start_ns: int
     end_ns: int
     excluded_quality: int = 0
+    # Of the period only these stretches of time, [low, high); empty: all of it.
+    windows: tuple[tuple[int, int], ...] = ()
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
         return tuple(group for group in self.groups if group.metric == metric)
@@ -64,9 +66,10 @@ class Selection:
                     f"(metric = {literal(metric)} AND source = {literal(source)} AND component_kind = {literal(kind)} "
                     f"AND system IN ({_listed(same_systems)}) AND day IN ({_listed(listed)}){rows})"
                 )
-        period = f"start_ns < {self.end_ns} AND start_ns + interval_ns > {self.start_ns}"
+        stretches = self.windows or ((self.start_ns, self.end_ns),)
+        period = " OR ".join(f"(start_ns < {high} AND start_ns + interval_ns > {low})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
-        return f"({' OR '.join(clauses) or 'FALSE'}) AND {period}{quality}"
+        return f"({' OR '.join(clauses) or 'FALSE'}) AND ({period}){quality}"
 
     def scan(self, metrics: Sequence[str], groups: Sequence[SeriesGroup] | None = None) -> str:
         wanted = groups if groups is not None else self.groups
@@ -134,6 +137,15 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
         LEFT JOIN expected e ON e.metric = s.metric AND e.day = s.day ORDER BY s.start_ns, s.metric"""
     columns = (*(TABLES["series"].column(n) for n in ("start_ns", "metric", "value")), _COVERAGE)
     return fetch_frame(con, sql, columns)
+
+
+def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
+    """Amounts of all metrics together, per cell and component: start_ns, component, value; in time order."""
+    sql = f"""SELECT cell AS start_ns, component, {_value_sql(metrics)} AS value
+        FROM ({selection.cells(metrics)}) GROUP BY cell, component ORDER BY cell"""
+    return fetch_frame(
+        selection.con, sql, tuple(TABLES["series"].column(n) for n in ("start_ns", "component", "value"))
+    )
 
 
 _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)

@@ -23,7 +23,6 @@ OF_PEOPLE: Final[Mapping[str, str]] = {
     "applications": _OWN_LOG,
     "files": _OWN_LOG,
     "job_io": _OWN_LOG,
-    "job_system": _OWN_LOG,
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
     "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
     "scans": "TRUE",

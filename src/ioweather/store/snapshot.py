@@ -41,15 +41,20 @@ class Snapshot:
     _series: list[SeriesGroup] | None = field(default=None, repr=False)
 
     @cached_property
-    def con(self) -> duckdb.DuckDBPyConnection:
-        """One connection with a view per table."""
+    def bare(self) -> duckdb.DuckDBPyConnection:
+        """The connection before it has views: to make a view of a year, DuckDB opens every file of it."""
         con = duckdb.connect(":memory:")
         if self.owner is not None:
             note_who_owns_what(con, self.pinned, self.owner)
-        for name, files in self.pinned.items():
-            con.execute(f"CREATE VIEW {quote(name)} AS {self._visible(name, files.view())}")
-        con.execute(f"CREATE VIEW quarantine AS {QUARANTINE}")
         return con
+
+    @cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """One connection with a view per table."""
+        for name, files in self.pinned.items():
+            self.bare.execute(f"CREATE VIEW {quote(name)} AS {self._visible(name, files.view())}")
+        self.bare.execute(f"CREATE VIEW quarantine AS {QUARANTINE}")
+        return self.bare
 
     def _visible(self, table: str, select: str) -> str:
         return select if self.owner is None else owned(table, select, self.owner)
@@ -81,7 +86,7 @@ class Snapshot:
 
     def series(self) -> list[SeriesGroup]:
         if self._series is None:
-            self._series = inventory.inventory(self.root, self.con, self.pinned["series"], self.facility)
+            self._series = inventory.inventory(self.root, self.bare, self.pinned["series"], self.facility)
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:
@@ -100,18 +105,28 @@ class Snapshot:
         spec = TABLES[table]
         names = tuple(columns) or spec.names
         specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
+        selects = ", ".join(quote(name) for name in names)
+        return fetch_frame(self.bare, f"SELECT {selects} FROM ({self.rows(table, where, period_ns, days)})", specs)
+
+    def rows(
+        self,
+        table: str,
+        where: Where | None = None,
+        period_ns: tuple[int, int] | None = None,
+        days: Collection[str] | None = None,
+    ) -> str:
+        """The same as a SELECT, for a question to `bare` that reduces them."""
+        spec = TABLES[table]
         conditions = [self._condition(table, name, value) for name, value in (where or {}).items()]
         if period_ns is not None:
             low, high = period_ns
             conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
             if days is None and high - low <= _LISTED_DAYS * DAY_NS:
                 days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
-        selects = ", ".join(quote(name) for name in names)
         # A revision of a row may lie in another day, unless its time is part of its key.
         part = days is not None and (not spec.revisable or spec.time in spec.key)
-        source = f"({self._visible(table, self.pinned[table].view(set(days or ())))})" if part else quote(table)
-        sql = f"SELECT {selects} FROM {source} WHERE {' AND '.join(conditions) or 'TRUE'}"
-        return fetch_frame(self.con, sql, specs)
+        rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None))
+        return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions) or 'TRUE'}"
 
     def _condition(self, table: str, name: str, value: Cell | Sequence[Cell]) -> str:
         if name == "filesystem":
@@ -127,7 +142,7 @@ class Snapshot:
 
     def _systems(self, table: str, filesystem: Cell | Sequence[Cell]) -> list[str]:
         wanted = set(filesystem) if isinstance(filesystem, (tuple, list)) else {filesystem}
-        raw = [row[0] for row in self.con.sql(f"SELECT DISTINCT system FROM {quote(table)}").fetchall()]
+        raw = [row[0] for row in self.bare.sql(f"SELECT DISTINCT system FROM ({self.rows(table)})").fetchall()]
         return [system for system in raw if system is not None and self.facility.filesystem_of(system) in wanted]
 
     def selection(
@@ -139,8 +154,10 @@ class Snapshot:
         step_ns: int,
         period_ns: tuple[int, int] | None = None,
         excluded_quality: int = 0,
+        windows: Sequence[tuple[int, int]] = (),
     ) -> grid.Selection:
-        """Rows of `series` for a grid: one source per day, as the facility orders them."""
+        """Rows of `series` for a grid: one source per day, as the facility orders them; of a period, or of several
+        windows of time at once."""
         low, high = period_ns or (0, 2**62)
         groups = [
             group
@@ -148,8 +165,7 @@ class Snapshot:
             if group.filesystem == filesystem
             and group.component_kind == component_kind
             and group.metric in metrics
-            and group.first_ns < high
-            and group.end_ns > low
+            and any(group.first_ns < last and group.end_ns > first for first, last in windows or ((low, high),))
         ]
         if not groups:
             raise DataUnavailable(
@@ -157,12 +173,15 @@ class Snapshot:
                 hint="`ioweather lake` shows what there is.",
             )
         chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))
-        return grid.Selection(self.root, self.con, self.pinned["series"], chosen, step_ns, low, high, excluded_quality)
+        return grid.Selection(
+            self.root, self.bare, self.pinned["series"], chosen, step_ns, low, high, excluded_quality, tuple(windows)
+        )
 
     def close(self) -> None:
-        if "con" in self.__dict__:
-            self.con.close()
-            del self.__dict__["con"]
+        if "bare" in self.__dict__:
+            self.bare.close()
+            self.__dict__.pop("con", None)
+            del self.__dict__["bare"]
 
     def __enter__(self) -> Snapshot:
         return self

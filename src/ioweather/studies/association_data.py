@@ -17,14 +17,13 @@ from ioweather.core.results import Coverage
 from ioweather.core.units import format_seconds
 from ioweather.derive.groups import LEAST_RUNS, Grouping, Groups, best_grouping, group_runs
 from ioweather.derive.io_spans import SPAN_COLUMNS, IoSpans, io_spans
-from ioweather.derive.job_system import job_system
+from ioweather.derive.job_system import STATES, job_system
 from ioweather.derive.system_grid import SystemGrid
 from ioweather.studies import choices
 from ioweather.studies.intervals import Floats
 from ioweather.studies.runs import NEEDS as RUN_NEEDS
 from ioweather.studies.runs import Runs, instances_of
 from ioweather.studies.steps import Steps, steps_of
-from ioweather.tables.job_system import STATES
 
 OPERATIONS: Final = ("read_ops", "write_ops")
 _SYSTEM: Final = {"component_kind": "$component_kind", "filesystem": "$filesystem"}

@@ -1,26 +1,19 @@
-"""`ioweather why`: was it me or the system? One run against its like, at the state the system was in.
-
-Of the servers' samples only the time windows of the runs compared are read, so that a year of them costs no more than a
-week.
-"""
+"""`ioweather why`: was it me or the system? One run against its like, at the state the system was in."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather._version import __version__
 from ioweather.advice.advisor.words import with_advice
 from ioweather.advice.explain import Explained, explain
 from ioweather.core.clock import now_ns, utc_day
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.places import default_lake_dir
@@ -28,28 +21,24 @@ from ioweather.core.results import Answer, Provenance
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.file_records import rows_of
 from ioweather.derive.groups import alike
-from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
-from ioweather.derive.job_system import job_system
-from ioweather.store import grid, layout
+from ioweather.store import layout
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies import choices
-from ioweather.studies.association_data import OPERATIONS, monitored_mounts, system_grid
 from ioweather.studies.job_view import JobView
-from ioweather.studies.steps import steps_of
-from ioweather.tables import Quality, concat
+from ioweather.tables import concat
 from ioweather.workflows.job import JobRequest, find_job
+from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions
 
 # Like runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_PEERS: Final = 48
 _NEAR_DAYS: Final = 45
-_JOINED_STEPS: Final = 360
-_LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
 # What the verdict and its words look at, of a hundred columns.
 _METRICS: Final = (
     "log_digest", "start_ns", "end_ns", "nprocs", "run_seconds", "io_seconds", "bytes_per_s", "read_bytes",
     "write_bytes", "read_count", "write_count", "fs_read_count", "fs_write_count", "file_count", "io_rank_count",
-    "seek_count", "collective_count", "independent_count",
+    "seek_count", "collective_count", "independent_count", "first_read_ns", "last_read_ns", "first_write_ns",
+    "last_write_ns", "metadata_ratio",
 )  # fmt: skip
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
 
@@ -89,54 +78,41 @@ def _main_run(view: JobView) -> int:
 
 
 def _compare(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> tuple[Explained | None, str]:
-    runs, this = _like_runs(view, row, snapshot)
+    runs, everybody = _like_runs(view, row, snapshot)
     try:
-        filesystem, kind = _system_of(view, row, snapshot, request)
-        traffic, operations, step_ns = _samples(snapshot, runs, filesystem, kind, request)
+        servers = _servers(view, row, snapshot, request)
+        found = run_conditions(snapshot, runs, _files(view, runs, snapshot), everybody, servers)
     except DataUnavailable as error:
         return None, error.message
-    frames = {"traffic": traffic} | ({} if operations is None else {"operations": operations})
-    steps = steps_of(traffic, choices.TRAFFIC, step_ns, (0, 0))
-    if not steps.count:
-        return None, f"no samples of {filesystem} in this period"
-    system = system_grid(StudyData(frames, {}, (0, 0), step_ns), steps)
-    files = _files(view, runs, snapshot)
-    spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, filesystem))
-    found = job_system(system, runs.array("start_ns"), runs.array("end_ns"), spans)
-    return Explained(runs, found, this, filesystem, system.step_seconds), ""
+    return Explained(runs, found, 0, servers.filesystem, servers.step_ns / 1e9), ""
 
 
-def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, int]:
-    """`job_io` with uid, exe and job id of the run and of those like it in the lake; and which row is the run."""
+def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Frame]:
+    """`job_io` with uid, exe and job id: the run and those like it, the run first; and everybody's runs about then."""
     own = view.applications.take([row])
-    digest = str(own.text("log_digest").tolist()[0])
-    where = {"uid": int(own.array("uid")[0]), "nprocs": int(own.array("nprocs")[0])}
     here = int(own.array("start_ns")[0])
     mine = _joined(own, view.job_io.take([row]).select(_METRICS))
-    runs = mine
+    runs, everybody = mine, mine.take(slice(0, 0))
     # Weeks around the run first: where they hold runs enough, a year's files need not be opened.
     for reach in (_NEAR_DAYS, None):
         days = None if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)}
-        runs = _alike_in(snapshot, mine, digest, where, days)
+        everybody = _runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
+        runs = concat([mine, everybody]) if everybody.rows else mine
+        runs = runs.take(alike(runs, 0))
         if runs.rows > MOST_PEERS:
             break
     away = np.abs(np.asarray(runs.array("start_ns"), np.int64) - here)
     away[0] = -1  # the run itself stays the first row
-    return runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), 0
+    return runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), everybody
 
 
-def _alike_in(snapshot: Snapshot, mine: Frame, digest: str, where: dict[str, int], days: set[str] | None) -> Frame:
-    """The run, then those like it in these days of the lake."""
-    applications = snapshot.frame("applications", _RUN_COLUMNS, where, days=days)
-    applications = applications.take(~applications.text("log_digest").equals(digest))
-    if not applications.rows:
-        return mine
-    # By processes and not by a list of digests: the lake reads few columns of many runs quicker than it looks up names.
-    metrics = snapshot.frame("job_io", _METRICS, {"nprocs": where["nprocs"]}, days=days)
+def _runs_in(snapshot: Snapshot, but: str, days: set[str] | None) -> Frame:
+    """All runs in these days of the lake but one."""
+    applications = snapshot.frame("applications", _RUN_COLUMNS, days=days)
+    applications = applications.take(~applications.text("log_digest").equals(but))
+    metrics = snapshot.frame("job_io", _METRICS, days=days)
     place = rows_of(applications.text("log_digest"), metrics.text("log_digest"))
-    others = _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
-    runs = concat([mine, others])
-    return runs.take(alike(runs, 0))
+    return _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
 
 
 def _joined(applications: Frame, job_io: Frame) -> Frame:
@@ -146,14 +122,14 @@ def _joined(applications: Frame, job_io: Frame) -> Frame:
 def _files(view: JobView, runs: Frame, snapshot: Snapshot) -> Frame:
     digests = tuple(str(d) for d in runs.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in runs.array("start_ns")}
-    known = snapshot.frame("files", SPAN_COLUMNS, {"log_digest": digests}, days=days)
-    here = view.files.select(SPAN_COLUMNS)
+    known = snapshot.frame("files", FILE_COLUMNS, {"log_digest": digests}, days=days)
+    here = view.files.select(FILE_COLUMNS)
     # A log that lies outside the lake brings its own; one inside has them twice.
     fresh = rows_of(known.text("log_digest"), here.text("log_digest")) < 0
     return concat([known, here.take(fresh)]) if fresh.any() else known
 
 
-def _system_of(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> tuple[str, str]:
+def _servers(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> Servers:
     """The file system that holds most of the run's bytes, where its servers were sampled; else the busiest."""
     sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
     name = request.filesystem
@@ -164,35 +140,9 @@ def _system_of(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest)
     if name is None or name not in sampled:
         raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
     kinds = {g.component_kind for g in snapshot.series() if g.filesystem == name and g.metric in choices.TRAFFIC}
-    return name, next((kind for kind in ("ost", "device", "host") if kind in kinds), sorted(kinds)[0])
-
-
-def _samples(
-    snapshot: Snapshot, runs: Frame, filesystem: str, kind: str, request: WhyRequest
-) -> tuple[Frame, Frame | None, int]:
-    """Rollups of bytes and operations in the windows of the runs."""
-    start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
-    step = request.resolution_ns or _resolution(snapshot, filesystem, kind, int(start[0]), int(end[0]))
-    metrics = (*choices.TRAFFIC, *OPERATIONS)
-    parts: list[Frame] = []
-    for low, high in merged_windows(start, end, step):
-        with suppress(DataUnavailable):
-            selection = snapshot.selection(
-                filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step, period_ns=(low, high),
-                excluded_quality=_LEFT_OUT,
-            )  # fmt: skip
-            parts.append(grid.rollup(selection, metrics))
-    samples = concat(parts) if parts else None
-    if samples is None or not _touches(samples, int(start[0]), int(end[0]), step):
-        raise DataUnavailable("no system data for this period")
-    bytes_there = samples.text("metric").equals(choices.TRAFFIC[0]) | samples.text("metric").equals(choices.TRAFFIC[1])
-    operations = samples.take(~bytes_there)
-    return samples.take(bytes_there), operations if operations.rows else None, step
-
-
-def _touches(samples: Frame, start: int, end: int, step: int) -> bool:
-    first = np.asarray(samples.array("start_ns"), np.int64)
-    return bool(((first < end) & (first + step > start)).any())
+    kind = next((kind for kind in ("ost", "device", "host") if kind in kinds), sorted(kinds)[0])
+    start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
+    return Servers(name, kind, request.resolution_ns or _resolution(snapshot, name, kind, start, end))
 
 
 def _resolution(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
@@ -210,24 +160,10 @@ def _resolution(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
     return max(10**8, round(finest / 10**8) * 10**8)
 
 
-def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
-    """Times of the runs with a step on either side, on the grid. Those that nearly meet are one: a question to the lake
-    costs as much as some hundred steps."""
-    low, high = (start // step - 1) * step, (end // step + 2) * step
-    order = np.argsort(low, kind="stable")
-    windows: list[tuple[int, int]] = []
-    for first, last in zip(low[order].tolist(), high[order].tolist(), strict=True):
-        if windows and first <= windows[-1][1] + _JOINED_STEPS * step:
-            windows[-1] = (windows[-1][0], max(windows[-1][1], last))
-        else:
-            windows.append((first, last))
-    return windows
-
-
 def _stamped(answer: Answer, snapshot: Snapshot | None, request: WhyRequest) -> Answer:
     versions: dict[str, int] = {}
     if snapshot is not None:
-        used: Sequence[str] = ("applications", "files", "job_io", "series")
+        used: Sequence[str] = ("applications", "events", "files", "job_io", "responses", "series")
         versions = {name: version for name, version in snapshot.versions.items() if name in used}
     params = {"filesystem": request.filesystem, "resolution": request.resolution_ns}
     provenance = Provenance(

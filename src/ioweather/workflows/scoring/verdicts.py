@@ -13,18 +13,12 @@ import numpy as np
 
 from ioweather.advice.group_states import group_states
 from ioweather.advice.verdict import HARM_MADS, HARM_SHARE, LEAST_RUNS, Verdict, judge
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS
 from ioweather.derive.groups import alike
-from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
-from ioweather.derive.job_system import job_system
-from ioweather.store import grid
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies import choices
-from ioweather.studies.association_data import OPERATIONS, monitored_mounts, system_grid
-from ioweather.studies.steps import steps_of
+from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions
 from ioweather.workflows.scoring.items import Evidence, Item
 
 _MOST_RUNS = 600
@@ -119,18 +113,9 @@ def _runs(snapshot: Snapshot) -> Frame:
 
 
 def _system(snapshot: Snapshot, runs: Frame) -> Frame:
-    """What the servers did during each run."""
-    filesystem = snapshot.facility.filesystems[0].name
-    metrics = (*choices.TRAFFIC, *OPERATIONS)
-    selection = snapshot.selection(filesystem=filesystem, component_kind="ost", metrics=metrics, step_ns=MINUTE_NS)
-    samples = grid.rollup(selection, metrics)
-    is_bytes = samples.text("metric").equals(choices.TRAFFIC[0]) | samples.text("metric").equals(choices.TRAFFIC[1])
-    frames = {"traffic": samples.take(is_bytes), "operations": samples.take(~is_bytes)}
-    steps = steps_of(frames["traffic"], choices.TRAFFIC, MINUTE_NS, (0, 0))
-    servers = system_grid(StudyData(frames, {}, (0, 0), MINUTE_NS), steps)
-    files = snapshot.frame("files", SPAN_COLUMNS)
-    spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, filesystem))
-    return job_system(servers, runs.array("start_ns"), runs.array("end_ns"), spans)
+    """What the servers did during each run, and how it was for it."""
+    servers = Servers(snapshot.facility.filesystems[0].name, "ost", MINUTE_NS)
+    return run_conditions(snapshot, runs, snapshot.frame("files", FILE_COLUMNS), runs, servers)
 
 
 def verdicts(evidence: Evidence) -> Iterator[Item]:

@@ -1,0 +1,178 @@
+"""What the system did during runs, and how it was for them, read from the lake: the same for one run's verdict and for
+the score of all.
+
+Of samples and responses only the time windows of the runs are read, in one question each, so that a year of them costs
+no more than a week.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.advice.group_states import run_slowdowns
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Frame
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.derive.conditions import busiest_target_rate, neighbour_slowdown, own_target_bytes, probe_slowdowns
+from ioweather.derive.groups import group_runs, program_names
+from ioweather.derive.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.derive.job_system import io_ends, io_steps, job_system
+from ioweather.derive.system_grid import SystemGrid
+from ioweather.store import grid
+from ioweather.store.convert import fetch_frame
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies import choices
+from ioweather.studies.association_data import OPERATIONS, monitored_mounts, system_grid
+from ioweather.studies.steps import steps_of
+from ioweather.tables import ColumnSpec, Quality
+
+Ints = NDArray[np.int64]
+
+FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts")
+# Windows that nearly meet are one: a condition costs as much as some hundred steps.
+_JOINED_STEPS: Final = 360
+_LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
+# Probes come by the minute or rarer, and other people's runs rarer still; what they say holds for a while. [ours]
+_PROBE_NEAR_NS: Final = 15 * MINUTE_NS
+_RUNS_NEAR_NS: Final = 30 * MINUTE_NS
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Whose samples are read, and how finely."""
+
+    filesystem: str
+    component_kind: str
+    step_ns: int
+
+
+def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Frame, servers: Servers) -> Frame:
+    """`job_system` of the runs, and how it was for them: `target_bytes_per_s`, logarithms of slowdowns `probe_data`,
+    `probe_targets`, `probe_metadata`, `neighbours`, and `neighbour_count`.
+
+    `everybody` are runs of all people around that time, with what `job_io` says of them.
+    """
+    start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
+    windows = merged_windows(start, end, servers.step_ns)
+    system = _grid(snapshot, windows, servers, (int(start[0]), int(end[0])))
+    spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, servers.filesystem))
+    found = job_system(system, start, end, spans)
+    ends = io_ends(spans)
+    components, own, rate = _targets(snapshot, runs, files, windows, servers, system, spans)
+    medians = _probe_medians(snapshot, servers.filesystem, *ends)
+    slowdowns = probe_slowdowns(medians, runs.rows, own, components)
+    near, count = _neighbours(runs, ends, everybody)
+    return found.with_columns(target_bytes_per_s=rate, neighbours=near, neighbour_count=count, **slowdowns)
+
+
+def _grid(
+    snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers, asked: tuple[int, int]
+) -> SystemGrid:  # fmt: skip
+    """All servers together."""
+    metrics = (*choices.TRAFFIC, *OPERATIONS)
+    samples = grid.rollup(_selection(snapshot, windows, servers, metrics), metrics)
+    first = np.asarray(samples.array("start_ns"), np.int64)
+    if not ((first < asked[1]) & (first + servers.step_ns > asked[0])).any():
+        raise DataUnavailable("no system data for this period")
+    is_bytes = samples.text("metric").equals(choices.TRAFFIC[0]) | samples.text("metric").equals(choices.TRAFFIC[1])
+    frames = {"traffic": samples.take(is_bytes), "operations": samples.take(~is_bytes)}
+    steps = steps_of(frames["traffic"], choices.TRAFFIC, servers.step_ns, (0, 0))
+    return system_grid(StudyData(frames, {}, (0, 0), servers.step_ns), steps)
+
+
+def _selection(
+    snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers, metrics: tuple[str, ...]
+) -> grid.Selection:
+    try:
+        return snapshot.selection(
+            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=metrics,
+            step_ns=servers.step_ns, excluded_quality=_LEFT_OUT, windows=windows,
+        )  # fmt: skip
+    except DataUnavailable:
+        raise DataUnavailable("no system data for this period") from None
+
+
+def _targets(
+    snapshot: Snapshot, runs: Frame, files: Frame, windows: list[tuple[int, int]], servers: Servers, system: SystemGrid,
+    spans: IoSpans,
+) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """Components, each run's own bytes on them, and others' rate on the busiest of those it used."""
+    nothing = np.zeros((runs.rows, 0))
+    if servers.component_kind != "ost" or not (files.text("osts").codes >= 0).any():
+        return (), nothing, np.full(runs.rows, np.nan)
+    samples = grid.by_component(_selection(snapshot, windows, servers, choices.TRAFFIC), choices.TRAFFIC)
+    component = samples.text("component")
+    own = own_target_bytes(runs, files, component.categories)
+    stretches = io_steps(system, spans)
+    stamps = system.stamp(stretches.first), system.stamp(stretches.last + 1)
+    rate = busiest_target_rate(
+        np.asarray(samples.array("start_ns"), np.int64), component.codes.astype(np.int64),
+        np.asarray(samples.array("value"), np.float64), stretches, stamps, own, system.step_seconds,
+    )  # fmt: skip
+    return component.categories, own, rate
+
+
+_MEDIANS: Final = (
+    ColumnSpec("run", "int64", "row of the run"), ColumnSpec("series", "int64", "number of the series of probes"),
+    ColumnSpec("op", "text", "operation"), ColumnSpec("component", "text", "target, where known", nullable=True),
+    ColumnSpec("log_seconds", "float64", "median of logarithms"),
+)  # fmt: skip
+
+
+def _probe_medians(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
+    """Medians of what probes and samplers of the file system took about each run's I/O, by place and kind."""
+    known = [
+        (row, int(low) - _PROBE_NEAR_NS, int(high) + _PROBE_NEAR_NS)
+        for row, (low, high) in enumerate(zip(first, last, strict=True))
+        if high > 0
+    ]
+    days = {utc_day(t) for _, low, high in known for t in (*range(low, high, DAY_NS), high)}
+    listed = ", ".join(str(window) for window in known) or "(0, 0, 0)"
+    sql = f"""WITH asked(run, low, high) AS (VALUES {listed}),
+        timed AS (SELECT start_ns, host, target, op, request_bytes, mode, component, ln(duration_ns / 1e9) AS took
+            FROM ({snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)})
+            WHERE duration_ns > 0 AND cached IS NOT TRUE)
+        SELECT run, dense_rank() OVER (ORDER BY host, target, op, request_bytes, mode, component) - 1 AS series,
+            op, component, median(took) AS log_seconds
+        FROM asked JOIN timed ON start_ns BETWEEN low AND high
+        GROUP BY run, host, target, op, request_bytes, mode, component"""
+    return fetch_frame(snapshot.bare, sql, _MEDIANS)
+
+
+def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame) -> tuple[NDArray[np.float64], Ints]:
+    if not everybody.rows:
+        return np.full(runs.rows, np.nan), np.zeros(runs.rows, np.int64)
+    _, number = np.unique(np.array([*program_names(runs), *program_names(everybody)]), return_inverse=True)
+    program = np.asarray(number, np.int64)
+    first = _io_time(everybody, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True)
+    last = _io_time(everybody, ("last_read_ns", "last_write_ns"), "end_ns", earliest=False)
+    slow = run_slowdowns(everybody, group_runs(everybody, "similar"))
+    return neighbour_slowdown(
+        (*ends, program[: runs.rows]), (first, last, program[runs.rows :], slow), _RUNS_NEAR_NS
+    )  # fmt: skip
+
+
+def _io_time(frame: Frame, names: tuple[str, ...], without: str, *, earliest: bool) -> Ints:
+    """First or last moment of I/O; the run's own start or end where the log has none."""
+    columns = np.ma.stack([np.ma.masked_array(frame.array(name)) for name in names])
+    found = columns.min(axis=0) if earliest else columns.max(axis=0)
+    return np.asarray(np.where(np.ma.getmaskarray(found), frame.array(without), np.ma.getdata(found)), np.int64)
+
+
+def merged_windows(start: NDArray[Any], end: NDArray[Any], step: int) -> list[tuple[int, int]]:
+    """Times of the runs with a step on either side, on the grid; those that nearly meet are one."""
+    low, high = (start // step - 1) * step, (end // step + 2) * step
+    order = np.argsort(low, kind="stable")
+    windows: list[tuple[int, int]] = []
+    for first, last in zip(low[order].tolist(), high[order].tolist(), strict=True):
+        if windows and first <= windows[-1][1] + _JOINED_STEPS * step:
+            windows[-1] = (windows[-1][0], max(windows[-1][1], last))
+        else:
+            windows.append((first, last))
+    return windows
