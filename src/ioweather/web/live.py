@@ -28,6 +28,7 @@ class Feed:
     most: int = MOST_LISTENERS
     listeners: int = 0
     looks: int = 0
+    is_over: bool = False
     _number: int = 0
     _event: bytes = b""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -40,7 +41,7 @@ class Feed:
         return self._listen()
 
     async def _listen(self) -> AsyncIterator[bytes]:
-        if self.listeners >= self.most:
+        if self.is_over or self.listeners >= self.most:
             return
         self.listeners += 1
         if self._reader is None or self._reader.done():
@@ -48,7 +49,7 @@ class Feed:
         seen = 0
         try:
             yield b"retry: 5000\n\n"
-            while True:
+            while not self.is_over:
                 changed = self._changed
                 if self._event and self._number > seen:
                     seen = self._number
@@ -64,6 +65,11 @@ class Feed:
                 self._reader.cancel()
                 self._reader = None
                 self._event = b""
+
+    def end(self) -> None:
+        """The server stops: it would wait for those who listen, and they for it."""
+        self.is_over = True
+        self._changed.set()
 
     async def _look(self) -> None:
         last = ""

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from ioweather.core.errors import UsageError
 from ioweather.core.visibility import Visibility
+from ioweather.web.live import Feed
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -49,6 +50,16 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._feed.end()
+        await super().shutdown(sockets)
+
+
 def _server(app: FastAPI) -> uvicorn.Server:
     # proxy_headers would put the browser's address in place of the proxy's, by which the proxy is known.
     settings = uvicorn.Config(
@@ -59,7 +70,7 @@ def _server(app: FastAPI) -> uvicorn.Server:
         proxy_headers=False,
         server_header=False,
     )
-    return uvicorn.Server(settings)
+    return _Server(settings, app.state.feed)
 
 
 def run(app: FastAPI, bound: socket.socket) -> None:
