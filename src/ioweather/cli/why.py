@@ -12,7 +12,7 @@ EPILOG = """\b
 The run is compared with like runs in the lake (same user, program and
 processes, bytes within 25%), at the state the servers were in. Verdicts:
 normal, system, you, both, unknown. A log alone, without samples of the
-system, gives unknown and what the run did.
+system, gives unknown and what to change.
 Exit codes: 0 answered, unknown included; 1 the lake has no such job;
 2 not a log, or unclear.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ioweather.advice.advisor.advise import RULES, advise
@@ -44,3 +46,10 @@ def test_good_io_has_nothing_to_change(tmp_path):
     assert advised.io_seconds == 10.0
     assert advised.worth == ()
     assert {advice.name for advice in advised.patterns} <= {"one_direction"}
+
+
+def test_the_documentation_has_every_rule():
+    page = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "advisor.md"
+    text = page.read_text()
+    for rule in RULES:
+        assert f"| `{rule.name}` | {rule.headline} | {rule.part} | {rule.trigger} | {rule.model} |" in text

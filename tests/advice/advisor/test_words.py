@@ -112,7 +112,7 @@ def test_rows_are_in_json_and_csv(verb, call, tmp_path):
     assert group["facts"][0]["label"] == "small requests"
     assert group["facts"][0]["value"] == pytest.approx(19.859, abs=0.001)
     exhibit = next(e for e in data["exhibits"] if e["id"] == "advice")
-    assert exhibit["findings"][0]["text"].endswith("write(fd, buffer, 4 << 20) instead of each piece.")
+    assert exhibit["findings"][0]["text"].endswith("Change to: write(fd, buffer, 4 << 20) instead of each piece")
     rows = list(csv.DictReader(io.StringIO(call(verb, path, "--csv")[1])))
     row = next(r for r in rows if r["group"] == "What to change")
     assert (row["fact"], row["unit"]) == ("small requests", "seconds")

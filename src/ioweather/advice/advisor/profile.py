@@ -148,7 +148,13 @@ class Profile:
     def process_rate(self, verb: Verb) -> tuple[float, str]:
         """Bytes per second of one process with large requests, and where that is from."""
         moved, spent = self.ints(f"{verb}_bytes"), self.seconds(f"{verb}_seconds")
-        large = self.counted & (moved >= LARGE_BYTES * np.maximum(self.ints(f"{verb}_count"), 1)) & (spent > 0)
+        # Time of collective calls is waiting for others too.
+        large = (
+            self.counted
+            & ~self.collective
+            & (moved >= LARGE_BYTES * np.maximum(self.ints(f"{verb}_count"), 1))
+            & (spent > 0)
+        )
         if float(moved[large].sum(dtype=np.float64)) >= _ENOUGH_BYTES:
             own = float(moved[large].sum(dtype=np.float64) / spent[large].sum())
             return own, "this run's own large requests"

@@ -78,16 +78,17 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
     yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.")
 
 
+def _change_to(advice: Advice) -> str:
+    return f"Change to: {' '.join(advice.fix_lines)}" if advice.fix_lines else "Nothing to change."
+
+
 def advice_exhibit(advised: Advised) -> Exhibit:
     """Everything that was seen, for the page and for programs; the screen has its part in the facts."""
     estimates = tuple(
         Estimate(a.headline, a.seconds_lost, "seconds", 0.0, a.seconds_lost, None, None, f"at most: {a.model}")
         for a in advised.patterns
     )
-    findings = tuple(
-        Finding(f"{a.headline}: {a.evidence}. {'; '.join(a.fix_lines) or 'Nothing to change'}.", "note")
-        for a in advised.patterns
-    )
+    findings = tuple(Finding(f"{a.headline}: {a.evidence}. {_change_to(a)}", "note") for a in advised.patterns)
     floor = format_seconds(advised.floor_seconds)
     caveats = [
         f"Each figure is an upper bound, if that alone were changed. Advice below {floor} is not given.",
