@@ -115,7 +115,7 @@ def test_the_telling_measure_of_the_system_is_used():
 
 @pytest.mark.parametrize(("n", "slow"), [(12, 0), (60, 5)])
 def test_a_slow_run_that_did_as_its_like_in_a_quiet_system(n, slow):
-    """Its own cause, or one that nobody measured: few runs, or others that were slow without a reason, leave it open."""
+    """Its own cause, or one that nobody measured: few runs, or others as slow without a reason, leave it open."""
     runs = group(n=n, seconds=260.0)
     runs.io_seconds[:slow] *= 3.0
     found = judge(runs, n)

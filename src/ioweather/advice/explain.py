@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.group_states import OPERATIONS, group_states
+from ioweather.advice.group_states import OPERATIONS, TARGETS, group_states
 from ioweather.advice.patterns import difference_words, patterns_of, usual_pattern
 from ioweather.advice.verdict import LEAST_RUNS, GroupRuns, Seconds, Verdict, judge
 from ioweather.core.frames import Frame
@@ -33,6 +33,16 @@ from ioweather.studies.job_view import JobView
 from ioweather.studies.one_job import job_answer
 
 _MOST_NOTES: Final = 3
+# What is said of how slow it was for others.
+_SLOWDOWNS: Final = {
+    "probe_data": "probe, data",
+    "probe_targets": "probe, targets",
+    "probe_metadata": "probe, metadata",
+    "neighbours": "others' runs",
+}
+_UMAMI_UNITS: Final = {
+    "bytes_per_s": (GIB, "GiB/s"), "ops_per_s": (1.0, "1/s"), "ratio": (1.0, "x usual"), "count": (1.0, "count"),
+}  # fmt: skip
 _WORDS: Final = {
     "normal": "Normal",
     "system": "The system",
@@ -45,13 +55,14 @@ _WORDS: Final = {
 @dataclass(frozen=True, eq=False)
 class Explained:
     """The run and its like: `job_io` rows with uid, exe and job id, what the system did during each, and which row is
-    the run."""
+    the run; `sick` says which components were not well meanwhile."""
 
     runs: Frame
     system: Frame
     this: int
     filesystem: str
     step_seconds: float
+    sick: tuple[str, ...] = ()
 
 
 def explain(view: JobView, row: int, found: Explained | None, reason: str = "") -> Answer:
@@ -150,26 +161,37 @@ def _others(values: NDArray[Any], this: int) -> NDArray[np.float64]:
     return rest[np.isfinite(rest)]
 
 
-def _rates(found: Explained, states: GroupRuns) -> dict[str, tuple[NDArray[np.float64], str]]:
+def _measures(found: Explained, states: GroupRuns) -> dict[str, tuple[NDArray[np.float64], str]]:
+    """What the system did and how slow it was for others, by what a person reads: values and unit."""
     during = np.asarray(found.system.array("d_d_seconds"), np.float64)
     table = {
         f"others {verb}": (quotient(np.asarray(found.system.array(f"others_io_high_{verb}_bytes")), during),
                            "bytes_per_s")
         for verb in ("read", "write")
     }  # fmt: skip
+    if TARGETS in states.states:
+        table["on its targets"] = (states.states[TARGETS], "bytes_per_s")
     if OPERATIONS in states.states:
         table["others' operations"] = (states.states[OPERATIONS], "ops_per_s")
+    for name, label in _SLOWDOWNS.items():
+        if name in states.slowdowns and np.isfinite(states.slowdowns[name]).any():
+            table[label] = (np.exp(states.slowdowns[name]), "ratio")
+    if "sick_count" in found.system and np.any(found.system.array("sick_count")):
+        table["sick components"] = (np.asarray(found.system.array("sick_count"), np.float64), "count")
     return table
 
 
 def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
-    for label, (values, unit) in _rates(found, states).items():
+    for label, (values, unit) in _measures(found, states).items():
         here, others = float(values[found.this]), _others(values, found.this)
         if not np.isfinite(here):
             continue
         busier = float(np.mean(others < here)) if len(others) >= LEAST_RUNS else None
-        note = f"more than during {busier:.0%} of the like runs" if busier is not None else ""
-        yield Fact(label, max(0.0, here), unit, busier, note)
+        note = f"above {busier:.0%} of the like runs" if busier is not None else ""
+        if unit == "ratio":
+            yield Fact(label, f"{here:.2f}x usual", "text", busier, note)
+        else:
+            yield Fact(label, max(0.0, here), unit, busier, note)
 
 
 def _split(verdict: Verdict) -> Iterator[Fact]:
@@ -179,8 +201,8 @@ def _split(verdict: Verdict) -> Iterator[Fact]:
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
         ("as usual", usual, f"usual: {_range(verdict.usual)}"),
-        ("the system", system, f"its state predicts {_range(verdict.system)}"),
-        ("the run itself", own, f"the rest, {_range(verdict.own)}"),
+        ("the system", system, _range(verdict.system)),
+        ("the run itself", own, f"the rest: {_range(verdict.own)}"),
     )
     for label, value, note in parts:
         yield Fact(label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
@@ -203,6 +225,9 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         yield Finding(f"This run differs from its like: {'; '.join(changes)}.")
     elif verdict.kind in ("you", "both"):
         yield Finding("Its pattern of I/O is that of its like: what slowed it is not in the log.", "undecided")
+    if found.sick:
+        more = f"; and {len(found.sick) - _MOST_NOTES} more" if len(found.sick) > _MOST_NOTES else ""
+        yield Finding(f"Not well meanwhile: {'; '.join(found.sick[:_MOST_NOTES])}{more}.")
     if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
         yield Finding(_turning_point(verdict))
 
@@ -263,8 +288,8 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
         "I/O time [s]": states.io_seconds,
         "rate [GiB/s]": np.asarray(found.runs.array("bytes_per_s"), np.float64) / GIB,
     }
-    for label, (values, unit) in _rates(found, states).items():
-        scale, name = (GIB, "GiB/s") if unit == "bytes_per_s" else (1.0, "1/s")
+    for label, (values, unit) in _measures(found, states).items():
+        scale, name = _UMAMI_UNITS[unit]
         metrics[f"{label} [{name}]"] = values / scale
     order = np.argsort(np.asarray(found.runs.array("start_ns")), kind="stable")
     times = np.asarray(found.runs.array("start_ns"), np.int64)
@@ -290,8 +315,8 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
         ResultColumn("this"), ResultColumn("q25"), ResultColumn("q50"), ResultColumn("q75"),
     )  # fmt: skip
     chart = Chart(
-        "umami", ResultTable("history", columns, tuple(rows)),
+        "umami", ResultTable("among_like_runs", columns, tuple(rows)),
         {"metric": "metric", "x": "time", "y": "value", "this": "this", "q25": "q25", "q50": "q50", "q75": "q75"},
         "This run among its like",
     )  # fmt: skip
-    yield Exhibit("why.history", "This run among its like", charts=(chart,), estimates=tuple(estimates))
+    yield Exhibit("why.umami", "This run among its like", charts=(chart,), estimates=tuple(estimates))

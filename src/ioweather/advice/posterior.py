@@ -108,7 +108,9 @@ def weigh(found: Evidence) -> Posterior:
         Seconds(beyond - middle, beyond - high, beyond - low), agrees=True,
     )  # fmt: skip
     regions = {"system": (True, False), "you": (False, True), "both": (True, True)}
-    point = (middle >= found.harm, beyond - middle >= found.harm)
+    # What the state predicts beyond the time that was lost did not happen.
+    shown = min(max(middle, 0.0), max(beyond, 0.0))
+    point = (shown >= found.harm, beyond - shown >= found.harm)
     agrees = regions.get(posterior.likeliest, point) == point
     return Posterior(chances, posterior.usual, posterior.system, posterior.own, agrees)
 

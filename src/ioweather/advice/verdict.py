@@ -60,7 +60,8 @@ class GroupRuns:
     """Runs of a group. `states` are measures of the load during each (higher is busier), by name; `slowdowns` are
     logarithms of how much longer others took than they usually do, NaN where nobody knows. `pattern` has one row per
     run and one column per measure of what the run did. `coverage_ratio` is how much of each run was monitored,
-    `metadata_ratio` the share of metadata in its I/O time (empty: not known), `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O."""
+    `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O,
+    `metadata_ratio` the share of metadata in its I/O time (empty: not known)."""
 
     io_seconds: Floats
     states: Mapping[str, Floats]

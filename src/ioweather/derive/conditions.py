@@ -124,6 +124,21 @@ def neighbour_slowdown(
     return found, count
 
 
+def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
+    """(run, event): which components were not well while the run did I/O. Of targets only those that it used, where
+    its targets are known; a server or a device may have been behind any of them."""
+    first, last = ends
+    start = np.asarray(events.array("start_ns"), np.int64)
+    end = np.ma.filled(np.ma.masked_array(events.array("end_ns")), np.iinfo(np.int64).max)
+    overlap = (start[None, :] <= last[:, None]) & (np.asarray(end, np.int64)[None, :] >= first[:, None])
+    overlap &= (last > 0)[:, None]
+    target = _columns(events.text("component"), components)
+    known = own.sum(axis=1) > 0
+    for event in np.flatnonzero(target >= 0):
+        overlap[:, event] &= ~known | (own[:, target[event]] > 0)
+    return np.asarray(overlap)
+
+
 def _columns(component: Text, components: Sequence[str]) -> Ints:
     place = {name: column for column, name in enumerate(components)}
     lookup = np.array([place.get(name, -1) for name in component.categories] + [-1], np.int64)

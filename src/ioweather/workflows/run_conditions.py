@@ -19,7 +19,13 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.conditions import busiest_target_rate, neighbour_slowdown, own_target_bytes, probe_slowdowns
+from ioweather.derive.conditions import (
+    busiest_target_rate,
+    neighbour_slowdown,
+    own_target_bytes,
+    probe_slowdowns,
+    sick_during,
+)
 from ioweather.derive.groups import group_runs, program_names
 from ioweather.derive.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.derive.job_system import io_ends, io_steps, job_system
@@ -52,12 +58,19 @@ class Servers:
     step_ns: int
 
 
-def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Frame, servers: Servers) -> Frame:
-    """`job_system` of the runs, and how it was for them: `target_bytes_per_s`, logarithms of slowdowns `probe_data`,
-    `probe_targets`, `probe_metadata`, `neighbours`, and `neighbour_count`.
+@dataclass(frozen=True, eq=False)
+class Conditions:
+    """`rows` are `job_system` of the runs, and how it was for them: `target_bytes_per_s`, logarithms of slowdowns
+    `probe_data`, `probe_targets`, `probe_metadata`, `neighbours`; `neighbour_count`, and `sick_count`, components that
+    were not well (of its targets, where these are known). `sick` says what was the matter during the first run."""
 
-    `everybody` are runs of all people around that time, with what `job_io` says of them.
-    """
+    rows: Frame
+    sick: tuple[str, ...] = ()
+
+
+def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Frame, servers: Servers) -> Conditions:
+    """Of the first run there must be samples, of the others there may be. `everybody` are runs of all people around
+    that time, with what `job_io` says of them."""
     start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
     windows = merged_windows(start, end, servers.step_ns)
     system = _grid(snapshot, windows, servers, (int(start[0]), int(end[0])))
@@ -68,7 +81,18 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     medians = _probe_medians(snapshot, servers.filesystem, *ends)
     slowdowns = probe_slowdowns(medians, runs.rows, own, components)
     near, count = _neighbours(runs, ends, everybody)
-    return found.with_columns(target_bytes_per_s=rate, neighbours=near, neighbour_count=count, **slowdowns)
+    sick = _sick_components(snapshot, servers.filesystem)
+    hit = sick_during(sick, ends, own, components)
+    rows = found.with_columns(
+        target_bytes_per_s=rate, neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns
+    )
+    labels = sick.text("label").tolist()
+    return Conditions(rows, tuple(dict.fromkeys(str(labels[i]) for i in np.flatnonzero(hit[0]))))
+
+
+def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
+    columns = ("component", "label", "start_ns", "end_ns")
+    return snapshot.frame("events", columns, {"kind": "component_health", "filesystem": filesystem})
 
 
 def _grid(

@@ -84,7 +84,7 @@ def _compare(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -
         found = run_conditions(snapshot, runs, _files(view, runs, snapshot), everybody, servers)
     except DataUnavailable as error:
         return None, error.message
-    return Explained(runs, found, 0, servers.filesystem, servers.step_ns / 1e9), ""
+    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.sick), ""
 
 
 def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Frame]:

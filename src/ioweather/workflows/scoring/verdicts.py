@@ -115,7 +115,7 @@ def _runs(snapshot: Snapshot) -> Frame:
 def _system(snapshot: Snapshot, runs: Frame) -> Frame:
     """What the servers did during each run, and how it was for it."""
     servers = Servers(snapshot.facility.filesystems[0].name, "ost", MINUTE_NS)
-    return run_conditions(snapshot, runs, snapshot.frame("files", FILE_COLUMNS), runs, servers)
+    return run_conditions(snapshot, runs, snapshot.frame("files", FILE_COLUMNS), runs, servers).rows
 
 
 def verdicts(evidence: Evidence) -> Iterator[Item]:
