@@ -28,6 +28,7 @@ from ioweather.engine.settings import ClusterSettings
 if TYPE_CHECKING:
     from distributed import Client
     from distributed import Future as RemoteFuture
+    from distributed.security import Security
 
 _CONNECT_SECONDS = 10
 _JOB_NAME = "ioweather"
@@ -77,12 +78,11 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
         raise UsageError("--slurm needs Slurm's sbatch, not found here.", hint="Run it where jobs are submitted.")
     from dask_jobqueue import SLURMCluster
     from distributed import Client
-    from distributed.security import Security
 
     _quiet()
     shared = default_spool_dir().with_name("slurm")
     shared.mkdir(parents=True, exist_ok=True)
-    logs = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
     life = settings.walltime_seconds
     cluster = SLURMCluster(
         queue=settings.partition,
@@ -92,9 +92,8 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
         processes=settings.cores,
         memory=settings.memory,
         interface=settings.interface,
-        security=Security.temporary(),
-        shared_temp_directory=str(shared),
-        log_directory=str(logs),
+        security=_keys(folder),
+        log_directory=str(folder),
         scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
         job_script_prologue=list(settings.setup),
         job_extra_directives=list(settings.directives),
@@ -114,15 +113,30 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
         # Fixed by minimum and maximum; "adapt" in place of "scale" because it replaces jobs that are lost.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         client = Client(cluster, set_as_default=False, name="ioweather")
-        executor = DaskExecutor(client, cluster, jobs * settings.cores, logs)
+        executor = DaskExecutor(client, cluster, jobs * settings.cores, folder)
         _await_first(executor, progress)
     except BaseException:
         with suppress(Exception):
             if client is not None:
                 client.close()
             cluster.close()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     return executor
+
+
+def _keys(folder: Path) -> Security:
+    """A certificate of this run alone, in files that the jobs read and nobody else may."""
+    from distributed.security import Security
+
+    made = Security.temporary().get_tls_config_for_role("worker")
+    files = {}
+    for part in ("ca_file", "cert", "key"):
+        files[part] = str(folder / f"{part}.pem")
+        Path(files[part]).touch(mode=0o600, exist_ok=False)
+        Path(files[part]).write_text(made[part], encoding="ascii")
+    ours = {f"tls_{role}_{part}": files[part] for role in ("client", "scheduler", "worker") for part in ("cert", "key")}
+    return Security(tls_ca_file=files["ca_file"], require_encryption=True, **ours)
 
 
 def _check_submission(script: str) -> None:
@@ -150,11 +164,11 @@ def _await_first(executor: DaskExecutor, progress: Progress) -> None:
 class DaskExecutor(Executor):
     """Tasks go to the cluster one by one (they are batches already); results come here, nowhere else."""
 
-    def __init__(self, client: Client, cluster: Any = None, planned: int = 0, logs: Path | None = None) -> None:
-        """`logs` is a folder of what the workers said: kept only if a task was lost."""
+    def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
+        """`folder` holds keys, and what the workers said, which is kept if a task was lost."""
         self._client, self._cluster = client, cluster
         self._planned = planned
-        self._logs = logs
+        self._folder, self._trouble = folder, False
         self._known, self._counted = 1, -1e9
 
     @property
@@ -191,7 +205,7 @@ class DaskExecutor(Executor):
         try:
             here.set_result(remote.result())
         except KilledWorker:
-            self._logs = None
+            self._trouble = True
             here.set_exception(TaskLost())
         except (CancelledError, CommClosedError):
             here.set_exception(_gone())
@@ -214,8 +228,11 @@ class DaskExecutor(Executor):
         if self._cluster is not None:
             with suppress(Exception):
                 self._cluster.close(timeout=10)
-        if self._logs is not None:
-            shutil.rmtree(self._logs, ignore_errors=True)
+        if self._folder is not None:
+            for key in self._folder.glob("*.pem"):
+                key.unlink(missing_ok=True)
+            if not self._trouble:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _call(version: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

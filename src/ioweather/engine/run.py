@@ -22,7 +22,7 @@ DEATHS_BORNE = 3
 _IN_FLIGHT = 3
 
 
-class TaskLost(Exception):
+class TaskLost(BrokenExecutor):
     """The executor has tried a task on several workers, and each of them died."""
 
 
