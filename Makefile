@@ -59,7 +59,7 @@ $(VENV)/.docs-installed: $(STAMP)
 docs: $(VENV)/.docs-installed
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/pictures.py
-	DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open site/index.html"
 
 clean:

@@ -1,18 +1,33 @@
-"""Writes the pages of docs/reference that follow from the code: tables, commands, sources.
+"""Writes the pages of docs/reference that follow from the code: tables, commands, sources, exhibits, API.
 
-    python docs/generate.py          write them
-    python docs/generate.py --check  say which are out of date
+python docs/generate.py          write them
+python docs/generate.py --check  say which are out of date
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
+import ioweather
 from ioweather.cli.main import COMMANDS, cli
+from ioweather.core.contracts import Need, Param, Study
+from ioweather.core.papers import PAPERS, published
+from ioweather.core.results import Answer, Estimate, Exhibit
+from ioweather.report.equations import EQUATIONS
+from ioweather.report.methods import METHODS, equation_html
 from ioweather.sources.catalogue import SOURCES
+from ioweather.sources.darshan.model import DarshanLog
+from ioweather.stats.mixture import MixtureFit
+from ioweather.store.lake import Lake
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -76,11 +91,155 @@ def sources_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def exhibits_page() -> str:
+    lines = [
+        "# Exhibits\n",
+        "Every table, figure and statement of the five papers that a site can make from its own data: what it shows, "
+        "how it is computed, what it needs. Pictures are of the simulated facility of `ioweather demo`; the built "
+        "site has them, this file does not. [Papers](papers.md) says how to read the names; `ioweather exhibits` "
+        "tells which of them your lake can make.\n",
+    ]
+    for key, paper in PAPERS.items():
+        lines += [f"## {key}\n", f"{paper.citation} Data: {paper.site}.\n", f"{METHODS[key].text}\n"]
+        for entry in paper.exhibits:
+            study = next(study for study in STUDIES.values() if entry.id in study.exhibits)
+            lines += [f"### {entry.id}\n", f"**{entry.title}.** {entry.what}\n"]
+            lines += [f"- {equation_html(text)}{f': {equation_html(what)}' if what else ''}"
+                      for text, what in EQUATIONS[entry.id]]  # fmt: skip
+            lines += ["", f"Needs {_needs(study)}.\n"]
+            lines += [_printed(entry.id) + "\n", *_params(study)]
+            lines += ["```console", f"$ ioweather show {entry.id}", "```\n"]
+    return "\n".join(lines) + "\n"
+
+
+def _needs(study: Study) -> str:
+    required = [_need(need) for need in study.needs if not need.optional]
+    optional = [_need(need) for need in study.needs if need.optional]
+    text = ", ".join(dict.fromkeys(required))
+    if not optional:
+        return text
+    more = ", ".join(dict.fromkeys(optional))
+    return f"{text}; where it is there, also {more}" if text else f"one of {more}"
+
+
+def _need(need: Need) -> str:
+    return f"`{need.table}`" + (f" ({', '.join(need.metrics)})" if need.metrics else "")
+
+
+def _printed(exhibit_id: str) -> str:
+    count = len(published(exhibit_id))
+    if not count:
+        return "The paper prints no number for it."
+    return f"The paper prints {count} number{'s' if count > 1 else ''} for it, shown beside yours."
+
+
+def _params(study: Study) -> Iterator[str]:
+    if not study.params:
+        return
+    yield from ("| parameter | default | meaning |", "|---|---|---|")
+    for param in study.params:
+        yield f"| `{param.name}` | {_default(param)} | {param.help.replace('|', chr(92) + '|')} |"
+    yield ""
+
+
+def _default(param: Param) -> str:
+    if param.choose is not None:
+        return "from the data"
+    return "" if param.default is None else f"`{param.default}`"
+
+
+# What the public functions give back.
+_RESULTS: tuple[type, ...] = (Lake, Snapshot, DarshanLog, Exhibit, Answer, Estimate, MixtureFit)
+
+
+def api_page() -> str:
+    lines = [
+        "# API\n",
+        "## Python\n",
+        "The public interface is these functions and what they give back; everything else may change.\n",
+    ]
+    for name in ioweather.__all__:
+        if not name.startswith("_"):
+            made = getattr(ioweather, name)
+            lines += [f"### ioweather.{name}\n", "```python", f"{name}{_signature(made)}", "```\n", f"{_doc(made)}\n"]
+    for kind in _RESULTS:
+        lines += [f"### {kind.__name__}\n", f"{_doc(kind)}\n", "| member | what it is |", "|---|---|"]
+        lines += [f"| `{name}` | {text} |" for name, text in _members(kind)]
+        lines.append("")
+    lines += _http()
+    return "\n".join(lines) + "\n"
+
+
+def _signature(function: Any) -> str:
+    """One parameter per line where it would be too long. Annotations are text already."""
+    signature = inspect.signature(function)
+    inner = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in inner:
+            inner.append("*")
+        star = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        inner.append(f"{star}{parameter.name}: {parameter.annotation}{default}")
+    short = f"({', '.join(inner)}) -> {signature.return_annotation}"
+    if len(short) < 90:
+        return short
+    return "(\n" + "".join(f"    {text},\n" for text in inner) + f") -> {signature.return_annotation}"
+
+
+def _doc(thing: Any) -> str:
+    text = inspect.getdoc(thing) or ""
+    return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text  # a data class without words
+
+
+def _members(kind: type) -> Iterator[tuple[str, str]]:
+    if is_dataclass(kind):
+        for field in fields(kind):
+            if not field.name.startswith("_"):
+                yield field.name, f"`{field.type}`".replace("|", "\\|")
+    for name, member in vars(kind).items():
+        if name.startswith("_"):
+            continue
+        if inspect.isfunction(member):
+            arguments = ", ".join(list(inspect.signature(member).parameters)[1:])
+            yield f"{name}({arguments})", _first_line(member)
+        elif isinstance(member, property):
+            yield name, _first_line(member.fget)
+
+
+def _first_line(thing: Any) -> str:
+    words = (inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " ")
+    return (words or f"`{inspect.signature(thing).return_annotation}`").replace("|", "\\|")
+
+
+def _http() -> Iterator[str]:
+    from ioweather.web.app import create_app
+
+    described = create_app(Path("lake")).openapi()
+    yield "## HTTP\n"
+    yield (
+        "`ioweather serve` answers these; errors and examples are in [the dashboard and the API]"
+        "(../how-to/dashboard.md). `/api/v1/openapi.json` describes it for machines.\n"
+    )
+    yield from ("| request | what | parameters |", "|---|---|---|")
+    for path, methods in described["paths"].items():
+        for method, entry in methods.items():
+            known = [f"`{p['name']}`" + _choices(p.get("schema", {})) for p in entry.get("parameters", ())]
+            words = " ".join((entry.get("description") or entry.get("summary", "")).split())
+            yield f"| `{method.upper()} {path}` | {words} | {', '.join(known)} |"
+    yield ""
+
+
+def _choices(schema: dict[str, Any]) -> str:
+    return f" ({', '.join(schema['enum'])})" if "enum" in schema else ""
+
+
 def pages() -> dict[Path, str]:
     return {
         REFERENCE / "tables.md": tables_page(),
         REFERENCE / "commands.md": commands_page(),
         REFERENCE / "sources.md": sources_page(),
+        REFERENCE / "exhibits.md": exhibits_page(),
+        REFERENCE / "api.md": api_page(),
     }
 
 

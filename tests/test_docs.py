@@ -6,8 +6,11 @@ import re
 import runpy
 from pathlib import Path
 
+import click
 import pytest
+from command_lines import parse
 
+import ioweather
 from ioweather.cli.main import COMMANDS
 from ioweather.core.papers import exhibits
 from ioweather.sources.catalogue import SOURCES
@@ -16,6 +19,7 @@ from ioweather.tables import TABLES
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_generated_pages_are_up_to_date():
@@ -48,17 +52,65 @@ def test_every_exhibit_is_documented():
         assert entry.id in text
 
 
+@pytest.mark.parametrize("name", [entry.id for entry in exhibits()])
+def test_every_exhibit_has_its_equations_needs_and_command(name):
+    text = (DOCS / "reference" / "exhibits.md").read_text()
+    section = text.split(f"### {name}\n", 1)[1].split("\n### ", 1)[0]
+    assert "\n- " in section
+    assert "\nNeeds `" in section or "\nNeeds one of `" in section
+    assert f"$ ioweather show {name}\n" in section
+
+
+def test_every_public_function_is_documented():
+    text = (DOCS / "reference" / "api.md").read_text()
+    for name in ioweather.__all__:
+        if name != "__version__":
+            assert f"### ioweather.{name}\n" in text
+    assert "`GET /api/v1/exhibits`" in text
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the titles, as GitHub and mkdocs make them."""
+    text = _FENCE.sub("", page.read_text())
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip()) for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target and not target.startswith("mailto:"):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", _FENCE.sub("", page.read_text())):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        place = (page.parent / target).resolve() if target else page
+        assert place.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(place), f"{page.name} links to #{anchor} of {place.name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_are_taken_by_the_command_line(page):
+    """In `console` blocks what follows a `$`, in `sh` blocks every line, that begins with `ioweather`."""
+    for kind, body in re.findall(r"^```(console|sh)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        for line in body.replace("\\\n", " ").splitlines():
+            command = line.removeprefix("$ ") if kind == "console" else line
+            if command.startswith("ioweather ") and (kind == "sh" or line.startswith("$ ")):
+                try:
+                    parse(re.split(r"\s[|>]|\s&&", command)[0])
+                except click.UsageError as error:
+                    pytest.fail(f"{page.name}: {command}: {error.message}")
+
+
+def test_the_navigation_names_pages_that_exist():
+    named = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert len(named) > 30
+    assert [page for page in named if not (DOCS / page).exists()] == []
 
 
 def test_every_dependency_says_why_it_is_there():
     import tomllib
 
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"], *project["optional-dependencies"]["docs"]]
     text = (DOCS / "reference" / "dependencies.md").read_text()
     for requirement in listed:
         name = re.split(r"[<>=;\s]", requirement)[0]

@@ -1,0 +1,72 @@
+"""Draws a picture of every exhibit, from the simulated facility of `ioweather demo`, for the documentation site.
+
+    python docs/pictures.py [--anew]
+
+They go to docs/reference/pictures, which is not kept in the repository; what is there is not drawn again.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from html import escape
+from pathlib import Path
+
+import vl_convert
+
+from ioweather.core.papers import exhibits
+from ioweather.core.results import Exhibit
+from ioweather.figures.render import exhibit_figure
+from ioweather.store.lake import open_lake
+from ioweather.workflows.analyse import make_exhibits
+from ioweather.workflows.demo import make_demo
+
+PICTURES = Path(__file__).parent / "reference" / "pictures"
+_LINE, _COLUMN, _MARGIN = 18, 7.85, 14
+_MOST_LINES = 44
+
+
+def draw(exhibit: Exhibit) -> bytes:
+    """Its figure; where it is a table, what the terminal shows of it."""
+    return exhibit_figure(exhibit, "png", "light") if exhibit.charts else _screen(exhibit)
+
+
+def _screen(exhibit: Exhibit) -> bytes:
+    from ioweather.cli.render import print_exhibit
+
+    with redirect_stdout(io.StringIO()) as out:
+        print_exhibit(exhibit, "text")
+    lines = out.getvalue().rstrip().splitlines()
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], "..."]
+    width = max(map(len, lines)) * _COLUMN + 2 * _MARGIN
+    height = len(lines) * _LINE + 2 * _MARGIN
+    rows = "".join(
+        f'<text x="{_MARGIN}" y="{_MARGIN + 13 + _LINE * place}" xml:space="preserve">{escape(line)}</text>'
+        for place, line in enumerate(lines)
+    )
+    return bytes(
+        vl_convert.svg_to_png(
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+            f'font-family="DejaVu Sans Mono, monospace" font-size="13">'
+            f'<rect width="100%" height="100%" fill="white"/>{rows}</svg>'
+        )
+    )
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    wanted = [e.id for e in exhibits() if "--anew" in sys.argv or not (PICTURES / f"{e.id}.png").exists()]
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory(prefix="ioweather-docs-") as folder:
+        lake = open_lake(make_demo(Path(folder) / "lake").lake)
+        for exhibit in make_exhibits(lake, wanted):
+            (PICTURES / f"{exhibit.id}.png").write_bytes(draw(exhibit))
+    print(f"{len(wanted)} pictures in {PICTURES}")
+
+
+if __name__ == "__main__":
+    main()

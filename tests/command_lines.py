@@ -1,0 +1,29 @@
+"""Command lines as documents and units show them: does the command line take them? Nothing is run."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from ioweather.cli.main import cli
+
+
+def parse(line: str) -> None:
+    """Down to the last option; a click.UsageError says what is wrong."""
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = cli
+    context: click.Context | None = None
+    while True:
+        # Paths of another machine need not be here.
+        for parameter in command.params:
+            if isinstance(parameter.type, click.Path):
+                parameter.type.exists = False
+        context = command.make_context(command.name, words, parent=context)
+        words = [*context._protected_args, *context.args]
+        if not isinstance(command, click.Group) or not words:
+            return
+        found = command.get_command(context, words[0])
+        if found is None:
+            raise click.UsageError(f"there is no command {words[0]!r}")
+        command, words = found, words[1:]

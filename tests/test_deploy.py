@@ -1,0 +1,62 @@
+"""The files in deploy/ name commands that exist, with options that exist, and units that systemd takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_lines import parse
+
+ROOT = Path(__file__).resolve().parents[1]
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_commands_of_units(unit):
+    lines = re.findall(r"^ExecStart=/opt/ioweather/bin/(ioweather .*)$", unit.read_text(), re.MULTILINE)
+    assert lines
+    for line in lines:
+        parse(line)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_are_hardened(unit):
+    text = unit.read_text()
+    for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=\n", "PrivateTmp=yes",
+                 "SystemCallFilter=@system-service", "User=ioweather"):  # fmt: skip
+        assert line in text
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+def test_systemd_takes_the_units(tmp_path):
+    for file in (DEPLOY / "systemd").glob("ioweather-*"):
+        # The program and its user are those of another machine.
+        text = file.read_text().replace("/opt/ioweather/bin/ioweather", "/bin/true")
+        text = text.replace("=ioweather\n", "=nobody\n") if "User=" in text else text
+        (tmp_path / file.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *map(str, sorted(tmp_path.iterdir()))],
+        capture_output=True, text=True, env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"},
+    )  # fmt: skip
+    complaints = [line for line in (done.stdout + done.stderr).splitlines() if "ioweather-" in line]
+    assert complaints == []
+
+
+def test_the_batch_script_is_shell_and_its_command_parses():
+    script = DEPLOY / "slurm" / "probe.sbatch"
+    subprocess.run(["sh", "-n", script], check=True)
+    joined = script.read_text().replace("\\\n", " ")
+    (line,) = re.findall(r"^exec (ioweather .*)$", joined, re.MULTILINE)
+    parse(line)
+
+
+def test_the_container_installs_this_project():
+    text = (DEPLOY / "Containerfile").read_text()
+    assert "ARG PYTHON=3.13" in text
+    assert "USER ioweather" in text
+    assert text.index("USER ioweather") < text.index("ENTRYPOINT")
