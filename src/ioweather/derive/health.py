@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -59,6 +59,9 @@ class ComponentHealth:
     level: float | None
     missing_ratio: float
     episodes: tuple[Episode, ...]
+
+    def only(self, direction: Direction) -> ComponentHealth:
+        return replace(self, episodes=tuple(e for e in self.episodes if e.direction == direction))
 
 
 def component_health(

@@ -1,4 +1,4 @@
-"""Events: slow episodes and sick components are found and stored; all kinds are listed together."""
+"""Events: slow episodes are found and stored; all kinds are listed together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.derive.health import component_health, health_events
 from ioweather.derive.slowdown import Episode, all_episodes, operation_series
-from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
@@ -18,12 +16,6 @@ from ioweather.tables.responses import RESPONSE_ROLLUPS
 from ioweather.workflows.analyse import ALL_TIME, Period
 
 SOURCE = "episodes"
-HEALTH_SOURCE = "health"
-# Of which kinds of components which metrics are compared between peers.
-_JUDGED = {(kind, metric) for kind in ("ost", "device") for metric in ("read_bytes", "write_bytes")} | {
-    ("oss", "cpu_ratio")
-}
-_JUDGED_STEP_NS = 10 * MINUTE_NS
 _THRESHOLD = 2.0
 # Longer histories are looked at by the hour: a minute's episode a year ago is no news.
 _MINUTES_FOR_NS = 14 * 24 * HOUR_NS
@@ -54,22 +46,6 @@ def find_episodes(lake: Lake) -> int:
     # By raw system name: what file system that is, is said when read.
     found = all_episodes(operation_series(rollups, {}, interval), _THRESHOLD, baseline=snapshot.facility.baseline)
     return lake.append("events", _frame(found), source=SOURCE) if found else 0
-
-
-def find_sick_components(lake: Lake) -> int:
-    """Compare targets and servers with their peers, hour by hour; store what is new; returns how many rows."""
-    stored = 0
-    with lake.snapshot() as snapshot:
-        groups = {(g.filesystem, g.component_kind, g.metric): g.system for g in snapshot.series()}
-        for (filesystem, kind, metric), system in sorted(groups.items()):
-            if (kind, metric) in _JUDGED:
-                selection = snapshot.selection(
-                    filesystem=filesystem, component_kind=kind, metrics=(metric,), step_ns=_JUDGED_STEP_NS
-                )
-                sick = [h for h in component_health(grid.matrix(selection, metric)) if h.episodes]
-                if sick:
-                    stored += lake.append("events", health_events(sick, system), source=HEALTH_SOURCE)
-    return stored
 
 
 def _frame(found: list[Episode]) -> Frame:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.derive.health import component_health
-from ioweather.store import grid
+from ioweather.core.units import HOUR_NS
+from ioweather.workflows.health import find_sick_components, servers_of
 from ioweather.workflows.scoring.items import Evidence, Item
 
 _VERBS = ("read", "write")
@@ -82,32 +81,20 @@ def sick_components(evidence: Evidence) -> Iterator[Item]:
             delays.append(max(0, first - incident["start_ns"]) / HOUR_NS)
     yield Item("incidents of targets that were found", 1.0, hit / len(incidents), 0.3, "rate",
                note=f"{hit} of {len(incidents)}")  # fmt: skip
-    # A sick target does less than usual, or is silent; more than usual is only somebody's work.
-    for label, chosen in (
-        ("all episodes", found),
-        ("lower or silent", [e for e in found if e["direction"] != "above"]),
-    ):
-        share = sum(id(e) in explained for e in chosen) / len(chosen) if chosen else None
-        yield Item(f"{label}: an incident explains", 1.0, share, 0.3, "rate", note=f"of {len(chosen)}")
+    share = sum(id(e) in explained for e in found) / len(found) if found else None
+    yield Item("episodes that an incident explains", 1.0, share, 0.3, "rate", note=f"of {len(found)}")
     if delays:
         mean = sum(delays) / len(delays)
-        yield Item("hours until noticed, mean", 0.0, mean, 3.0, "difference", note="episodes are whole hours")
+        yield Item("hours until noticed, mean", 0.0, mean, 3.0, "difference", note="from the first minute at the limit")
 
 
 def _episodes(evidence: Evidence) -> list[dict[str, Any]]:
-    found = []
+    """As `ioweather events --kind component_health` stores them, of targets."""
+    find_sick_components(evidence.lake)
     with evidence.lake.snapshot() as snapshot:
-        name = snapshot.facility.filesystems[0].name
-        kinds = {group.component_kind for group in snapshot.series() if group.metric == "read_bytes"}
-        kind = "ost" if "ost" in kinds else "device"
-        for metric in ("read_bytes", "write_bytes"):
-            selection = snapshot.selection(
-                filesystem=name, component_kind=kind, metrics=(metric,), step_ns=MINUTE_NS
-            )  # fmt: skip
-            for health in component_health(grid.matrix(selection, metric)):
-                found += [{"component": health.component, "start_ns": e.start_ns, "end_ns": e.end_ns,
-                           "direction": e.direction} for e in health.episodes]  # fmt: skip
-    return found
+        servers = servers_of(snapshot)
+        rows = snapshot.frame("events", ("kind", "component", "start_ns", "end_ns")).records()
+        return [row for row in rows if row["kind"] == "component_health" and row["component"] not in servers.values()]
 
 
 def _same(episode: dict[str, Any], incident: dict[str, Any], evidence: Evidence) -> bool:

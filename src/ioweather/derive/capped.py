@@ -1,0 +1,163 @@
+"""Capped targets: an OST or a device that still does what is asked, but never faster than a limit it did not have.
+
+Amounts alone do not tell a slow target from an idle one: a target may do a tenth of its peers' work because nobody
+wants more. A slow target has another mark. While it is slow it works at its limit for long, never above it, and its
+peers go faster in the same hours. In its rates over five minutes, as shares of its own usual ceiling, that is a stretch
+
+    nothing above L (1 + e),   at least MIN_MINUTES between L (1 - e) and L (1 + e),   L < HIGHEST_LEVEL
+
+in which most peers exceed L by a margin. A striped job that is slow at its own end draws such a stretch too, but on
+all its targets at once. So among targets with the same limit at the same time only one that stands out is named, or
+targets of one server together, whose limit may be the server's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.frames import Frame, Matrix
+from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
+from ioweather.tables import TABLES
+
+Floats: TypeAlias = NDArray[np.float64]
+
+# [ours] Set on three simulated weeks, plain and with noise of 10% and 20% on every minute; docs/explanation/climate.md
+# has the score on four others. Means over five minutes keep a noisy limit flat.
+STEP_NS = 5 * MINUTE_NS
+MIN_MINUTES = 90
+MIN_LENGTH_NS = 2 * HOUR_NS
+HIGHEST_LEVEL = 0.6
+LOWEST_LEVEL = 0.05
+_NEAR = 0.08  # e above
+_FASTER = 1.16  # a peer that exceeds the limit by this goes faster
+_FASTER_PEERS = 0.7
+_STANDS_OUT = 1.25  # times the minutes at the limit that any other target with the same limit has
+_SAME_LIMIT = 0.1
+_CEILING_QUANTILE = 0.998
+_LEVEL_STEP = 0.03
+_MIN_PEERS = 4
+
+
+@dataclass(frozen=True)
+class Capped:
+    """`level` is the limit as a share of the target's usual ceiling; `limit_bytes_per_s` the limit itself."""
+
+    component: str
+    start_ns: int
+    end_ns: int
+    level: float
+    limit_bytes_per_s: float
+    minutes_at_limit: float
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    column: int
+    first: int
+    last: int
+    level: float
+    limit: float
+    at_limit: int
+
+
+def capped_targets(matrix: Matrix, servers: Mapping[str, str] | None = None) -> tuple[Capped, ...]:
+    """Of a matrix of bytes moved (read and written together) in steps of STEP_NS; the longest at its limit first.
+    `servers` names the server of a component, where that is known."""
+    values = np.asarray(matrix.values, dtype=np.float64)
+    if values.shape[1] < _MIN_PEERS or not np.any(values > 0):
+        return ()
+    ceiling = _ceilings(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0)
+    needed = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
+    shortest = MIN_LENGTH_NS // matrix.step_ns
+    found = [
+        stretch
+        for column in np.flatnonzero(ceiling > 0).tolist()
+        for stretch in _apart_in_time(_stretches(shares, ceiling, column, needed, shortest))
+    ]
+    homes = [(servers or {}).get(name, name) for name in matrix.components]
+    named = [s for s in found if not any(_outdone(s, other, homes) for other in found)]
+    named.sort(key=lambda s: (-s.at_limit, s.column))
+    return tuple(
+        Capped(
+            matrix.components[s.column], matrix.start_ns + s.first * matrix.step_ns,
+            matrix.start_ns + s.last * matrix.step_ns, s.level, s.limit * 1e9 / matrix.step_ns,
+            s.at_limit * matrix.step_ns / MINUTE_NS,
+        )
+        for s in named
+    )  # fmt: skip
+
+
+def _ceilings(values: Floats) -> Floats:
+    """What each target can do: nearly its highest step, 0 where nothing was ever seen."""
+    there = ~np.isnan(values).all(axis=0)
+    ceiling = np.zeros(values.shape[1])
+    ceiling[there] = np.nanquantile(values[:, there], _CEILING_QUANTILE, axis=0)
+    return ceiling
+
+
+def _stretches(shares: Floats, ceiling: Floats, column: int, needed: int, shortest: int) -> Iterator[_Stretch]:
+    own = shares[:, column]
+    peers = np.delete(shares[:, ceiling > 0], int(np.sum(ceiling[:column] > 0)), axis=1)
+    for level in np.exp(np.arange(np.log(LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP)).tolist():
+        below = own <= level * (1 + _NEAR)
+        at_limit = below & (own >= level * (1 - _NEAR))
+        if at_limit.sum() < needed:
+            continue
+        seen = np.concatenate([[0], np.cumsum(at_limit)])
+        edges = np.concatenate([[-1], np.flatnonzero(~below), [len(own)]])
+        starts, ends = edges[:-1] + 1, edges[1:]
+        counts = seen[ends] - seen[starts]
+        for start, end, count in zip(*(a[counts >= needed].tolist() for a in (starts, ends, counts)), strict=True):
+            places = np.flatnonzero(at_limit[start:end])
+            first, last = start + int(places[0]), start + int(places[-1]) + 1
+            if last - first < shortest:
+                continue
+            if np.mean(peers[first:last].max(axis=0) > level * _FASTER) >= _FASTER_PEERS:
+                yield _Stretch(column, first, last, level, float(level * ceiling[column]), count)
+
+
+def _apart_in_time(found: Iterator[_Stretch]) -> list[_Stretch]:
+    """Neighbouring levels see the same stretch: the level with the most minutes speaks for them."""
+    kept: list[_Stretch] = []
+    for stretch in sorted(found, key=lambda s: -s.at_limit):
+        if all(stretch.last <= k.first or stretch.first >= k.last for k in kept):
+            kept.append(stretch)
+    return kept
+
+
+def _outdone(stretch: _Stretch, other: _Stretch, homes: Sequence[str]) -> bool:
+    """Another server's target had the same limit at the same time for about as long, or longer."""
+    if homes[stretch.column] == homes[other.column]:
+        return False
+    common = min(stretch.last, other.last) - max(stretch.first, other.first)
+    shorter = min(stretch.last - stretch.first, other.last - other.first)
+    same = abs(float(np.log(stretch.limit / other.limit))) < _SAME_LIMIT
+    return common > 0.5 * shorter and same and other.at_limit * _STANDS_OUT > stretch.at_limit
+
+
+def capped_events(found: Sequence[Capped], system: str) -> Frame:
+    """Rows of `events`. The same stretch has the same id, so a later run revises it."""
+    return TABLES["events"].frame(
+        rows=len(found),
+        event_id=[f"component_health:{system}:{c.component}:capped:{c.start_ns}" for c in found],
+        kind="component_health",
+        system=system,
+        component=[c.component for c in found],
+        start_ns=[c.start_ns for c in found],
+        end_ns=[c.end_ns for c in found],
+        label=[
+            f"{c.component} worked at {c.level:.0%} of its usual ceiling and never above, "
+            f"{format_seconds(c.minutes_at_limit * 60)} at that limit"
+            for c in found
+        ],
+        strength_ratio=[c.level for c in found],
+        details=[json.dumps({"direction": "capped", "limit_bytes_per_s": round(c.limit_bytes_per_s)}) for c in found],
+    )
