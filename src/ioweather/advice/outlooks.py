@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolli
 from ioweather.studies.intervals import Intervals, standing
 
 Floats: TypeAlias = NDArray[np.float64]
+
+# [ours] Half a percent less error is nothing, even where it is certain.
+LEAST_SKILL: Final = 0.005
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,16 @@ class Outlook:
 
     @property
     def skilled(self) -> bool:
-        return standing(self.skill, above=0.0) == "supported"
+        return is_skilled(self.skill)
 
     @property
     def label(self) -> str:
         return f"in {self.horizon_ns // MINUTE_NS} min"
+
+
+def is_skilled(skill: Estimate) -> bool:
+    """Above zero with its whole interval, and by something that shows."""
+    return standing(skill, above=0.0) == "supported" and (skill.value or 0.0) >= LEAST_SKILL
 
 
 def without_maintenance(history: History, facility: Facility) -> History:
@@ -129,7 +137,7 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
         intervals.estimate(f"skill {label} against {name}", "", sums[:, [c, c, COMBINED, COMBINED + 1]], _skill, n=n)
         for c, name in enumerate(CANDIDATES[:COMBINED])
     )
-    by = COMBINED if standing(skill, above=0.0) == "supported" else int(sums[:, :COMBINED].sum(axis=0).argmin())
+    by = COMBINED if is_skilled(skill) else int(sums[:, :COMBINED].sum(axis=0).argmin())
     bands = rolling_intervals(rolling, by)
     judged = np.isfinite(bands.inside)
     held = Intervals(judged, history.window_ns, on=True)

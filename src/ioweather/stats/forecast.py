@@ -39,7 +39,7 @@ RIDGE_WINDOWS: Final = 36.0
 WARM_UP_HOURS: Final = 20
 # Past forecasts that a correction or an interval rests on, at least; and in each class of scores.
 LEAST_PAST: Final = 250
-CLASS_SIZE: Final = 250
+CLASS_SIZE: Final = 500
 MOST_CLASSES: Final = 8
 LEVEL: Final = 0.9
 # Shares of the regression in the blend.
@@ -72,6 +72,8 @@ class Past:
     day: Ints
     target_day: Ints
     memory_days: int
+    # Forecasts in a row that share their errors, and so count as one.
+    alike: int = 1
 
     @property
     def days(self) -> int:
@@ -135,7 +137,9 @@ def _one_horizon(series: Timed, tables: Floats, recent: Floats, horizon: int, me
     coefficients = daily_ridge(features, truth - usual, day, target_day, memory_days, series.window_minutes)
     score = usual + np.einsum("ij,ij->i", features, coefficients[day])
     usual = np.where(np.isfinite(recent[:, 0]), usual, np.nan)
-    past = Past(truth, day, target_day, memory_days)
+    # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
+    alike = max(horizon, round(60 / series.window_minutes))
+    past = Past(truth, day, target_day, memory_days, alike)
     climatology, regression = to_median(usual, past), to_median(score, past)
     persistence = np.where(np.isfinite(regression), series.values, np.nan)
     combined = blended(persistence, regression, past)
@@ -147,7 +151,8 @@ def daily_ridge(
 ) -> Floats:
     """(days, features): coefficients for each day, from the pairs whose target lay in the days before it.
 
-    beta = (X'X + lambda diag(var X))^-1 X'y, the first column (ones) unpenalised; NaN before WARM_UP_HOURS of pairs.
+    beta = (X'X + lambda var(now) I)^-1 X'y, the first column (ones) unpenalised, the second the departure now; NaN
+    before WARM_UP_HOURS of pairs.
     """
     days, width = int(day[-1]) + 1, features.shape[1]
     usable = np.isfinite(features).all(axis=1) & np.isfinite(target)
@@ -165,19 +170,19 @@ def daily_ridge(
     if not enough.any():
         return out
     gram, moment, n = gram[enough], moment[enough], n[enough]
-    mean, second = gram[:, 0, :] / n[:, None], np.einsum("dii->di", gram) / n[:, None]
-    variance = np.maximum(second - mean**2, 1e-9)
-    variance[:, 0] = 0.0
-    weight = RIDGE_WINDOWS * 5 / window_minutes
-    penalised = gram + weight * variance[:, :, None] * np.eye(width)
+    # Everything has one unit, so one penalty serves all: a swing that was hardly there yet cannot get a large weight.
+    spread = np.maximum(gram[:, 1, 1] / n - (gram[:, 0, 1] / n) ** 2, 1e-9)
+    penalty = (RIDGE_WINDOWS * 5 / window_minutes) * np.diag([0.0, *[1.0] * (width - 1)])
+    penalised = gram + spread[:, None, None] * penalty
     out[enough] = np.linalg.solve(penalised, moment[..., None])[..., 0]
     return out
 
 
 class ClassTable:
-    """How far off past forecasts were, by classes of equal size of the value forecast."""
+    """How far off past forecasts were, by classes of equal size of the value; `alike` in a row count as one."""
 
-    def __init__(self, value: Floats, residual: Floats) -> None:
+    def __init__(self, value: Floats, residual: Floats, alike: int = 1) -> None:
+        self._alike = alike
         classes = int(np.clip(len(value) // CLASS_SIZE, 1, MOST_CLASSES))
         places = len(value) * np.arange(1, classes) // classes
         self._borders = np.partition(value, places)[places] if classes > 1 else np.empty(0)
@@ -187,17 +192,21 @@ class ClassTable:
 
     def quantiles(self, value: Floats, levels: tuple[float, ...]) -> Floats:
         """(levels, len(value)) of the residuals in each value's class."""
-        table = np.array([[_conformal(residual, level) for residual in self._residuals] for level in levels])
+        table = np.array(
+            [[_conformal(residual, level, self._alike) for residual in self._residuals] for level in levels]
+        )
         return np.asarray(table[:, np.searchsorted(self._borders, value, side="right")])
 
 
-def _conformal(ordered: Floats, level: float) -> float:
-    """Of n values the ceil((n + 1) p)-th from the outside: a new exchangeable one lies within as often as promised."""
+def _conformal(ordered: Floats, level: float, alike: int) -> float:
+    """Of n independent values the (n + 1) p-th from the outside: a new one lies within as often as promised. Few values
+    so give wide intervals, and values that share their errors are few."""
     n = len(ordered)
     if level == 0.5:
         return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    rank = math.ceil((n + 1) * level) if level > 0.5 else math.floor((n + 1) * level)
-    return float(ordered[min(max(rank, 1), n) - 1])
+    outer = max(level, 1 - level) * (1 + alike / n)
+    rank = min(math.ceil(n * outer), n)
+    return float(ordered[rank - 1] if level > 0.5 else ordered[n - rank])
 
 
 def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassTable]]:
@@ -217,7 +226,7 @@ def daily_classes(value: Floats, past: Past) -> Iterator[tuple[int, Ints, ClassT
         if high - low < LEAST_PAST or not len(now):
             continue
         if table is None or today - made >= min(7, max(1, today // 8)):
-            table, made = ClassTable(value[rows[low:high]], residual[rows[low:high]]), today
+            table, made = ClassTable(value[rows[low:high]], residual[rows[low:high]], past.alike), today
         yield today, now, table
 
 
