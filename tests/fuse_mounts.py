@@ -22,7 +22,7 @@ class DisturbedMount:
         self.backing, self.path = folder / "backing", folder / "mount"
         self.control, self.counts_file = folder / "control", folder / "counts"
         for made in (self.backing, self.path):
-            made.mkdir()
+            made.mkdir(exist_ok=True)
         self.disturb({})
 
     def disturb(self, orders: Mapping[str, Mapping[str, Any]]) -> None:
