@@ -118,7 +118,7 @@ def _data_sieving(profile: Profile) -> Seen | None:
 LAYOUT_RULES: Final = (
     Rule("striping", "few stripes", "layout",
          "a shared file of more GiB than its Lustre stripes, where nodes and targets allow more",
-         "what the targets need for the bytes (500 MiB/s each, or as facility.toml says), now less then",
+         "the bytes at 500 MiB/s per target (or as facility.toml says): with these stripes, less with those",
          _striping),
     Rule("redundant_reads", "read again", "requests",
          "more bytes read than the file's extent: over 10% and 1 MiB of them",

@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.advice.advisor.fixes import BROADCAST, main_verb, setstripe
 from ioweather.advice.advisor.profile import Profile, ratio
 from ioweather.advice.advisor.rule import Rule, Seen
-from ioweather.core.units import format_seconds, format_value
+from ioweather.core.units import GIB, format_seconds, format_value
 from ioweather.derive.file_records import Bools, Floats
 from ioweather.derive.signatures import FEWEST_OPERATIONS, METADATA_BOUND, SEEKS_PER_OPERATION
 
@@ -24,6 +24,7 @@ LONG_SECONDS: Final = 30.0
 AGAIN: Final = 2.0
 MANY_OPENS: Final = 100
 FEWEST_FILES: Final = 8
+BROADCAST_BYTES: Final = GIB
 
 
 def _calls(profile: Profile) -> Floats:
@@ -101,7 +102,12 @@ def _shared_metadata(profile: Profile) -> Seen | None:
     which = "a shared file" if files == 1 else f"{files:,} shared files"
     evidence = f"all processes open {which}; up to {format_seconds(longest)} of metadata on one, all processes together"
     hint = 'MPI_Info_set(info, "romio_no_indep_rw", "true");'
-    lines = (hint,) if profile.records.mpiio[rows].any() else BROADCAST
+    opened = "MPI_File_open(MPI_COMM_WORLD, path, ..., info, &f);"
+    # What is only read, and fits a process, is best read by one.
+    moved = float(profile.ints("read_bytes")[rows].sum(dtype=np.float64)) / profile.nprocs
+    read_only = not profile.ints("write_bytes")[rows].any() and moved <= BROADCAST_BYTES
+    by_mpiio = bool(profile.records.mpiio[rows].any())
+    lines = (hint,) if by_mpiio else BROADCAST if read_only else (opened, hint)
     return Seen(evidence, profile.saving(saved), lines)
 
 
@@ -136,7 +142,7 @@ METADATA_RULES: Final = (
          "metadata time of first opens, less what one shared file needs: made once, opened by each node to read",
          _file_per_process),
     Rule("many_files", "many files", "metadata",
-         "8 files or more for each process that has any, fewer than processes; metadata over 30 s or half the time",
+         "8 files or more for each process with any, few of many processes; metadata over 30 s or half the time",
          "metadata time of first opens, if each of these processes had one file", _many_files),
     Rule("shared_metadata", "opened by all", "metadata",
          "metadata over 30 s, or half of the time, on a file shared by all",
