@@ -33,7 +33,7 @@ from ioweather.workflows.project import ask_project
 from ioweather.workflows.why import WhyRequest, why
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
-JOB_ID: Final = re.compile(r"[0-9]{1,18}([_+][0-9]{1,9})?")
+_JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
 _BINARY: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {
     "type": "string", "format": "binary"}}}}}  # fmt: skip
 _ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
@@ -68,6 +68,7 @@ def list_exhibits(view: OwnView) -> dict[str, Any]:
 
 @router.get("/exhibits/{exhibit_id}/parameters")
 def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
+    """What can be set about an exhibit."""
     return {
         "parameters": [
             {"name": p.name, "kind": p.kind, "help": p.help, "default": p.default, "chosen": p.choose is not None}
@@ -213,7 +214,7 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
 
 
 @router.get("/jobs/{job_id}")
-def job(view: OwnView, job_id: Annotated[str, Path(max_length=40, examples=["4711"])]) -> dict[str, Any]:
+def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])]) -> dict[str, Any]:
     """Why the job took as long as it did, and what it did."""
     reason, facts = job_answers(view, job_id)
     return {"why": answered(reason), "job": answered(facts)}
@@ -221,7 +222,7 @@ def job(view: OwnView, job_id: Annotated[str, Path(max_length=40, examples=["471
 
 def job_answers(view: View, job_id: str) -> tuple[Answer, Answer]:
     """Only ids: a path would be read from the server's own disk."""
-    if JOB_ID.fullmatch(job_id) is None:
+    if re.fullmatch(_JOB_ID, job_id) is None:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
     request = view.job_request()
     return why(job_id, WhyRequest(request)), describe_job(job_id, request, detail=True)
