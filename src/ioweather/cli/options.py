@@ -54,11 +54,12 @@ def engine_options(default: str) -> Callable[[F], F]:
 
 @contextmanager
 def executor(
-    engine: Mapping[str, Any], lake_dir: str | None, progress: Progress, *, otherwise: Executor | None = None
-) -> Iterator[Executor]:
-    """What `engine_options` asked for, closed at the end. `otherwise` is used where nothing was asked for."""
-    if otherwise is not None and not any(engine.values()):
-        yield otherwise
+    engine: Mapping[str, Any], lake_dir: str | Path | None, progress: Progress, *, clusters_only: bool = False
+) -> Iterator[Executor | None]:
+    """What `engine_options` asked for, closed at the end. None: nothing (or only processes, where `clusters_only`), and
+    the workflow does as it does by itself."""
+    if not any(engine.values()) or (clusters_only and not (engine["dask"] or engine["slurm"])):
+        yield None
         return
     from ioweather.engine import cluster_settings, opened
     from ioweather.engine.settings import ClusterSettings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.cli.options import lake_option, output_form, output_options, progress_bar
+from ioweather.cli.options import engine_options, executor, lake_option, output_form, output_options, progress_bar
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
 
@@ -37,7 +37,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @output_options
 @click.option("--entries", is_flag=True, help="Keep the list of all entries too (table scan_entries).")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries per second.")
-@click.option("--workers", type=click.IntRange(1), help="Processes that walk (default: one per core).")
+@engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Go on with a scan of this tree that was interrupted.")
 @click.option("--restart", is_flag=True, help="Forget an interrupted scan and begin anew.")
 @click.option("--project", "projects", multiple=True, metavar="NAME=GLOB",
@@ -51,7 +51,7 @@ def scan(
     as_csv: bool,
     entries: bool,
     rate: float | None,
-    workers: int | None,
+    engine: dict[str, Any],
     resume: bool,
     restart: bool,
     projects: tuple[str, ...],
@@ -71,7 +71,7 @@ def scan(
 
     request = ScanRequest(
         root=path,
-        workers=workers or usable_cores(),
+        workers=engine["workers"] or usable_cores(),
         rate=rate,
         entries=entries,
         resume=resume,
@@ -80,8 +80,8 @@ def scan(
         paths=path_policy,
     )
     try:
-        with progress_bar() as progress:
-            report = run(Path(lake_dir) if lake_dir else None, request, progress=progress)
+        with progress_bar() as progress, executor(engine, lake_dir, progress, clusters_only=True) as pool:
+            report = run(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
     except KeyboardInterrupt:
         click.echo("Stopped. Run the same command with --resume to go on.", err=True)
         return 130

@@ -13,6 +13,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule, load_facility
 from ioweather.core.progress import Progress, silent
+from ioweather.engine import workers_of
 from ioweather.sources.scan.facts import ScanFacts, TreeFacts, tree_facts
 from ioweather.sources.scan.plan import Plan
 from ioweather.sources.scan.scanner import Scan, plan_scan
@@ -59,9 +61,11 @@ class ScanReport:
     rows_added: dict[str, int]
 
 
-def scan(lake_dir: Path | None, request: ScanRequest, *, progress: Progress = silent) -> ScanReport:
+def scan(
+    lake_dir: Path | None, request: ScanRequest, *, executor: Executor | None = None, progress: Progress = silent
+) -> ScanReport:
     """Walk the tree, then write its rows; a lake that is not there is made. KeyboardInterrupt leaves a state that
-    `resume` takes up."""
+    `resume` takes up. The walkers are `request.workers` processes, or the workers of a cluster."""
     root = lake_dir or layout.default_lake_dir()
     plan = plan_scan(request.root, start_ns=now_ns())
     if not layout.is_lake(root):
@@ -72,7 +76,7 @@ def scan(lake_dir: Path | None, request: ScanRequest, *, progress: Progress = si
     with _alone(files.lock):
         state, about = _open_state(files, request, plan)
         try:
-            return _run(root, request, state, about, files, progress)
+            return _run(root, request, state, about, files, executor, progress)
         finally:
             state.close()
 
@@ -130,7 +134,13 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
 
 
 def _run(
-    lake: Path, request: ScanRequest, state: ScanState, about: dict[str, Any], files: _Files, progress: Progress
+    lake: Path,
+    request: ScanRequest,
+    state: ScanState,
+    about: dict[str, Any],
+    files: _Files,
+    executor: Executor | None,
+    progress: Progress,
 ) -> ScanReport:
     started = time.monotonic()
     resumed = state.usable
@@ -143,7 +153,10 @@ def _run(
     )
     tree = tree_facts(plan.root)
     with _listing(files.listing, request.entries) as listing:
-        work = Scan(plan, state, request.workers, _expected(files.last, plan.root, tree), progress, listing)
+        expected = _expected(files.last, plan.root, tree)
+        # With a cluster there are always others: this process only begins the walk.
+        hands = request.workers if executor is None else max(2, workers_of(executor))
+        work = Scan(plan, state, hands, expected, progress, listing, executor)
         tally = work.run()
     facts = ScanFacts(
         scan_id=about["scan_id"],

@@ -27,6 +27,11 @@ class Plan:
     skipped: frozenset[str] = SNAPSHOTS
     listing: bool = False
     entries_per_s: float | None = None
+    device_here: int | None = None  # what a walker on another machine knows `device` as
+
+    @property
+    def own_device(self) -> int:
+        return self.device if self.device_here is None else self.device_here
 
 
 class Item(NamedTuple):

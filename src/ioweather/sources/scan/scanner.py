@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.scan.crew import Crew, Member
+from ioweather.sources.scan.hired import HiredCrew, HiredMember
 from ioweather.sources.scan.links import linked_tally
 from ioweather.sources.scan.mounts import mount_points_below
 from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
@@ -24,6 +25,8 @@ from ioweather.sources.scan.tally import Tally
 from ioweather.sources.scan.walker import Walker
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ioweather.core.facility import ProjectRule
 
 # Entries of one task: much more than its trip costs, little enough to share and to lose. Small ones while there is
@@ -76,6 +79,7 @@ class Scan:
     expected: int | None = None
     progress: Progress = silent
     listing: BinaryIO | None = None
+    executor: Executor | None = None  # walkers elsewhere, in place of processes of our own
     checkpoint_seconds: float = _CHECKPOINT_SECONDS
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(init=False)
@@ -173,7 +177,7 @@ class Scan:
     def _together(self, walker: Walker) -> None:
         rate = self.plan.entries_per_s
         plan = replace(self.plan, entries_per_s=rate / self.workers) if rate else self.plan
-        crew = Crew(plan, self.workers)
+        crew = Crew(plan, self.workers) if self.executor is None else HiredCrew(plan, self.executor, self.workers)
         try:
             while not self._stopping:
                 self._give_work(crew)
@@ -185,9 +189,11 @@ class Scan:
                     self._hear(member, message)
                 self._look_at_clock()
         finally:
+            if isinstance(crew, HiredCrew):
+                self._spent += crew.cpu_seconds
             crew.close()
 
-    def _give_work(self, crew: Crew) -> None:
+    def _give_work(self, crew: Crew | HiredCrew) -> None:
         plenty = self.state.left(4 * self.workers) >= 4 * self.workers
         for member in crew.members:
             if member.ready and member.idle:
@@ -196,7 +202,7 @@ class Scan:
                     self._task += 1
                     member.give(self._task, ids, items, _TASK if plenty else _SMALL_TASK)
 
-    def _hear(self, member: Member, message: Part | Tally | None) -> None:
+    def _hear(self, member: Member | HiredMember, message: Part | Tally | None) -> None:
         if isinstance(message, Part):
             self._part(member.task, message)
         elif isinstance(message, Tally):

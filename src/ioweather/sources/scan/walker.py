@@ -67,6 +67,7 @@ class Walker:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._own_device = plan.own_device
         self._pace = Pace(plan.entries_per_s)
         self._projects = Projects(plan.rules)
         self._root_fd = open_to_read(plan.root)
@@ -82,7 +83,7 @@ class Walker:
     def same_root(self) -> bool:
         """Whether the root is still the directory that the plan was made for."""
         found = os.fstat(self._root_fd)
-        return (found.st_dev, found.st_ino) == (self._plan.device, self._plan.inode)
+        return (found.st_dev, found.st_ino) == (self._own_device, self._plan.inode)
 
     def close(self) -> None:
         os.close(self._root_fd)
@@ -137,7 +138,7 @@ class Walker:
         keep = False
         try:
             found = os.fstat(fd)
-            if found.st_dev != self._plan.device:
+            if found.st_dev != self._own_device:
                 self._tally.counts["other_filesystems"] += 1
                 return None
             folders = self._read(fd, relative, level.depth, found)
@@ -299,7 +300,7 @@ class Walker:
         self._tally.counts["linked_names"] += 1
         owner = self._projects.owner(found.st_uid, found.st_gid, place.path)
         record = LinkRecord(
-            device=found.st_dev,
+            device=self._device(found),
             inode=found.st_ino,
             uid=found.st_uid,
             gid=found.st_gid,
@@ -315,6 +316,10 @@ class Walker:
         )
         self._part.links.append(record)
         self._tally.note("files", found.st_size, _inside(place, name), found.st_uid)
+
+    def _device(self, found: os.stat_result) -> int:
+        """As the machine knows it where the scan began."""
+        return self._plan.device if found.st_dev == self._own_device else found.st_dev
 
     def _columns(self, owner: Owner) -> _Columns:
         found = self._waiting.get(owner)
@@ -353,7 +358,7 @@ class Walker:
         kind = _KINDS.get(found.st_mode >> 12, "U")
         moments = (found.st_mtime_ns, found.st_atime_ns, found.st_ctime_ns)
         times = " ".join(f"{moment // 10**9}.{moment % 10**9:09d}" for moment in moments)
-        head = f"{kind} {found.st_dev} {found.st_ino} {found.st_size} {found.st_blocks} {times} "
+        head = f"{kind} {self._device(found)} {found.st_ino} {found.st_size} {found.st_blocks} {times} "
         owner = f"{found.st_uid} {found.st_gid} {found.st_nlink} "
         self._part.listing += (head + owner).encode() + os.fsencode(path) + b"\0"
 
