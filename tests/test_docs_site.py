@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -58,3 +59,26 @@ def test_what_is_no_page_stays_out(site):
     assert list(site.rglob("*.py")) == []
     assert (site / "prometheus" / "rules.yml").exists()
     assert "exhibits.html" in (site / "index.html").read_text("utf-8")
+
+
+@pytest.mark.real
+def test_the_site_works_from_a_disk_and_so_does_its_search(site):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+                 "--disable-component-update", "--disable-sync"]  # fmt: skip
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=chromium, args=arguments)
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for name in ("index.html", "reference/exhibits.html", "tutorial.html"):
+            page.goto((site / name).as_uri())
+        page.click("input.md-search__input")
+        page.keyboard.type("retention", delay=20)
+        page.locator(".md-search-result__link").first.wait_for()
+        assert "operate.html" in (page.locator(".md-search-result__link").first.get_attribute("href") or "")
+        browser.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
