@@ -127,14 +127,16 @@ def through_lake(days: int, targets: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lake = open_lake(Path(folder) / "lake", create=True)
         minutes = np.exp(planted(days, 1440, RHO ** (1 / 5))) * MIB * 60
-        names = Text(np.tile(np.arange(targets, dtype=np.int32), 1440), tuple(f"OST{i:04x}" for i in range(targets)))
-        for day in range(days):
-            amount = np.repeat(minutes[day * 1440 : (day + 1) * 1440] / targets, targets)
-            times = START_NS + (day * 1440 + np.arange(1440, dtype=np.int64)) * MINUTE_NS
+        for first in range(0, days, 14):
+            count = min(14, days - first) * 1440
+            amount = np.repeat(minutes[first * 1440 : first * 1440 + count] / targets, targets)
+            times = START_NS + (first * 1440 + np.arange(count, dtype=np.int64)) * MINUTE_NS
+            codes = np.tile(np.arange(targets, dtype=np.int32), count)
             for metric in ("read_bytes", "write_bytes"):
                 rows = TABLES["series"].frame(
                     rows=len(amount), start_ns=np.repeat(times, targets), interval_ns=MINUTE_NS, system="scratch",
-                    component_kind="ost", component=names, metric=metric, value=amount, quality=0,
+                    component_kind="ost", component=Text(codes, tuple(f"OST{i:04x}" for i in range(targets))),
+                    metric=metric, value=amount, quality=0,
                 )  # fmt: skip
                 lake.append("series", rows, source="lmt")
         compact(lake, everything=True)
