@@ -1,7 +1,8 @@
 """How long `ioweather why` takes on a lake of a year: all of it, and the part that reads the servers' samples.
 
-    python benchmarks/why.py                  # 365 days of 24 OSTs, 2,000 runs
-    python benchmarks/why.py --days 60
+    python benchmarks/why.py                  # 365 days of 24 OSTs and of probes by the minute, 10,000 runs
+    python benchmarks/why.py --days 60 --runs 2000
+    python benchmarks/why.py --lake DIR       # keep the lake there, or use the one that is
 
 The peer reads the whole year's samples instead of the windows of the runs.
 """
@@ -9,6 +10,7 @@ The peer reads the whole year's samples instead of the windows of the runs.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -47,7 +49,7 @@ def samples(lake: Lake, days: int, targets: int, rng: np.random.Generator) -> No
             lake.append("series", frame, source="lmt")
 
 
-def runs(lake: Lake, days: int, count: int, rng: np.random.Generator) -> None:
+def runs(lake: Lake, days: int, targets: int, count: int, rng: np.random.Generator) -> None:
     start = START_NS + np.sort(rng.integers(0, (days * 1440 - 120) * MINUTE_NS, count))
     seconds = rng.uniform(1200, 3000, count)
     program = rng.integers(0, 6, count)
@@ -65,28 +67,52 @@ def runs(lake: Lake, days: int, count: int, rng: np.random.Generator) -> None:
         "module": "POSIX", "standard_stream": False, "mount": "/scratch", "open_count": 1, "read_count": 100,
         "read_bytes": np.full(len(owner), GIB), "read_seconds": 0.5 * seconds[owner], "meta_seconds": 1.0,
         "write_seconds": 0.0, "first_read_ns": start[owner], "last_read_ns": start[owner] + 600 * NS,
+        "osts": Text(rng.integers(0, targets, len(owner)).astype(np.int32), tuple(str(i) for i in range(targets))),
     }  # fmt: skip
     files = FILES.frame(columns, rows=len(owner))
     for table, frame in (("applications", applications), ("files", files), ("job_io", job_io(applications, files))):
         lake.append(table, frame, source="darshan")
 
 
+def probes(lake: Lake, days: int, rng: np.random.Generator) -> None:
+    """One probe a minute, six operations each."""
+    operations = ("create", "delete", "file_read", "read", "stat", "write")
+    block = 30
+    for first in range(0, days, block):
+        minutes = 1440 * min(block, days - first)
+        place = np.arange(minutes * len(operations))
+        frame = TABLES["responses"].frame(
+            rows=len(place), start_ns=START_NS + first * DAY_NS + place * (MINUTE_NS // len(operations)),
+            host="login1", target="/scratch/.ioweather", system="scratch", request_bytes=1_000_000, mode="nocache",
+            op=Text((place % len(operations)).astype(np.int32), operations), status="ok",
+            duration_ns=(8e6 * rng.lognormal(0, 0.3, len(place))).astype(np.int64),
+        )  # fmt: skip
+        lake.append("responses", frame, source="spool")
+
+
+def make(lake: Lake, days: int, targets: int, count: int) -> None:
+    rng = np.random.default_rng(2)
+    began = time.perf_counter()
+    samples(lake, days, targets, rng)
+    probes(lake, days, rng)
+    runs(lake, days, targets, count, rng)
+    compact(lake)
+    print(f"{days} days of {targets} OSTs, {count} runs: made in {time.perf_counter() - began:.0f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--targets", type=int, default=24)
-    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--lake", type=Path)
     given = parser.parse_args()
-    rng = np.random.default_rng(2)
     with tempfile.TemporaryDirectory() as folder:
-        lake = open_lake(Path(folder) / "lake", create=True)
-        began = time.perf_counter()
-        samples(lake, given.days, given.targets, rng)
-        runs(lake, given.days, given.runs, rng)
-        compact(lake)
-        print(
-            f"{given.days} days of {given.targets} OSTs, {given.runs} runs: made in {time.perf_counter() - began:.0f} s"
-        )
+        root = given.lake or Path(folder) / "lake"
+        fresh = not root.exists()
+        lake = open_lake(root, create=True)
+        if fresh:
+            make(lake, given.days, given.targets, given.runs)
         times, busy = [], []
         for job in (given.runs // 2, given.runs // 3, given.runs // 4):
             began, cpu = time.perf_counter(), time.process_time()
@@ -94,7 +120,8 @@ def main() -> None:
             times.append(time.perf_counter() - began)
             busy.append(time.process_time() - cpu)
         print(f"why: {', '.join(f'{t:.2f}' for t in times)} s (goal: 2 s); {answer.headline}")
-        print(f"processor time of it, all threads: {', '.join(f'{t:.2f}' for t in busy)} s")
+        load = os.getloadavg()[0]
+        print(f"processor time of it, all threads: {', '.join(f'{t:.2f}' for t in busy)} s; load {load:.1f}")
         with lake.snapshot() as snapshot:
             began = time.perf_counter()
             chosen = snapshot.selection(filesystem="scratch", component_kind="ost", metrics=TRAFFIC, step_ns=MINUTE_NS)
