@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
 from ioweather.cli.main import cli
+
+
+@contextmanager
+def _paths_of_another_machine(command: click.Command) -> Iterator[None]:
+    """They need not be here."""
+    strict = [p.type for p in command.params if isinstance(p.type, click.Path) and p.type.exists]
+    for kind in strict:
+        kind.exists = False
+    try:
+        yield
+    finally:
+        for kind in strict:
+            kind.exists = True
 
 
 def parse(line: str) -> None:
@@ -15,11 +30,8 @@ def parse(line: str) -> None:
     command: click.Command = cli
     context: click.Context | None = None
     while True:
-        # Paths of another machine need not be here.
-        for parameter in command.params:
-            if isinstance(parameter.type, click.Path):
-                parameter.type.exists = False
-        context = command.make_context(command.name, words, parent=context)
+        with _paths_of_another_machine(command):
+            context = command.make_context(command.name, words, parent=context)
         words = [*context._protected_args, *context.args]
         if not isinstance(command, click.Group) or not words:
             return

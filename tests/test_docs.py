@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -87,17 +88,35 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(place), f"{page.name} links to #{anchor} of {place.name}"
 
 
+def examples(text: str) -> Iterator[str]:
+    """What follows a `$` in `console` blocks, and lines of `sh`, unnamed and indented blocks that call ioweather."""
+    for block in _FENCE.findall(text):
+        kind, *lines = block.replace("\\\n", " ").splitlines()
+        prompt = "$ " if kind == "```console" else ""
+        if kind in ("```console", "```sh", "```"):
+            yield from (line.removeprefix(prompt) for line in lines if line.startswith(prompt + "ioweather "))
+    yield from re.findall(r"^    (ioweather .*)$", _FENCE.sub("", text), re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_are_taken_by_the_command_line(page):
-    """In `console` blocks what follows a `$`, in `sh` blocks every line, that begins with `ioweather`."""
-    for kind, body in re.findall(r"^```(console|sh)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
-        for line in body.replace("\\\n", " ").splitlines():
-            command = line.removeprefix("$ ") if kind == "console" else line
-            if command.startswith("ioweather ") and (kind == "sh" or line.startswith("$ ")):
-                try:
-                    parse(re.split(r"\s[|>]|\s&&", command)[0])
-                except click.UsageError as error:
-                    pytest.fail(f"{page.name}: {command}: {error.message}")
+    for line in examples(page.read_text()):
+        try:
+            parse(re.split(r"\s[|>]|\s&&", line)[0])
+        except click.UsageError as error:
+            pytest.fail(f"{page.name}: {line}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_named_in_sentences_exist(page):
+    for line in re.findall(r"`(ioweather [^`\n]+)`", _FENCE.sub("", page.read_text())):
+        try:
+            if "..." not in line and not line.endswith("--help"):
+                parse(line)
+        except (click.MissingParameter, click.exceptions.NoArgsIsHelpError):
+            pass  # the command alone is named
+        except click.UsageError as error:
+            pytest.fail(f"{page.name}: {line}: {error.format_message()}")
 
 
 def test_the_navigation_names_pages_that_exist():
