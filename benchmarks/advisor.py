@@ -122,7 +122,7 @@ def published_pair(folder: Path) -> Pair:
     return Pair("car11 VI: file per process to one shared file", before, said, before - after)
 
 
-def simulated_pairs(folder: Path, days: int = 7, seed: int = 21) -> Iterator[Pair]:
+def simulated_pairs(folder: Path, days: int = 7, seed: int = 31) -> Iterator[Pair]:
     """Medians of all runs with one change of one class."""
     preset = replace(for_days(LAPTOP, days), own_change_ratio=0.5, detail_day=None)
     world = World(preset, seed)
@@ -143,7 +143,7 @@ def simulated_pairs(folder: Path, days: int = 7, seed: int = 21) -> Iterator[Pai
         yield Pair(f"simulated {kind}, undone: {what}".replace("_", " "), before, said, cost, len(seconds))
 
 
-def all_pairs(shared: Path | None, days: int = 7, seed: int = 21) -> list[Pair]:
+def all_pairs(shared: Path | None, days: int = 7, seed: int = 31) -> list[Pair]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pairs = [*request_pairs(shared / "causes"), rank_zero_pair(shared / "darshan" / "real")] if shared else []
@@ -154,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path, nargs="?", help="folder with causes/ and darshan/real/")
     parser.add_argument("--days", type=int, default=7, help="of the synthetic facility")
-    parser.add_argument("--seed", type=int, default=21)
+    parser.add_argument("--seed", type=int, default=31)
     options = parser.parse_args()
     print("| pair | runs | I/O before | predicted saving | actual saving | error |")
     print("|---|---|---|---|---|---|")

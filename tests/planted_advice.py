@@ -155,6 +155,9 @@ PLANTED: tuple[Planted, ...] = (
     # Ten nodes could be ten times as fast, but 160 GiB take 16 s at the default ceiling.
     Planted("rank_zero", 4.0, {"POSIX": [own(0, **requests("WRITE", 40960, LARGE, 20.0))]}, nprocs=10,
             processes_per_node=1),
+    # 8 GiB on one target of 500 MiB/s.
+    Planted("rank_zero", 20.0 - 8192 / 500, {
+        "POSIX": [own(0, file=1, **requests("WRITE", 2048, LARGE, 20.0))], "LUSTRE": striped(1)}),
     Planted("rank_zero", None, {"POSIX": [own(0, **requests("WRITE", 256, LARGE, 20.0))]}, nprocs=1),
     Planted("subset", 10.0, {"POSIX": [own(r, **requests("WRITE", 256, LARGE, 20.0)) for r in (0, 1)]}),
     # car11 V.H: an own aggregation with enough processes loses nothing.

@@ -17,8 +17,6 @@ STRIPE_BYTES: Final = GIB
 FEWEST_STRIPES: Final = 4
 REPEATED_SHARE: Final = 0.1
 FEWEST_REPEATED_BYTES: Final = MIB
-# A Lustre target, where the facility file does not say what its targets can do.
-DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB
 # Programs of 32 bits cannot name a higher byte: an extent that ends there is none.
 _LAST_OF_32_BITS: Final = 1 << 31
 
@@ -32,11 +30,7 @@ def _wanted_stripes(profile: Profile) -> Floats:
     """Per row: as many as GiB in the file, at most as many as nodes (at least 4), or as there are targets."""
     size = _moved_per_file(profile)[profile.records.file]
     most = max(profile.nodes, FEWEST_STRIPES)
-    lustre = profile.log.records("LUSTRE") if profile.log else None
-    if lustre is not None and len(lustre) and "LUSTRE_OSTS" in (lustre.dtype.names or ()):
-        targets = int(lustre["LUSTRE_OSTS"].max())
-        most = min(most, targets) if targets > 0 else most
-    return np.minimum(np.ceil(size / STRIPE_BYTES), float(most))
+    return np.minimum(np.ceil(size / STRIPE_BYTES), min(float(most), profile.known_targets))
 
 
 def _striping(profile: Profile) -> Seen | None:
@@ -50,18 +44,11 @@ def _striping(profile: Profile) -> Seen | None:
     now, then = ratio(moved, stripes), ratio(moved, wanted)
     data = profile.seconds("read_seconds") + profile.seconds("write_seconds")
     most = profile.shared_seconds * ratio(data, profile.spent)
-    seconds = float(np.minimum((now - then) / _target_rate(profile), most)[rows].sum())
+    seconds = float(np.minimum((now - then) / profile.target_bytes_per_s, most)[rows].sum())
     largest = int(np.argmax(np.where(rows, moved, -1.0)))
     count, width = int(stripes[largest]), int(wanted[largest])
     evidence = f"{format_bytes(moved[largest])} of a file shared by all on {count} target{'s' if count != 1 else ''}"
     return Seen(evidence, seconds, (setstripe(profile, rows, width),))
-
-
-def _target_rate(profile: Profile) -> float:
-    """What one target can do: the facility file's word, else a stated default."""
-    system = profile.facility.filesystem_of_path(profile.row["main_mount"]) if profile.row["main_mount"] else None
-    limit = system.component_limit_bytes_per_s if system is not None else None
-    return limit or DEFAULT_TARGET_BYTES_PER_S
 
 
 def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float]:

@@ -32,6 +32,7 @@ VERBS: Final[tuple[Verb, Verb]] = ("read", "write")
 # today's parallel file systems and local disks; a run about so much on a file system that nobody described.
 DEFAULT_PROCESS_BYTES_PER_S: Final = float(GIB)
 DEFAULT_CEILING_BYTES_PER_S: Final = 10.0 * GIB
+DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB  # a Lustre target
 # Nodes of a run where neither accounting nor the person says them: so many processes share one.
 DEFAULT_PROCESSES_PER_NODE: Final = 32
 LARGE_BYTES: Final = MIB
@@ -87,6 +88,34 @@ class Profile:
         peak = peak_of(self.row["main_mount"], self.facility) or DEFAULT_CEILING_BYTES_PER_S
         limit = self.facility.node_limit_bytes_per_s
         return min(peak, limit * self.nodes) if limit is not None else peak
+
+    @cached_property
+    def target_bytes_per_s(self) -> float:
+        """What one storage target can do: the facility file's word, else a stated default."""
+        mount = self.row["main_mount"]
+        system = self.facility.filesystem_of_path(mount) if mount else None
+        limit = system.component_limit_bytes_per_s if system is not None else None
+        return limit or DEFAULT_TARGET_BYTES_PER_S
+
+    @cached_property
+    def known_targets(self) -> float:
+        """Targets of the Lustre file system, where the log says; else no bound."""
+        lustre = self.log.records("LUSTRE") if self.log else None
+        if lustre is None or not len(lustre) or "LUSTRE_OSTS" not in (lustre.dtype.names or ()):
+            return math.inf
+        targets = int(lustre["LUSTRE_OSTS"].max())
+        return float(targets) if targets > 0 else math.inf
+
+    @cached_property
+    def layout_bytes_per_s(self) -> float:
+        """What the targets of the run's files can do, where all that moved data have their stripes in the log."""
+        rows = self.counted & self.moved_rows
+        stripes = np.zeros(self.records.files)
+        np.maximum.at(stripes, self.records.file[rows], self.ints("stripe_count")[rows].astype(np.float64))
+        stripes = stripes[np.unique(self.records.file[rows])]
+        if not len(stripes) or not (stripes > 0).all():
+            return math.inf
+        return min(float(stripes.sum()), self.known_targets) * self.target_bytes_per_s
 
     # --- columns, in the order of the records
 

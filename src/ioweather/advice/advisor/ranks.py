@@ -25,11 +25,13 @@ def _writers(profile: Profile) -> int:
 
 
 def _spread(profile: Profile, now: int, then: int) -> float:
-    """Seconds saved if `then` processes moved what `now` did, each at its own rate, within the ceiling."""
+    """Seconds saved if `then` processes moved what `now` did, each at its own rate, within what nodes, file system and
+    the stripes of the files allow."""
     spent = profile.io_seconds or 0.0
     if then <= now:
         return 0.0
-    return max(0.0, spent - max(spent * now / then, profile.moved_bytes / profile.ceiling_bytes_per_s))
+    fastest = min(profile.ceiling_bytes_per_s, profile.layout_bytes_per_s)
+    return max(0.0, spent - max(spent * now / then, profile.moved_bytes / fastest))
 
 
 def _one_rank(profile: Profile) -> bool:
@@ -164,10 +166,11 @@ def _callers(profile: Profile) -> int:
 
 RANK_RULES: Final = (
     Rule("rank_zero", "one does all I/O", "ranks", "one process moves 99% of the bytes of a parallel run",
-         "the same bytes by one process per node (at least 4 processes), each at its rate, within the ceiling",
+         "the same bytes by one process per node (at least 4 processes), each at its rate, within ceiling and stripes",
          _rank_zero),
     Rule("subset", "some do all I/O", "ranks", "a part of the processes moves all bytes, without collectives",
-         "the same bytes by one process per node, each at the rate of those that did it, within the ceiling", _subset),
+         "the same bytes by one process per node, each at the rate of those that did it, within ceiling and stripes",
+         _subset),
     Rule("straggler_bytes", "uneven bytes", "ranks",
          "shared files: slowest process over 15% behind the fastest, with over 15% more bytes than the mean",
          "slowest less mean process, file by file", _straggler_bytes),
