@@ -37,7 +37,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
 from ioweather.derive.response_rollups import all_intervals
 from ioweather.store import layout
 from ioweather.store.convert import register_frame
-from ioweather.store.delta import make_table
+from ioweather.store.delta import ONE_PER_KEY, make_table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES
 from ioweather.tables.responses import RESPONSES
@@ -92,12 +92,13 @@ def fill(lake: Lake, days: int) -> None:
             spec = TABLES[name]
             if not made[name]:
                 make_table(tables, spec)
-            path = f"day={day}/part-0.zstd.parquet"
+            path = f"day={day}/{'part' if spec.keeps_revisions else ONE_PER_KEY}-0.zstd.parquet"
             (tables / name / path).parent.mkdir()
             order = ", ".join(spec.order)
             con.execute(
                 f"COPY (SELECT *, '{source}' AS source, '0-0' AS ingest_id FROM ({register_frame(con, 'rows', rows)}) "
-                f"ORDER BY {order}) TO '{tables / name / path}' (FORMAT parquet, COMPRESSION zstd)"
+                f"ORDER BY {order}) TO '{tables / name / path}' (FORMAT parquet, COMPRESSION zstd, "
+                f"ROW_GROUP_SIZE {spec.group_rows})"
             )
             size = (tables / name / path).stat().st_size
             made[name].append(AddAction(path, size, {"day": day}, 0, True, json.dumps({"numRecords": rows.rows})))

@@ -72,3 +72,21 @@ def test_parts_and_sums_of_histograms():
     both = middle.with_those_of(Histograms.of_nanoseconds(np.array([1]), np.array([1]), 2))
     assert both.totals().tolist() == [2, 2]
     assert both.quantiles([0.5])[1, 0] == 1e-9
+
+
+def test_texts_of_an_older_version_are_read_beside_new_ones():
+    values = np.array([0.01, 0.01, 3.0])
+    new = Histograms.of_values(np.zeros(3, np.int64), values, 1)
+    older = " ".join(f"{b}:{c}" for b, c in zip(new.bin.tolist(), new.count.tolist(), strict=True))
+    both = Histograms.of_texts([older, "", new.texts()[0]])
+    assert both.totals().tolist() == [3, 0, 3]
+    np.testing.assert_array_equal(both.quantiles([0.1, 0.9])[0], both.quantiles([0.1, 0.9])[2])
+
+
+def test_counts_of_any_size_survive_the_text():
+    counts = np.array([1, 49_999, 50_000, 50_001, 10**6 + 7])
+    made = Histograms(2, np.array([0, 0, 0, 1, 1]), np.array([-1046, -5, -4, 3, 700]), counts)
+    again = Histograms.of_texts(made.texts())
+    assert again.row.tolist() == made.row.tolist()
+    assert again.bin.tolist() == made.bin.tolist()
+    assert again.count.tolist() == counts.tolist()

@@ -9,12 +9,13 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.response_rollups import roll_up
-from ioweather.studies.slowdown import STUDY
+from ioweather.studies.slowdown import STUDY, TWO_LENGTHS
 from ioweather.tables.responses import RESPONSES
 
 T = 1_790_000_000 // 86400 * 86400 * NS
 FACILITY = Facility(filesystems=(FileSystem("work", mounts=("/work",)),))
-PARAMS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS, "threshold": 2.0}
+PARAMS = {"interval": 4 * HOUR_NS, "threshold": 2.0}
+LENGTHS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS}
 
 
 def responses(days: int = 4, slow_day: int | None = 2):
@@ -32,7 +33,8 @@ def responses(days: int = 4, slow_day: int | None = 2):
 
 def made(frame):
     data = StudyData({"hours": roll_up(frame, HOUR_NS), "tens": roll_up(frame, 10 * MINUTE_NS)})
-    return {exhibit.id: exhibit for exhibit in STUDY.run(data, FACILITY, PARAMS)}
+    of_both = [*STUDY.run(data, FACILITY, PARAMS), *TWO_LENGTHS.run(data, FACILITY, LENGTHS)]
+    return {exhibit.id: exhibit for exhibit in of_both}
 
 
 def test_the_planted_slowdown_is_found_at_both_lengths():

@@ -67,6 +67,9 @@ def reduce_responses(responses: Frame, group: NDArray[np.int64], groups: int, *,
 
 def reduce_rollups(rollups: Frame, group: NDArray[np.int64], groups: int) -> Reduced:
     """Of rows of `response_rollups`. Rows of an older version know nothing of omission: null is nothing."""
+    # In order of their groups, so that histograms which need no merging need no sorting either.
+    order = np.argsort(group, kind="stable")
+    rollups, group = rollups.take(order), group[order]
 
     def count(name: str) -> NDArray[np.int64]:
         return np.bincount(group, weights=np.asarray(rollups.array(name), np.float64), minlength=groups).astype(

@@ -67,8 +67,7 @@ class OperationSeries:
         n = int(self.count[first:last].sum())
         if n < LEAST_BASELINE:
             return None, n
-        part = self.histograms.part(first, last)
-        return float(part.merged(np.zeros(part.rows, np.int64), 1).quantiles([0.5])[0, 0]), n
+        return float(self.histograms.part(first, last).pooled().quantiles([0.5])[0, 0]), n
 
     def expected_before(self, window_ns: int) -> NDArray[np.float64]:
         """Median of the window that ends where each interval begins; NaN below LEAST_BASELINE."""
@@ -127,11 +126,7 @@ def _split(
     )  # fmt: skip
     starts = np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns
     raw = _statistics(reduced.histograms, reduced.sum_seconds, reduced.max_seconds)
-    corrected = _statistics(
-        reduced.histograms.with_those_of(reduced.omitted),
-        reduced.sum_seconds + reduced.omitted_sum_seconds,
-        np.fmax(reduced.max_seconds, reduced.omitted_max_seconds),
-    )
+    corrected = _corrected(reduced, raw)
     count = reduced.histograms.totals()
     made = []
     for low, high in _runs(keys):
@@ -154,6 +149,20 @@ def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
         if place == len(keys) or keys[place] != keys[low]:
             yield low, place
             low = place
+
+
+def _corrected(reduced: Reduced, raw: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Where something was hidden, statistics with it; elsewhere the raw ones."""
+    rows = np.unique(reduced.omitted.row)
+    there = _statistics(
+        reduced.histograms.select(rows).with_those_of(reduced.omitted.select(rows)),
+        (reduced.sum_seconds + reduced.omitted_sum_seconds)[rows],
+        np.fmax(reduced.max_seconds, reduced.omitted_max_seconds)[rows],
+    )
+    found = {name: values.copy() for name, values in raw.items()}
+    for name, values in there.items():
+        found[name][rows] = values
+    return found
 
 
 def _statistics(

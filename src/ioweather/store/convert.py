@@ -16,6 +16,7 @@ from ioweather.tables import ColumnSpec
 
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _NULL = "__null_"
+_MANY_TEXTS = 1000
 
 
 def quote(name: str) -> str:
@@ -72,7 +73,9 @@ def fetch_frame(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnS
         selects = []
         for index, spec in enumerate(columns):
             name = quote(spec.name)
-            if spec.type == "text":
+            if spec.type == "text" and _is_mostly_distinct(con, name):  # then an object per row is the short way
+                selects.append(name)
+            elif spec.type == "text":
                 # Text crosses the border as small codes and distinct values, not as an object per row.
                 kind = f"__text{index}"
                 distinct = f"SELECT DISTINCT {name} FROM __fetched WHERE {name} IS NOT NULL ORDER BY 1"
@@ -88,7 +91,17 @@ def fetch_frame(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnS
     return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
 
 
+def _is_mostly_distinct(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+    rows, distinct = con.sql(f"SELECT count({name}), approx_count_distinct({name}) FROM __fetched").fetchall()[0]
+    return bool(rows > _MANY_TEXTS and distinct > rows / 2)
+
+
 def _column(spec: ColumnSpec, array: Any, categories: dict[str, tuple[str, ...]]) -> Column:
+    if spec.type == "text" and spec.name not in categories:
+        values = np.ma.MaskedArray(array).tolist()  # null is None
+        distinct = sorted({value for value in values if value is not None})
+        codes = {None: -1, **{value: code for code, value in enumerate(distinct)}}
+        return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), tuple(distinct))
     if spec.type == "text":
         return Text(np.asarray(array, np.int32), categories[spec.name])
     if spec.type == "float64":

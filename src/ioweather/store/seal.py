@@ -25,7 +25,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal, quote
-from ioweather.store.delta import TableFiles, day_of_uri, files_at, open_table
+from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.store.inventory import group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
@@ -66,7 +66,7 @@ def compact(
 def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
     if spec.name == "series":
         return seal_of(root, day, uris) is not None
-    return len(uris) == 1
+    return len(uris) == 1 and (spec.keeps_revisions or is_one_per_key(uris[0]))
 
 
 def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
@@ -77,9 +77,12 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     con = duckdb.connect(":memory:")
     try:
         before = con.sql(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
-        name = f"day={day}/part-{uuid.uuid4()}.zstd.parquet"
+        name = f"day={day}/{'part' if spec.keeps_revisions else ONE_PER_KEY}-{uuid.uuid4()}.zstd.parquet"
         target = layout.tables_dir(root) / spec.name / name
-        con.execute(f"COPY ({_sorted_once(files, day)}) TO {literal(target)} (FORMAT parquet, COMPRESSION zstd)")
+        con.execute(
+            f"COPY ({_sorted_once(files, day)}) TO {literal(target)} "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows})"
+        )
         rows = con.sql(f"SELECT count(*) FROM read_parquet({literal(target)})").fetchall()[0][0]
         try:
             _replace_files(table, spec, day, name, target.stat().st_size, rows)
@@ -97,6 +100,8 @@ def _sorted_once(files: TableFiles, day: str) -> str:
     spec = files.spec
     columns = ", ".join(quote(n) for n in (*spec.names, "source", "ingest_id"))
     order = ", ".join(quote(n) for n in spec.order)
+    if not spec.keeps_revisions:
+        return f"SELECT {columns} FROM ({files.view({day})}) ORDER BY {order}"
     identity = ", ".join(quote(n) for n in ((*spec.key, "ingest_id", "source") if spec.revisable else spec.identity))
     return f"SELECT {columns} FROM (SELECT DISTINCT ON ({identity}) * FROM ({files.scan({day})})) ORDER BY {order}"
 

@@ -26,6 +26,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "response_tails": "ioweather.studies.response_tails:STUDY",
         "response_times": "ioweather.studies.response_times:STUDY",
         "slowdown": "ioweather.studies.slowdown:STUDY",
+        "slowdown_lengths": "ioweather.studies.slowdown:TWO_LENGTHS",
         "striping": "ioweather.studies.striping:STUDY",
         "tuning": "ioweather.studies.tuning:STUDY",
         "utilisation": "ioweather.studies.utilisation:STUDY",
@@ -42,5 +43,5 @@ KNOWN_MAKERS = {
     "kun19.fig3": "probing",
     "kun19.fig4": "slowdown",
     "kun19.fig5": "slowdown",
-    "kun19.fig6": "slowdown",
+    "kun19.fig6": "slowdown_lengths",
 }

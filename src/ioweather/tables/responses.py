@@ -51,9 +51,13 @@ RESPONSE_ROLLUPS = TableSpec(
         ColumnSpec("sum_seconds", "float64", "sum of durations"),
         ColumnSpec("min_seconds", "float64", "shortest", nullable=True),
         ColumnSpec("max_seconds", "float64", "longest", nullable=True),
-        ColumnSpec("histogram", "text", "'bin:count ...' of durations, bins of ratio 1.02: quantiles are within 1%"),
-        ColumnSpec("omitted_sum_seconds", "float64", "sum of what missed and pending operations would have waited",
-                   nullable=True),
+        ColumnSpec("histogram", "text", "of durations, in bins of ratio 1.02 (quantiles are within 1%), packed; see weather.md"),
+        ColumnSpec(
+            "omitted_sum_seconds",
+            "float64",
+            "sum of what missed and pending operations would have waited",
+            nullable=True,
+        ),
         ColumnSpec("omitted_max_seconds", "float64", "longest of these waits", nullable=True),
         ColumnSpec("omitted_histogram", "text", "of these waits; null or empty where none was", nullable=True),
     ),
@@ -62,4 +66,6 @@ RESPONSE_ROLLUPS = TableSpec(
     revisable=True,
     # Readers want one length of interval, and pass over the rest of the day.
     order=("interval_ns", "system", "op", "start_ns"),
+    group_rows=2048,
+    keeps_revisions=False,
 )

@@ -43,6 +43,10 @@ class TableSpec:
     revisable: bool = False
     revision: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    # Rows per group of a sealed file: small where readers pass over most of a day.
+    group_rows: int = 122_880
+    # Whether a sealed day keeps rows that newer ones replaced. What can be computed again need not.
+    keeps_revisions: bool = True
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
