@@ -31,12 +31,15 @@ def told(caplog):
     return tell
 
 
-def test_start_and_stop(told):
+def test_the_start(told):
     stopped = replace(STATUS, state="stopped")
-    assert told(STATUS, STATUS, stopped, stopped) == [
-        ("INFO", "started on n1, pid 7, run r, spool /spool"),
-        ("INFO", "stopped: 5 rows written, 0 files shipped"),
-    ]
+    assert told(STATUS, STATUS, stopped, stopped) == [("INFO", "started on n1, pid 7, run r, spool /spool")]
+
+
+def test_the_end(caplog):
+    caplog.set_level(logging.INFO, logger="ioweather.agent")
+    Journal().end(replace(STATUS, state="stopped", spool=replace(SPOOL, shipped_files=2)))
+    assert caplog.messages == ["stopped: 5 rows written, 2 files shipped"]
 
 
 def test_a_hang_and_a_source_that_fails_are_told_once(told):

@@ -56,5 +56,7 @@ def collect(
     )  # fmt: skip
     shipper = None if no_ship else Shipper(lake, settings.ship_period_ns, server=settings.server)
     click.echo(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
-    status = Agent(sources, spool, run, shipper=shipper, on_status=Journal()).run()
+    journal = Journal()
+    status = Agent(sources, spool, run, shipper=shipper, on_status=journal).run()
+    journal.end(status)
     return 1 if status.spool.dropped_rows or status.spool.refused_files else 0

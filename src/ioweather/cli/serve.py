@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from pathlib import Path
 
 import click
@@ -62,8 +63,11 @@ def serve(
     click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
     log = logging.getLogger("ioweather.serve")
     log.info("started: %s at %s", lake, address_of(bound))
-    run(app, bound)
-    log.info("stopped")
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends by it, and then raises it again
+    try:
+        run(app, bound)
+    finally:
+        log.info("stopped")
 
 
 serve.add_command(token)

@@ -30,10 +30,11 @@ class Journal:
             if source.name not in probed and source.name not in ("probe", "sample"):
                 self._turn(source.name, source.state, source.message)
         self._spool(status)
-        if status.state == "stopped" and self._before is not None and self._before.state != "stopped":
-            _LOG.info("stopped: %d rows written, %d files shipped", status.spool.written_rows,
-                      status.spool.shipped_files)  # fmt: skip
         self._before = status
+
+    def end(self, status: Status) -> None:
+        """When everything is over, the last shipping too."""
+        _LOG.info("stopped: %d rows written, %d files shipped", status.spool.written_rows, status.spool.shipped_files)
 
     def _turn(self, name: str, state: State, message: str) -> None:
         before, self._states[name] = self._states.get(name), state
