@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ioweather.cli.options import lake_option, open_lake_at, parse_period, period_options, progress_bar
+from ioweather.cli.options import (
+    engine_options,
+    executor,
+    lake_option,
+    open_lake_at,
+    parse_period,
+    period_options,
+    progress_bar,
+)
 
 EPILOG = """\b
 The file needs nothing beside it: it opens offline and prints.
@@ -23,14 +32,22 @@ Example: ioweather report --out report.html --anonymous
 @lake_option
 @period_options
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
-def report(out: Path, lake_dir: str | None, from_text: str | None, to_text: str | None, anonymous: bool) -> int:
+@engine_options("none, in one process")
+def report(
+    out: Path,
+    lake_dir: str | None,
+    from_text: str | None,
+    to_text: str | None,
+    anonymous: bool,
+    engine: dict[str, Any],
+) -> int:
     """Write everything the lake can tell as one HTML file: a summary, all exhibits, methods."""
     from ioweather.report.write import write_report
 
     lake = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, lake.facility.zone)
-    with progress_bar() as progress:
-        material = write_report(lake, out, period_ns=period, anonymous=anonymous, progress=progress)
+    with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
+        material = write_report(lake, out, period_ns=period, anonymous=anonymous, executor=pool, progress=progress)
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
     click.echo(f"Wrote {out}: {made} of {made + len(material.left_out)} exhibits, {out.stat().st_size / 1e6:.1f} MB.")
     failed = [item for item in material.left_out if item.reason.startswith("it failed: ")]

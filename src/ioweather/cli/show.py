@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ioweather.cli.options import (
+    engine_options,
+    executor,
     lake_option,
     open_lake_at,
     output_form,
@@ -30,6 +33,7 @@ from ioweather.core.errors import UsageError
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
 @click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
+@engine_options("none, in one process")
 @click.option("--params", "list_params", is_flag=True, help="List the parameters, and stop.")
 def show(
     ids: tuple[str, ...],
@@ -43,6 +47,7 @@ def show(
     dark: bool,
     fresh: bool,
     exact: bool,
+    engine: dict[str, Any],
     list_params: bool,
 ) -> None:
     """Make exhibits from the lake and show them beside the published values."""
@@ -59,8 +64,10 @@ def show(
     lake = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, lake.facility.zone)
     params = {**parse_assignments(assignments), **({"exact": "yes"} if exact else {})}
-    with progress_bar() as progress:
-        made = make_exhibits(lake, ids, params=params, period_ns=period, use_cache=not fresh, progress=progress)
+    with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
+        made = make_exhibits(
+            lake, ids, params=params, period_ns=period, use_cache=not fresh, executor=pool, progress=progress
+        )
     if out is not None:
         if len(made) > 1:
             raise UsageError("--out takes one exhibit.")

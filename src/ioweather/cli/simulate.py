@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.cli.options import progress_bar
+from ioweather.cli.options import engine_options, executor, progress_bar
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 @click.option("--days", type=int, help="For how long (default: as the preset says).")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another facility of the kind.")
 @click.option("--out", type=click.Path(path_type=Path), help="A new directory for the files.")
+@engine_options("none, in one process")
 @click.option("--list", "list_presets", is_flag=True, help="List the presets.")
 @click.pass_context
 def simulate(
-    context: click.Context, preset: str, days: int | None, seed: int, out: Path | None, list_presets: bool
+    context: click.Context,
+    preset: str,
+    days: int | None,
+    seed: int,
+    out: Path | None,
+    list_presets: bool,
+    engine: dict[str, Any],
 ) -> None:
     """Make a facility whose truth is known: files as real tools write them."""
     if context.invoked_subcommand is not None:
@@ -42,8 +49,9 @@ def simulate(
     if out is None:
         raise UsageError("Say where to make it: --out DIR.")
     chosen = preset_named(preset)
-    with progress_bar() as progress:
-        made = generate(for_days(chosen, days) if days else chosen, out, seed=seed, progress=progress)
+    chosen = for_days(chosen, days) if days else chosen
+    with progress_bar() as progress, executor(engine, None, progress) as pool:
+        made = generate(chosen, out, seed=seed, executor=pool, progress=progress)
     click.echo(
         f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
         f"{made.logs:,} Darshan logs in {made.data}."
@@ -55,16 +63,17 @@ def simulate(
 @simulate.command(epilog="Example: ioweather simulate score facility")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--question", "questions", multiple=True, help="Only this question; may be given again.")
+@engine_options("none, in one process")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def score(directory: Path, questions: tuple[str, ...], as_json: bool) -> int:
+def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: dict[str, Any]) -> int:
     """Read the facility in DIRECTORY into a lake, and set every answer beside what was planted.
 
     Exit code 1: an answer is worse than the stored baseline.
     """
     from ioweather.workflows.score import score as run
 
-    with progress_bar() as progress:
-        card = run(directory, questions=questions, progress=progress)
+    with progress_bar() as progress, executor(engine, None, progress) as pool:
+        card = run(directory, questions=questions, executor=pool, progress=progress)
     if as_json:
         click.echo(json.dumps(card.jsonable(), indent=2))
     else:

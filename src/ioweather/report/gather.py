@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from ioweather.core.clock import now_ns
@@ -11,6 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.papers import exhibits
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit
+from ioweather.engine import Serial, in_order
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.analyse import ALL_TIME, Availability, Period, availability, make_exhibits, parameters_of
@@ -56,8 +58,11 @@ class _Task:
     first: bool
 
 
-def gather(lake: Lake, *, period_ns: Period = ALL_TIME, progress: Progress = silent) -> Material:
-    """Run every study whose needs the lake meets. One that fails is named and never ends the report."""
+def gather(
+    lake: Lake, *, period_ns: Period = ALL_TIME, executor: Executor | None = None, progress: Progress = silent
+) -> Material:
+    """Run every study whose needs the lake meets, in this process or each as a task of the executor. One that fails is
+    named and never ends the report."""
     with lake.snapshot() as snapshot:
         found = availability(snapshot)
         tasks = list(_tasks(found, snapshot.filesystems()))
@@ -65,14 +70,16 @@ def gather(lake: Lake, *, period_ns: Period = ALL_TIME, progress: Progress = sil
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     made: list[Made] = []
     titles = {item.id: item.title for item in found}
-    for number, task in enumerate(tasks):
-        progress(number, len(tasks), task.ids[0])
-        for exhibit_id, outcome in _outcomes(lake, task, period_ns):
+    inputs = ((lake, task, period_ns) for task in tasks)
+    progress(0, len(tasks), tasks[0].ids[0] if tasks else "")
+    for number, outcomes in enumerate(in_order(executor or Serial(), _outcomes, inputs, lost=_lost)):
+        task = tasks[number]
+        progress(number + 1, len(tasks), tasks[number + 1].ids[0] if number + 1 < len(tasks) else "")
+        for exhibit_id, outcome in outcomes:
             if isinstance(outcome, Exhibit):
                 made.append(_labelled(outcome, task))
             elif task.first:  # what a second file system lacks is no news
                 left_out.append(LeftOut(exhibit_id, titles[exhibit_id], outcome))
-    progress(len(tasks), len(tasks), "")
     order = {entry.id: number for number, entry in enumerate(exhibits())}
     return Material(
         facility=lake.facility, period_ns=period_ns, lake=str(lake.root), table_rows=rows, table_versions=versions,
@@ -93,15 +100,17 @@ def _tasks(found: list[Availability], filesystems: tuple[str, ...]) -> Iterator[
             yield from (_Task(tuple(ids), name, {"filesystem": name}, False) for name in filesystems)
 
 
-def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> Iterator[tuple[str, Exhibit | str]]:
+def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | str]]:
     """Together at first; where that fails, one by one, so that each has its own reason."""
     try:
         made = make_exhibits(lake, task.ids, params=task.params, period_ns=period_ns)
     except Exception:
-        for exhibit_id in task.ids:
-            yield exhibit_id, _one(lake, exhibit_id, task.params, period_ns)
-    else:
-        yield from zip(task.ids, made, strict=True)
+        return [(exhibit_id, _one(lake, exhibit_id, task.params, period_ns)) for exhibit_id in task.ids]
+    return list(zip(task.ids, made, strict=True))
+
+
+def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | str]]:
+    return [(exhibit_id, "it failed: its worker died (killed, or out of memory)") for exhibit_id in task.ids]
 
 
 def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str], period_ns: Period) -> Exhibit | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +16,20 @@ from ioweather.workflows.analyse import ALL_TIME, Period
 
 
 def write_report(
-    lake: Lake, out: Path, *, period_ns: Period = ALL_TIME, anonymous: bool = False, progress: Progress = silent
+    lake: Lake,
+    out: Path,
+    *,
+    period_ns: Period = ALL_TIME,
+    anonymous: bool = False,
+    executor: Executor | None = None,
+    progress: Progress = silent,
 ) -> Material:
     """Write the report to `out` and return what it was written from. A place that cannot be written is found first."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {out}: the ending must be .html.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}.")
-    material = gather(lake, period_ns=period_ns, progress=progress)
+    material = gather(lake, period_ns=period_ns, executor=executor, progress=progress)
     if anonymous:
         material = anonymised(lake, material)
     page = report_html(material, anonymous=anonymous, progress=progress)

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
+from ioweather.engine import Serial, in_order
 from ioweather.simulate.formats.accounts import AccountsWriter
 from ioweather.simulate.formats.detail import write_detail
 from ioweather.simulate.formats.facility_file import facility_toml
@@ -28,11 +32,14 @@ from ioweather.simulate.observed import Observed, coarser, joined, observe, slim
 from ioweather.simulate.planted import PlantedServers
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.responses import SIZES, mean_seconds, window_responses
+from ioweather.simulate.runs import Run
 from ioweather.simulate.scans import make_contents
 from ioweather.simulate.truth import TruthWriter
 from ioweather.simulate.world import DAY_SECONDS, Window, World
 
 MANIFEST = "manifest.json"
+# Runs whose logs one task writes.
+_BATCH_RUNS = 32
 
 
 @dataclass(frozen=True)
@@ -62,13 +69,18 @@ class Generated:
         return self.out / "facility.toml"
 
 
-def generate(preset: Preset, out: Path, *, seed: int = 1, progress: Progress = silent) -> Generated:
-    """Make the facility. Only a directory that was made so before, or an empty one, is written to."""
+def generate(
+    preset: Preset, out: Path, *, seed: int = 1, executor: Executor | None = None, progress: Progress = silent
+) -> Generated:
+    """Make the facility. Only a directory that was made so before, or an empty one, is written to.
+
+    The model is one sequence of events and runs in this process; most files of a window are written by the executor's
+    workers, who must see the directory.
+    """
     _make_room(out)
     making = _Making(World(preset, seed), out)
-    for number, window in enumerate(making.world.windows()):
-        making.add(window, number)
-        progress(window.readings.day + 1, preset.days, "days")
+    for _ in in_order(executor or Serial(), _perform, making.tasks(progress)):
+        pass
     made = making.finish()
     (out / MANIFEST).write_text(
         json.dumps(
@@ -99,6 +111,15 @@ def _make_room(out: Path) -> None:
     (out / "scans").mkdir(exist_ok=True)
 
 
+def _perform(write: Callable[..., object], *arguments: Any) -> None:
+    write(*arguments)
+
+
+def _write_logs(writer: LogWriter, runs: list[Run]) -> None:
+    for run in runs:
+        writer.write(run)
+
+
 class _Making:
     def __init__(self, world: World, out: Path) -> None:
         preset, data = world.preset, out / "data"
@@ -114,27 +135,35 @@ class _Making:
         self._jobs = self._runs = self._logs = 0
         (out / "facility.toml").write_text(facility_toml(preset, world.resources), encoding="utf-8")
 
-    def add(self, window: Window, number: int) -> None:
+    def tasks(self, progress: Progress) -> Iterator[tuple[Any, ...]]:
+        """Runs the model; what can be written by anybody comes out as (function, arguments)."""
+        for number, window in enumerate(self.world.windows()):
+            yield from self._add(window, number)
+            progress(window.readings.day + 1, self.world.preset.days, "days")
+
+    def _add(self, window: Window, number: int) -> Iterator[tuple[Any, ...]]:
         world, preset = self.world, self.world.preset
         observed = observe(window.readings, preset, world.resources, world.incidents, world.seed)
         self.planted.add(observed)
         self.felt.add(window.readings.times, window.readings.stretch)
         self.servers.add(coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day))
         responses = window_responses(window.readings, preset, world.resources, world.seed)
-        write_segments(self.out / "data" / "spool", responses, world.calendar, number, f"mount:/{preset.fsname}")
+        spool = self.out / "data" / "spool"
+        yield write_segments, spool, list(responses), world.calendar, number, f"mount:/{preset.fsname}"
         for run in window.runs:
             self._runs += 1
             self.truth.add_run(run, world.incidents, world.calendar)
-            if run.job.darshan:
-                self.logs.write(run)
-                self._logs += 1
+        logged = [run for run in window.runs if run.job.darshan]
+        self._logs += len(logged)
+        for first in range(0, len(logged), _BATCH_RUNS):
+            yield _write_logs, self.logs, logged[first : first + _BATCH_RUNS]
         self._jobs += len(window.jobs)
         self.accounts.add(window.jobs)
         if window.readings.day == preset.detail_day:
             self._detail.append(slim(observed))
             if sum(part.readings.steps * part.readings.step_seconds for part in self._detail) == DAY_SECONDS:
-                write_detail(self.out / "data" / "detail", joined(self._detail), preset, world.resources,
-                             world.calendar, world.seed)  # fmt: skip
+                yield (write_detail, self.out / "data" / "detail", joined(self._detail), preset, world.resources,
+                       world.calendar, world.seed)  # fmt: skip
                 self._detail = []
 
     def _used_bytes(self, day: int) -> float:

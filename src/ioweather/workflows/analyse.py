@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_jsonable
 from ioweather.core.units import MINUTE_NS
+from ioweather.engine import Serial, in_order
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.owned import OF_THE_FACILITY
@@ -104,20 +106,27 @@ def make_exhibits(
     params: Mapping[str, str] | None = None,
     period_ns: Period = ALL_TIME,
     use_cache: bool = True,
+    executor: Executor | None = None,
     progress: Progress = silent,
 ) -> list[Exhibit]:
-    """The exhibits asked for, in that order. A study that makes several is run once."""
+    """The exhibits asked for, in that order. A study that makes several is run once.
+
+    Studies run one after the other in this process, or each as a task of the executor, on the same pinned state.
+    """
     typed = params or {}
     studies = {exhibit_id: _study_or_refuse(exhibit_id) for exhibit_id in ids}
     unique = list({study.name: study for study in studies.values()}.values())
     check_names(unique, typed)
     made: dict[str, Exhibit] = {}
     with lake.snapshot() as snapshot:
-        for position, study in enumerate(unique):
-            progress(position, len(unique), study.name)
-            wanted = [exhibit_id for exhibit_id in ids if studies[exhibit_id] is study]
-            made |= _run(snapshot, study, wanted, typed, period_ns, use_cache)
-    progress(len(unique), len(unique), "")
+        view = snapshot if executor is None else replace(snapshot)  # a copy without its connection can travel
+        inputs = (
+            (view, study.name, [x for x in ids if studies[x] is study], typed, period_ns, use_cache) for study in unique
+        )
+        progress(0, len(unique), unique[0].name if unique else "")
+        for position, results in enumerate(in_order(executor or Serial(), _run, inputs), start=1):
+            made |= results
+            progress(position, len(unique), unique[position].name if position < len(unique) else "")
     for exhibit_id in ids:
         if exhibit_id not in made:
             raise DataUnavailable(
@@ -135,9 +144,10 @@ def _study_or_refuse(exhibit_id: str) -> Study:
 
 
 def _run(
-    snapshot: Snapshot, study: Study, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool
+    snapshot: Snapshot, name: str, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool
 ) -> dict[str, Exhibit]:
-    facility = snapshot.facility
+    """One study, wherever this runs. It reads the lake, and writes nothing but the cache of results."""
+    study, facility = STUDIES[name], snapshot.facility
     _require(snapshot, study)
     values = resolve_params(study, typed, snapshot)
     provenance = _provenance(snapshot, study, values, period, facility)

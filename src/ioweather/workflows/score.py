@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ioweather.core.progress import Progress, silent
+from ioweather.engine import Serial, in_order
 from ioweather.simulate.generate import read_manifest
 from ioweather.simulate.presets import preset_named
 from ioweather.workflows.scoring.catalogue import QUESTIONS
@@ -80,25 +82,37 @@ class ScoreCard:
 
 
 def score(
-    directory: Path, *, questions: Sequence[str] = (), lake_dir: Path | None = None, progress: Progress = silent
+    directory: Path,
+    *,
+    questions: Sequence[str] = (),
+    lake_dir: Path | None = None,
+    executor: Executor | None = None,
+    progress: Progress = silent,
 ) -> ScoreCard:
-    """Ingest the facility in `directory` into a lake of its own (made anew), and ask the questions."""
+    """Ingest the facility in `directory` into a lake of its own (made anew), and ask the questions, in this process or
+    each as a task of the executor."""
     made = read_manifest(directory)
     wanted = list(questions) or list(QUESTIONS)
-    functions = {name: QUESTIONS[name] for name in wanted}
-    lake = ingest_simulated(made, lake_dir or directory / "lake", progress=progress)
+    for name in wanted:
+        QUESTIONS[name]  # one that does not exist is refused before the long work
+    lake = ingest_simulated(made, lake_dir or directory / "lake", executor=executor, progress=progress)
     evidence = Evidence(made, lake)
     usual = made.days == preset_named(made.preset).days
     before = stored_baseline().get(f"{made.preset} seed {made.seed}", {}) if usual else {}
     lines: list[Line] = []
-    for place, (name, question) in enumerate(functions.items()):
-        progress(place, len(functions), name)
-        items, why = ask(question, evidence)
+    progress(0, len(wanted), wanted[0])
+    answers = in_order(executor or Serial(), _asked, ((name, evidence) for name in wanted))
+    for place, (items, why) in enumerate(answers):
+        name = wanted[place]
+        progress(place + 1, len(wanted), wanted[place + 1] if place + 1 < len(wanted) else "")
         lines += [Line(name, item, before=before.get(f"{name}: {item.name}")) for item in items]
         if not items:
             lines.append(Line(name, None, why or "this facility has nothing of the kind"))
-    progress(len(functions), len(functions), "")
     return ScoreCard(made.preset, made.seed, made.days, tuple(lines), bool(before))
+
+
+def _asked(name: str, evidence: Evidence) -> tuple[list[Item], str]:
+    return ask(QUESTIONS[name], evidence)
 
 
 def stored_baseline() -> dict[str, dict[str, float | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import Executor
 from pathlib import Path
 
 from ioweather.core.clock import zone_named
@@ -16,7 +17,9 @@ from ioweather.store.seal import compact
 from ioweather.workflows.ingest import ingest
 
 
-def ingest_simulated(made: Generated, root: Path, *, progress: Progress = silent) -> Lake:
+def ingest_simulated(
+    made: Generated, root: Path, *, executor: Executor | None = None, progress: Progress = silent
+) -> Lake:
     """A new lake at `root`; one that is there is replaced only if it is simulated too."""
     if layout.is_lake(root):
         if not open_lake(root).facility.simulated:
@@ -25,10 +28,11 @@ def ingest_simulated(made: Generated, root: Path, *, progress: Progress = silent
     lake = open_lake(root, create=True)
     layout.facility_file(root).write_text(made.facility.read_text(encoding="utf-8"), encoding="utf-8")
     system = lake.facility.filesystems[0].name
-    reports = [ingest(lake, [made.data], context=ReadContext(zone=zone_named(made.zone)), progress=progress)]
+    where = ReadContext(zone=zone_named(made.zone))
+    reports = [ingest(lake, [made.data], context=where, executor=executor, progress=progress)]
     for name, start_ns in made.scans.items():
         context = ReadContext(start_ns=start_ns, system=f"mount:/{system}")
-        reports.append(ingest(lake, [made.out / "scans" / name], context=context))
+        reports.append(ingest(lake, [made.out / "scans" / name], context=context, executor=executor))
     refused = [outcome for report in reports for outcome in report.bad]
     if refused:
         raise UsageError(
