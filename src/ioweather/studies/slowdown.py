@@ -143,7 +143,8 @@ def _boxes(
         ResultColumn("q25", "25%", "seconds"), ResultColumn("q50", "median", "seconds"),
         ResultColumn("q75", "75%", "seconds"), ResultColumn("q95", "95%", "seconds"), _PANEL,
     )  # fmt: skip
-    drawn = ResultTable("intervals", columns, tuple(rows))
+    named = tuple(ResultColumn("q50", "response time", "seconds") if c.name == "q50" else c for c in columns)
+    drawn = ResultTable("intervals", named, tuple(rows))
     table = ResultTable("intervals", columns[:-1], tuple(row[:-1] for row in rows))
     encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"}
     length = format_seconds(every[0].interval_ns / 1e9)
@@ -157,7 +158,8 @@ def _boxes(
     )  # fmt: skip
 
 
-_LINES: Final = (("median", "raw"), ("q99", "raw"), ("max", "raw"), ("q99", "omission_corrected"))
+# The corrected line first: where it is the raw one, that is drawn over it.
+_LINES: Final = (("max", "omission_corrected"), ("max", "raw"), ("q99", "raw"), ("median", "raw"))
 
 
 def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
@@ -177,7 +179,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
             rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
         for counting in COUNTINGS:
             peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
-            worst.append((series.filesystem, series.op, counting, *peaks, int(series.missed_count.sum())))
+            worst.append((series.filesystem, series.op, counting, *peaks))
         estimates.append(
             plain(
                 f"slowest_{series.op}[{series.filesystem}]",
@@ -198,7 +200,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     table = ResultTable(
         "worst",
         (_FILESYSTEM, _OP, _COUNTED, ResultColumn("median", "median", "seconds"), ResultColumn("q99", "99%", "seconds"),
-         ResultColumn("max", "slowest", "seconds"), ResultColumn("missed", "missed ticks", "count")),
+         ResultColumn("max", "slowest", "seconds")),
         tuple(worst), "The worst interval by each statistic",
     )  # fmt: skip
     most = max(estimates, key=lambda e: e.value or 0.0)
