@@ -193,11 +193,11 @@ def report(name: str, runs: Runs) -> None:
         print(f"| {way} | {balanced(labels, other):.3f} | {value:+.3f} ({low:+.3f} to {high:+.3f}) |")
 
 
-def calibration(all_runs: list[Runs]) -> None:
-    p = np.concatenate([runs.probability for runs in all_runs])
-    right = np.concatenate([runs.likeliest == runs.labels for runs in all_runs])
-    judged = np.concatenate([[bool(v.probabilities) for v in runs.verdicts] for runs in all_runs])
-    p, right = p[judged], right[judged]
+def calibration(pairs: list[tuple[Verdict, str]]) -> None:
+    """Of verdicts and what is true."""
+    judged = [(said, label) for said, label in pairs if said.probabilities]
+    p = np.array([said.probability for said, _ in judged])
+    right = np.array([said.likeliest == label for said, label in judged])
     print("\n### Reliability, all runs together\n\n| probability | runs | mean | right |\n|---|---|---|---|")
     edges = (0.0, 0.5, LEAST_PROBABILITY, 0.9, 0.99, 1.01)
     for low, high in itertools.pairwise(edges):
@@ -220,7 +220,9 @@ def main() -> None:
     found = {folder.name: load(folder, given.mad) for folder in given.folders}
     for name, runs in found.items():
         report(name, runs)
-    calibration(list(found.values()))
+    calibration(
+        [(said, label) for runs in found.values() for said, label in zip(runs.verdicts, runs.labels, strict=True)]
+    )
 
 
 if __name__ == "__main__":

@@ -127,11 +127,22 @@ def verdicts(evidence: Evidence) -> Iterator[Item]:
     if given:
         right = sum(run.said.kind == run.kind for run in given)
         yield Item("right among those given", 1.0, right / len(given), 0.15, "rate", note=f"{right} of {len(given)}")
+        yield Item("balanced accuracy of those given", 1.0, balanced_accuracy(given), 0.15, "rate")
     for kind in _KINDS:
         mine = [run for run in known if run.kind == kind]
         if mine:
             share = sum(run.said.kind == kind for run in mine) / len(mine)
             yield Item(f"truly {kind}, and said so", 1.0, share, 0.5, "rate", note=f"of {len(mine)}")
+
+
+def balanced_accuracy(given: list[Judged]) -> float:
+    """Mean over the kinds there are of the share that was said right."""
+    shares = []
+    for kind in _KINDS:
+        said = [run.said.kind == kind for run in given if run.kind == kind]
+        if said:
+            shares.append(sum(said) / len(said))
+    return float(np.mean(shares))
 
 
 def attribution(evidence: Evidence) -> Iterator[Item]:

@@ -1,0 +1,87 @@
+"""How good the verdict is where everything is known: simulated facilities, seed by seed and all together.
+
+    python benchmarks/simulated_verdict.py --seeds 101 102 103 104 105
+    python benchmarks/simulated_verdict.py --preset cluster --seeds 101
+
+Truth are the inequalities of the method on the true seconds. The peer says what the time alone can: slow is system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from ioweather.advice.verdict import KINDS
+from ioweather.simulate.generate import generate
+from ioweather.simulate.presets import preset_named
+from ioweather.workflows.scoring.items import Evidence
+from ioweather.workflows.scoring.verdicts import Judged, balanced_accuracy, judged_runs
+from ioweather.workflows.simulated import ingest_simulated
+from verdict import calibration
+
+
+def judged(preset: str, seed: int) -> list[Judged]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = generate(preset_named(preset), Path(folder) / "facility", seed=seed)
+        lake = ingest_simulated(made, Path(folder) / "lake")
+        return [run for run in judged_runs(Evidence(made, lake)) if run.kind is not None]
+
+
+def line(name: str, runs: list[Judged]) -> None:
+    given = [run for run in runs if run.said.kind != "unknown"]
+    cells = []
+    for kind in KINDS:
+        mine = [run for run in runs if run.kind == kind]
+        answered = [run for run in mine if run.said.kind != "unknown"]
+        right = sum(run.said.kind == kind for run in answered)
+        cells.append(f"{right} of {len(answered)} of {len(mine)}")
+    errors = [error(runs, which) for which in ("system", "own")]
+    found = f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} | {alone(given):.3f}"
+    print(f"| {name} | {len(runs)} | {found} | {' | '.join(cells)} | {' | '.join(errors)} |")
+
+
+def alone(given: list[Judged]) -> float:
+    """The peer: a slow run is the system's, whatever else."""
+    shares = []
+    for kind in KINDS:
+        mine = [run for run in given if run.kind == kind]
+        if mine:
+            slow = [run.said.io_seconds - run.said.usual.value >= run.said.harm_seconds for run in mine]  # type: ignore[union-attr,operator]
+            shares.append(np.mean([("system" if each else "normal") == kind for each in slow]))
+    return float(np.mean(shares))
+
+
+def error(runs: list[Judged], which: str) -> str:
+    """Median error of the seconds over the run's time, where a tenth of it is at stake."""
+    errors = []
+    for run in runs:
+        said = getattr(run.said, which)
+        true = run.system_seconds if which == "system" else run.own_seconds
+        if said is not None and abs(true) > 0.1 * run.said.io_seconds:
+            errors.append(abs(said.value - true) / run.said.io_seconds)
+    return f"{np.median(errors):.1%}" if errors else "-"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", nargs="+", default=["laptop"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[101, 102, 103, 104, 105])
+    given = parser.parse_args()
+    kinds = " | ".join(f"{kind}: right of answered of all" for kind in KINDS)
+    print(f"| seed | runs | answered | balanced accuracy | time alone | {kinds} | S off | J off |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    everything: list[Judged] = []
+    for preset in given.preset:
+        for seed in given.seeds:
+            runs = judged(preset, seed)
+            line(f"{preset} {seed}", runs)
+            everything += runs
+    line("all", everything)
+    calibration([(run.said, str(run.kind)) for run in everything])
+
+
+if __name__ == "__main__":
+    main()
