@@ -104,12 +104,16 @@ def exhibits_page() -> str:
         for entry in paper.exhibits:
             study = next(study for study in STUDIES.values() if entry.id in study.exhibits)
             lines += [f"### {entry.id}\n", f"**{entry.title}.** {entry.what}\n"]
-            lines += [f"- {equation_html(text)}{f': {equation_html(what)}' if what else ''}"
-                      for text, what in EQUATIONS[entry.id]]  # fmt: skip
+            lines += ["| equation | what it is |", "|---|---|"]
+            lines += [f"| {_cell(text)} | {_cell(what)} |" for text, what in EQUATIONS[entry.id]]
             lines += ["", f"Needs {_needs(study)}.\n"]
             lines += [_printed(entry.id) + "\n", *_params(study)]
             lines += ["```console", f"$ ioweather show {entry.id}", "```\n"]
     return "\n".join(lines) + "\n"
+
+
+def _cell(equation: str) -> str:
+    return equation_html(equation).replace("|", "\\|")
 
 
 def _needs(study: Study) -> str:

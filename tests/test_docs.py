@@ -57,7 +57,7 @@ def test_every_exhibit_is_documented():
 def test_every_exhibit_has_its_equations_needs_and_command(name):
     text = (DOCS / "reference" / "exhibits.md").read_text()
     section = text.split(f"### {name}\n", 1)[1].split("\n### ", 1)[0]
-    assert "\n- " in section
+    assert "\n| equation | what it is |\n" in section
     assert "\nNeeds `" in section or "\nNeeds one of `" in section
     assert f"$ ioweather show {name}\n" in section
 
