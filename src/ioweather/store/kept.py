@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -35,10 +35,11 @@ class Kept:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-def mark_of(root: Path) -> Mark:
-    """Changes with every commit to a table and every change of facility.toml."""
+def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
+    """Changes with every commit to one of the tables and every change of facility.toml."""
     tables = layout.tables_dir(root)
-    return tuple(map(_changed_ns, (*(tables / name / "_delta_log" for name in TABLES), layout.facility_file(root))))
+    logs = [tables / name / "_delta_log" for name in sorted(names)]
+    return tuple(map(_changed_ns, (*logs, layout.facility_file(root))))
 
 
 def _changed_ns(path: Path) -> int:

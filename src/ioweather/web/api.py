@@ -26,7 +26,7 @@ from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.topics import topic_of
 from ioweather.web.uploads import answers_for_log, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
-from ioweather.workflows.analyse import availability, parameters_of
+from ioweather.workflows.analyse import Availability, availability, parameters_of
 from ioweather.workflows.events import EventRow
 from ioweather.workflows.job import describe_job
 from ioweather.workflows.project import ask_project
@@ -39,6 +39,8 @@ _BINARY: Final = {"requestBody": {"required": True, "content": {"application/oct
 _ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
     "application/json": {"schema": {"type": "object"}}, "text/csv": {}, "image/svg+xml": {},
     "image/png": {}}}}  # fmt: skip
+_JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
+    "application/json": {"schema": {"type": "object"}}}}}  # fmt: skip
 _TABLE: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
     "application/json": {"schema": {"type": "object"}}, "text/csv": {}}}}  # fmt: skip
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
@@ -49,20 +51,22 @@ def answered(answer: Answer) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **to_jsonable(answer)}
 
 
-@router.get("/exhibits")
-def list_exhibits(view: OwnView) -> dict[str, Any]:
+@router.get("/exhibits", response_class=Response, responses=_JSON)
+def list_exhibits(view: OwnView) -> Response:
     """All exhibits of the five papers, and whether this lake can make them."""
-    with view.lake.snapshot() as snapshot:
-        found = availability(snapshot)
+
+    def make() -> bytes:
+        with view.lake.snapshot() as snapshot:
+            return json.dumps({"exhibits": [_listed(item) for item in availability(snapshot)]}).encode()
+
+    return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
+
+
+def _listed(item: Availability) -> dict[str, Any]:
     return {
-        "exhibits": [
-            {
-                "id": item.id, "title": item.title, "what": exhibit_entry(item.id).what, "study": item.study,
-                "ready": item.ready, "missing": list(item.missing), "topic": topic_of(item.id).slug,
-                "site": PAPERS[item.id.partition(".")[0]].site, "published": to_jsonable(published(item.id)),
-            }
-            for item in found
-        ]
+        "id": item.id, "title": item.title, "what": exhibit_entry(item.id).what, "study": item.study,
+        "ready": item.ready, "missing": list(item.missing), "topic": topic_of(item.id).slug,
+        "site": PAPERS[item.id.partition(".")[0]].site, "published": to_jsonable(published(item.id)),
     }  # fmt: skip
 
 
@@ -101,7 +105,8 @@ def one_exhibit(
         with view.facilities.drawing():
             return exhibit_figure(exhibit, form, theme)
 
-    return _file(view.facilities.answered(view.name, key, make), _TYPES[form], f"{exhibit_id}.{form}")
+    data = view.facilities.exhibit_answered(view.name, exhibit_id, key, make)
+    return _file(data, _TYPES[form], f"{exhibit_id}.{form}")
 
 
 _TYPES: Final = {
@@ -154,15 +159,15 @@ def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], fo
     return {name: rows} if form == "json" else rows_csv(columns, [list(row.values()) for row in rows])
 
 
-def weather(view: View) -> dict[str, Any]:
-    answer, wrong = view.now()
+def weather(answer: Answer, wrong: bool) -> dict[str, Any]:
     return {**answered(answer), "wrong": wrong}
 
 
-@router.get("/now")
-def now(view: PublicView) -> dict[str, Any]:
+@router.get("/now", response_class=Response, responses=_JSON)
+def now(view: PublicView) -> Response:
     """How slow storage is at this moment."""
-    return weather(view)
+    data = view.facilities.now_as(view.name, "json", lambda *found: json.dumps(weather(*found)).encode())
+    return Response(data, media_type="application/json")
 
 
 @router.get(

@@ -19,10 +19,10 @@ from ioweather.figures.bundle import vega_bundle
 from ioweather.figures.frame import style_html
 from ioweather.figures.theme import DARK
 from ioweather.store import layout
-from ioweather.web import api, errors, fragments, pages, sending
+from ioweather.web import api, asked, errors, fragments, pages, sending
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.live import Feed
-from ioweather.web.visible import PublicView, View, check_declared
+from ioweather.web.visible import PublicView, check_declared
 
 STATIC: Final = Path(__file__).with_name("static")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -74,7 +74,7 @@ def create_app(
     facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
     app.state.facilities = facilities
     app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
-    app.state.feed = Feed(lambda: api.weather(View(facilities, MAIN, None)))
+    app.state.feed = Feed(lambda: api.weather(*facilities.now(MAIN)))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_middleware(Guarded)
 
@@ -83,6 +83,7 @@ def create_app(
     app.include_router(sending.router)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
     app.include_router(fragments.router)
+    app.include_router(asked.router)
     app.include_router(pages.router)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
 

@@ -5,25 +5,34 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.store import layout
-from ioweather.store.kept import Kept, KeptLake, mark_of
+from ioweather.store.kept import Kept, KeptLake, Mark, mark_of
 from ioweather.store.lake import Lake
+from ioweather.tables import TABLES
+from ioweather.web.refreshed import Refreshed
 from ioweather.workflows.analyse import Period, make_exhibits, study_of
 from ioweather.workflows.events import EventRow, find_episodes, list_events
+from ioweather.workflows.health import find_sick_components
 from ioweather.workflows.now import History, lake_history, weather_now
 
+T = TypeVar("T")
 MAIN = "main"
 _EPISODES_EVERY_SECONDS = 60.0
+_SICK_EVERY_SECONDS = 3600.0
 # How old the weather may be that is shown, and what the lake says beside it.
 _NOW_SECONDS = 1.0
 _HISTORY_SECONDS = 30.0
+# How long a page waits for events to be found; what takes longer is there the next time.
+_PATIENCE_SECONDS = 0.3
+_MOST_SMALL = 200
 _MOST_KEPT_BYTES = 64 << 20
 
 
@@ -38,9 +47,11 @@ class Facilities:
     _answers: OrderedDict[Hashable, bytes] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
-    _episodes_at: dict[str, float] = field(default_factory=dict)
+    _small: dict[tuple[str, Hashable], tuple[Mark, Any]] = field(default_factory=dict)
+    _finding: dict[tuple[str, str], Refreshed[int]] = field(default_factory=dict)
     _now: tuple[float, tuple[Answer, bool]] | None = None
-    _history: tuple[float, History] | None = None
+    _now_forms: dict[str, bytes] = field(default_factory=dict)
+    _history: Refreshed[History] | None = None
 
     def directory(self, name: str) -> Path:
         if name not in self.lakes:
@@ -84,32 +95,62 @@ class Facilities:
         """The same answer for all who ask within a second."""
         directory = self.measured(name)
         with self._lock(name, "now"):
-            if self._now is None or time.monotonic() - self._now[0] > _NOW_SECONDS:
-                history = self._lake_history(name, directory)
-                self._now = (time.monotonic(), weather_now(self.spools, history=history))
-            return self._now[1]
+            return self._weather(name, directory)
 
-    def _lake_history(self, name: str, directory: Path) -> History:
-        """The hour and the baseline from the lake: once in a while, for rows come there every few minutes."""
-        if self._history is None or time.monotonic() - self._history[0] > _HISTORY_SECONDS:
-            found = lake_history(self.lake(name)) if layout.is_lake(directory) else History()
-            self._history = (time.monotonic(), found)
-        return self._history[1]
+    def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
+        """The weather in some form, made once for all who ask within a second."""
+        directory = self.measured(name)
+        with self._lock(name, "now"):
+            answer, wrong = self._weather(name, directory)
+            if form not in self._now_forms:
+                self._now_forms[form] = make(answer, wrong)
+            return self._now_forms[form]
+
+    def _weather(self, name: str, directory: Path) -> tuple[Answer, bool]:
+        if self._now is None or time.monotonic() - self._now[0] > _NOW_SECONDS:
+            # Rows come to the lake every few minutes; the agents' status is as of now.
+            if self._history is None and layout.is_lake(directory):
+                self._history = Refreshed(lambda: lake_history(self.lake(name)), _HISTORY_SECONDS)
+            history = self._history.get() if self._history is not None else None
+            found = weather_now(self.spools, history=history or History())
+            self._now, self._now_forms = (time.monotonic(), found), {}
+        return self._now[1]
 
     def events(self, name: str, kind: str | None, period: Period) -> list[EventRow]:
-        """With episodes found anew every minute, where the lake can be written."""
+        """With episodes found anew every minute and sick components every hour, where the lake can be written."""
         lake = self.lake(name)
-        with self._lock(name, "events"):
-            if time.monotonic() - self._episodes_at.get(name, -1e9) > _EPISODES_EVERY_SECONDS:
-                self._episodes_at[name] = time.monotonic()
-                # A lake one may only read shows what was found before.
-                with suppress(LakeError, OSError):
-                    find_episodes(lake)
-        return list_events(lake, kind=kind, period_ns=period)
+        sick = kind == "component_health"
+        find, pause = (find_sick_components, _SICK_EVERY_SECONDS) if sick else (find_episodes, _EPISODES_EVERY_SECONDS)
+        with self._guard:
+            looking = Refreshed(lambda: find(lake), pause, _PATIENCE_SECONDS)
+            looking = self._finding.setdefault((name, find.__name__), looking)
+        # A lake one may only read shows what was found before.
+        with suppress(LakeError, OSError):
+            looking.get()
+        return self._listed(name, lake, kind, period)
 
-    def answered(self, name: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """An answer that is kept until the lake changes. `key` says all that it depends on beside the lake."""
-        full = (mark_of(self.directory(name)), name, key)
+    def _listed(self, name: str, lake: Lake, kind: str | None, period: Period) -> list[EventRow]:
+        key = ("events", kind, period)
+        return self.remembered(name, key, lambda: list_events(lake, kind=kind, period_ns=period), ("events",))
+
+    def remembered(self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES) -> T:
+        """Something small that changes with these tables alone."""
+        mark = mark_of(self.directory(name), tables)
+        with self._guard:
+            known = self._small.get((name, key))
+        if known is not None and known[0] == mark:
+            found: T = known[1]
+            return found
+        found = make()
+        with self._guard:
+            while len(self._small) >= _MOST_SMALL:
+                self._small.pop(next(iter(self._small)))
+            self._small[name, key] = (mark, found)
+        return found
+
+    def answered(self, name: str, key: Hashable, make: Callable[[], bytes], tables: Collection[str] = TABLES) -> bytes:
+        """An answer that is kept until one of the tables changes. `key` says all that it depends on beside them."""
+        full = (mark_of(self.directory(name), tables), name, key)
         with self._guard:
             if full in self._answers:
                 self._answers.move_to_end(full)
@@ -121,6 +162,12 @@ class Facilities:
             while self._answers_bytes > _MOST_KEPT_BYTES and len(self._answers) > 1:
                 self._answers_bytes -= len(self._answers.popitem(last=False)[1])
         return data
+
+    def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """What is made of an exhibit changes with the tables that its study reads, and with whose rows they are."""
+        study = study_of(exhibit_id)
+        tables = {need.table for need in study.needs} | {"applications", "jobs"} if study is not None else TABLES
+        return self.answered(name, key, make, tables)
 
     def drawing(self) -> threading.Lock:
         """One at a time, for drawing takes a whole processor."""

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import anyio.to_thread
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
@@ -56,7 +56,7 @@ def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, 
 
     try:
         key = ("fragment", view.key, exhibit_id, level, tuple(query))
-        return HTMLResponse(view.facilities.answered(view.name, key, make))
+        return HTMLResponse(view.facilities.exhibit_answered(view.name, exhibit_id, key, make))
     except IoweatherError as error:
         return failed(error, exhibit_id if level == 1 else "")
 
@@ -93,31 +93,36 @@ def answer_part(answer: Answer, *, second: bool = False) -> str:
 @router.get("/now")
 def now(view: PublicView) -> HTMLResponse:
     try:
-        answer, wrong = view.now()
+        return HTMLResponse(view.facilities.now_as(view.name, "html", _now_part))
     except IoweatherError as error:
         return HTMLResponse("<h1>How slow storage is now</h1>" + problem(error.message, error.hint))
-    return HTMLResponse(f'<div class="{"wrong" if wrong else "fine"}">{answer_part(answer)}</div>')
+
+
+def _now_part(answer: Answer, wrong: bool) -> bytes:
+    return f'<div class="{"wrong" if wrong else "fine"}">{answer_part(answer)}</div>'.encode()
 
 
 @router.get("/events")
-def events(view: PublicView, between: Between, kind: str | None = None) -> HTMLResponse:
+def events(
+    view: PublicView,
+    between: Between,
+    kind: str | None = None,
+    most: Annotated[int, Query(ge=1, le=_MOST_EVENTS)] = _MOST_EVENTS,
+) -> HTMLResponse:
     try:
         found = view.events(kind or None, period_of(between, view.lake.facility))
     except IoweatherError as error:
         return failed(error)
     rows = tuple(
-        (e.start_ns, e.end_ns, e.kind, e.filesystem.removeprefix("mount:"), e.label, e.strength)
-        for e in found[:_MOST_EVENTS]
+        (e.start_ns, e.end_ns, e.kind, e.filesystem.removeprefix("mount:"), e.label, e.strength) for e in found[:most]
     )
     more = (
-        f'<p class="quiet">{len(found) - _MOST_EVENTS:,} older ones are not shown.</p>'
-        if len(found) > len(rows)
-        else ""
+        f'<p class="quiet">{len(found) - len(rows):,} older ones are not shown.</p>' if len(found) > len(rows) else ""
     )
     if not rows:
         return HTMLResponse('<p class="quiet">Nothing happened that the lake knows of.</p>')
     units = ("time_ns", "time_ns", "text", "text", "text", "factor")
-    return HTMLResponse(_rows(("from", "to", "kind", "where", "what", "strength"), units, rows, "Events") + more)
+    return HTMLResponse(rows_html(("from", "to", "kind", "where", "what", "strength"), units, rows, "Events") + more)
 
 
 @router.get("/jobs")
@@ -138,12 +143,12 @@ def jobs(view: OwnView, q: str = "") -> HTMLResponse:
     ]  # fmt: skip
     names = ("job", "user", "project", "program", "processes", "start", "read", "written", "I/O time")
     units = ("text", "text", "text", "text", "count", "time_ns", "bytes", "bytes", "seconds")
-    table = _rows(names, units, rows, f"{len(rows)} runs, the newest first")
+    table = rows_html(names, units, rows, f"{len(rows)} runs, the newest first")
     place = Place(view.facilities, view.name, "/job")
-    return HTMLResponse(_linked(table, place, "/jobs/", {str(job["job_id"]) for job in found}))
+    return HTMLResponse(linked(table, place, "/jobs/", {str(job["job_id"]) for job in found}))
 
 
-def _linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
+def linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
     """The names of rows as links: the renderer knows no addresses."""
 
     def link(match: re.Match[str]) -> str:
@@ -195,8 +200,8 @@ def held(view: OwnView) -> HTMLResponse:
     except IoweatherError as error:
         return failed(error)
     counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
-    tables = _rows(("table", "rows", "version"), ("text", "count", "count"), counted, "Tables")
-    held_series = _rows(
+    tables = rows_html(("table", "rows", "version"), ("text", "count", "count"), counted, "Tables")
+    held_series = rows_html(
         ("file system", "kind", "source", "components", "step", "from", "to", "rows"),
         ("text", "text", "text", "count", "seconds", "time_ns", "time_ns", "count"),
         [
@@ -206,12 +211,12 @@ def held(view: OwnView) -> HTMLResponse:
         "Series of servers and devices",
     )
     kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
-    refused = _rows(("file", "reason", "message"), ("text", "text", "text"), kept_out, "Files in quarantine")
+    refused = rows_html(("file", "reason", "message"), ("text", "text", "text"), kept_out, "Files in quarantine")
     none = "" if found["quarantine"] else '<p class="quiet">No file is in quarantine.</p>'
     return HTMLResponse(tables + (held_series if series else "") + (refused if found["quarantine"] else none))
 
 
-def _rows(names: Sequence[str], units: Sequence[str], rows: Sequence[Sequence[Any]], title: str) -> str:
+def rows_html(names: Sequence[str], units: Sequence[str], rows: Sequence[Sequence[Any]], title: str) -> str:
     columns = tuple(ResultColumn(name, name, unit) for name, unit in zip(names, units, strict=True))
     return table_html(ResultTable(title, columns, tuple(tuple(row) for row in rows), title))
 

@@ -24,6 +24,7 @@ from ioweather.workflows.analyse import Availability, availability, catalogue_on
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 _MOST_PRINTED = 3
+_LATEST_EVENTS = 10
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _QUICK = {"Last day": 1, "Last week": 7, "Last 30 days": 30, "Last year": 365}
 _EXAMPLES = (
@@ -50,8 +51,14 @@ def now(view: PublicView) -> HTMLResponse:
     place = place_of(view, "/")
     live = place.link("/api/v1/now/stream") if place.lake == MAIN else ""
     weather = lazy(place.link("/fragments/now"), "Looking…", every_seconds=5, label="Now", live=live)
-    events = lazy(place.link("/fragments/events"), "Looking for events…", label="Events")
-    return shown(place, "Now", f"{weather}<section class='later'><h2>What happened</h2>{events}</section>")
+    events = lazy(place.link("/fragments/events", most=str(_LATEST_EVENTS)), "Looking for events…", label="Events")
+    coming = lazy(place.link("/fragments/forecast"), "Looking ahead…", label="Forecast")
+    everything = f'<p><a href="{escape(place.link("/health"))}">All events</a></p>'
+    body = (
+        f'{weather}<section class="later"><h2>What happened</h2>{events}{everything}</section>'
+        f'<section class="later">{coming}</section>'
+    )
+    return shown(place, "Now", body)
 
 
 @router.get("/job")
@@ -91,9 +98,13 @@ def project(view: PublicView, name: str) -> HTMLResponse:
 
 def _available(view: View) -> tuple[list[Availability], int | None, str]:
     """What can be made, where the data end, and what is wrong."""
-    try:
+
+    def look() -> tuple[list[Availability], int | None, str]:
         with view.lake.snapshot() as snapshot:
             return availability(snapshot), last_ns(snapshot), ""
+
+    try:
+        return view.facilities.remembered(view.name, ("available", view.key), look)
     except IoweatherError as error:
         return catalogue_only(), None, problem(error.message, error.hint)
 
@@ -110,8 +121,9 @@ def topic_page(topic: Topic, view: View, request: Request) -> HTMLResponse:
     ready = [item for item in mine.values() if item.ready]
     contents = "".join(f'<li><a href="#{escape(i.id)}">{escape(i.title)}</a></li>' for i in ready)
     parts = [f"<h1>{escape(topic.title)}</h1><p>{escape(topic.lead)}</p>{note}"]
-    if topic.slug == "health":
-        parts.append(f"<h2>In the lake</h2>{lazy(place.link('/fragments/lake'), 'Counting…', label='Inventory')}")
+    parts += [f"<h2>{name}</h2>{lazy(place.link(link), 'Looking…', label=name)}" for name, link in topic.parts]
+    if topic.slug == "responses":
+        parts.append(_transfer_form(place, request.query_params.get("size", ""), request.query_params.get("op", "")))
     if ready:
         parts.append(period_form(place, period, end_ns))
         parts.append(f'<details class="contents"><summary>{len(ready)} exhibits</summary><ul>{contents}</ul></details>')
@@ -127,6 +139,21 @@ def topic_page(topic: Topic, view: View, request: Request) -> HTMLResponse:
         [f'<section class="later"><h2>What the data do not allow</h2><ul>{missing}</ul></section>'] if missing else []
     )
     return shown(place, topic.title, "".join(parts))
+
+
+def _transfer_form(place: Place, size: str, op: str) -> str:
+    """A question of one's own: its answer is part of the address."""
+    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
+    options = "".join(
+        f'<option value="{value}"{" selected" if value == op else ""}>{value}</option>' for value in ("write", "read")
+    )
+    answer = lazy(place.link("/fragments/transfer", size=size, op=op), "Reckoning…", label="Advice") if size else ""
+    return (
+        f'<h2>How long will it take, how should I stripe?</h2><form class="inline" method="get" action="{place.path}">'
+        f'{keep}<label>A file of <input name="size" value="{escape(size)}" placeholder="64GiB" size="8" required>'
+        "</label>"
+        f' <label>to <select name="op">{options}</select></label> <button>Ask</button></form>{answer}'
+    )
 
 
 def period_form(place: Place, period: dict[str, str], end_ns: int | None) -> str:

@@ -33,7 +33,7 @@ class Place:
         """An address that stays in the facility."""
         kept = {} if self.lake == MAIN else {"lake": self.lake}
         text = urlencode({**kept, **{name: value for name, value in query.items() if value}})
-        return f"{path}?{text}" if text else path
+        return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
 
 def page(place: Place, title: str, body: str) -> str:

@@ -10,12 +10,14 @@ from ioweather.core.papers import exhibits
 
 @dataclass(frozen=True)
 class Topic:
-    """A page of exhibits: `prefixes` name papers, or single exhibits where they end in no dot."""
+    """A page of exhibits: `prefixes` name papers, or single exhibits where they end in no dot. `parts` stand above
+    them: a heading and the address of the fragment."""
 
     slug: str
     title: str
     lead: str
     prefixes: tuple[str, ...]
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 TOPICS: Final = (
@@ -25,14 +27,16 @@ TOPICS: Final = (
     ),
     Topic(
         "applications", "Applications", "What jobs and projects do, and what the system does to them.",
-        ("car11.", "mad17."),
+        ("car11.", "mad17."), (("Projects", "/fragments/projects"),),
     ),
     Topic("responses", "Response times", "How long operations take, and how far the tail reaches.",
           ("don15.", "kun19.")),
     Topic("contents", "Contents", "What lies on the file systems: sizes, ages, growth.",
           ("car11.fig8", "car11.table3", "car11.overwrite")),
     Topic("health", "Health", "Servers, targets and episodes; what the lake holds and what it refused.",
-          ("kun19.episodes", "pat19.fig10", "pat19.fig15", "pat19.fig16")),
+          ("kun19.episodes", "pat19.fig10", "pat19.fig15", "pat19.fig16"),
+          (("Agents", "/fragments/agents"), ("In the lake", "/fragments/lake"), ("Quality", "/fragments/quality"),
+           ("Sick components", "/fragments/events?kind=component_health"), ("Events", "/fragments/events"))),
 )  # fmt: skip
 
 

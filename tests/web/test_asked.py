@@ -1,0 +1,81 @@
+"""The parts that answer a question: forecast, stripe advice, projects, agents, quality, periods."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ioweather.collect.status import SourceStatus, SpoolStatus, Status, TargetStatus, write_status
+from ioweather.core.clock import now_ns
+from ioweather.web.app import create_app
+
+
+def test_the_forecast_is_an_answer_below_the_first_heading(client):
+    text = client.get("/fragments/forecast").text
+    assert "<h1" not in text
+    assert "in 60 min" in text or "history" in text
+
+
+@pytest.mark.parametrize("op", ["read", "write"])
+def test_a_transfer_is_advised_and_predicted(client, op):
+    text = client.get("/fragments/transfer", params={"size": "2GiB", "op": op}).text
+    assert text.count("<h2>") >= 2
+    assert "2 GiB" in text
+
+
+def test_a_size_that_is_none_is_explained(client):
+    response = client.get("/fragments/transfer", params={"size": "a lot<script>"})
+    assert "64GiB" in response.text
+    assert "<script>" not in response.text
+    assert client.get("/fragments/transfer", params={"size": "1GiB", "op": "erase"}).status_code in (400, 422)
+
+
+def test_the_question_is_part_of_the_address(client):
+    text = client.get("/responses?size=2GiB&op=read").text
+    assert "/fragments/transfer?size=2GiB&amp;op=read" in text
+    assert '<option value="read" selected>' in text
+
+
+def test_projects_lead_to_their_pages(client):
+    links = re.findall(r'href="(/projects/[^"]+)"', client.get("/fragments/projects").text)
+    assert links
+    assert client.get(links[0].replace("/projects/", "/fragments/projects/")).status_code == 200
+
+
+def test_quality_counts_every_sample(client, lake):
+    text = client.get("/fragments/quality").text
+    shown = sum(int(n.replace(",", "")) for n in re.findall(r'<td class="number">([\d,]+)</td>', text))
+    with lake.snapshot() as snapshot:
+        assert shown == snapshot.tables()["series"]
+
+
+def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
+    moment = now_ns()
+    spool = SpoolStatus(str(tmp_path), files=3, bytes=2**20, limit_bytes=2**26, dropped_rows=17)
+    write_status(
+        Status(
+            "node<1>", 1, "b", "r", "running", moment, moment, 10**9, spool,
+            targets=(TargetStatus("/scratch", "mount:/scratch", "waiting", 10**9, ticks=50, missed_ticks=4),),
+            sources=(SourceStatus("block", "waiting", 10**9, runs=9, failed_runs=2),),
+        ),
+        tmp_path,
+    )  # fmt: skip
+    app = create_app(lake.root, [tmp_path], others={"again": lake.root}, hosts=("testserver",))
+    with TestClient(app) as client:
+        text = client.get("/fragments/agents").text
+        assert "node&lt;1&gt;" in text
+        assert "probe /scratch" in text
+        assert "17 rows given up" in text
+        assert "not measured now" in client.get("/fragments/agents?lake=again").text
+
+
+def test_quick_periods_count_back_from_the_end_of_the_data(client):
+    text = client.get("/climate").text
+    assert 'aria-current="true">All</a>' in text
+    (start,) = re.findall(r'href="/climate\?from=([\d-]+)">Last day</a>', text)
+    chosen = client.get(f"/climate?from={start}").text
+    assert 'aria-current="true">Last day</a>' in chosen
+    assert f'type="date" name="from" value="{start}"' in chosen
+    assert 'type="text" name="from" value="2026-03-02T10:00"' in client.get("/climate?from=2026-03-02T10:00").text
