@@ -148,3 +148,14 @@ def test_words_of_quantities():
     values = np.array([0.0, 1e6, 3e10])
     np.testing.assert_allclose(LOAD.back(LOAD.forward(values)), values, rtol=1e-9)
     np.testing.assert_allclose(SLOWDOWN.back(SLOWDOWN.forward(values[1:])), values[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["white noise", "random walk"])
+def test_skill_is_rarely_seen_where_there_is_none(kind):
+    better = []
+    for seed in range(20):
+        noise = 0.2 * np.random.default_rng(seed).standard_normal(20 * 288)
+        answer = answer_of(np.exp(noise if kind == "white noise" else np.cumsum(0.2 * noise)), SLOWDOWN)
+        better += [by == "combined" for by in answer.exhibits[0].tables[0].column("by")]
+    assert np.mean(better) <= 0.1

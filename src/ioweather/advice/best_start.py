@@ -173,6 +173,10 @@ def _percent(value: float | None) -> str:
     return "no" if value is None else f"{round(100 * value)}%"
 
 
+def _less(value: float | None) -> str:
+    return f"{_percent(-value)} more" if value is not None and value < 0 else f"{_percent(value)} less"
+
+
 def _interval(gain: Estimate) -> str:
     return f"{LEVEL:.0%} interval {_percent(gain.low)} to {_percent(gain.high)}"
 
@@ -183,7 +187,7 @@ def best_start_finding(found: BestStart | None, what: str) -> Finding:
     gain = found.gain
     if found.pays:
         return Finding(
-            f"The hours differ: on {gain.n} past days the hour chosen beforehand had {_percent(gain.value)} less "
+            f"The hours differ: on {gain.n} past days the hour chosen beforehand had {_less(gain.value)} "
             f"{what} than the average hour of its day ({_interval(gain)}).",
             "supported",
         )
@@ -191,7 +195,7 @@ def best_start_finding(found: BestStart | None, what: str) -> Finding:
         return Finding(f"Start any time: {_too_few(gain)}.", "undecided")
     return Finding(
         f"Start any time: the hours do not differ beyond the noise. On {gain.n} past days the hour chosen beforehand "
-        f"had {_percent(gain.value)} less {what} than the average hour of its day ({_interval(gain)}).",
+        f"had {_less(gain.value)} {what} than the average hour of its day (saved: {_interval(gain)}).",
         "supported" if gain.high is not None and gain.high < WORTH_IT else "undecided",
     )
 

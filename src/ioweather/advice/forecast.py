@@ -138,6 +138,8 @@ def _facts(
 def _worth(o: Outlook) -> str:
     if o.skill.value is None:
         return "not judged yet"
+    if o.skilled and (o.skill_amount.value or 0.0) < 0:
+        return "better by factors, worse by amounts"
     if o.skilled:
         return "better" if o.skill.value >= NOTICED else "better, but hardly"
     return f"no better than '{BY[o.by]}'"
