@@ -27,7 +27,8 @@ class ObservedOperation:
         self._buckets = [0] * (len(BUCKETS_NS) + 1)
         self._highest_bucket = -1
         self._sum_ns = 0
-        self._recent: deque[tuple[int, int]] = deque(maxlen=_MOST_RECENT)
+        self._recent: deque[tuple[int, int]] = deque()
+        self._ordered: list[int] = []  # the same durations by length: kept in order, never sorted
         self._last: Mapping[str, Any] | None = None
         self._last_success_ns: int | None = None
 
@@ -47,6 +48,9 @@ class ObservedOperation:
             self._highest_bucket = max(self._highest_bucket, bucket)
             self._sum_ns += duration
             self._recent.append((now_ns, duration))
+            bisect.insort(self._ordered, duration)
+            if len(self._recent) > _MOST_RECENT:
+                self._forget_oldest()
             self.baseline.add(duration)
 
     def status(self, now_ns: int) -> OperationStatus:
@@ -67,10 +71,14 @@ class ObservedOperation:
             sum_ns=self._sum_ns,
         )
 
+    def _forget_oldest(self) -> None:
+        _, duration = self._recent.popleft()
+        del self._ordered[bisect.bisect_left(self._ordered, duration)]
+
     def _last_minute(self, now_ns: int) -> Recent:
         while self._recent and self._recent[0][0] < now_ns - _WINDOW_NS:
-            self._recent.popleft()
-        durations = sorted(duration for _, duration in self._recent)
+            self._forget_oldest()
+        durations = self._ordered
         if not durations:
             return Recent(_WINDOW_NS)
         return Recent(_WINDOW_NS, len(durations), _quantile(durations, 0.5), _quantile(durations, 0.9), durations[-1])
