@@ -37,6 +37,13 @@ def test_proxies_are_addresses_and_networks():
     assert not parse_visibility({"trusted_proxies": []}).trusts("127.0.0.1")
 
 
+def test_a_socket_is_trusted_where_it_is_named():
+    found = parse_visibility({"trusted_proxies": ["socket"]})
+    assert found.trusts("socket")
+    assert not found.trusts("127.0.0.1")
+    assert not parse_visibility({}).trusts("socket")
+
+
 @pytest.mark.parametrize(
     ("section", "word"),
     [

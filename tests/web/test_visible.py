@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import urllib.error
 import urllib.request
 
@@ -16,7 +17,7 @@ from ioweather.core.papers import exhibits
 from ioweather.core.visibility import Visibility, parse_visibility
 from ioweather.store.owned import OF_THE_FACILITY
 from ioweather.web.app import _PLAIN_PATHS, LOOPBACK, create_app
-from ioweather.web.server import bind, check_reach, running
+from ioweather.web.server import bind, bind_socket, check_reach, running
 from ioweather.web.shell import NAVIGATION
 from ioweather.web.visible import all_routes, check_declared, classes_of
 from ioweather.workflows.analyse import study_of
@@ -228,6 +229,32 @@ def test_the_peer_is_the_proxy_and_not_whom_it_speaks_of(lake):
 
         assert status(X_Remote_User="anna", X_Forwarded_For="203.0.113.7") == 200
         assert status(X_Forwarded_For="127.0.0.1") == 403
+
+
+def test_behind_a_socket_the_proxy_is_whoever_its_rights_let_in(lake, tmp_path):
+    visibility = parse_visibility({"trusted_proxies": ["socket"], "operators": ["anna"]})
+    path = tmp_path / "socket"
+    left = bind_socket(path)
+    left.close()  # as after a kill: the file is there, and nobody answers
+    bound = bind_socket(path)
+    assert path.stat().st_mode & 0o777 == 0o660
+    with running(create_app(lake.root, visibility=visibility), bound) as where:
+        assert where == str(path)
+        with pytest.raises(UsageError, match="answers"):
+            bind_socket(path)
+        for user, status in ((b"anna", b"200"), (b"", b"403")):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(60)
+                client.connect(where)
+                header = b"x-remote-user: " + user + b"\r\n" if user else b""
+                client.sendall(
+                    b"GET /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" + header + b"\r\n"
+                )
+                assert client.recv(100).split()[1] == status
+    with running(create_app(lake.root, visibility=visibility), bind("127.0.0.1", 0)) as where:
+        request = urllib.request.Request(f"{where}api/v1/jobs", headers={"X-Remote-User": "anna"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(request, timeout=60)
 
 
 def test_the_section_of_the_main_lake_counts(tmp_path):

@@ -28,6 +28,8 @@ Example: ioweather serve --lake /srv/weather
               help="Spool of an agent; may be given several times (default: yours).")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--socket", "socket_path", type=click.Path(path_type=Path), metavar="PATH",
+              help="Listen at this socket for a proxy of the same group, and at no address.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
               help="A name under which browsers may reach this server (default: this machine).")  # fmt: skip
 @click.option("--demo", "demo_dir", type=click.Path(path_type=Path), metavar="DIR",
@@ -39,6 +41,7 @@ def serve(
     spools: tuple[Path, ...],
     host: str,
     port: int,
+    socket_path: Path | None,
     names: tuple[str, ...],
     demo_dir: Path | None,
 ) -> None:
@@ -48,7 +51,7 @@ def serve(
     from ioweather.core.facility import load_facility
     from ioweather.exporter.metrics import render
     from ioweather.web.app import LOOPBACK, create_app
-    from ioweather.web.server import address_of, bind, check_reach, run
+    from ioweather.web.server import address_of, bind, bind_socket, check_reach, run
 
     lake = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
@@ -57,7 +60,7 @@ def serve(
     allowed = (*LOOPBACK, host, *names)
     visibility = load_facility(lake / "facility.toml").visibility
     check_reach(host, visibility)
-    bound = bind(host, port)
+    bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
     app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0]),
                      visibility=visibility)  # fmt: skip
     click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)

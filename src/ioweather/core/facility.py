@@ -18,7 +18,8 @@ from ioweather.core.units import parse_duration_ns
 from ioweather.core.visibility import Visibility, parse_visibility
 
 _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
-             "visibility", "collect", "engine", "simulated", "node_limit_bytes_per_s", "node_cores", "baseline"}  # fmt: skip
+             "visibility", "collect", "engine", "simulated", "node_limit_bytes_per_s", "node_cores",
+             "baseline"}  # fmt: skip
 _FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s"}
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}

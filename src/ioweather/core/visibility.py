@@ -19,6 +19,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _KEYS: Final = {"mode", "user_header", "trusted_proxies", "operators", "uids"}
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _LOOPBACK: Final = ("127.0.0.1", "::1")
+SOCKET: Final = "socket"  # instead of an address: whoever the rights of the server's socket let in
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,14 @@ class Visibility:
     mode: Mode = "open"
     user_header: str = "X-Remote-User"
     trusted_proxies: tuple[Network, ...] = tuple(ipaddress.ip_network(name) for name in _LOOPBACK)
+    trusts_socket: bool = False
     operators: frozenset[str] = frozenset()
     uids: Mapping[str, int] = field(default_factory=dict)
     is_said: bool = False
 
     def trusts(self, peer: str) -> bool:
+        if peer == SOCKET:
+            return self.trusts_socket
         try:
             address = ipaddress.ip_address(peer)
         except ValueError:
@@ -65,10 +69,12 @@ def parse_visibility(section: Any) -> Visibility:
     header = section.get("user_header", "X-Remote-User")
     if not isinstance(header, str) or _HEADER.fullmatch(header) is None:
         raise FacilityError(f"{where} user_header must be the name of an HTTP header, not {header!r}.")
+    proxies = _names(section, "trusted_proxies", list(_LOOPBACK))
     return Visibility(
         mode=cast(Mode, mode),
         user_header=header,
-        trusted_proxies=tuple(_network(text) for text in _names(section, "trusted_proxies", list(_LOOPBACK))),
+        trusted_proxies=tuple(_network(text) for text in proxies if text != SOCKET),
+        trusts_socket=SOCKET in proxies,
         operators=frozenset(_names(section, "operators", [])),
         uids=_uids(section.get("uids", {})),
         is_said=bool(section),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
@@ -46,8 +49,31 @@ def check_reach(host: str, visibility: Visibility) -> None:
 
 
 def address_of(bound: socket.socket) -> str:
+    if bound.family == socket.AF_UNIX:
+        return str(bound.getsockname())
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def bind_socket(path: Path) -> socket.socket:
+    """A socket in the file system, for a proxy of the same group: what others on this machine cannot reach."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as before:
+                if before.connect_ex(str(path)) == 0:
+                    raise OSError(errno.EADDRINUSE, "a server answers there")
+            path.unlink()  # left by one that was killed
+        mask = os.umask(0o117)
+        try:
+            bound.bind(str(path))
+        finally:
+            os.umask(mask)
+        bound.listen(128)
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"Cannot listen at {path}: {error.strerror or error}.") from None
+    return bound
 
 
 class _Server(uvicorn.Server):

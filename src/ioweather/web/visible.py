@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute
 
 from ioweather.core.errors import AccessDenied, TokenRefused
 from ioweather.core.results import Answer, Exhibit
-from ioweather.core.visibility import Owner, Visibility
+from ioweather.core.visibility import SOCKET, Owner, Visibility
 from ioweather.store.lake import Lake
 from ioweather.store.tokens import Token, find_token
 from ioweather.web.facilities import MAIN, Facilities
@@ -69,7 +69,7 @@ def user_of(request: Request, visibility: Visibility) -> str | None:
     names = request.headers.getlist(visibility.user_header)
     if not names:
         return None
-    if not visibility.trusts(request.client.host if request.client else ""):
+    if not visibility.trusts(request.client.host if request.client else SOCKET):
         raise AccessDenied(f"{visibility.user_header} counts only from the proxy.")
     if len(names) > 1:
         raise AccessDenied(f"{visibility.user_header} came {len(names)} times.", hint="Let the proxy replace it.")
