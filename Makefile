@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: run test test-real test-slow lint bench docs format clean help
+.PHONY: run test test-real test-slow lint bench docs screenshots format clean help
 
 help:
 	@echo "make run        set up, measure this directory, and show it with a demonstration"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint       ruff, mypy, import contracts"
 	@echo "make bench      the benchmarks, each beside a peer"
 	@echo "make docs       the documentation site, in site/; opens without a network"
+	@echo "make screenshots  every page of the dashboard as pictures (needs Chromium)"
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -45,6 +46,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+screenshots: $(STAMP)
+	$(BIN)/python docs/screenshots.py
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix src tests benchmarks
 	$(BIN)/ruff format src tests benchmarks
@@ -63,4 +67,4 @@ docs: $(VENV)/.docs-installed
 	@echo "Open site/index.html"
 
 clean:
-	rm -rf $(VENV) build dist site docs/reference/pictures .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site docs/reference/pictures docs/reference/screenshots .pytest_cache .mypy_cache .ruff_cache
