@@ -128,12 +128,11 @@ def _baselines(snapshot: Snapshot, moment: int) -> Usual:
 def _exact_baselines(snapshot: Snapshot, moment: int) -> Usual:
     """In the database: its median is the same order statistic, and the operations need not be held here."""
     baseline = snapshot.facility.baseline
-    low, high = _span(baseline, moment) or (0, _FOR_EVER_NS)
     given = baseline.seconds or {}
-    rows = snapshot.con.sql(
-        "SELECT system, op, request_bytes, quantile_disc(duration_ns, 0.5), count(*) FROM responses "
-        f"WHERE status = 'ok' AND NOT coalesce(cached, FALSE) AND start_ns >= {low} AND start_ns < {high} "
-        "AND duration_ns IS NOT NULL GROUP BY ALL"
+    ended = snapshot.rows("responses", {"status": "ok"}, _span(baseline, moment))
+    rows = snapshot.bare.sql(
+        f"SELECT system, op, request_bytes, quantile_disc(duration_ns, 0.5), count(*) FROM ({ended}) "
+        "WHERE NOT coalesce(cached, FALSE) AND duration_ns IS NOT NULL GROUP BY ALL"
     ).fetchall()
     return {(system, op, size): (given.get(op, median / NS), n) for system, op, size, median, n in rows
             if n >= LEAST_BASELINE or op in given}  # fmt: skip
