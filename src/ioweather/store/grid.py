@@ -40,6 +40,7 @@ class Selection:
     excluded_quality: int = 0
     # Of the period only these stretches of time, [low, high); empty: all of it.
     windows: tuple[tuple[int, int], ...] = ()
+    _kept: str = ""
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
         return tuple(group for group in self.groups if group.metric == metric)
@@ -76,8 +77,15 @@ class Selection:
         days = {group.day for group in wanted}
         return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND value IS NOT NULL"
 
+    def kept(self, metrics: Sequence[str]) -> Selection:
+        """The same with its rows read once and kept by the connection, for several questions about them."""
+        self.con.execute(f"CREATE OR REPLACE TEMP TABLE kept_cells AS {self.cells(metrics)}")
+        return replace(self, _kept="kept_cells")
+
     def cells(self, metrics: Sequence[str]) -> str:
         """Rows as (cell, metric, system, component, value, weight): weight is the ns of the cell that a row covers."""
+        if self._kept:
+            return f"SELECT * FROM {self._kept} WHERE metric IN ({_listed(metrics)})"
         return self._cells(metrics, self.scan(metrics))
 
     def _cells(self, metrics: Sequence[str], scan: str) -> str:

@@ -117,7 +117,7 @@ class Snapshot:
     ) -> str:
         """The same as a SELECT, for a question to `bare` that reduces them."""
         spec = TABLES[table]
-        conditions = [self._condition(table, name, value) for name, value in (where or {}).items()]
+        conditions = [self._condition(table, name, value, days) for name, value in (where or {}).items()]
         if period_ns is not None:
             low, high = period_ns
             conditions.append(f"{quote(spec.time)} >= {low} AND {quote(spec.time)} < {high}")
@@ -128,9 +128,11 @@ class Snapshot:
         rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None))
         return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions) or 'TRUE'}"
 
-    def _condition(self, table: str, name: str, value: Cell | Sequence[Cell]) -> str:
+    def _condition(
+        self, table: str, name: str, value: Cell | Sequence[Cell], days: Collection[str] | None = None
+    ) -> str:
         if name == "filesystem":
-            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value)) or 'NULL'})"
+            return f"system IN ({', '.join(literal(s) for s in self._systems(table, value, days)) or 'NULL'})"
         column, _, comparison = name.partition(" ")
         if comparison:
             return f"{quote(column)} {comparison} {literal(value)}"
@@ -140,9 +142,11 @@ class Snapshot:
             return f"{quote(name)} IN ({', '.join(literal(item) for item in value) or 'NULL'})"
         return f"{quote(name)} = {literal(value)}"
 
-    def _systems(self, table: str, filesystem: Cell | Sequence[Cell]) -> list[str]:
+    def _systems(self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None) -> list[str]:
         wanted = set(filesystem) if isinstance(filesystem, (tuple, list)) else {filesystem}
-        raw = [row[0] for row in self.bare.sql(f"SELECT DISTINCT system FROM ({self.rows(table)})").fetchall()]
+        raw = [
+            row[0] for row in self.bare.sql(f"SELECT DISTINCT system FROM ({self.rows(table, days=days)})").fetchall()
+        ]
         return [system for system in raw if system is not None and self.facility.filesystem_of(system) in wanted]
 
     def selection(

@@ -73,11 +73,12 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     that time, with what `job_io` says of them."""
     start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
     windows = merged_windows(start, end, servers.step_ns)
-    system = _grid(snapshot, windows, servers, (int(start[0]), int(end[0])))
+    samples = _samples(snapshot, windows, servers)
+    system = _grid(samples, (int(start[0]), int(end[0])))
     spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, servers.filesystem))
     found = job_system(system, start, end, spans)
     ends = io_ends(spans)
-    components, own, rate = _targets(snapshot, runs, files, windows, servers, system, spans)
+    components, own, rate = _targets(samples, runs, files, system, spans)
     medians = _probe_medians(snapshot, servers.filesystem, *ends)
     slowdowns = probe_slowdowns(medians, runs.rows, own, components)
     near, count = _neighbours(runs, ends, everybody)
@@ -95,49 +96,45 @@ def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
     return snapshot.frame("events", columns, {"kind": "component_health", "filesystem": filesystem})
 
 
-def _grid(
-    snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers, asked: tuple[int, int]
-) -> SystemGrid:  # fmt: skip
-    """All servers together."""
-    metrics = (*choices.TRAFFIC, *OPERATIONS)
-    samples = grid.rollup(_selection(snapshot, windows, servers, metrics), metrics)
-    first = np.asarray(samples.array("start_ns"), np.int64)
-    if not ((first < asked[1]) & (first + servers.step_ns > asked[0])).any():
-        raise DataUnavailable("no system data for this period")
-    is_bytes = samples.text("metric").equals(choices.TRAFFIC[0]) | samples.text("metric").equals(choices.TRAFFIC[1])
-    frames = {"traffic": samples.take(is_bytes), "operations": samples.take(~is_bytes)}
-    steps = steps_of(frames["traffic"], choices.TRAFFIC, servers.step_ns, (0, 0))
-    return system_grid(StudyData(frames, {}, (0, 0), servers.step_ns), steps)
+_SAMPLED: Final = (*choices.TRAFFIC, *OPERATIONS)
 
 
-def _selection(
-    snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers, metrics: tuple[str, ...]
-) -> grid.Selection:
+def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> grid.Selection:
     try:
         return snapshot.selection(
-            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=metrics,
+            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=_SAMPLED,
             step_ns=servers.step_ns, excluded_quality=_LEFT_OUT, windows=windows,
-        )  # fmt: skip
+        ).kept(_SAMPLED)  # fmt: skip
     except DataUnavailable:
         raise DataUnavailable("no system data for this period") from None
 
 
+def _grid(samples: grid.Selection, asked: tuple[int, int]) -> SystemGrid:
+    """All servers together."""
+    rollup, step_ns = grid.rollup(samples, _SAMPLED), samples.step_ns
+    first = np.asarray(rollup.array("start_ns"), np.int64)
+    if not ((first < asked[1]) & (first + step_ns > asked[0])).any():
+        raise DataUnavailable("no system data for this period")
+    is_bytes = rollup.text("metric").equals(choices.TRAFFIC[0]) | rollup.text("metric").equals(choices.TRAFFIC[1])
+    frames = {"traffic": rollup.take(is_bytes), "operations": rollup.take(~is_bytes)}
+    steps = steps_of(frames["traffic"], choices.TRAFFIC, step_ns, (0, 0))
+    return system_grid(StudyData(frames, {}, (0, 0), step_ns), steps)
+
+
 def _targets(
-    snapshot: Snapshot, runs: Frame, files: Frame, windows: list[tuple[int, int]], servers: Servers, system: SystemGrid,
-    spans: IoSpans,
-) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    samples: grid.Selection, runs: Frame, files: Frame, system: SystemGrid, spans: IoSpans
+) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.float64]]:
     """Components, each run's own bytes on them, and others' rate on the busiest of those it used."""
-    nothing = np.zeros((runs.rows, 0))
-    if servers.component_kind != "ost" or not (files.text("osts").codes >= 0).any():
-        return (), nothing, np.full(runs.rows, np.nan)
-    samples = grid.by_component(_selection(snapshot, windows, servers, choices.TRAFFIC), choices.TRAFFIC)
-    component = samples.text("component")
+    if not (files.text("osts").codes >= 0).any():
+        return (), np.zeros((runs.rows, 0)), np.full(runs.rows, np.nan)
+    moved = grid.by_component(samples, choices.TRAFFIC)
+    component = moved.text("component")
     own = own_target_bytes(runs, files, component.categories)
     stretches = io_steps(system, spans)
     stamps = system.stamp(stretches.first), system.stamp(stretches.last + 1)
     rate = busiest_target_rate(
-        np.asarray(samples.array("start_ns"), np.int64), component.codes.astype(np.int64),
-        np.asarray(samples.array("value"), np.float64), stretches, stamps, own, system.step_seconds,
+        np.asarray(moved.array("start_ns"), np.int64), component.codes.astype(np.int64),
+        np.asarray(moved.array("value"), np.float64), stretches, stamps, own, system.step_seconds,
     )  # fmt: skip
     return component.categories, own, rate
 

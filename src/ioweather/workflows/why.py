@@ -32,7 +32,7 @@ from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_condit
 
 # Like runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_PEERS: Final = 48
-_NEAR_DAYS: Final = 45
+_REACH_DAYS: Final = (10, 45, None)
 # What the verdict and its words look at, of a hundred columns.
 _METRICS: Final = (
     "log_digest", "start_ns", "end_ns", "nprocs", "run_seconds", "io_seconds", "bytes_per_s", "read_bytes",
@@ -93,20 +93,21 @@ def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Fram
     here = int(own.array("start_ns")[0])
     mine = _joined(own, view.job_io.take([row]).select(_METRICS))
     runs, everybody = mine, mine.take(slice(0, 0))
-    # Weeks around the run first: where they hold runs enough, a year's files need not be opened.
-    for reach in (_NEAR_DAYS, None):
-        days = None if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)}
+    # Days around the run first: where they hold runs enough, a year's files need not be opened.
+    known = set(snapshot.pinned["job_io"].days())
+    for reach in _REACH_DAYS:
+        days = known if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)} & known
         everybody = _runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
         runs = concat([mine, everybody]) if everybody.rows else mine
         runs = runs.take(alike(runs, 0))
-        if runs.rows > MOST_PEERS:
+        if runs.rows > MOST_PEERS or days == known:
             break
     away = np.abs(np.asarray(runs.array("start_ns"), np.int64) - here)
     away[0] = -1  # the run itself stays the first row
     return runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), everybody
 
 
-def _runs_in(snapshot: Snapshot, but: str, days: set[str] | None) -> Frame:
+def _runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:
     """All runs in these days of the lake but one."""
     applications = snapshot.frame("applications", _RUN_COLUMNS, days=days)
     applications = applications.take(~applications.text("log_digest").equals(but))
