@@ -17,6 +17,7 @@ from ioweather.engine import Serial, in_order, opened, workers_of
 from ioweather.engine.run import TaskLost
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import ingest
+from ioweather.workflows.reading import read_batch
 from lake_contents import contents
 from planted_logs import write_climate, write_empty
 
@@ -176,7 +177,7 @@ class Deadly(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future[object] = Future()
-        if any(path.name == "0007.darshan" for path, *_ in args[0]):
+        if fn is read_batch and any(path.name == "0007.darshan" for path, *_ in args[0]):
             future.set_exception(TaskLost())
         else:
             future.set_result(fn(*args))

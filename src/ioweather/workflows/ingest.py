@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ioweather.workflows.reading import (
     Frames,
     Reading,
     digest_of,
+    digests_of,
     files_of_tree,
     read_batch,
     read_file,
@@ -126,7 +128,7 @@ def ingest(
         for file in (file for file in files if file.bytes > _STREAM_BYTES):
             done += _stream(writer, file, known, reading, report)
             progress(done, len(files), "files")
-        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, reading, report, workers_of(pool))
+        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, reading, report, pool)
         for outcomes, frames in _read_by_workers(pool, batches, reading):
             writer.add(outcomes, frames)
             done += len(outcomes)
@@ -178,18 +180,22 @@ def _known_digests(lake: Lake) -> set[str]:
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["ingests"].uris:
             return set()
-        rows = snapshot.con.sql("SELECT digest FROM ingests WHERE status <> 'quarantined'").fetchall()
+        entries = snapshot.rows("ingests")
+        rows = snapshot.bare.sql(f"SELECT digest FROM ({entries}) WHERE status <> 'quarantined'").fetchall()
     return {row[0] for row in rows}
 
 
 def _batches(
-    files: Sequence[Found], known: set[str], reading: Reading, report: IngestReport, workers: int
+    files: Sequence[Found], known: set[str], reading: Reading, report: IngestReport, pool: Executor
 ) -> Iterator[Batch]:
-    most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers))))
+    """Files that are not in yet. Workers look at the content here too: on a parallel file system it is the opening that
+    takes the time."""
+    most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers_of(pool)))))
+    parts = [files[first : first + most] for first in range(0, len(files), most)]
+    digests = in_order(pool, digests_of, (([file.path for file in part], reading) for part in parts))
     batch: Batch = []
     size = 0
-    for file in files:
-        digest = digest_of(file.path, reading)
+    for file, digest in zip(files, chain.from_iterable(digests), strict=True):
         if digest in known:
             report.known += 1
             continue

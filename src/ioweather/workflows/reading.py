@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -57,6 +58,17 @@ def digest_of(path: Path, reading: Reading) -> str:
     if reading.mapping is not None:
         digest.update(repr(reading.mapping).encode())
     return digest.hexdigest()[:32]
+
+
+def digests_of(paths: list[Path], reading: Reading) -> list[str]:
+    """Of many files, in a worker. What cannot be read has a digest of its name, until reading says why."""
+    found = []
+    for path in paths:
+        try:
+            found.append(digest_of(path, reading))
+        except OSError:
+            found.append(hashlib.sha256(os.fsencode(path)).hexdigest()[:32])
+    return found
 
 
 def files_of_tree(folder: Path) -> list[Path]:
