@@ -36,7 +36,7 @@ from ioweather.store import layout
 from ioweather.store.delta import TableFiles, make_table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import _write_seal
-from ioweather.tables import LAKE_COLUMNS, TABLES
+from ioweather.tables import TABLES
 from ioweather.web.topics import TOPICS, exhibits_of
 from weather import fill, write_agent_status
 
@@ -71,7 +71,7 @@ def write_series(lake: Lake, days: int, targets: int) -> int:
         )
         count = json.dumps({"numRecords": 1440 * targets * 2})
         actions.append(AddAction(path, file.stat().st_size, {"day": day}, 0, True, count))
-        _write_seal(lake.root, con, TableFiles(spec, None, (str(file),), frozenset((*spec.names, *LAKE_COLUMNS))), day)
+        _write_seal(lake.root, con, TableFiles(spec, None, (str(file),)), day)
     table = DeltaTable(str(root / "series"))
     table.create_write_transaction(actions, mode="append", schema=table.schema(), partition_by=["day"])
     return days * 1440 * targets * 2

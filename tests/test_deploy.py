@@ -60,3 +60,22 @@ def test_the_container_installs_this_project():
     assert "ARG PYTHON=3.13" in text
     assert "USER ioweather" in text
     assert text.index("USER ioweather") < text.index("ENTRYPOINT")
+
+
+def test_the_batch_script_comes_again(tmp_path):
+    """It hands the next job in before it begins, and keeps its name and its target."""
+    for name in ("sbatch", "ioweather"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(DEPLOY / "slurm" / "probe.sbatch"), "/scratch", "/lake"], check=True, capture_output=True, text=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "TMPDIR": "/tmp"},
+    )  # fmt: skip
+    again, probe = done.stdout.splitlines()
+    assert again.startswith("sbatch --dependency=afterany:7 ")
+    assert again.endswith("probe.sbatch /scratch /lake")
+    assert (
+        probe
+        == "ioweather --verbose probe /scratch --for 20h --name weather --keep --spool /tmp/ioweather-7 --lake /lake"
+    )

@@ -34,12 +34,11 @@ _NO_DAY = "1970-01-01"  # rows whose time is null
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table at one version: its Parquet files, and the columns they may have."""
+    """A table at one version, and its Parquet files."""
 
     spec: TableSpec
     version: int | None
     uris: tuple[str, ...]
-    present: frozenset[str]
 
     def days(self) -> dict[str, list[str]]:
         """Files by partition."""
@@ -52,16 +51,15 @@ class TableFiles:
         """SELECT over the files (of some days), with columns that older files lack as null."""
         uris = self.uris if days is None else [uri for uri in self.uris if day_of_uri(uri) in days]
         columns = [*((c.name, SQL_TYPES[c.type]) for c in self.spec.columns), *((n, "VARCHAR") for n in LAKE_COLUMNS)]
+        nothing = f"SELECT {', '.join(f'NULL::{kind} AS {quote(name)}' for name, kind in columns)} WHERE FALSE"
         if not uris:
-            nothing = ", ".join(f"NULL::{kind} AS {quote(name)}" for name, kind in columns)
-            return f"SELECT {nothing} WHERE FALSE"
-        selects = ", ".join(
-            quote(name) if name in self.present else f"NULL::{kind} AS {quote(name)}" for name, kind in columns
-        )
+            return nothing
         listed = ", ".join(literal(uri) for uri in uris)
-        # union_by_name: without it a column added later is silently dropped, depending on the order of files.
+        # union_by_name: without it a column added later is silently dropped, depending on the order of files. Where
+        # none of these files has it, the empty table does.
         options = "union_by_name=true, hive_partitioning=true, hive_types={'day': 'VARCHAR'}"
-        return f"SELECT {selects} FROM read_parquet([{listed}], {options})"
+        files = f"{nothing} UNION ALL BY NAME SELECT * FROM read_parquet([{listed}], {options})"
+        return f"SELECT {', '.join(quote(name) for name, _ in columns)} FROM ({files})"
 
     def view(self, days: set[str] | None = None) -> str:
         """What readers see: of revisable rows, one per key."""
@@ -100,9 +98,8 @@ def open_table(root: Path, spec: TableSpec) -> DeltaTable | None:
 
 def files_at(table: DeltaTable | None, spec: TableSpec) -> TableFiles:
     if table is None:
-        return TableFiles(spec, None, (), frozenset())
-    present = frozenset(field.name for field in table.schema().fields)
-    return TableFiles(spec, table.version(), tuple(sorted(table.file_uris())), present)
+        return TableFiles(spec, None, ())
+    return TableFiles(spec, table.version(), tuple(sorted(table.file_uris())))
 
 
 def make_table(root: Path, spec: TableSpec) -> DeltaTable:
@@ -171,7 +168,7 @@ def _fresh_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
     if spec.revisable:
         # A revision is new when it differs from the row that counts now.
         same = " AND ".join(f"b.{quote(n)} IS NOT DISTINCT FROM s.{quote(n)}" for n in spec.names)
-        stored = TableFiles(spec, files.version, tuple(stored_files), files.present).view()
+        stored = TableFiles(spec, files.version, tuple(stored_files)).view()
     else:
         same = " AND ".join(f"b.{quote(name)} = s.{quote(name)}" for name in spec.identity)
         moment = f"coalesce({quote(spec.time)}, 0)"

@@ -28,7 +28,7 @@ from ioweather.store.convert import literal, quote
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.store.inventory import group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
-from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
+from ioweather.tables import TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
 _LEAST_VACUUM_HOURS = 24
@@ -90,7 +90,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
             target.unlink()  # another sealer was faster
             return None
         if spec.name == "series":
-            _write_seal(root, con, TableFiles(spec, None, (str(target),), files.present | set(LAKE_COLUMNS)), day)
+            _write_seal(root, con, TableFiles(spec, None, (str(target),)), day)
     finally:
         con.close()
     return Sealed(spec.name, day, len(uris), before, rows)
