@@ -153,6 +153,22 @@ def test_an_upload_that_is_empty_too_large_or_of_another_type_is_refused(client)
     refused(client.post(f"{API}/jobs", content=b"x", headers={"content-type": "text/plain"}), 400, "UsageError")
 
 
+def test_few_logs_are_looked_at_at_once(client):
+    from ioweather.web import uploads
+
+    taken = 0
+    while uploads._AT_ONCE.acquire(blocking=False):
+        taken += 1
+    try:
+        response = client.post(f"{API}/jobs", content=b"x", headers=BINARY)
+        assert response.headers["retry-after"]
+        refused(response, 503, "Busy")
+    finally:
+        for _ in range(taken):
+            uploads._AT_ONCE.release()
+    assert client.post(f"{API}/jobs", content=b"x", headers=BINARY).status_code == 422
+
+
 def test_an_uploaded_log_is_answered(client, lake, tmp_path):
     from planted_logs import write_climate
 

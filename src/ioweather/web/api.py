@@ -24,7 +24,7 @@ from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory, plain
 from ioweather.web.requests import Between, StudyParams, period_of
 from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.topics import topic_of
-from ioweather.web.uploads import answers_for_log, received
+from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import Availability, availability, parameters_of
 from ioweather.workflows.events import EventRow
@@ -213,8 +213,9 @@ def jobs(
 @router.post("/jobs", responses=may_answer(422), openapi_extra=_BINARY)
 async def upload(request: Request, view: OwnView) -> dict[str, Any]:
     """A Darshan log as the body: why it took so long, and what it did. Nothing is kept."""
-    data = await received(request)
-    reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
+    with few_at_once():
+        data = await received(request)
+        reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
     return {"why": answered(reason), "job": answered(facts)}
 
 

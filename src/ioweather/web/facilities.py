@@ -124,8 +124,8 @@ class Facilities:
         with self._guard:
             looking = Refreshed(lambda: find(lake), pause, _PATIENCE_SECONDS)
             looking = self._finding.setdefault((name, find.__name__), looking)
-        # A lake one may only read shows what was found before.
-        with suppress(LakeError, OSError):
+        # A lake one may only read, or that cannot be looked through, shows what was found before.
+        with suppress(Exception):
             looking.get()
         return self._listed(name, lake, kind, period)
 

@@ -23,7 +23,7 @@ from ioweather.web.queries import find_jobs, inventory, series_held
 from ioweather.web.requests import RESERVED, Between, StudyParams, period_of
 from ioweather.web.shell import Place, problem
 from ioweather.web.sqlpage import SqlQuestion, ask
-from ioweather.web.uploads import answers_for_log, received
+from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
 from ioweather.workflows.project import ask_project
@@ -173,8 +173,9 @@ def _job_parts(reason: Answer, facts: Answer) -> str:
 @router.post("/upload")
 async def upload(request: Request, view: OwnView) -> HTMLResponse:
     try:
-        data = await received(request)
-        parts = await anyio.to_thread.run_sync(_upload_parts, data, view)
+        with few_at_once():
+            data = await received(request)
+            parts = await anyio.to_thread.run_sync(_upload_parts, data, view)
     except IoweatherError as error:
         return failed(error)
     return HTMLResponse(parts)

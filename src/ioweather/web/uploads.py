@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from fastapi import Request
 
-from ioweather.core.errors import CorruptInput, EmptyInput, IoweatherError, UsageError
+from ioweather.core.errors import Busy, CorruptInput, EmptyInput, IoweatherError, UsageError
 from ioweather.core.results import Answer
 from ioweather.core.units import MIB, format_bytes
 from ioweather.web.visible import View
@@ -16,6 +19,18 @@ from ioweather.workflows.job import JobRequest, describe_job
 from ioweather.workflows.why import WhyRequest, why
 
 LIMIT_BYTES: Final = 64 * MIB
+_AT_ONCE: Final = threading.BoundedSemaphore(4)
+
+
+@contextmanager
+def few_at_once() -> Iterator[None]:
+    """A log is in memory while it is looked at."""
+    if not _AT_ONCE.acquire(blocking=False):
+        raise Busy("Others are sending logs.", hint="Try again in some seconds.")
+    try:
+        yield
+    finally:
+        _AT_ONCE.release()
 
 
 async def received(request: Request) -> bytes:
