@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from store_lakes import DAY, series_frame
 
 from ioweather.core.contracts import SeriesGroup
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.store import grid
 from ioweather.store.inventory import choose_sources
@@ -176,3 +177,34 @@ def test_choice_prefers_order_then_finer_then_fuller():
 def test_series_order_makes_a_day_reshape():
     order = TABLES["series"].order
     assert order[-3:] == ("metric", "start_ns", "component")
+
+
+def test_windows_of_time_at_once_and_rows_read_once(tmp_path):
+    values = np.arange(200.0).reshape(100, 2)
+    lake = open_lake(tmp_path / "lake", create=True)
+    for metric, factor in (("read_bytes", 1), ("write_bytes", 10)):
+        lake.append("series", series_frame(values * factor, metric=metric), source="lmt")
+    windows = ((DAY + 5 * MINUTE_NS, DAY + 7 * MINUTE_NS), (DAY + 90 * MINUTE_NS, DAY + 91 * MINUTE_NS))
+    metrics = ("read_bytes", "write_bytes")
+    with lake.snapshot() as snapshot:
+        chosen = snapshot.selection(
+            filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=MINUTE_NS, windows=windows
+        )
+        for one in (chosen, chosen.kept(metrics)):
+            found = grid.rollup(one, ("read_bytes",))
+            assert ((found.array("start_ns") - DAY) // MINUTE_NS).tolist() == [5, 6, 90]
+            assert found.array("value").tolist() == values[[5, 6, 90]].sum(axis=1).tolist()
+            each = grid.by_component(one, metrics)
+            assert each.array("start_ns").tolist() == sorted(each.array("start_ns").tolist())
+            there = {
+                (int(start - DAY) // MINUTE_NS, name): value
+                for start, name, value in zip(
+                    each.array("start_ns"), each.text("component").tolist(), each.array("value"), strict=True
+                )
+            }
+            assert there == {(t, f"OST{c:04x}"): 11 * values[t, c] for t in (5, 6, 90) for c in range(2)}
+        far = ((DAY + 5 * DAY_NS, DAY + 6 * DAY_NS),)
+        with pytest.raises(DataUnavailable):
+            snapshot.selection(
+                filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=MINUTE_NS, windows=far
+            )
