@@ -31,6 +31,7 @@ def test_a_healthy_lake(lake, tmp_path):
     found = states(lake, tmp_path)
     assert {found[name].state for name in ("python", "packages", "lake", "commits", "names", "clocks")} == {"ok"}
     assert found["agent"].state == "note"
+    assert "block" in found["collect"].found
 
 
 def test_unmapped_names_and_clocks_from_the_future(lake, tmp_path):
@@ -113,3 +114,12 @@ def test_an_agent_that_was_stopped_is_no_problem_and_one_that_vanished_is(lake, 
     }
     assert found["stopped"].state == "note"
     assert found["running"].state == "problem"
+
+
+def test_what_an_agent_would_measure(lake, tmp_path):
+    (lake.root / "facility.toml").write_text(
+        f'[filesystem.scratch]\nprobes = ["/scratch/.weather"]\n[collect]\nroot = "{tmp_path}"\n'
+    )
+    assert "/scratch/.weather" in states(lake, tmp_path)["collect"].found
+    (lake.root / "facility.toml").write_text(f'[collect]\nroot = "{tmp_path}"\n')
+    assert states(lake, tmp_path)["collect"].state in ("ok", "note")

@@ -14,9 +14,11 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from ioweather.collect.settings import settings_from, sources_for
 from ioweather.collect.status import STATUS_FILE, read_status
 from ioweather.core.clock import format_time_ns, now_ns, utc_day
-from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
+from ioweather.core.facility import load_facility
 from ioweather.core.places import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds
 from ioweather.store import layout
@@ -45,7 +47,7 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     """Every check, in order; a check that itself fails is a problem with its error."""
     root = Path(lake_dir) if lake_dir else default_lake_dir()
     places = spools or (default_spool_dir(),)
-    checks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _programs]
+    checks: list[Callable[[], Iterator[Check]]] = [_python, _packages, _programs, lambda: _collectable(root)]
     checks += [partial(_agent, place) for place in places]
     checks.append(lambda: _agents_clocks(places))
     if layout.is_lake(root):
@@ -93,6 +95,17 @@ def _programs() -> Iterator[Check]:
     for name, why in _PROGRAMS.items():
         place = shutil.which(name)
         yield Check(name, "ok", place) if place else Check(name, "note", "not here", why)
+
+
+def _collectable(root: Path) -> Iterator[Check]:
+    """What an agent would measure here. Nothing is opened on a file system that it would probe."""
+    facility = load_facility(layout.facility_file(root))
+    try:
+        found = sources_for((), facility, settings_from(facility.sections.get("collect", {})), "doctor")
+    except UsageError as error:
+        yield Check("collect", "note", error.message, error.hint)
+        return
+    yield Check("collect", "ok", ", ".join(source.label for source in found))
 
 
 def _agent(spool: Path) -> Iterator[Check]:
