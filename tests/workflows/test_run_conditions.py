@@ -1,4 +1,4 @@
-"""A slow target that moves few bytes: its probes, other people's runs and its health give it away, its load does not."""
+"""A slow target that moves few bytes: probes, other people's runs and its health give it away, its load does not."""
 
 from __future__ import annotations
 
