@@ -40,8 +40,12 @@ class Reduced:
     omitted: Histograms
 
 
-def reduce_responses(responses: Frame, group: NDArray[np.int64], groups: int, *, exact: bool = False) -> Reduced:
-    """Of rows of `responses`; `exact` keeps every nanosecond."""
+def reduce_responses(
+    responses: Frame, group: NDArray[np.int64], groups: int, *, exact: bool = False,
+    omitted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+) -> Reduced:  # fmt: skip
+    """Of rows of `responses`; `exact` keeps every nanosecond. Who has only some of the rows gives `omitted`, as
+    `omitted_waits` finds it in all of them."""
     status = responses.text("status")
     ok = status.equals("ok")
     cached = np.asarray(np.ma.filled(np.ma.masked_array(responses.array("cached")), False), np.bool_)
@@ -49,7 +53,7 @@ def reduce_responses(responses: Frame, group: NDArray[np.int64], groups: int, *,
     timed = ok & ~cached & ~np.ma.getmaskarray(duration)
     nanoseconds, place = np.asarray(np.ma.getdata(duration)[timed], np.int64), group[timed]
     seconds = nanoseconds / NS
-    hidden, waits_ns = omitted_waits(responses)
+    hidden, waits_ns = omitted_waits(responses) if omitted is None else omitted
     return Reduced(
         _count(group, ok & cached, groups),
         _count(group, status.equals("error"), groups),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.baseline import WHOLE, Baseline
 from ioweather.core.frames import Frame
+from ioweather.derive.omission import omitted_waits
 from ioweather.derive.response_rollups import Reduced, groups_of, reduce_responses, reduce_rollups
 from ioweather.stats.loghistogram import Histograms
 
@@ -89,58 +90,54 @@ def operation_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: i
 
     `filesystems` maps raw system names to file systems.
     """
-    group, first = _groups(rows, filesystems, interval_ns)
-    return _split(rows, first, filesystems, interval_ns, reduce_rollups(rows, group, len(first)))
+    return [
+        _series(kind, interval_ns, reduce_rollups(rows.take(kind.rows), kind.group, len(kind.start_ns)))
+        for kind in _kinds(rows, filesystems, interval_ns)
+    ]
 
 
 def exact_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> list[OperationSeries]:
     """The same from the operations themselves, without the roll-ups' error."""
-    group, first = _groups(rows, filesystems, interval_ns)
-    return _split(rows, first, filesystems, interval_ns, reduce_responses(rows, group, len(first), exact=True))
+    hidden, waits_ns = omitted_waits(rows)  # of all kinds at once: what one waits for is another
+    made = []
+    for kind in _kinds(rows, filesystems, interval_ns):
+        mine = np.isin(hidden, kind.rows, assume_unique=True)
+        omitted = (np.searchsorted(kind.rows, hidden[mine]), waits_ns[mine])
+        part = rows.take(kind.rows)
+        reduced = reduce_responses(part, kind.group, len(kind.start_ns), exact=True, omitted=omitted)
+        made.append(_series(kind, interval_ns, reduced))
+    return made
 
 
-def _names(rows: Frame, filesystems: Mapping[str, str]) -> list[str]:
-    return [filesystems.get(name, name) for name in rows.text("system").categories]
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Rows of one kind of operation; the interval of each; when these begin."""
+
+    key: tuple[str, str, int, str]
+    rows: NDArray[np.int64]
+    group: NDArray[np.int64]
+    start_ns: NDArray[np.int64]
 
 
-def _groups(
-    rows: Frame, filesystems: Mapping[str, str], interval_ns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _kinds(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> Iterator[_Kind]:
+    """One after another, so that little is held at a time; in order of their names."""
     # Hosts and targets of one file system are one series: the place a probe runs is a label, not a service.
-    names = _names(rows, filesystems)
+    names = [filesystems.get(name, name) for name in rows.text("system").categories]
     place = np.array([sorted(set(names)).index(name) for name in names] or [0], np.int64)
     filesystem = place[rows.text("system").codes] if rows.rows else np.empty(0, np.int64)
-    return groups_of(rows, (filesystem, "op", "request_bytes", "mode"), interval_ns)
-
-
-def _split(
-    rows: Frame, first: NDArray[np.int64], filesystems: Mapping[str, str], interval_ns: int, reduced: Reduced
-) -> list[OperationSeries]:
-    """Groups come kind by kind, each in order of time."""
+    group, first = groups_of(rows, (filesystem, "op", "request_bytes", "mode"), interval_ns)
     heads = rows.select(("system", "op", "request_bytes", "mode")).take(first)
-    known = [*_names(rows, filesystems), ""]
-    names = [known[code] for code in heads.text("system").codes.tolist()]
-    keys = list(
-        zip(names, heads.text("op").tolist(), np.asarray(heads.array("request_bytes")).tolist(),
-            heads.text("mode").tolist(), strict=True)
-    )  # fmt: skip
+    keys = [
+        (names[system], str(op), int(size), str(mode))
+        for system, op, size, mode in zip(
+            heads.text("system").codes.tolist(), heads.text("op").tolist(),
+            np.asarray(heads.array("request_bytes")).tolist(), heads.text("mode").tolist(), strict=True,
+        )
+    ]  # fmt: skip
     starts = np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns
-    raw = _statistics(reduced.histograms, reduced.sum_seconds, reduced.max_seconds)
-    corrected = _corrected(reduced, raw)
-    count = reduced.histograms.totals()
-    made = []
-    for low, high in _runs(keys):
-        part = slice(low, high)
-        filesystem, op, size, mode = keys[low]
-        made.append(
-            OperationSeries(
-                filesystem, str(op), int(size), str(mode), interval_ns, starts[part], count[part],
-                reduced.error_count[part], reduced.missed_count[part],
-                {name: values[part] for name, values in raw.items()},
-                {name: values[part] for name, values in corrected.items()}, reduced.histograms.part(low, high),
-            )
-        )  # fmt: skip
-    return sorted(made, key=lambda series: (series.filesystem, series.op, series.request_bytes, series.mode))
+    for low, high in sorted(_runs(keys), key=lambda run: keys[run[0]]):
+        mine = np.flatnonzero((group >= low) & (group < high))
+        yield _Kind(keys[low], mine, group[mine] - low, starts[low:high])
 
 
 def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
@@ -149,6 +146,14 @@ def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
         if place == len(keys) or keys[place] != keys[low]:
             yield low, place
             low = place
+
+
+def _series(kind: _Kind, interval_ns: int, reduced: Reduced) -> OperationSeries:
+    raw = _statistics(reduced.histograms, reduced.sum_seconds, reduced.max_seconds)
+    return OperationSeries(
+        *kind.key, interval_ns, kind.start_ns, reduced.histograms.totals(), reduced.error_count, reduced.missed_count,
+        raw, _corrected(reduced, raw), reduced.histograms,
+    )  # fmt: skip
 
 
 def _corrected(reduced: Reduced, raw: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
