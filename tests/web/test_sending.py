@@ -276,6 +276,28 @@ def test_what_the_server_refuses_is_set_aside_and_the_rest_goes(cargo, server, r
     assert events_in(root) == 2
 
 
+def test_a_spool_named_from_here_is_sent_from_elsewhere(server, root, token_file, tmp_path, monkeypatch):
+    """The child does not stand where the agent does."""
+    monkeypatch.chdir(tmp_path)
+    spool = Spool(Path("here"), "n1", "r")
+    spool.add(event(1))
+    spool.flush(1)
+    spool.rotate(1, force=True)
+    spool.close(9)
+    shipper = Shipper(tmp_path, server=Server(server, token_file.relative_to(tmp_path)))
+    shipper.start(spool.closed_files(), 0)
+    assert outcome(shipper) == Shipment(True, 1, 0, "")
+    assert events_in(root) == 1
+    assert spool.closed_files() == []
+
+
+def test_a_file_that_cannot_be_read_is_not_said_to_be_sent(cargo, server, root, token, tmp_path):
+    files = [*cargo.closed_files()[:1], tmp_path / "seg-n1-7-7.ndjson"]
+    sent = push(server, token, files)
+    assert sent.waiting == [str(files[1])]
+    assert events_in(root) == 1
+
+
 def test_accounting_is_pushed_too(server, root, token, tmp_path, monkeypatch):
     file = tmp_path / "sacct-1772409600000000000.txt"
     fields = ("JobID|JobIDRaw|Cluster|UID|User|Account|JobName|State|Submit|Start|End|NNodes|NCPUS|NodeList",

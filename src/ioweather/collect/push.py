@@ -71,8 +71,11 @@ def push(url: str, token: str, files: Sequence[Path], timeout_seconds: float = T
     for place, path in enumerate(files):
         try:
             data = path.read_bytes()
-        except FileNotFoundError:
-            continue  # given up meanwhile, because the spool was full
+        except OSError as error:
+            # Never said to be sent: perhaps it was given up meanwhile, because the spool was full.
+            sent.waiting.append(str(path))
+            sent.message = f"{path}: {error.strerror}"
+            continue
         address = f"{url}/api/v1/spool/{quote(host_of(path), safe='')}/{quote(path.name, safe='')}"
         headers = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream"}
         request = urllib.request.Request(address, data=data, headers=headers, method="POST")
@@ -94,7 +97,8 @@ def push(url: str, token: str, files: Sequence[Path], timeout_seconds: float = T
 
 
 def _rest(sent: Sent, files: Sequence[Path], message: str) -> Sent:
-    sent.waiting, sent.message = [str(path) for path in files], message
+    sent.waiting += [str(path) for path in files]
+    sent.message = message
     return sent
 
 

@@ -83,7 +83,7 @@ class Shipper:
 
     def start(self, files: Sequence[Path], now_ns: int) -> None:
         self._next_ns = now_ns + self.every_ns
-        self._files = list(files[:_MOST_FILES])
+        self._files = [path.absolute() for path in files[:_MOST_FILES]]  # the child stands elsewhere
         if not self._files:
             return
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
@@ -96,7 +96,7 @@ class Shipper:
     def _child_command(self) -> list[str]:
         if self.server is None:
             return [*self.command, "--json", "--lake", str(self.lake), "--workers", "1"]
-        return [sys.executable, "-m", "ioweather.collect.push", self.server.url, str(self.server.token_file)]
+        return [sys.executable, "-m", "ioweather.collect.push", self.server.url, str(self.server.token_file.absolute())]
 
     def poll(self, now_ns: int) -> Shipment | None:
         """The outcome, once, when the child has ended."""
