@@ -106,7 +106,8 @@ class Snapshot:
         names = tuple(columns) or spec.names
         specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
         selects = ", ".join(quote(name) for name in names)
-        return fetch_frame(self.bare, f"SELECT {selects} FROM ({self.rows(table, where, period_ns, days)})", specs)
+        sql = f"SELECT {selects} FROM ({self.rows(table, where, period_ns, days)})"
+        return fetch_frame(self.bare, sql, specs, is_plain=spec.is_long)
 
     def rows(
         self,

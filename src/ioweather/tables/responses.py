@@ -30,6 +30,7 @@ RESPONSES = TableSpec(
     key=("start_ns", "host", "target", "op", "request_bytes", "mode"),
     time="start_ns",
     order=("system", "op", "request_bytes", "mode", "start_ns"),
+    is_long=True,
 )
 
 RESPONSE_ROLLUPS = TableSpec(
@@ -51,7 +52,9 @@ RESPONSE_ROLLUPS = TableSpec(
         ColumnSpec("sum_seconds", "float64", "sum of durations"),
         ColumnSpec("min_seconds", "float64", "shortest", nullable=True),
         ColumnSpec("max_seconds", "float64", "longest", nullable=True),
-        ColumnSpec("histogram", "text", "of durations, in bins of ratio 1.02 (quantiles are within 1%), packed; see weather.md"),
+        ColumnSpec(
+            "histogram", "text", "of durations, in bins of ratio 1.02 (quantiles are within 1%), packed; see weather.md"
+        ),
         ColumnSpec(
             "omitted_sum_seconds",
             "float64",

@@ -47,6 +47,8 @@ class TableSpec:
     group_rows: int = 122_880
     # Whether a sealed day keeps rows that newer ones replaced. What can be computed again need not.
     keeps_revisions: bool = True
+    # Very many rows of few distinct texts: read without a copy of them.
+    is_long: bool = False
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
