@@ -30,13 +30,22 @@ from ioweather.workflows.ingest import ingest
 
 COUNTS = (1, 2, 4)
 EMPTY_TASKS = 400
+LEGEND = """\
+wall, parent, workers: seconds, by the clock and of processors; gain: against one process
+at most: all processor time over the parent's; ms/task: of a task that does nothing; MiB peak: of the largest worker"""
 
 
 def usage() -> tuple[int, float, float]:
     """Process, its processor seconds, its peak memory in MiB. Slow enough for every worker to get one."""
     time.sleep(0.2)
     spent = resource.getrusage(resource.RUSAGE_SELF)
-    return os.getpid(), spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1024
+    return os.getpid(), spent.ru_utime + spent.ru_stime, peak_mib()
+
+
+def peak_mib() -> float:
+    """Of this program: ru_maxrss would be that of the process that started it, if that was larger."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def of_workers(executor: Executor, count: int) -> dict[int, tuple[float, float]]:
@@ -74,7 +83,7 @@ def run(name: str, executor: Executor, count: int, folder: Path, logs: int, alon
     assert len(report.good) == logs
     after = {} if isinstance(executor, Serial) else of_workers(executor, count)
     theirs = sum(after[process][0] - before.get(process, (0.0, 0.0))[0] for process in after)
-    peak = max((memory for _, memory in after.values()), default=resource.getrusage(0).ru_maxrss / 1024)
+    peak = max((memory for _, memory in after.values()), default=peak_mib())
     gain = "" if alone is None else f"{alone / wall:5.2f} x"
     most = "" if not theirs else f"{(parent + theirs) / parent:5.1f} x"
     print(f"{name:16s} {count:2d} {wall:7.1f} {logs / wall:8,.0f} {gain:>8s} {parent:8.1f} {theirs:8.1f} {most:>8s} "
@@ -112,8 +121,7 @@ def main() -> None:
                     print("Dask is not installed: pip install 'ioweather[dask]'")
                     return
                 run("Dask workers", executor, count, folder, logs, alone)
-        print("wall, parent, workers: seconds, by the clock and of processors; gain: against one process; at most: all\n"
-              "processor time over the parent's; ms/task: of a task that does nothing; MiB peak: of the largest worker")  # fmt: skip
+        print(LEGEND)
 
 
 if __name__ == "__main__":

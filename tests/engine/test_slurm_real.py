@@ -109,11 +109,13 @@ def test_ctrl_c_cancels_the_jobs_and_the_same_command_goes_on(logs, tmp_path):
     command = [sys.executable, "-m", "ioweather", "ingest", str(some), "--lake", str(root), "--slurm", "2", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: "RUNNING" in jobs().values())
-    time.sleep(4)
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    if process.returncode == 130:  # else it was done already
-        assert errors.splitlines() == ["Stopped. What is in the lake stays; the same command goes on from there."]
+    if process.returncode != 0:  # else it was done already
+        assert process.returncode == 130
+        (line,) = errors.strip().splitlines()
+        assert line.startswith("Stopped."), "nothing but this: no traceback, nothing of Dask's own talk"
     wait_until(lambda: not jobs())
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
