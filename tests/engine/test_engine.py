@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future
 import pytest
 
 from ioweather.core.errors import FacilityError, IoweatherError, UsageError
+from ioweather.core.facility import parse_facility
 from ioweather.engine import ClusterSettings, Serial, cluster_settings, in_order, local_executor, opened, workers_of
 from ioweather.engine.run import TaskLost
 
@@ -86,6 +87,24 @@ def test_leaving_early_cancels_what_has_not_begun():
         next(results)
         results.close()
     assert time.monotonic() - began < 240  # not a timing: all naps of both workers would be 250 s
+
+
+def test_stopping_does_not_wait_for_what_is_being_done():
+    def stopped() -> None:
+        with opened(workers=2) as pool:
+            next(in_order(pool, time.sleep, [(0.01,), *[(900,)] * 3]))
+            raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert time.monotonic() - began < 600  # not a timing: the naps are 15 minutes
+
+
+def test_where_the_work_is_done_is_no_part_of_a_facility():
+    told = parse_facility({"name": "x", "engine": {"partition": "regular"}})
+    assert told.sections["engine"] == {"partition": "regular"}
+    assert told.digest == parse_facility({"name": "x"}).digest
 
 
 def test_the_choices_exclude_each_other():

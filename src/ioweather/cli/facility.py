@@ -46,8 +46,11 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def check(lake_dir: str | None, as_json: bool) -> int:
     """Check facility.toml, and list names in the data that it does not map."""
+    from ioweather.engine import cluster_settings
+
     lake = open_lake_at(lake_dir)
     known = lake.facility
+    cluster_settings(known.sections.get("engine", {}))  # refuses what it does not understand
     with lake.snapshot() as snapshot:
         unmapped = _unmapped(snapshot)
     if as_json:

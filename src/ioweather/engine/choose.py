@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
-from ioweather.engine.local import local_executor
+from ioweather.engine.local import Processes, local_executor
 from ioweather.engine.settings import ClusterSettings
 
 
@@ -40,5 +40,9 @@ def opened(
         executor = local_executor(workers)
     try:
         yield executor
+    except BaseException:
+        if isinstance(executor, Processes):
+            executor.stop()
+        raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

@@ -45,6 +45,13 @@ class Processes(Executor):
     def renew(self) -> None:
         self.shutdown(wait=True, cancel_futures=True)
 
+    def stop(self) -> None:
+        """Without waiting for what is being done; a study may take minutes."""
+        # ProcessPoolExecutor.kill_workers() does this from Python 3.14 on.
+        for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+            process.kill()
+        self.shutdown(wait=True, cancel_futures=True)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=wait, cancel_futures=cancel_futures)
