@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -29,11 +30,22 @@ _EPISODES_EVERY_SECONDS = 60.0
 _SICK_EVERY_SECONDS = 3600.0
 # How old the weather may be that is shown, and what the lake says beside it.
 _NOW_SECONDS = 1.0
+_OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
 # How long a page waits for events to be found; what takes longer is there the next time.
 _PATIENCE_SECONDS = 0.3
 _MOST_SMALL = 200
 _MOST_KEPT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Weather:
+    """An answer, and the forms in which it was given."""
+
+    answer: Answer
+    wrong: bool
+    made_at: float = field(default_factory=time.monotonic)
+    forms: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -49,8 +61,7 @@ class Facilities:
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _small: dict[tuple[str, Hashable], tuple[Mark, Any]] = field(default_factory=dict)
     _finding: dict[tuple[str, str], Refreshed[int]] = field(default_factory=dict)
-    _now: tuple[float, tuple[Answer, bool]] | None = None
-    _now_forms: dict[str, bytes] = field(default_factory=dict)
+    _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
     def directory(self, name: str) -> Path:
@@ -94,35 +105,50 @@ class Facilities:
     def now(self, name: str) -> tuple[Answer, bool]:
         """The same answer for all who ask within a second."""
         directory = self.measured(name)
-        with self._lock(name, "now"):
-            return self._weather(name, directory)
+        found = self._weather(name, directory)
+        return found.answer, found.wrong
 
     def now_as(self, name: str, form: str, make: Callable[[Answer, bool], bytes]) -> bytes:
         """The weather in some form, made once for all who ask within a second."""
-        directory = self.measured(name)
-        with self._lock(name, "now"):
-            answer, wrong = self._weather(name, directory)
-            if form not in self._now_forms:
-                self._now_forms[form] = make(answer, wrong)
-            return self._now_forms[form]
+        found = self._weather(name, self.measured(name))
+        if form not in found.forms:
+            found.forms[form] = make(found.answer, found.wrong)
+        return found.forms[form]
 
-    def _weather(self, name: str, directory: Path) -> tuple[Answer, bool]:
-        if self._now is None or time.monotonic() - self._now[0] > _NOW_SECONDS:
+    def _weather(self, name: str, directory: Path) -> Weather:
+        """One looks, and who comes meanwhile is told what was there, unless that is old."""
+        known = self._now
+        age = math.inf if known is None else time.monotonic() - known.made_at
+        lock = self._lock(name, "now")
+        if known is not None and (age <= _NOW_SECONDS or not lock.acquire(blocking=age > _OLD_SECONDS)):
+            return known
+        if known is None:
+            lock.acquire()
+        try:
+            if self._now is not None and self._now is not known:
+                return self._now  # somebody was faster
             # Rows come to the lake every few minutes; the agents' status is as of now.
             if self._history is None and layout.is_lake(directory):
                 self._history = Refreshed(lambda: lake_history(self.lake(name)), _HISTORY_SECONDS)
             history = self._history.get() if self._history is not None else None
-            found = weather_now(self.spools, history=history or History())
-            self._now, self._now_forms = (time.monotonic(), found), {}
-        return self._now[1]
+            self._now = Weather(*weather_now(self.spools, history=history or History()))
+            return self._now
+        finally:
+            lock.release()
 
     def events(self, name: str, kind: str | None, period: Period) -> list[EventRow]:
         """With episodes found anew every minute and sick components every hour, where the lake can be written."""
         lake = self.lake(name)
         sick = kind == "component_health"
         find, pause = (find_sick_components, _SICK_EVERY_SECONDS) if sick else (find_episodes, _EPISODES_EVERY_SECONDS)
+        table = "series" if sick else "response_rollups"
+
+        def look() -> int:
+            """Only where there is something new to look at: on a large lake it takes seconds."""
+            return self.remembered(name, ("found", find.__name__), lambda: find(lake), (table,))
+
         with self._guard:
-            looking = Refreshed(lambda: find(lake), pause, _PATIENCE_SECONDS)
+            looking = Refreshed(look, pause, _PATIENCE_SECONDS)
             looking = self._finding.setdefault((name, find.__name__), looking)
         # A lake one may only read, or that cannot be looked through, shows what was found before.
         with suppress(Exception):

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -153,8 +153,8 @@ def _run(
     provenance = _provenance(snapshot, study, values, period, facility)
     if use_cache:
         cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
-        if all(cached.values()):
-            return {exhibit_id: exhibit for exhibit_id, exhibit in cached.items() if exhibit is not None}
+        if all(found is not None for found in cached.values()):
+            return {exhibit_id: found for exhibit_id, found in cached.items() if found}
     data = fetch(snapshot, study, values, period)
     results = {}
     for exhibit in study.run(data, facility, values):
@@ -165,7 +165,9 @@ def _run(
             caveats=(*_standing_caveats(facility), *exhibit.caveats),
         )
         results[full.id] = full
-        _cache(snapshot, full)
+        _cache(snapshot, full.id, provenance, full)
+    for exhibit_id in set(study.exhibits) - set(results):
+        _cache(snapshot, exhibit_id, provenance, None)
     return results
 
 
@@ -260,15 +262,17 @@ def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> 
     return layout.exhibits_dir(snapshot.root) / exhibit_id / f"{key}.json"
 
 
-def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | None:
+def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhibit | Literal[False] | None:
+    """None: not made yet. False: it does not come of these data, as was found before."""
     try:
-        return exhibit_from_json(json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8")))
+        body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
+        return False if body is None else exhibit_from_json(body)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def _cache(snapshot: Snapshot, exhibit: Exhibit) -> None:
-    file = _cache_file(snapshot, exhibit.id, exhibit.provenance)
+def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
+    file = _cache_file(snapshot, exhibit_id, provenance)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{now_ns()}")

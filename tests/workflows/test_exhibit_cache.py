@@ -1,0 +1,38 @@
+"""What a study gave is kept; also that it gave nothing, which may take as long to find out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from store_lakes import series_frame
+
+from ioweather.core.errors import DataUnavailable
+from ioweather.store.lake import open_lake
+from ioweather.workflows import analyse
+from ioweather.workflows.analyse import make_exhibits, study_of
+
+
+def test_an_exhibit_that_does_not_come_is_not_looked_for_again(tmp_path, monkeypatch):
+    lake = open_lake(tmp_path / "lake", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(np.ones((50, 4)), metric=metric), source="tts")
+    study = study_of("car11.fig7")
+    assert study is not None
+    runs = []
+
+    def run(*arguments):
+        runs.append(1)
+        return (exhibit for exhibit in study.run(*arguments) if exhibit.id != "car11.fig6")
+
+    monkeypatch.setattr(analyse, "STUDIES", {study.name: replace(study, run=run)})
+    for _ in range(3):
+        assert make_exhibits(lake, ["car11.fig7"])[0].id == "car11.fig7"
+        with pytest.raises(DataUnavailable, match="needs in this period"):
+            make_exhibits(lake, ["car11.fig6"])
+    assert len(runs) == 1
+    lake.append("series", series_frame(np.ones((60, 4))), source="tts")
+    with pytest.raises(DataUnavailable):
+        make_exhibits(lake, ["car11.fig6"])
+    assert len(runs) == 2
