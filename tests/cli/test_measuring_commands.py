@@ -108,7 +108,7 @@ def test_collect_runs_what_the_facility_names(ioweather, tmp_path):
     target.mkdir()
     lake.mkdir()
     (lake / "facility.toml").write_text(
-        f'[filesystem.scratch]\nprobes = ["{target}"]\nmounts = ["{target}"]\n'
+        f'[filesystem.scratch]\nprobes = ["{target}"]\nmounts = ["/"]\n'
         '[collect]\nprobe_period = "100ms"\nprobe_file = "2MiB"\nprobe_pool = 3\nblock_period = "200ms"\n'
     )
     done = ioweather("collect", "probe", "block", "--lake", lake, "--spool", tmp_path / "spool", "--for", "1s")
@@ -121,6 +121,18 @@ def test_collect_runs_what_the_facility_names(ioweather, tmp_path):
     assert [source.name for source in status.sources] == ["probe", "block"]
     assert status.spool.shipped_files >= 1
     assert (target / next(target.iterdir()).name / "data").exists(), "the agent keeps its files for the next start"
+
+
+def test_collect_ends_in_time_though_a_mount_is_missing(ioweather, tmp_path):
+    target, lake = tmp_path / "target", tmp_path / "lake"
+    target.mkdir()
+    lake.mkdir()
+    (lake / "facility.toml").write_text(f'[filesystem.scratch]\nprobes = ["{target}"]\nmounts = ["{target}"]\n')
+    done = ioweather("collect", "probe", "block", "--lake", lake, "--spool", tmp_path / "spool", "--for", "1s")
+    assert done.returncode == 0, done.stderr
+    status = read_status(tmp_path / "spool")
+    assert "is not mounted" in status.targets[0].message
+    assert list(target.iterdir()) == [], "the disk below the mount stays as it was"
 
 
 def status_ticks(spool: Path) -> int:

@@ -129,8 +129,10 @@ class Agent:
             self._write_down()
 
     def _begin_measuring(self, now: int) -> None:
-        """When all are prepared: the time given by --for begins, and so does the annotation."""
-        if self._deadline_ns is not None or not all(member.is_ready or member.is_over for member in self.members):
+        """When all are prepared, or wait for what they need: the time given by --for begins, and so does the
+        annotation."""
+        settled = all(member.is_ready or member.is_over or member.failed for member in self.members)
+        if self._deadline_ns is not None or not settled:
             return
         first = max([member.began_ns or 0 for member in self.members], default=0) or now
         self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else first + self._settings.duration_ns
