@@ -19,7 +19,7 @@ from ioweather.store.kept import Kept, KeptLake, Mark, mark_of
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 from ioweather.web.refreshed import Refreshed
-from ioweather.workflows.analyse import Period, make_exhibits, study_of
+from ioweather.workflows.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.workflows.events import EventRow, find_episodes, list_events
 from ioweather.workflows.health import find_sick_components
 from ioweather.workflows.now import History, lake_history, weather_now
@@ -94,6 +94,16 @@ class Facilities:
         study = study_of(exhibit_id)
         with self._lock(name, study.name if study is not None else exhibit_id):
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
+
+    def warm(self) -> None:
+        """What the first page asks for, in a thread of its own, while the server starts."""
+
+        def look() -> None:
+            with suppress(Exception):  # whoever asks is told
+                self.events(MAIN, None, ALL_TIME)
+                self.now(MAIN)
+
+        threading.Thread(target=look, daemon=True, name="warm").start()
 
     def measured(self, name: str) -> Path:
         """The directory of a facility that is measured now; only the main one is."""
