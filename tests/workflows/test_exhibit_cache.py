@@ -36,3 +36,17 @@ def test_an_exhibit_that_does_not_come_is_not_looked_for_again(tmp_path, monkeyp
     with pytest.raises(DataUnavailable):
         make_exhibits(lake, ["car11.fig6"])
     assert len(runs) == 2
+
+
+def test_only_the_newest_results_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(analyse, "_MOST_KEPT", 3)
+    lake = open_lake(tmp_path / "lake", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(np.ones((50, 4)), metric=metric), source="tts")
+    for hour in range(1, 6):
+        made = make_exhibits(lake, ["car11.fig7"], period_ns=(0, 2**61 + hour))[0]
+    kept = list((lake.root / "exhibits" / "car11.fig7").glob("*"))
+    assert len(kept) == 3
+    assert (
+        make_exhibits(lake, ["car11.fig7"], period_ns=(0, 2**61 + 5))[0].provenance.made_ns == made.provenance.made_ns
+    )

@@ -32,6 +32,7 @@ from ioweather.workflows.params import check_names, resolve_params
 
 Period = tuple[int, int]
 ALL_TIME: Period = (0, 2**62)
+_MOST_KEPT = 20  # results of one exhibit
 
 
 @dataclass(frozen=True)
@@ -278,5 +279,8 @@ def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit:
         draft = file.with_suffix(f".{now_ns()}")
         draft.write_text(json.dumps(to_jsonable(exhibit)), encoding="utf-8")
         draft.replace(file)
+        # A lake that grows makes every result of yesterday useless: the oldest go.
+        for old in sorted(file.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime_ns)[:-_MOST_KEPT]:
+            old.unlink(missing_ok=True)
     except OSError:
         return  # a lake one may only read answers without a cache
