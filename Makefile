@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml
 	  { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,dask,mysql]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,dask,docs,forest,mysql]'
 	@touch $(STAMP)
 
 run: $(STAMP)
@@ -56,11 +56,7 @@ format: $(STAMP)
 bench: $(STAMP)
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-$(VENV)/.docs-installed: $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	@touch $@
-
-docs: $(VENV)/.docs-installed
+docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
