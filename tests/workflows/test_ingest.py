@@ -227,3 +227,20 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
         report = ingest(lake, [tmp_path / "x.csv"], mapping=("events", mapping))
         assert not report.bad, report.bad
         assert len(report.good) == 1
+
+
+def test_hdf5_is_read_in_another_process(tmp_path):
+    """On a damaged file the HDF5 library may end the process it is in; such a file is then quarantined by name."""
+    import h5py
+
+    from ioweather.engine import Processes, Serial
+    from ioweather.workflows.ingest import _suited, find_files
+
+    (tmp_path / "plain.txt").write_text("x")
+    pool = _suited(None, find_files([tmp_path]))
+    assert isinstance(pool, Serial)
+    with h5py.File(tmp_path / "one.h5", "w"):
+        pass
+    pool = _suited(None, find_files([tmp_path]))
+    assert isinstance(pool, Processes)
+    pool.shutdown()

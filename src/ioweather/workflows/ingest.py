@@ -50,6 +50,7 @@ _FLUSH_ROWS = 2_000_000
 _FLUSH_SECONDS = 10.0
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,24 @@ def ingest(
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """A cluster that was asked for is used; processes are not started for a handful of files."""
+    """A cluster that was asked for is used; processes are not started for a handful of files.
+
+    HDF5 is read in another process always: on a damaged file the library may end the one it is in.
+    """
     if executor is not None and not isinstance(executor, Processes):
         return executor
     small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    return Serial() if small else executor or local_executor()
+    if not small:
+        return executor or local_executor()
+    return executor or Processes(1) if any(map(_is_hdf5, files)) else Serial()
+
+
+def _is_hdf5(file: Found) -> bool:
+    try:
+        with file.path.open("rb") as stream:
+            return stream.read(len(_HDF5)) == _HDF5
+    except OSError:
+        return False  # a directory that is one input, or a file that reading will complain of
 
 
 def _read_by_workers(
