@@ -194,3 +194,21 @@ def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
     assert "snx1" in out
     assert call("facility", "init", "--lake", tmp_path / "l")[0] == 0
     assert call("facility", "check", "--lake", tmp_path / "l", "--json")[0] == 0
+
+
+def test_the_first_verdict_of_the_demonstration_is_one(demo):
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.demo import first_verdict
+
+    found = first_verdict(open_lake(demo.lake))
+    assert found is not None
+    job, answer = found
+    assert job.isdigit()
+    assert answer.headline.startswith(("The system", "You", "Both", "Normal"))
+
+
+def test_without_jobs_there_is_no_verdict(tmp_path):
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.demo import first_verdict
+
+    assert first_verdict(open_lake(tmp_path / "lake", create=True)) is None

@@ -112,13 +112,18 @@ def _show_now(here: Here) -> None:
 
 
 def _show_demo(here: Here, address: str) -> None:
-    """The first findings of a facility with more to tell than a directory has."""
+    """The first verdict and findings of a facility with more to tell than a directory has."""
     from ioweather.store.lake import open_lake
     from ioweather.workflows.analyse import make_exhibits
-    from ioweather.workflows.demo import FIRST_EXHIBITS
+    from ioweather.workflows.demo import FIRST_EXHIBITS, first_verdict
 
+    lake = open_lake(here.demo)
     click.echo(f"\nA simulated facility, to look around in ({address}?lake=demo):")
-    for exhibit in make_exhibits(open_lake(here.demo), FIRST_EXHIBITS):
+    if (found := first_verdict(lake)) is not None:
+        job, answer = found
+        click.echo(f"  Why was job {job} slow? ({address}jobs/{job}?lake=demo)")
+        click.echo(click.wrap_text(answer.headline, 78, "    ", "    "))
+    for exhibit in make_exhibits(lake, FIRST_EXHIBITS):
         click.echo(f"  {exhibit.id}  {exhibit.title}")
         for finding in exhibit.findings[:2]:
             click.echo(f"    {finding.text}")

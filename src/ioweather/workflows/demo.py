@@ -8,16 +8,18 @@ from pathlib import Path
 
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
-from ioweather.core.results import Exhibit
+from ioweather.core.results import Answer, Exhibit
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.store import layout
-from ioweather.store.lake import open_lake
+from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.simulated import ingest_simulated
+from ioweather.workflows.why import why
 
 FIRST_EXHIBITS = ("car11.fig6", "car11.fig7", "car11.table4", "pat19.fig7")
 _SEED = 1
+_LIKE_RUNS = 12
 # The same week once: the copies of a day in other formats, and most of the probes, only cost time here.
 PRESET = replace(LAPTOP, detail_day=None, probe_seconds=600, sampler_seconds=3600, scan_files=1500)
 
@@ -40,3 +42,20 @@ def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
         lake = ingest_simulated(made, root, progress=progress)
     exhibits = make_exhibits(lake, FIRST_EXHIBITS, progress=progress)
     return Demo(root, PRESET.days, PRESET.oss_count, tuple(exhibits))
+
+
+def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
+    """Of the jobs whose I/O took longest compared with their like, the first that there is a verdict on."""
+    with lake.snapshot() as snapshot:
+        if not snapshot.pinned["job_io"].uris:
+            return None
+        found = snapshot.con.sql(
+            f"""
+            WITH runs AS (SELECT a.job_id, m.io_seconds, median(m.io_seconds) OVER like_it AS usual,
+                                 count(*) OVER like_it AS alike
+                          FROM applications a JOIN job_io m USING (log_digest) WHERE m.io_seconds > 0
+                          WINDOW like_it AS (PARTITION BY a.uid, a.exe, a.nprocs))
+            SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
+        ).fetchall()
+    answers = ((str(job), why(str(job), lake=lake.root)) for (job,) in found)
+    return next(((job, answer) for job, answer in answers if not answer.headline.startswith("Unknown")), None)
