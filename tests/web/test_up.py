@@ -137,3 +137,12 @@ def test_drafts_of_a_demonstration_that_was_killed_are_removed(tmp_path):
         draft.mkdir()
     _remove_old_drafts(tmp_path / "demo")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([own.name, "demo"])
+
+
+def test_the_first_response_times_come_before_what_is_usual(start):
+    process = start("--for", "6s")
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "First response times: read " in out
+    assert out.index("First response times") < out.index("Coverage:")
+    assert "simulated" not in out

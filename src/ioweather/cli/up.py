@@ -65,16 +65,18 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         with running(app, bound):
             address = address_of(bound)
             click.echo(f"Measuring {here.target}; dashboard at {address}")
-            _watch(here, stop, address, None if limit_ns is None else limit_ns / 1e9)
+            _watch(here, stop, address, None if limit_ns is None else limit_ns / 1e9, with_demo=not no_demo)
             click.echo("Stopping: the probe removes its files, rows go into the lake.", err=True)
 
 
-def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float | None) -> None:
-    """Show `now` when a baseline is there, and the demonstration's answers when it is made; then wait for the end."""
+def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float | None, *, with_demo: bool) -> None:
+    """Show the first response times at once, `now` when a baseline is there, and the demonstration's answers when it is
+    made; then wait for the end."""
     started = time.monotonic()
     terminal = sys.stdout.isatty()
     look_at = _FIRST_LOOK_SECONDS if limit_seconds is None else min(_FIRST_LOOK_SECONDS, limit_seconds * 0.8)
-    looked = shown = False
+    first = looked = False
+    shown = not with_demo
     said: set[str] = set()
     while not stop.wait(0.5):
         passed = time.monotonic() - started
@@ -82,6 +84,8 @@ def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float
             if text not in said:
                 said.add(text)
                 click.echo(text, err=True)
+        if not first:
+            first = _show_first(here)
         if not looked and passed >= look_at:
             looked = True
             _show_now(here)
@@ -96,6 +100,24 @@ def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float
             if looked and not (waiting and passed < _LONGEST_WITHOUT_TERMINAL_SECONDS):
                 click.echo(f"The dashboard was at {address}; in a terminal it stays until Ctrl-C.")
                 return
+
+
+def _show_first(here: Here) -> bool:
+    """One line, as soon as every operation was measured once."""
+    from ioweather.collect.status import read_status
+    from ioweather.core.errors import DataUnavailable
+    from ioweather.core.units import format_value
+
+    try:
+        targets = read_status(here.spools[0]).targets
+    except DataUnavailable:
+        return False
+    took = {o.op: o.last.duration_ns for t in targets for o in t.operations if o.last and o.last.duration_ns}
+    if not targets or len(took) < len(targets[0].operations):
+        return False
+    listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
+    click.echo(click.wrap_text(f"First response times: {listed}. What is usual is known in a moment.", 78))
+    return True
 
 
 def _show_now(here: Here) -> None:
