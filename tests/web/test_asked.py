@@ -79,3 +79,11 @@ def test_quick_periods_count_back_from_the_end_of_the_data(client):
     assert 'aria-current="true">Last day</a>' in chosen
     assert f'type="date" name="from" value="{start}"' in chosen
     assert 'type="text" name="from" value="2026-03-02T10:00"' in client.get("/climate?from=2026-03-02T10:00").text
+
+
+def test_a_jobs_page_says_nothing_twice(client, job_id):
+    text = client.get(f"/fragments/jobs/{job_id}").text
+    headings = re.findall(r"<h2>([^<]+)</h2>", text)
+    assert len(headings) == len(set(headings))
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -167,7 +168,16 @@ def job(view: OwnView, job_id: str) -> HTMLResponse:
 
 
 def _job_parts(reason: Answer, facts: Answer) -> str:
-    return answer_part(reason) + f'<section class="later">{answer_part(facts, second=True)}</section>'
+    """The verdict with its advice, then what the run did; the same advice not twice, nor an id."""
+    told = {exhibit.id for exhibit in reason.exhibits}
+    groups = {group.title for group in reason.facts}
+    rest = replace(
+        facts,
+        facts=tuple(group for group in facts.facts if group.title not in groups),
+        exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in told),
+        findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
+    )
+    return answer_part(reason) + f'<section class="later">{answer_part(rest, second=True)}</section>'
 
 
 @router.post("/upload")
