@@ -89,7 +89,15 @@ def test_strong_and_weak_scaling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "name"), [("/opt/bin/ior -a POSIX", "ior"), ("python x.py", "python"), ("  ", ""), ("", "")]
+    ("command", "name"),
+    [
+        ("/opt/bin/ior -a POSIX", "ior"),
+        ("python3.11 -u /a/x.py run.in", "x.py"),
+        ("sh", "sh"),
+        ("  ", ""),
+        ("", ""),
+        ("/sw/bin/shared_input --input run.in", "shared_input"),
+    ],
 )
 def test_program_names(command: str, name: str) -> None:
     assert program_of(command) == name

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.frames import Frame
+from ioweather.derive.signatures import program_of
 
 Grouping: TypeAlias = Literal["exact", "similar"]
 Ints: TypeAlias = NDArray[np.int64]
@@ -21,7 +22,6 @@ Ints: TypeAlias = NDArray[np.int64]
 LEAST_RUNS: Final = 8
 SIMILAR_FACTOR: Final = 1.25
 _EXACT: Final = ("uid", "nprocs", "file_count", "unique_file_count", "shared_file_count", "read_bytes", "write_bytes")
-_INTERPRETERS: Final = ("python", "perl", "bash", "sh", "java", "julia", "Rscript")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,21 +94,9 @@ def alike(runs: Frame, run: int, *, factor: float = SIMILAR_FACTOR) -> Ints:
 def program_names(runs: Frame) -> list[str]:
     """Base name of each run's program; of a script, the script's."""
     text = runs.text("exe")
-    known = [_program(command) for command in text.categories]
+    known = [program_of(command) or "unknown" for command in text.categories]
     lookup = [*known, "unknown"]
     return [lookup[code] for code in text.codes.tolist()]
-
-
-def _program(command: str) -> str:
-    words = command.split()
-    if not words:
-        return "unknown"
-    name = words[0].rsplit("/", 1)[-1]
-    if any(name.startswith(known) for known in _INTERPRETERS):
-        script = next((word for word in words[1:] if not word.startswith("-")), None)
-        if script is not None:
-            return script.rsplit("/", 1)[-1]
-    return name
 
 
 def _moved(runs: Frame) -> NDArray[np.float64]:

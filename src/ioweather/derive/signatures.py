@@ -5,6 +5,7 @@ Thresholds are ours, stated here once; the paper describes, it does not define.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from ioweather.core.frames import Frame
 from ioweather.core.units import MIB
 from ioweather.derive.job_ratios import quotient
+
+_INTERPRETER: Final = re.compile(r"(?:python|perl|bash|sh|java|julia|Rscript)[\d.]*")
 
 # Nearly all of the bytes, so that a log file written by another rank does not hide rank-0 I/O.
 ALMOST_ALL: Final = 0.99
@@ -96,8 +99,13 @@ def similar_groups(jobs: Frame) -> NDArray[np.int64]:
 
 
 def program_of(command: str) -> str:
-    """The program's name in a command line, without its folder and arguments."""
-    return command.split(maxsplit=1)[0].rsplit("/", 1)[-1] if command.strip() else ""
+    """The program's name in a command line, without its folder and arguments; of a script, the script's."""
+    words = command.split()
+    if not words:
+        return ""
+    script = next((word for word in words[1:] if not word.startswith("-")), None)
+    name = words[0].rsplit("/", 1)[-1]
+    return script.rsplit("/", 1)[-1] if script is not None and _INTERPRETER.fullmatch(name) else name
 
 
 @dataclass(frozen=True)
