@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -114,6 +113,8 @@ class BlockBootstrap:
 
 def expanded_levels(level: float, blocks: int) -> tuple[float, float]:
     """Percentiles to read off for an interval of `level`: Phi(sqrt(n/(n-1)) * t) in place of the nominal tail."""
+    from scipy.special import ndtr, stdtrit  # a third of a second, and only here
+
     tail = (1 - level) / 2
     quantile = float(stdtrit(blocks - 1, tail))
     low = float(ndtr(math.sqrt(blocks / (blocks - 1)) * quantile))

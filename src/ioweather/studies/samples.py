@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr, ndtri, stdtrit
 
 from ioweather.core.results import Estimate
 from ioweather.stats.resampling import MIN_BLOCKS, BlockBootstrap
@@ -33,6 +33,8 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
     if n < MIN_BLOCKS:
         return Estimate(name, mean, unit, n=n, method=f"mean; {n} values are too few for an interval")
     if n > _BOOTSTRAP_MOST:
+        from scipy.special import stdtrit  # a third of a second, which most have no need of
+
         half = -float(stdtrit(n - 1, (1 - LEVEL) / 2)) * float(sample.std(ddof=1)) / math.sqrt(n)
         return Estimate(name, mean, unit, mean - half, mean + half, LEVEL, n, "mean, Student's t over jobs")
     bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
@@ -46,6 +48,8 @@ def median_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate
     n = len(sample)
     if n == 0:
         return Estimate(name, None, unit, n=0, method="no values")
+    from scipy.special import bdtr
+
     median = float(np.median(sample))
     # The greatest k with P(Binomial(n, 1/2) < k) <= tail: sample[k-1] and sample[n-k] enclose the median.
     counts = np.arange(n // 2 + 1)
@@ -60,7 +64,7 @@ def share_estimate(name: str, count: int, n: int) -> Estimate:
     """Share of n; Wilson's interval."""
     if n == 0:
         return Estimate(name, None, "ratio", n=0, method="no values")
-    z = -float(ndtri((1 - LEVEL) / 2))
+    z = -NormalDist().inv_cdf((1 - LEVEL) / 2)
     share = count / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
