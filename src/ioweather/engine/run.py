@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +31,7 @@ class _Sent(Generic[T]):
     arguments: tuple[Any, ...]
     future: Future[T] | None  # None: to be sent again
     deaths: int = 0
+    is_alone: bool = False  # nothing else is under way: if its workers die now, it is the cause
 
 
 def workers_of(executor: Executor) -> int:
@@ -73,6 +74,9 @@ def in_order(
                     head.future = _submit(executor, task, head.arguments)
                 result = head.future.result()
             except TaskLost:
+                if not head.is_alone:
+                    _go_alone(waiting)
+                    continue
                 result = _given_up(head, lost)
             except BrokenExecutor:
                 _send_again(executor, waiting)
@@ -112,6 +116,14 @@ def _send_again(executor: Executor, waiting: deque[_Sent[T]]) -> None:
     for sent in waiting:
         if sent.future is not None and (sent.future.cancelled() or sent.future.exception() is not None):
             sent.future = None
+
+
+def _go_alone(waiting: deque[_Sent[T]]) -> None:
+    """Who was lost may only have shared a worker with the cause. What is under way ends; then they go one by one."""
+    wait(sent.future for sent in waiting if sent.future is not None)
+    for sent in waiting:
+        if sent.future is not None and isinstance(sent.future.exception(), TaskLost):
+            sent.future, sent.is_alone = None, True
 
 
 def _given_up(sent: _Sent[T], lost: Callable[..., T] | None) -> T:
