@@ -9,7 +9,7 @@ import pytest
 
 from ioweather.cli.main import run
 from ioweather.collect.status import OperationStatus, Outcome, Recent, SpoolStatus, Status, TargetStatus, write_status
-from ioweather.core.clock import now_ns
+from ioweather.core.clock import now_ns, parse_time_ns
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import open_lake
@@ -23,10 +23,20 @@ WITHIN = RELATIVE_ERROR + 1e-9
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
+    """Of a time that does not move: where intervals begin in it is always the same."""
+    return make_lake(tmp_path_factory.mktemp("exact"), parse_time_ns("2026-03-04 17:40Z"))
+
+
+@pytest.fixture(scope="module")
+def lake_of_now(tmp_path_factory):
+    return make_lake(tmp_path_factory.mktemp("now"), now_ns() // MINUTE_NS * MINUTE_NS)
+
+
+def make_lake(folder, end_ns):
     """An operation every ten seconds, log-normal, once slow for eight hours; 25 minutes ago a hang of ten minutes."""
-    lake = open_lake(tmp_path_factory.mktemp("exact") / "lake", create=True)
+    lake = open_lake(folder / "lake", create=True)
     n = DAYS * 8640
-    starts = now_ns() // MINUTE_NS * MINUTE_NS - np.arange(n, 0, -1) * 10 * NS
+    starts = end_ns - np.arange(n, 0, -1) * 10 * NS
     rng = np.random.default_rng(11)
     duration = np.ma.MaskedArray(np.round(rng.lognormal(-5, 0.6, n) * NS).astype(np.int64), mask=np.zeros(n, np.bool_))
     duration[8640 : 8640 + 2880] *= 4
@@ -100,8 +110,8 @@ def facts(capsys):
     return {fact["label"]: fact["value"] for group in answer["facts"] for fact in group["facts"]}, answer
 
 
-def test_now_agrees_and_names_both_tails(lake, spool, capsys):
-    command = ["now", "--spool", str(spool), "--lake", str(lake.root), "--json"]
+def test_now_agrees_and_names_both_tails(lake_of_now, spool, capsys):
+    command = ["now", "--spool", str(spool), "--lake", str(lake_of_now.root), "--json"]
     assert run(command) == 1
     rolled, answer = facts(capsys)
     assert "right to within 1.0%" in answer["caveats"][-1]
@@ -116,14 +126,14 @@ def test_now_agrees_and_names_both_tails(lake, spool, capsys):
     assert rolled["read omission_corrected"] == pytest.approx(exact["read omission_corrected"], rel=0.05)
 
 
-def test_now_on_a_screen_tells_the_tail_where_something_was_hidden(lake, spool, capsys, monkeypatch):
+def test_now_on_a_screen_tells_the_tail_where_something_was_hidden(lake_of_now, spool, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(["now", "--spool", str(spool), "--lake", str(lake.root)]) == 1
+    assert run(["now", "--spool", str(spool), "--lake", str(lake_of_now.root)]) == 1
     shown = capsys.readouterr().out
     assert "omission_corrected" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_show_takes_exact(lake, capsys):
-    assert run(["show", "kun19.fig4", "--exact", "--lake", str(lake.root), "--json"]) == 0
+def test_show_takes_exact(lake_of_now, capsys):
+    assert run(["show", "kun19.fig4", "--exact", "--lake", str(lake_of_now.root), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["provenance"]["params"]["exact"] is True
