@@ -77,30 +77,31 @@ def _small_requests(profile: Profile) -> Seen | None:
     return Seen(evidence, found[0], larger_requests(interface, main_verb(profile, rows)))
 
 
-def _no_mpiio(profile: Profile) -> Seen | None:
-    rows = profile.counted & profile.shared & (profile.records.posix | profile.records.stdio)
+def _each_for_itself(profile: Profile, rows: Bools, all_of_them: str, small_ones: str) -> Seen | None:
+    """Many requests of single processes on files that all share: together they could be few and large."""
     operations = int(profile.operations[rows].sum())
-    if profile.nprocs < 2 or not profile.moved_rows[rows].any() or operations <= MANY:
+    if profile.nprocs < 2 or operations <= MANY:
         return None
-    evidence, seconds = f"{operations:,} requests of all processes on shared files, without MPI-IO", 0.0
+    evidence, seconds = f"{operations:,} {all_of_them}", 0.0
     if (found := _small(profile, rows, BUFFER_BYTES)) is not None:
         seconds = found[0]
-        evidence = f"{found[1]}, on files shared by all, without MPI-IO; {_rate_words(profile, rows)}"
+        evidence = f"{found[1]}, {small_ones}; {_rate_words(profile, rows)}"
     interface = interface_of(profile, rows, profile.operations.astype(np.float64))
     return Seen(evidence, seconds, collective_calls(interface, main_verb(profile, rows)))
+
+
+def _no_mpiio(profile: Profile) -> Seen | None:
+    rows = profile.counted & profile.shared & (profile.records.posix | profile.records.stdio)
+    if not profile.moved_rows[rows].any():
+        return None
+    return _each_for_itself(profile, rows, "requests of all processes on shared files, without MPI-IO",
+                            "on files shared by all, without MPI-IO")  # fmt: skip
 
 
 def _no_collectives(profile: Profile) -> Seen | None:
     rows = profile.counted & profile.records.mpiio & ~profile.collective & profile.shared
-    operations = int(profile.operations[rows].sum())
-    if profile.nprocs < 2 or operations <= MANY:
-        return None
-    evidence, seconds = f"{operations:,} independent MPI-IO operations on shared files", 0.0
-    if (found := _small(profile, rows, BUFFER_BYTES)) is not None:
-        seconds = found[0]
-        evidence = f"{found[1]}, by independent MPI-IO on shared files; {_rate_words(profile, rows)}"
-    interface = interface_of(profile, rows, profile.operations.astype(np.float64))
-    return Seen(evidence, seconds, collective_calls(interface, main_verb(profile, rows)))
+    return _each_for_itself(profile, rows, "independent MPI-IO operations on shared files",
+                            "by independent MPI-IO on shared files")  # fmt: skip
 
 
 def _unbuffered(profile: Profile) -> Seen | None:
