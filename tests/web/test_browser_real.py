@@ -1,14 +1,12 @@
 """Every page in a real browser: no complaint in its console, no request elsewhere, nothing wider than the screen, and
 nothing serious that axe finds for people who use a keyboard or a screen reader.
 
-With IOWEATHER_SCREENSHOTS=DIR the pages are kept as pictures, to be looked at.
+`make screenshots` keeps the pages as pictures, to be looked at.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -57,12 +55,6 @@ def axe():
     return found.Axe()
 
 
-def keep_picture(page, view, width, scheme):
-    if folder := os.environ.get("IOWEATHER_SCREENSHOTS"):
-        name = view.strip("/").partition("?")[0].replace("/", "-") or "now"
-        page.screenshot(path=Path(folder) / f"{name}-{width}-{scheme}.png")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_every_page(browser, axe, address, job_id, width, height, scheme):
@@ -82,7 +74,6 @@ def test_every_page(browser, axe, address, job_id, width, height, scheme):
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
         found = axe.run(page).response["violations"]
         wrong += [f"{view}: {v['id']}: {v['nodes'][0]['html']}" for v in found if v["impact"] in SERIOUS]
-        keep_picture(page, view, width, scheme)
     assert not wrong
     context.close()
 

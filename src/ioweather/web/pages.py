@@ -17,7 +17,7 @@ from ioweather.core.units import NS, format_value
 from ioweather.web.errors import status_of
 from ioweather.web.facilities import MAIN
 from ioweather.web.queries import last_ns
-from ioweather.web.shell import Place, lazy, page, problem
+from ioweather.web.shell import Place, current, lazy, page, problem
 from ioweather.web.topics import TOPICS, Topic, exhibits_of
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import Availability, availability, catalogue_only, parameters_of
@@ -64,11 +64,10 @@ def now(view: PublicView) -> HTMLResponse:
 @router.get("/job")
 def job_search(view: PublicView, q: str = "") -> HTMLResponse:
     place = place_of(view, "/job")
-    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
     body = f"""<h1>Was it you or the system?</h1>
 <p>Find a job that is in the lake, or look at a Darshan log of your own. A log is looked at and not kept.</p>
 <div class="columns">
-<form class="card" role="search" method="get" action="/job">{keep}
+<form class="card" role="search" method="get" action="/job">{place.field}
 <label for="q">Job id, program, user or project</label>
 <input id="q" name="q" value="{escape(q)}" autocomplete="off"> <button>Find</button></form>
 <form class="card" data-upload="{escape(place.link("/fragments/upload"))}">
@@ -143,22 +142,20 @@ def topic_page(topic: Topic, view: View, request: Request) -> HTMLResponse:
 
 def _transfer_form(place: Place, size: str, op: str) -> str:
     """A question of one's own: its answer is part of the address."""
-    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
     options = "".join(
         f'<option value="{value}"{" selected" if value == op else ""}>{value}</option>' for value in ("write", "read")
     )
     answer = lazy(place.link("/fragments/transfer", size=size, op=op), "Reckoning…", label="Advice") if size else ""
     return (
         f'<h2>How long will it take, how should I stripe?</h2><form class="inline" method="get" action="{place.path}">'
-        f'{keep}<label>A file of <input name="size" value="{escape(size)}" placeholder="64GiB" size="8" required>'
-        "</label>"
+        f'{place.field}<label>A file of '
+        f'<input name="size" value="{escape(size)}" placeholder="64GiB" size="8" required></label>'
         f' <label>to <select name="op">{options}</select></label> <button>Ask</button></form>{answer}'
     )
 
 
 def period_form(place: Place, period: dict[str, str], end_ns: int | None) -> str:
     """Two dates, and the stretches that people ask for most, counted back from where the data end."""
-    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
     fields = "".join(
         # A moment that came in an address stays as it was written; a date gets the browser's calendar.
         f'<label>{label} <input type="{"date" if _DATE.fullmatch(period[name] or "2026-01-01") else "text"}" '
@@ -166,13 +163,9 @@ def period_form(place: Place, period: dict[str, str], end_ns: int | None) -> str
         for name, label in (("from", "From"), ("to", "Before"))
     )
     return (
-        f'<form class="inline" method="get" action="{escape(place.path)}">{keep}{fields}<button>Show</button>'
+        f'<form class="inline" method="get" action="{escape(place.path)}">{place.field}{fields}<button>Show</button>'
         f"{_quick_periods(place, period, end_ns)}</form>"
     )
-
-
-def _current(here: bool) -> str:
-    return ' aria-current="true"' if here else ""
 
 
 def _quick_periods(place: Place, period: dict[str, str], end_ns: int | None) -> str:
@@ -182,7 +175,7 @@ def _quick_periods(place: Place, period: dict[str, str], end_ns: int | None) -> 
         starts |= {name: str(last - timedelta(days=days - 1)) for name, days in _QUICK.items()}
     chosen = (period["from"], period["to"])
     links = "".join(
-        f'<li><a href="{escape(place.link(place.path, **{"from": start}))}"{_current((start, "") == chosen)}>'
+        f'<li><a href="{escape(place.link(place.path, **{"from": start}))}"{current((start, "") == chosen, "true")}>'
         f"{name}</a></li>"
         for name, start in starts.items()
     )
@@ -260,7 +253,6 @@ def exhibit(view: PublicView, request: Request, exhibit_id: str) -> HTMLResponse
 
 
 def _param_form(place: Place, exhibit_id: str, params: tuple[Param, ...], query: dict[str, str]) -> str:
-    keep = "" if place.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(place.lake)}">'
     fields = [("from", "Only from this time on", ""), ("to", "Only before this time", "")]
     fields += [
         (
@@ -279,7 +271,7 @@ def _param_form(place: Place, exhibit_id: str, params: tuple[Param, ...], query:
     action = escape(f"/exhibits/{exhibit_id}")
     return (
         f'<details class="params"><summary>Period and parameters</summary><form method="get" action="{action}">'
-        f"{keep}{rows}<button>Show</button></form></details>"
+        f"{place.field}{rows}<button>Show</button></form></details>"
     )
 
 

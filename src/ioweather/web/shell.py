@@ -35,10 +35,15 @@ class Place:
         text = urlencode({**kept, **{name: value for name, value in query.items() if value}})
         return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
+    @property
+    def field(self) -> str:
+        """What a form carries along to stay in the facility."""
+        return "" if self.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(self.lake)}">'
+
 
 def page(place: Place, title: str, body: str) -> str:
     links = "".join(
-        f'<li><a href="{escape(place.link(path))}"{_current(path == place.path)}>{escape(text)}</a></li>'
+        f'<li><a href="{escape(place.link(path))}"{current(path == place.path)}>{escape(text)}</a></li>'
         for path, text in NAVIGATION
         if path != "/sql" or place.sees_sql
     )
@@ -71,8 +76,8 @@ def page(place: Place, title: str, body: str) -> str:
 """
 
 
-def _current(here: bool) -> str:
-    return ' aria-current="page"' if here else ""
+def current(here: bool, what: str = "page") -> str:
+    return f' aria-current="{what}"' if here else ""
 
 
 def _switch(place: Place) -> str:
