@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ioweather.core.errors import QueryRefused
+from ioweather.core.units import parse_size
 
 _ALLOWED: Final = ("SELECT", "EXPLAIN")
-_UNITS: Final = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
 # Python, DuckDB's code and the stacks of its threads, beside what the query may use.
 _OWN_BYTES: Final = 2 << 30
 _ANSWER_BYTES: Final = 32 << 20
@@ -157,11 +157,6 @@ def _answer(data: bytes, limits: Limits) -> SqlResult:
     return SqlResult(tuple(body["columns"]), tuple(body["types"]), rows, bool(body["truncated"]))
 
 
-def _limit_memory(memory: str) -> int:
-    unit = next(unit for unit in _UNITS if memory.endswith(unit))
-    return _OWN_BYTES + int(float(memory.removesuffix(unit)) * _UNITS[unit])
-
-
 def _lower(what: int, value: int) -> None:
     hard = resource.getrlimit(what)[1]
     most = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -171,7 +166,7 @@ def _lower(what: int, value: int) -> None:
 def main() -> None:
     question = json.loads(sys.stdin.buffer.read())
     limits = Limits(**question["limits"])
-    _lower(resource.RLIMIT_AS, _limit_memory(limits.memory))
+    _lower(resource.RLIMIT_AS, _OWN_BYTES + parse_size(limits.memory))
     _lower(resource.RLIMIT_CPU, math.ceil(limits.seconds) * _THREADS + 1)
     _lower(resource.RLIMIT_FSIZE, 0)
     _lower(resource.RLIMIT_CORE, 0)
