@@ -148,7 +148,7 @@ def _transfer_form(place: Place, size: str, op: str) -> str:
     answer = lazy(place.link("/fragments/transfer", size=size, op=op), "Reckoning…", label="Advice") if size else ""
     return (
         f'<h2>How long will it take, how should I stripe?</h2><form class="inline" method="get" action="{place.path}">'
-        f'{place.field}<label>A file of '
+        f"{place.field}<label>A file of "
         f'<input name="size" value="{escape(size)}" placeholder="64GiB" size="8" required></label>'
         f' <label>to <select name="op">{options}</select></label> <button>Ask</button></form>{answer}'
     )
