@@ -14,9 +14,9 @@ from ioweather.derive.health import ComponentHealth, component_health, health_ev
 from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
+from ioweather.studies.choices import TRAFFIC
 
 SOURCE: Final = "health"
-TRAFFIC: Final = ("read_bytes", "write_bytes")
 TARGETS: Final = ("ost", "device")
 _JUDGED: Final = {"ost": TRAFFIC, "device": TRAFFIC, "oss": ("cpu_ratio",)}
 _PEERS_STEP_NS: Final = 10 * MINUTE_NS
