@@ -13,6 +13,7 @@ from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.probing import STUDY, kruskal_wallis
 from ioweather.tables import encode_text
 from ioweather.tables.responses import RESPONSES
+from ioweather.workflows.params import resolve_params
 
 T = 1_790_000_000 * NS
 PARAMS = {"window": 10 * MINUTE_NS}
@@ -30,6 +31,19 @@ def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
 def made(frame, **frames):
     data = StudyData({"window": frame, "hour": frame, **frames})
     return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
+
+
+def test_the_stretches_shown_end_and_begin_where_they_are_told():
+    class Lake:
+        def scalar(self, sql):
+            return T if "responses" in sql else None
+
+    found = resolve_params(STUDY, {}, Lake())
+    assert (found["first_ns"], found["hour_ns"], found["last_ns"]) == (
+        T + 1 - 10 * MINUTE_NS, T + 1 - 60 * MINUTE_NS, T + 1,
+    )  # fmt: skip
+    typed = resolve_params(STUDY, {"window": "30min", "last_ns": str(T - 5)}, Lake())
+    assert (typed["first_ns"], typed["hour_ns"]) == (T - 5 - 30 * MINUTE_NS, T - 5 - 60 * MINUTE_NS)
 
 
 def test_bands_and_slow_fraction():

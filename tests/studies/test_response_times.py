@@ -11,7 +11,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MIB
-from ioweather.studies.response_samples import commonest_size, largest_place, samples_of, shown_size
+from ioweather.studies.response_samples import largest_place, samples_of, shown_size
 from ioweather.studies.response_times import STUDY
 from ioweather.tables.responses import RESPONSES
 from planted_responses import FACILITY, SIZES, data_of, params_of, rows
@@ -141,9 +141,7 @@ def test_choices_of_what_is_shown() -> None:
     assert shown_size(samples.samples, {"request_size": 7}) == 4 * MIB
     assert largest_place(samples.samples) == ("scratch", "nocache", "read")
 
-    class Lake:
-        def scalar(self, sql: str) -> int:
-            assert "responses" in sql
-            return 5
 
-    assert commonest_size(Lake()) == 5  # type: ignore[arg-type]
+def test_of_equally_common_sizes_the_one_nearest_to_the_papers_is_shown() -> None:
+    sizes = [rows(size, 150) for size in (MIB, 16 * MIB, 256 * MIB)]
+    assert shown_size(samples_of(data_of(*sizes), FACILITY, params_of(STUDY)).samples, {}) == 16 * MIB

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import pytest
 from planted_jobs import GIB, MIB, PARAMS, accounting, facility, planted
 
-from ioweather.core.contracts import StudyData
+from ioweather.core.contracts import Study, StudyData
 from ioweather.core.frames import Frame
-from ioweather.studies.runs import LARGE_BYTES, MIN_BYTES, MIN_PROCESSES, instances_of, jobs_of, large
+from ioweather.studies.runs import LARGE_BYTES, MIN_SIZES, instances_of, jobs_of, large
+from ioweather.workflows.params import resolve_params
 
 
 def data(runs: list[dict[str, Any]], **frames: Frame) -> StudyData:
@@ -62,18 +64,26 @@ def test_the_filter_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("both", "size", "expected"), [(3, 5, (1024, LARGE_BYTES)), (0, 5, (1, LARGE_BYTES)), (0, 0, (1, 1))]
+    ("jobs", "typed", "expected"),
+    [
+        ([(2048, GIB)], {}, (LARGE_BYTES, 1024)),
+        ([(2048, 8), (4, GIB)], {}, (LARGE_BYTES, 1)),
+        ([(2048, 8), (4, GIB)], {"min_bytes": "1"}, (1, 1024)),
+        ([(4, 8)], {}, (1, 1)),
+        ([], {}, (1, 1)),
+    ],
 )
-def test_small_sites_see_their_jobs_too(both: int, size: int, expected: tuple[int, int]) -> None:
+def test_small_sites_see_their_jobs_too(
+    jobs: list[tuple[int, int]], typed: dict[str, str], expected: tuple[int, int]
+) -> None:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE job_io (nprocs BIGINT, read_bytes BIGINT, write_bytes BIGINT)")
+    for job in jobs:
+        con.execute("INSERT INTO job_io VALUES (?, ?, 0)", job)
+
     class Inventory:
-        def tables(self) -> dict[str, int]:
-            return {}
+        def scalar(self, sql: str) -> Any:
+            return con.sql(sql).fetchall()[0][0]
 
-        def series(self) -> list[Any]:
-            return []
-
-        def scalar(self, sql: str) -> int:
-            return both if "nprocs" in sql else size
-
-    chosen = [param.choose(Inventory()) for param in (MIN_PROCESSES, MIN_BYTES) if param.choose]
-    assert tuple(chosen) == expected
+    values = resolve_params(Study("jobs", (), (), run=lambda *_: iter(()), params=MIN_SIZES), typed, Inventory())  # type: ignore[arg-type]
+    assert tuple(values.values()) == expected

@@ -72,7 +72,7 @@ def test_the_default_is_the_slowest_and_the_fastest_run_of_the_most_repeated_pro
 
     choose = STUDY.params[0].choose
     assert choose is not None
-    assert choose(Inventory()) == "00000001log,00000002log"  # type: ignore[arg-type]
+    assert choose(Inventory(), {}) == "00000001log,00000002log"  # type: ignore[arg-type]
 
 
 _TYPES = {"log_digest": "VARCHAR", "bytes_per_s": "DOUBLE", "exe": "VARCHAR", "nprocs": "BIGINT"}

@@ -73,6 +73,20 @@ def test_exhibits_equal_the_arrays(tmp_path: Path) -> None:
     assert three.charts[0].table.rows[0][0] == DAY
 
 
+def test_a_file_system_that_is_named_is_read_by_its_own_kind_and_interval(tmp_path: Path) -> None:
+    lake = filled(tmp_path)
+    home = np.full((3 * 144, 2), 6e8)
+    for metric in ("read_bytes", "write_bytes"):
+        frame = series_frame(home, step_ns=600 * 10**9, system="home", kind="device", metric=metric)
+        lake.append("series", frame, source="iostat")
+    (seven,) = make_exhibits(lake, ["car11.fig7"], params={"filesystem": "home"}, use_cache=False)
+    assert seven.provenance is not None
+    chosen = seven.provenance.params
+    assert (chosen["component_kind"], chosen["resolution"]) == ("device", 600 * 10**9)
+    assert value(seven, "intervals") == 3 * 144
+    assert value(seven, "mean_rate") == pytest.approx(4e6)
+
+
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match=r"pat19\.fig13"):
         make_exhibits(filled(tmp_path), ["pat19.fig13"], use_cache=False)

@@ -140,13 +140,14 @@ class Inventory(Protocol):
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a study. Every one has a default, or a chooser that finds one in the lake."""
+    """A parameter of a study. A chooser finds a default in the lake, for the parameters declared before this one as
+    they are: typed or chosen."""
 
     name: str
     help: str
     kind: Literal["text", "int", "float", "duration", "size", "flag"] = "text"
     default: Cell = None
-    choose: Callable[[Inventory], Cell] | None = None
+    choose: Callable[[Inventory, Params], Cell] | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +14,11 @@ from ioweather.core.results import Chart, Estimate, Exhibit, Finding
 from ioweather.core.units import format_bytes
 from ioweather.derive.matching import match_jobs
 from ioweather.studies import choices
-from ioweather.studies.association_data import PARAMS
 from ioweather.studies.intervals import INTERVALS, Floats, Intervals, plain
 from ioweather.studies.presenting import timeline_table
 from ioweather.studies.samples import share_estimate
 from ioweather.studies.steps import Steps, steps_of
 from ioweather.studies.utilisation import SERVER_TRAFFIC
-
-_SHOWN: Final = ("filesystem", "component_kind", "resolution")
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -132,5 +128,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    params=(*(param for param in PARAMS if param.name in _SHOWN), INTERVALS),
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
 )  # fmt: skip

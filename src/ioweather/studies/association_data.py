@@ -37,10 +37,7 @@ NEEDS: Final = (
     ),
 )
 PARAMS: Final = (
-    Param("filesystem", "file system whose servers were sampled; default: the busiest",
-          choose=choices.busiest_filesystem),
-    Param("component_kind", "ost or device; default: ost where it is there", choose=choices.traffic_kind),
-    Param("resolution", "length of a sampling interval; default: 60 s", kind="duration", choose=choices.resolution),
+    *choices.TRAFFIC_PARAMS,
     Param("grouping", "which runs are alike: exact (same files and bytes) or similar; default: exact where it gives a "
           f"group of {LEAST_RUNS} runs"),
     Param("group", "the group to show, by its name in mad17.table1; default: the largest"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from ioweather.core.contracts import Inventory, Need, Param, SeriesGroup
+from ioweather.core.contracts import Inventory, Need, Param, Params, SeriesGroup
 from ioweather.core.results import Cell
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
@@ -16,57 +16,44 @@ _METADATA_KINDS = ("mds", "mdt")
 _BURST_BUFFER_NAMES = ("burst", "datawarp", "dwfs", "bb")
 
 
-def busiest_filesystem(inventory: Inventory) -> Cell:
+def busiest_filesystem(inventory: Inventory, _: Params | None = None) -> str | None:
     """The file system that moved most bytes, burst buffers aside where there is another; None without traffic."""
     totals = _bytes_by_filesystem(inventory)
     main = {name: total for name, total in totals.items() if not _is_burst_buffer(name)}
     return _largest(main or totals)
 
 
-def burst_buffer(inventory: Inventory) -> Cell:
-    """The busiest file system that is named like a burst buffer, beside another one; None where there is none."""
+def burst_buffer(inventory: Inventory, values: Params) -> str | None:
+    """The busiest file system that is named like a burst buffer, where the one in question is none itself."""
+    if values["filesystem"] is None or _is_burst_buffer(values["filesystem"]):
+        return None
     totals = _bytes_by_filesystem(inventory)
-    named = {name: total for name, total in totals.items() if _is_burst_buffer(name)}
-    return _largest(named) if len(named) < len(totals) else None
+    return _largest({name: total for name, total in totals.items() if _is_burst_buffer(name)})
 
 
-def traffic_kind(inventory: Inventory) -> Cell:
-    """ost where the busiest file system has it, else device, else host."""
-    return _first_kind(_traffic(inventory, busiest_filesystem(inventory)), _TARGET_KINDS)
+def traffic_kind(inventory: Inventory, values: Params) -> str:
+    """ost where the file system has it, else device, else host."""
+    return _first_kind(_traffic(inventory, values["filesystem"]), _TARGET_KINDS)
 
 
-def burst_buffer_kind(inventory: Inventory) -> Cell:
-    return _first_kind(_traffic(inventory, burst_buffer(inventory)), _TARGET_KINDS)
+def burst_buffer_kind(inventory: Inventory, values: Params) -> str:
+    return _first_kind(_traffic(inventory, values["burst_buffer"]), _TARGET_KINDS)
 
 
-def metadata_kind(inventory: Inventory) -> Cell:
-    """mds where the busiest file system's opens are counted there, else mdt."""
-    filesystem = busiest_filesystem(inventory)
-    groups = [g for g in inventory.series() if g.metric == "open_ops"]
-    own = [g for g in groups if g.filesystem == filesystem]
-    return _first_kind(own or groups, _METADATA_KINDS)
+def metadata_kind(inventory: Inventory, values: Params) -> str:
+    """mds where the file system's opens are counted there, else mdt."""
+    own = (g for g in inventory.series() if g.metric == "open_ops" and g.filesystem == values["filesystem"])
+    return _first_kind(own, _METADATA_KINDS)
 
 
-def resolution(inventory: Inventory) -> Cell:
+def resolution(inventory: Inventory, values: Params) -> int:
     """Nanoseconds: a minute, or the data's own interval where it is longer or where all of it is under two hours."""
-    groups = _traffic(inventory, busiest_filesystem(inventory)) or list(inventory.series())
-    return _resolution(groups)
-
-
-def resolution_of(*metrics: str) -> Callable[[Inventory], Cell]:
-    """The same chooser for a study of other metrics."""
-
-    def choose(inventory: Inventory) -> Cell:
-        return _resolution([group for group in inventory.series() if group.metric in metrics])
-
-    return choose
-
-
-def _resolution(groups: Sequence[SeriesGroup]) -> int:
+    kind = values["component_kind"]
+    groups = [g for g in _traffic(inventory, values["filesystem"]) if g.component_kind == kind]
     intervals = [group.interval_ns for group in groups if group.interval_ns > 0]
     if not intervals:
         return MINUTE_NS
-    # The finest rows of each kind decide: 1-minute rows may lie beside the samples they were made of.
+    # The finest rows decide: 1-minute rows may lie beside the samples they were made of.
     own = min(intervals)
     short = max(group.end_ns for group in groups) - min(group.first_ns for group in groups) < 2 * HOUR_NS
     return own if own > MINUTE_NS or short else MINUTE_NS
@@ -93,10 +80,11 @@ def _largest(totals: dict[str, float]) -> str | None:
     return min(totals, key=lambda name: (-totals[name], name)) if totals else None
 
 
-def _first_kind(groups: Iterable[SeriesGroup], order: Sequence[str]) -> Cell:
-    """The first kind of `order` that is there; the first of all where none is, so that the need names what it wants."""
+def _first_kind(groups: Iterable[SeriesGroup], order: Sequence[str]) -> str:
+    """The first kind of `order` that is there, else another; the first of all where there is nothing, so that the need
+    names what it wants."""
     kinds = {group.component_kind for group in groups}
-    return next((kind for kind in order if kind in kinds), order[0])
+    return next((kind for kind in (*order, *sorted(kinds)) if kind in kinds), order[0])
 
 
 def _is_burst_buffer(name: str) -> bool:
@@ -104,7 +92,7 @@ def _is_burst_buffer(name: str) -> bool:
     return any(word == mark or (len(mark) > 3 and mark in word) for word in words for mark in _BURST_BUFFER_NAMES)
 
 
-# What the studies of a file system's traffic share.
+# What the studies of a file system's traffic share; each chooser sees the values of those before it.
 TRAFFIC_PARAMS = (
     Param("filesystem", "file system; default: the busiest", choose=busiest_filesystem),
     Param("component_kind", "ost or device; default: ost where it is there", choose=traffic_kind),

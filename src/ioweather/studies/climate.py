@@ -54,7 +54,9 @@ def _metadata(data: StudyData, params: Params) -> Iterator[Part]:
 def _servers(data: StudyData, params: Params) -> Iterator[Part]:
     matrix = data.matrices.get("servers", {}).get("cpu_ratio")
     if matrix is not None and matrix.steps:
-        yield from server_parts(pass_over_servers(matrix), on=bool(params["intervals"]), caveats=data.caveats)
+        yield from server_parts(
+            pass_over_servers(matrix, data.spread), on=bool(params["intervals"]), caveats=data.caveats
+        )
 
 
 def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | None:
@@ -64,7 +66,7 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
         return None
     filesystem = str(params["filesystem"])
     limits = limits_of(facility, filesystem, data.step_ns or matrices[choices.TRAFFIC[0]].step_ns)
-    targets = pass_over_targets(matrices, limits)
+    targets = pass_over_targets(matrices, limits, data.spread)
     if not targets.system.usable.any():
         return None
     steps = targets.system
@@ -172,12 +174,11 @@ STUDY = Study(
     ),
     run=run,
     params=(
-        Param("filesystem", "file system; default: the busiest", choose=choices.busiest_filesystem),
-        Param("component_kind", "ost or device; default: ost where it is there", choose=choices.traffic_kind),
+        *choices.TRAFFIC_PARAMS,
         Param("metadata_kind", "mds or mdt; default: mds where it is there", choose=choices.metadata_kind),
         Param("burst_buffer", "burst buffer, a file system; default: found by name", choose=choices.burst_buffer),
         Param("burst_buffer_kind", "its kind of component", choose=choices.burst_buffer_kind),
-        Param("resolution", "length of a step; default: 60 s", kind="duration", choose=choices.resolution),
         INTERVALS,
     ),
+    spreads=True,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Inventory, Need, Param
+from ioweather.core.contracts import Inventory, Need, Param, Params
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
@@ -22,7 +22,7 @@ _LATEST_LARGEST: Final = (
 _UNNAMED: Final = "uid "  # what Facility.project_of calls a user whom no rule names
 
 
-def largest_root(inventory: Inventory) -> Cell:
+def largest_root(inventory: Inventory, _: Params) -> Cell:
     """The tree that had most files when it was last looked at."""
     return inventory.scalar(_LATEST_LARGEST)
 

@@ -246,15 +246,7 @@ _LAST: Final = f"SELECT max(start_ns) FROM responses WHERE {_OK}"
 _PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
 
 
-def _first(length_ns: int) -> Any:
-    def choose(inventory: Inventory) -> Cell:
-        last = inventory.scalar(_LAST)
-        return int(last) + 1 - length_ns if isinstance(last, int) else 0
-
-    return choose
-
-
-def _end(inventory: Inventory) -> Cell:
+def _end(inventory: Inventory, _: Params) -> Cell:
     last = inventory.scalar(_LAST)
     return int(last) + 1 if isinstance(last, int) else 0
 
@@ -262,7 +254,7 @@ def _end(inventory: Inventory) -> Cell:
 def _benchmark_bound(which: str, margin_ns: int) -> Any:
     """The newest day with phases during which the probe ran."""
 
-    def choose(inventory: Inventory) -> Cell:
+    def choose(inventory: Inventory, _: Params) -> Cell:
         sql = f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})"
         found = inventory.scalar(sql)
         return int(found) + margin_ns if isinstance(found, int) else 0
@@ -284,9 +276,11 @@ STUDY = Study(
     run=run,
     params=(
         Param("window", "length of fig1", "duration", default="10min"),
-        Param("first_ns", "where fig1 begins (UTC ns); default: the last 10 min", "int", choose=_first(10 * MINUTE_NS)),
-        Param("hour_ns", "where fig2 begins (UTC ns); default: the last hour", "int", choose=_first(_HOUR)),
-        Param("last_ns", "where both end (UTC ns)", "int", choose=_end),
+        Param("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end),
+        Param("first_ns", "where fig1 begins (UTC ns); default: one window before the end", "int",
+              choose=lambda _, values: values["last_ns"] - values["window"]),
+        Param("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", "int",
+              choose=lambda _, values: values["last_ns"] - _HOUR),
         Param("benchmark_first_ns", "where fig3 begins (UTC ns)", "int",
               choose=_benchmark_bound("min(start_ns)", -_HOUR)),
         Param("benchmark_last_ns", "where fig3 ends (UTC ns)", "int", choose=_benchmark_bound("max(end_ns)", _HOUR)),

@@ -16,7 +16,7 @@ from ioweather.core.units import format_bytes, format_value
 from ioweather.studies.intervals import plain
 from ioweather.studies.node_rates import below_ceiling
 from ioweather.studies.presenting import table
-from ioweather.studies.runs import MIN_BYTES, MIN_PROCESSES, NEEDS, PROCESSES_PER_NODE, Runs, jobs_of, large
+from ioweather.studies.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, Runs, jobs_of, large
 from ioweather.studies.samples import mean_estimate
 from ioweather.tables.applications import READ_BINS, SIZE_BINS, WRITE_BINS
 
@@ -234,5 +234,5 @@ STUDY = Study(
     exhibits=("car11.fig4", "car11.fig9", "car11.table4"),
     needs=NEEDS,
     run=run,
-    params=(MIN_PROCESSES, MIN_BYTES, PROCESSES_PER_NODE),
+    params=(*MIN_SIZES, PROCESSES_PER_NODE),
 )

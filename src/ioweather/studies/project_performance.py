@@ -18,7 +18,7 @@ from ioweather.derive.signatures import scaling
 from ioweather.studies.intervals import plain
 from ioweather.studies.node_rates import NO_NODES, PER_NODE, below_ceiling
 from ioweather.studies.project_io import CLOSE_IS_METADATA, MEANS_OF_JOBS
-from ioweather.studies.runs import MIN_BYTES, MIN_PROCESSES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, jobs_of, large
+from ioweather.studies.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, jobs_of, large
 from ioweather.studies.samples import known, mean_estimate, median_estimate, quantiles
 from ioweather.tables.applications import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 
@@ -250,5 +250,5 @@ STUDY = Study(
     exhibits=("car11.fig10", "car11.table5", "car11.table6"),
     needs=NEEDS,
     run=run,
-    params=(PROJECT, MIN_PROCESSES, MIN_BYTES, PROCESSES_PER_NODE),
+    params=(PROJECT, *MIN_SIZES, PROCESSES_PER_NODE),
 )

@@ -18,8 +18,7 @@ from ioweather.derive.signatures import SIGNATURES, Scaling, program_of, scaling
 from ioweather.studies.intervals import plain
 from ioweather.studies.project_io import CLOSE_IS_METADATA
 from ioweather.studies.runs import (
-    MIN_BYTES,
-    MIN_PROCESSES,
+    MIN_SIZES,
     NEEDS,
     PROCESSES_PER_NODE,
     Runs,
@@ -247,5 +246,5 @@ STUDY = Study(
     exhibits=("car11.projects",),
     needs=NEEDS,
     run=run,
-    params=(MIN_PROCESSES, MIN_BYTES, PROCESSES_PER_NODE),
+    params=(*MIN_SIZES, PROCESSES_PER_NODE),
 )

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Inventory, Need, Param, Params, StudyData
+from ioweather.core.contracts import Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
-from ioweather.core.results import Cell, Coverage
-from ioweather.core.units import NS, format_bytes
+from ioweather.core.results import Coverage
+from ioweather.core.units import MIB, NS, format_bytes
 
 # Data requests; what metadata operations take says nothing about a request of some size.
 OPERATIONS: Final = ("read", "write", "write_sync")
@@ -33,19 +33,9 @@ FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it i
 MINIMUM: Final = Param("minimum", "fewest response times that make a sample", kind="int", default=100)
 
 
-def commonest_size(inventory: Inventory) -> Cell:
-    """The request size with most finished requests; the paper shows 64 MB, so of equals the nearest to it."""
-    names = ", ".join(f"'{name}'" for name in OPERATIONS)
-    return inventory.scalar(
-        f"SELECT request_bytes FROM responses WHERE status = 'ok' AND request_bytes > 0 AND op IN ({names}) "
-        "GROUP BY request_bytes ORDER BY count(*) DESC, abs(request_bytes - 67108864) LIMIT 1"
-    )
-
-
 REQUEST_SIZE: Final = Param(
-    "request_size", "request size of the sample that is shown (default: the commonest)", kind="size",
-    choose=commonest_size,
-)  # fmt: skip
+    "request_size", "request size of the sample that is shown (default: the commonest)", kind="size"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +148,15 @@ def _grouped(frame: Frame, filesystem: Text, used: NDArray[np.intp]) -> list[Res
 
 
 def shown_size(samples: Sequence[ResponseSample], params: Params) -> int:
-    """The size asked for where there are samples of it, else the one with most times."""
+    """The size asked for where there are samples of it, else the one with most times; the paper shows 64 MB, so of
+    equals the nearest to it."""
     asked = params.get("request_size")
     counts: dict[int, int] = {}
     for sample in samples:
         counts[sample.request_bytes] = counts.get(sample.request_bytes, 0) + sample.n
     if asked is not None and int(asked) in counts:
         return int(asked)
-    return max(counts, key=lambda size: (counts[size], size))
+    return max(counts, key=lambda size: (counts[size], -abs(size - 64 * MIB)))
 
 
 def largest_place(samples: Sequence[ResponseSample]) -> tuple[str, str, str]:

@@ -31,7 +31,7 @@ _REPEATED: Final = """
 """
 
 
-def _slowest_and_fastest(inventory: Inventory) -> Cell:
+def _slowest_and_fastest(inventory: Inventory, _: Params) -> Cell:
     return inventory.scalar(_REPEATED)
 
 

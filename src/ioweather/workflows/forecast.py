@@ -26,7 +26,6 @@ from ioweather.tables.responses import RESPONSE_ROLLUPS
 WINDOW_NS: Final = 5 * MINUTE_NS
 # [ours] Half a year: eight weeks to learn from, the rest to judge by. More would cost reading and change nothing.
 HISTORY_NS: Final = 182 * DAY_NS
-_KINDS: Final = ("ost", "device", "host")
 _METRICS: Final = {"read": ("read_bytes",), "write": ("write_bytes",), "all": choices.TRAFFIC}
 _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET | Quality.SHUTDOWN)
 _OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_sync")
@@ -94,9 +93,8 @@ def _load(
             f"Load of {op!r} is not kept.", hint="For load, --op is read or write; for others --of slowdown."
         )
     metrics = _METRICS[op or "all"]
-    own = [g for g in groups if g.filesystem == name]
-    kind = next((k for k in _KINDS if any(g.component_kind == k for g in own)), own[0].component_kind)
-    own = [g for g in own if g.component_kind == kind]
+    kind = choices.traffic_kind(snapshot, {"filesystem": name})
+    own = [g for g in groups if g.filesystem == name and g.component_kind == kind]
     # Samples longer than the window would only be spread out: the window is then a whole number of them.
     sample = max((g.interval_ns for g in own), default=window_ns)
     step = window_ns if sample <= window_ns else -(-window_ns // sample) * sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ioweather.core.contracts import Inventory, Param, Study
+from ioweather.core.contracts import Inventory, Param, Params, Study
 from ioweather.core.errors import UsageError
 from ioweather.core.units import parse_duration_ns, parse_size
 
@@ -30,9 +30,11 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def resolve_params(study: Study, typed: Mapping[str, str], inventory: Inventory) -> dict[str, Any]:
-    """A value for every parameter of the study; durations in ns, sizes in bytes."""
-    known = {param.name: param for param in study.params}
-    return {name: _resolve(param, typed.get(name), inventory) for name, param in known.items()}
+    """A value for every parameter of the study, in order of declaration; durations in ns, sizes in bytes."""
+    values: dict[str, Any] = {}
+    for param in study.params:
+        values[param.name] = _resolve(param, typed.get(param.name), inventory, values)
+    return values
 
 
 def check_names(studies: list[Study], typed: Mapping[str, str]) -> None:
@@ -43,14 +45,14 @@ def check_names(studies: list[Study], typed: Mapping[str, str]) -> None:
             raise UsageError(f"There is no parameter {name!r} here.", hint=f"There are: {', '.join(known) or 'none'}.")
 
 
-def _resolve(param: Param, text: str | None, inventory: Inventory) -> Any:
+def _resolve(param: Param, text: str | None, inventory: Inventory, values: Params) -> Any:
     if text is not None:
         try:
             return _PARSERS[param.kind](text)
         except ValueError as error:
             raise UsageError(f"{param.name}: {error}.") from None
     if param.choose is not None and param.default is None:
-        return param.choose(inventory)
+        return param.choose(inventory, values)
     if param.kind in ("duration", "size") and isinstance(param.default, str):
         return _PARSERS[param.kind](param.default)
     return param.default

@@ -137,11 +137,10 @@ def _servers(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -
     if name is None:
         mount = view.job_io.text("main_mount").tolist()[row]
         found = snapshot.facility.filesystem_of_path(mount) if mount else None
-        name = found.name if found is not None and found.name in sampled else choices.busiest_filesystem(snapshot)  # type: ignore[assignment]
+        name = found.name if found is not None and found.name in sampled else choices.busiest_filesystem(snapshot)
     if name is None or name not in sampled:
         raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
-    kinds = {g.component_kind for g in snapshot.series() if g.filesystem == name and g.metric in choices.TRAFFIC}
-    kind = next((kind for kind in ("ost", "device", "host") if kind in kinds), sorted(kinds)[0])
+    kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
     return Servers(name, kind, request.resolution_ns or _resolution(snapshot, name, kind, start, end))
 
