@@ -61,9 +61,9 @@ def _check(lake, values, start):
 
 
 def _joined(matrix):
-    blocks = list(matrix.blocks(1))
-    from ioweather.core.frames import Matrix
+    from ioweather.core.frames import Matrix, in_blocks
 
+    blocks = list(in_blocks(matrix, 1))
     first = blocks[0]
     yield Matrix(
         first.metric,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.frames import Matrix
+from ioweather.core.frames import Matrix, in_blocks
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import grid
 from ioweather.store.lake import Lake, open_lake
@@ -52,7 +52,7 @@ def loaded(lake: Lake, days: int, excluded: int = 0) -> tuple[np.ndarray, np.nda
             filesystem="scratch", component_kind="ost", metrics=("read_bytes",), step_ns=MINUTE_NS,
             excluded_quality=excluded,
         )  # fmt: skip
-        blocks: list[Matrix] = list(grid.matrix(chosen, "read_bytes").blocks(days))
+        blocks: list[Matrix] = list(in_blocks(grid.matrix(chosen, "read_bytes"), days))
     return np.concatenate([b.values for b in blocks]), np.concatenate([b.coverage for b in blocks])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +13,7 @@ from ioweather.core.frames import Matrix
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.parallelism import ParallelismCounts, sorted_activity
 from ioweather.stats.series import lagged_correlation, window_sums
-from ioweather.studies import target_pass
+from ioweather.studies import aligned_blocks, target_pass
 from ioweather.studies.target_pass import LAGS, PAIRS, Limits, limits_of, pass_over_targets
 
 TARGETS, DAYS = 11, 23
@@ -112,8 +115,9 @@ def test_excess_and_maintenance_are_left_out_and_counted() -> None:
 
 
 def test_units_need_not_fit_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hours as units, blocks of one day, and a step that does not divide the day."""
-    monkeypatch.setattr(target_pass, "_BLOCK_DAYS", 1)
+    """Hours as units, stretches and blocks of one day, and a step that does not divide the day."""
+    monkeypatch.setattr(aligned_blocks, "_BLOCK_DAYS", 1)
+    monkeypatch.setattr(aligned_blocks, "_STRETCH_DAYS", 1)
     rng = np.random.default_rng(4)
     step = 7 * 60 * 10**9
     values = rng.lognormal(20, 1, (700, TARGETS))
@@ -124,3 +128,30 @@ def test_units_need_not_fit_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = np.arange(0, 700, found.unit)
     np.testing.assert_allclose(found.totals["read_bytes"], np.add.reduceat(values, edges, axis=0))
     np.testing.assert_allclose(found.lags["read", 25], found.lags["write", 25])
+    for target in range(TARGETS):
+        for window in (1, 5, 25):
+            wide = window_sums(values[:, target], window)
+            want = lagged_correlation(wide, wide, LAGS)
+            np.testing.assert_allclose(found.lags["read", window][:, target], want, atol=1e-9)
+
+
+def test_stretches_leave_the_same_wherever_they_are_passed_over(
+    planted: dict[str, np.ndarray], passed: target_pass.Targets
+) -> None:
+    """Each as if in a process of its own: what it is given and what it leaves are pickled, and only order is kept."""
+
+    def elsewhere(task: Any, inputs: Any) -> Any:
+        later = [pickle.loads(pickle.dumps((task, given))) for given in inputs]
+        left = {n: pickle.dumps(run(*given)) for n, (run, given) in reversed(list(enumerate(later)))}
+        assert len(left) > 1
+        return (pickle.loads(left[n]) for n in sorted(left))
+
+    found = pass_over_targets(matrices(planted), Limits(), elsewhere)
+    for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.lag_one, passed.lag_one)):
+        for key in theirs:
+            np.testing.assert_array_equal(mine[key], theirs[key])
+    for metric in METRICS:
+        np.testing.assert_array_equal(found.system.values[metric], passed.system.values[metric])
+    for name, counts in passed.degrees.items():
+        np.testing.assert_array_equal(found.degrees[name].per_interval(), counts.per_interval())
+    assert found.system.excluded == passed.system.excluded

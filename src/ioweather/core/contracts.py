@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -36,6 +37,8 @@ class ReadContext:
     keep_raw: bool = False
     # What one storage target can physically move; learned from the file where it is not given.
     limit_bytes_per_s: float | None = None
+    # Whose rows the segment of a spool may hold, as a pattern of hosts; None: anybody's.
+    hosts: str | None = None
 
 
 class Source(Protocol):
@@ -71,6 +74,7 @@ class BatchSource(Source, Protocol):
 
 
 Shape: TypeAlias = Literal["rows", "matrix", "rollup"]
+Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
 
 
@@ -155,7 +159,8 @@ class StudyData:
     """A study's needs, fetched: frames for rows and rollups by need, matrices by need and metric.
 
     `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
-    that the lake cannot meet is absent from the mappings.
+    that the lake cannot meet is absent from the mappings. `spread(task, inputs)` gives task(*input) of each input in
+    their order, like `starmap`, perhaps from other processes: task is a function of a module, inputs can be pickled.
     """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
@@ -163,14 +168,17 @@ class StudyData:
     period_ns: tuple[int, int] = (0, 0)
     step_ns: int = 0
     caveats: tuple[str, ...] = ()
+    spread: Spread = starmap
 
 
 @dataclass(frozen=True)
 class Study:
-    """One question: a pure function from fetched data to exhibits."""
+    """One question: a pure function from fetched data to exhibits. `spreads`: its long work goes through
+    StudyData.spread, so it is worth several workers by itself."""
 
     name: str
     exhibits: tuple[str, ...]
     needs: tuple[Need, ...]
     run: Callable[[StudyData, Facility, Params], Iterator[Exhibit]]
     params: tuple[Param, ...] = ()
+    spreads: bool = False

@@ -109,8 +109,8 @@ def _plain_list(column: Column) -> list[Any]:
 
 
 class BlockwiseMatrix(Protocol):
-    """A matrix that may be too large to hold: it is walked in blocks of whole days. `Matrix` is one; so is the lake's
-    lazy one, which reads each block when it is asked for."""
+    """A matrix that may be too large to hold: one asks for stretches of its steps. `Matrix` is one; so is the lake's
+    lazy one, which reads each stretch when it is asked for and can be sent to another process."""
 
     @property
     def metric(self) -> str: ...
@@ -122,7 +122,7 @@ class BlockwiseMatrix(Protocol):
     def steps(self) -> int: ...
     @property
     def components(self) -> tuple[str, ...]: ...
-    def blocks(self, days: int = 1) -> Iterator[Matrix]: ...
+    def stretch(self, first: int, last: int) -> Matrix: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +155,16 @@ class Matrix:
     def end_ns(self) -> int:
         return self.start_ns + self.steps * self.step_ns
 
-    def blocks(self, days: int = 1) -> Iterator[Matrix]:
-        """The same matrix in pieces of whole days (views, no copies), so that a year need not be worked on at once."""
-        length = max(1, days * DAY_NS // self.step_ns)
-        for first in range(0, self.steps, length):
-            piece = slice(first, first + length)
-            yield Matrix(
-                self.metric, self.start_ns + first * self.step_ns, self.step_ns, self.components,
-                self.values[piece], self.coverage[piece],
-            )  # fmt: skip
+    def stretch(self, first: int, last: int) -> Matrix:
+        """Steps [first, last) of it: views, no copies."""
+        return Matrix(
+            self.metric, self.start_ns + first * self.step_ns, self.step_ns, self.components,
+            self.values[first:last], self.coverage[first:last],
+        )  # fmt: skip
+
+
+def in_blocks(matrix: BlockwiseMatrix, days: int) -> Iterator[Matrix]:
+    """The matrix in pieces of so many days, so that a year need not be worked on at once."""
+    length = max(1, days * DAY_NS // matrix.step_ns)
+    for first in range(0, matrix.steps, length):
+        yield matrix.stretch(first, min(first + length, matrix.steps))

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.frames import BlockwiseMatrix, Frame
+from ioweather.core.frames import BlockwiseMatrix, Frame, in_blocks
 from ioweather.core.units import HOUR_NS
 from ioweather.tables import TABLES
 
@@ -101,7 +101,7 @@ def _unit_means(matrix: BlockwiseMatrix, rows: int) -> Floats:
     units = -(-matrix.steps // rows)
     total, count = np.zeros((units, len(matrix.components))), np.zeros((units, len(matrix.components)))
     row = 0
-    for block in matrix.blocks(_BLOCK_DAYS):
+    for block in in_blocks(matrix, _BLOCK_DAYS):
         there = ~np.isnan(block.values)
         edges = np.unique(np.concatenate([[0], np.arange(-row % rows, len(block.values), rows)]))
         places = (row + edges) // rows

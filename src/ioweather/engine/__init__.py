@@ -2,13 +2,14 @@
 
 from ioweather.engine.choose import opened
 from ioweather.engine.local import Processes, Serial, local_executor
-from ioweather.engine.run import in_order, workers_of
+from ioweather.engine.run import WorkersDied, in_order, workers_of
 from ioweather.engine.settings import ClusterSettings, cluster_settings
 
 __all__ = [
     "ClusterSettings",
     "Processes",
     "Serial",
+    "WorkersDied",
     "cluster_settings",
     "in_order",
     "local_executor",

@@ -22,6 +22,10 @@ DEATHS_BORNE = 3
 _IN_FLIGHT = 3
 
 
+class WorkersDied(IoweatherError):
+    """Over one task, time and again, and nobody said what to do then."""
+
+
 class TaskLost(BrokenExecutor):
     """The executor has tried a task on several workers, and each of them died."""
 
@@ -128,7 +132,7 @@ def _go_alone(waiting: deque[_Sent[T]]) -> None:
 
 def _given_up(sent: _Sent[T], lost: Callable[..., T] | None) -> T:
     if lost is None:
-        raise IoweatherError(
+        raise WorkersDied(
             f"A worker died over the same piece of work {DEATHS_BORNE} times (killed, or out of memory).",
             hint="Give each worker more memory, then run the same command again: it goes on from what is in.",
         ) from None

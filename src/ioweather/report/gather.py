@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import IoweatherError
@@ -12,10 +13,18 @@ from ioweather.core.facility import Facility
 from ioweather.core.papers import exhibits
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit
-from ioweather.engine import Serial, in_order
+from ioweather.engine import Serial, WorkersDied, in_order
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.workflows.analyse import ALL_TIME, Availability, Period, availability, make_exhibits, parameters_of
+from ioweather.workflows.analyse import (
+    ALL_TIME,
+    Availability,
+    Period,
+    availability,
+    make_exhibits,
+    parameters_of,
+    study_of,
+)
 
 
 @dataclass(frozen=True)
@@ -57,29 +66,39 @@ class _Task:
     params: Mapping[str, str]
     first: bool
 
+    @property
+    def spreads(self) -> bool:
+        study = study_of(self.ids[0])
+        return study is not None and study.spreads
+
 
 def gather(
     lake: Lake, *, period_ns: Period = ALL_TIME, executor: Executor | None = None, progress: Progress = silent
 ) -> Material:
-    """Run every study whose needs the lake meets, in this process or each as a task of the executor. One that fails is
-    named and never ends the report."""
+    """Run every study whose needs the lake meets: in this process, or on the executor (see make_exhibits). One that
+    fails is named and never ends the report."""
     with lake.snapshot() as snapshot:
         found = availability(snapshot)
-        tasks = list(_tasks(found, snapshot.filesystems()))
+        every = list(_tasks(found, snapshot.filesystems()))
         rows, versions, span = snapshot.tables(), snapshot.versions, _span(snapshot)
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]
     made: list[Made] = []
     titles = {item.id: item.title for item in found}
-    inputs = ((lake, task, period_ns) for task in tasks)
-    progress(0, len(tasks), tasks[0].ids[0] if tasks else "")
-    for number, outcomes in enumerate(in_order(executor or Serial(), _outcomes, inputs, lost=_lost)):
-        task = tasks[number]
-        progress(number + 1, len(tasks), tasks[number + 1].ids[0] if number + 1 < len(tasks) else "")
-        for exhibit_id, outcome in outcomes:
+    here = [task for task in every if executor is not None and task.spreads]
+    there = [task for task in every if task not in here]
+    tasks = (*here, *there)
+    results = chain(
+        (_outcomes(lake, task, period_ns, executor) for task in here),
+        in_order(executor or Serial(), _outcomes, ((lake, task, period_ns) for task in there), lost=_lost),
+    )
+    for number, task in enumerate(tasks):
+        progress(number, len(tasks), task.ids[0])
+        for exhibit_id, outcome in next(results):
             if isinstance(outcome, Exhibit):
                 made.append(_labelled(outcome, task))
             elif task.first:  # what a second file system lacks is no news
                 left_out.append(LeftOut(exhibit_id, titles[exhibit_id], outcome))
+    progress(len(tasks), len(tasks), "")
     order = {entry.id: number for number, entry in enumerate(exhibits())}
     return Material(
         facility=lake.facility, period_ns=period_ns, lake=str(lake.root), table_rows=rows, table_versions=versions,
@@ -100,10 +119,14 @@ def _tasks(found: list[Availability], filesystems: tuple[str, ...]) -> Iterator[
             yield from (_Task(tuple(ids), name, {"filesystem": name}, False) for name in filesystems)
 
 
-def _outcomes(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | str]]:
+def _outcomes(
+    lake: Lake, task: _Task, period_ns: Period, executor: Executor | None = None
+) -> list[tuple[str, Exhibit | str]]:
     """Together at first; where that fails, one by one, so that each has its own reason."""
     try:
-        made = make_exhibits(lake, task.ids, params=task.params, period_ns=period_ns)
+        made = make_exhibits(lake, task.ids, params=task.params, period_ns=period_ns, executor=executor)
+    except WorkersDied:
+        return _lost(lake, task, period_ns)
     except Exception:
         return [(exhibit_id, _one(lake, exhibit_id, task.params, period_ns)) for exhibit_id in task.ids]
     return list(zip(task.ids, made, strict=True))

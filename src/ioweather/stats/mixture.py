@@ -159,7 +159,7 @@ def fit_mixture(
     fit = MixtureFit(sample.n, ranked[0], ranked, combination, select, smallest)
     if not replicates:
         return fit
-    again = bootstrap(sample, fit, replicates=replicates, seed=seed)
+    again = bootstrap(sample, fit, range(replicates), seed=seed)
     return replace(fit, intervals=percentile_intervals(again, level))
 
 
@@ -171,11 +171,10 @@ def _aic_order(pair: PairFit) -> tuple[bool, float]:
     return pair.collapsed, pair.aic
 
 
-def bootstrap(sample: Sample, fit: MixtureFit, *, replicates: int = 200, seed: int = 0) -> tuple[PairFit, ...]:
+def bootstrap(sample: Sample, fit: MixtureFit, replicates: range, *, seed: int = 0) -> tuple[PairFit, ...]:
     """The winning pair on observations drawn again, its pivot searched again each time. This takes the observations
-    to be independent."""
-    rng = np.random.default_rng(seed)
-    return tuple(refitted(sample.resampled(rng), fit) for _ in range(replicates))
+    to be independent. Replicates are numbered, and each is the same whichever others are made beside it."""
+    return tuple(refitted(sample.resampled(np.random.default_rng([seed, number])), fit) for number in replicates)
 
 
 def percentile_intervals(fits: Sequence[PairFit], level: float = 0.95) -> Mapping[str, Interval]:
@@ -195,12 +194,13 @@ def goodness_of_fit(fit: MixtureFit, *, replicates: int = 200, seed: int = 0) ->
 
     Small p (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out.
     """
-    rng = np.random.default_rng(seed)
-    worse = 0
-    for _ in range(replicates):
-        drawn = sample_of(fit.distribution.sample(fit.n, rng))
-        worse += refitted(drawn, fit).ks >= fit.ks
-    return worse / replicates
+    return fits_no_better(fit, range(replicates), seed=seed) / replicates
+
+
+def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
+    """How many of these numbered replicates of `goodness_of_fit` fit no better than the data."""
+    drawn = (fit.distribution.sample(fit.n, np.random.default_rng([seed, number])) for number in replicates)
+    return sum(refitted(sample_of(times), fit).ks >= fit.ks for times in drawn)
 
 
 def refitted(sample: Sample, fit: MixtureFit) -> PairFit:

@@ -6,7 +6,7 @@ overlap, so that amounts are conserved. Sealed complete days come out of storage
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,13 @@ class Selection:
     # Of the period only these stretches of time, [low, high); empty: all of it.
     windows: tuple[tuple[int, int], ...] = ()
     _kept: str = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To another process it goes without its connection, which sees nothing but files, and makes one there."""
+        return {**self.__dict__, "con": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, con=duckdb.connect(":memory:"))
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
         return tuple(group for group in self.groups if group.metric == metric)
@@ -173,7 +180,7 @@ class _Piece:
 
 @dataclass(frozen=True)
 class LazyMatrix:
-    """A BlockwiseMatrix that reads each block from the lake when it is asked for."""
+    """A BlockwiseMatrix that reads each stretch from the lake when it is asked for."""
 
     selection: Selection
     metric: str
@@ -183,15 +190,11 @@ class LazyMatrix:
     labels: tuple[tuple[str, str], ...]
     components: tuple[str, ...]
 
-    def blocks(self, days: int = 1) -> Iterator[Matrix]:
-        length = max(1, days * DAY_NS // self.step_ns)
-        for first in range(0, self.steps, length):
-            yield self._read(first, min(length, self.steps - first))
-
     def load(self) -> Matrix:
-        return self._read(0, self.steps)
+        return self.stretch(0, self.steps)
 
-    def _read(self, first: int, count: int) -> Matrix:
+    def stretch(self, first: int, last: int) -> Matrix:
+        count = last - first
         low = self.start_ns + first * self.step_ns
         high = low + count * self.step_ns
         pieces = self._pieces(low, high)

@@ -2,12 +2,16 @@
 
 Matrices of the same need usually agree and are passed through as they are. Where one starts later, ends earlier or
 knows fewer components, it is padded with missing values.
+
+A long walk is cut into stretches, each of which can be walked anywhere. Where they are cut depends on the grid alone,
+so that whoever joins what they leave, in order, gets the same numbers from one process and from many.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,6 +24,9 @@ from ioweather.studies.steps import MIN_COVERAGE
 
 Floats: TypeAlias = NDArray[np.float64]
 
+# At one minute 15 days are a multiple of every window, so stretches begin at the hour of day that the data begin at.
+_STRETCH_DAYS, _BLOCK_DAYS = 15, 5
+
 
 @dataclass(frozen=True)
 class CommonGrid:
@@ -27,6 +34,11 @@ class CommonGrid:
     step_ns: int
     steps: int
     components: tuple[str, ...]
+
+    def stretches(self, multiple: int) -> list[tuple[int, int]]:
+        """Steps [first, last) of each; all but the last are a multiple of so many steps."""
+        length = max(1, round(_STRETCH_DAYS * DAY_NS / self.step_ns / multiple)) * multiple
+        return [(first, min(first + length, self.steps)) for first in range(0, self.steps, length)]
 
 
 def common_grid(matrices: Sequence[BlockwiseMatrix]) -> CommonGrid:
@@ -42,62 +54,43 @@ def common_grid(matrices: Sequence[BlockwiseMatrix]) -> CommonGrid:
     return CommonGrid(start, step, (end - start) // step, components)
 
 
-def aligned_blocks(matrices: Sequence[BlockwiseMatrix], days: int) -> Iterator[tuple[Floats, ...]]:
-    """Values of all matrices for the same steps and components; a cell below MIN_COVERAGE is missing.
+def aligned_blocks(
+    matrices: Sequence[BlockwiseMatrix], grid: CommonGrid, first: int, last: int
+) -> Iterator[tuple[Floats, ...]]:
+    """Values of all matrices for the steps [first, last) of the grid, a few days at a time.
 
     The next block is read while the present one is worked on: reading is mostly waiting and decompressing, which
     another thread can do. Only that thread touches the matrices.
     """
-    blocks = _one_by_one(matrices, days)
+    length = max(1, _BLOCK_DAYS * DAY_NS // grid.step_ns)
+    waiting: deque[Future[tuple[Floats, ...]]] = deque()
     with ThreadPoolExecutor(max_workers=1) as reader:
-        following = reader.submit(next, blocks, None)
-        while (block := following.result()) is not None:
-            following = reader.submit(next, blocks, None)
-            yield block
+        for start in range(first, last, length):
+            waiting.append(reader.submit(aligned_rows, matrices, grid, start, min(start + length, last)))
+            if len(waiting) == 2:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
-def _one_by_one(matrices: Sequence[BlockwiseMatrix], days: int) -> Iterator[tuple[Floats, ...]]:
-    grid = common_grid(matrices)
-    length = max(1, days * DAY_NS // grid.step_ns)
-    streams = [_Rows(matrix, grid, days) for matrix in matrices]
-    for first in range(0, grid.steps, length):
-        count = min(length, grid.steps - first)
-        yield tuple(stream.take(count) for stream in streams)
+def aligned_rows(matrices: Sequence[BlockwiseMatrix], grid: CommonGrid, first: int, last: int) -> tuple[Floats, ...]:
+    """Values of all matrices for the steps [first, last) of the grid; a cell below MIN_COVERAGE is missing."""
+    return tuple(_rows(matrix, grid, first, last) for matrix in matrices)
 
 
-class _Rows:
-    """The rows of a matrix on the common grid, taken in order."""
-
-    def __init__(self, matrix: BlockwiseMatrix, grid: CommonGrid, days: int) -> None:
+def _rows(matrix: BlockwiseMatrix, grid: CommonGrid, first: int, last: int) -> Floats:
+    lead = (matrix.start_ns - grid.start_ns) // grid.step_ns
+    low, high = max(first, lead), min(last, lead + matrix.steps)
+    same = matrix.components == grid.components
+    values = usable_cells(matrix.stretch(low - lead, high - lead)) if low < high else None
+    if values is not None and same and (low, high) == (first, last):
+        return values
+    out = np.full((last - first, len(grid.components)), np.nan)
+    if values is not None:
         known = {name: place for place, name in enumerate(grid.components)}
-        same = matrix.components == grid.components
-        self._place = None if same else np.array([known[name] for name in matrix.components], np.int64)
-        self._width = len(grid.components)
-        self._blocks = matrix.blocks(days)
-        self._waiting = self._missing((matrix.start_ns - grid.start_ns) // grid.step_ns)
-
-    def take(self, count: int) -> Floats:
-        parts: list[Floats] = []
-        wanted = count
-        while wanted:
-            if not len(self._waiting):
-                block = next(self._blocks, None)
-                self._waiting = self._missing(wanted) if block is None else self._spread(usable_cells(block))
-                continue
-            parts.append(self._waiting[:wanted])
-            self._waiting = self._waiting[wanted:]
-            wanted -= len(parts[-1])
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, self._width)), *parts])
-
-    def _spread(self, values: Floats) -> Floats:
-        if self._place is None:
-            return values
-        out = self._missing(len(values))
-        out[:, self._place] = values
-        return out
-
-    def _missing(self, rows: int) -> Floats:
-        return np.full((rows, self._width), np.nan)
+        place = slice(None) if same else np.array([known[name] for name in matrix.components], np.int64)
+        out[low - first : high - first, place] = values
+    return out
 
 
 def usable_cells(block: Matrix) -> Floats:

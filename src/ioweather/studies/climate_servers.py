@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.contracts import Spread
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
-from ioweather.studies.aligned_blocks import aligned_blocks, common_grid
+from ioweather.studies.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
 from ioweather.studies.climate_context import HIGH_CORRELATION, Part, span
 from ioweather.studies.intervals import Intervals, directed, plain
 from ioweather.studies.presenting import table
@@ -24,7 +25,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 IDLE = 0.02  # pat19: "less than 2%"
-_BLOCK_DAYS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,43 +43,78 @@ class ServerLoad:
     over_limit: int
 
 
-def pass_over_servers(matrix: BlockwiseMatrix) -> ServerLoad:
-    """One pass, block by block. A load above 1 is not real; it is left out and counted."""
+def pass_over_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
+    """Stretches of time are passed over one by one, here or elsewhere, and added up in their order."""
     grid = common_grid([matrix])
-    servers = len(grid.components)
-    unit = unit_steps(grid.steps, 3.6e12 / grid.step_ns)
-    units = -(-grid.steps // unit)
-    count, total = np.zeros((units, servers)), np.zeros((units, servers))
-    largest, lag_one = np.full(servers, np.nan), np.zeros((units, 6, servers))
-    lags = {window: (LagStream(LAGS), LaggedCorrelation(servers, LAGS)) for window in WINDOWS}
+    whole = _Collected(grid, 0, grid.steps)
+    for part in spread(_pass_over, ((matrix, *bounds) for bounds in grid.stretches(WINDOWS[-1]))):
+        whole.add(part)
+    return ServerLoad(
+        grid.components, grid.step_ns, grid.steps, whole.unit, whole.count, whole.total, whole.largest,
+        {window: accumulator.result() for window, accumulator in whole.lags.items()},
+        np.moveaxis(whole.lag_one, 1, -1), whole.over_limit,
+    )  # fmt: skip
+
+
+class _Collected:
+    """What the steps [first, last) leave."""
+
+    def __init__(self, grid: CommonGrid, first: int, last: int) -> None:
+        self.unit = unit_steps(grid.steps, 3.6e12 / grid.step_ns)
+        # The outer units of time may be shared with the steps before and after.
+        self.units = slice(first // self.unit, -(-last // self.unit))
+        units, servers = self.units.stop - self.units.start, len(grid.components)
+        self.count, self.total = np.zeros((units, servers)), np.zeros((units, servers))
+        self.largest, self.over_limit = np.full(servers, np.nan), 0
+        self.lags = {window: LaggedCorrelation(servers, LAGS) for window in WINDOWS}
+        self.lag_one = np.zeros((units, 6, servers))
+
+    def add(self, part: _Collected) -> None:
+        self.count[part.units] += part.count
+        self.total[part.units] += part.total
+        self.largest = np.fmax(self.largest, part.largest)
+        self.over_limit += part.over_limit
+        self.lag_one[part.units] += part.lag_one
+        for window, lags in part.lags.items():
+            self.lags[window].sums += lags.sums
+
+
+def _pass_over(matrix: BlockwiseMatrix, first: int, last: int) -> _Collected:
+    """A load above 1 is not real; it is left out and counted."""
+    grid = common_grid([matrix])
+    out = _Collected(grid, first, last)
+    streams = {window: LagStream(LAGS) for window in WINDOWS}
     # CPU windows are means; each is made of whole windows of the size before it.
     reducers = {window: WindowReducer(window // narrower, mean=True) for narrower, window in pairwise(WINDOWS)}
-    row = over_limit = 0
-    for (block,) in aligned_blocks([matrix], _BLOCK_DAYS):
+    # The rows just before the first are not counted here, but later ones are correlated with them.
+    (before,) = aligned_rows([matrix], grid, max(0, first - LAGS * WINDOWS[-1]), first)
+    wide, _ = _within(before)
+    for window, stream in streams.items():
+        wide = wide if window == 1 else reducers[window].update(wide)
+        if len(wide):
+            stream.next(wide)
+    row = first
+    for (block,) in aligned_blocks([matrix], grid, first, last):
         values, above = _within(block)
-        over_limit += above
-        largest = np.fmax(largest, np.fmax.reduce(values, axis=0))
-        for first in sorted({0, *range(-row % unit, len(values), unit)}):
-            last = min(len(values), first + unit - (row + first) % unit)
-            piece, place = values[first:last], (row + first) // unit
+        out.over_limit += above
+        out.largest = np.fmax(out.largest, np.fmax.reduce(values, axis=0))
+        for start in sorted({0, *range(-row % out.unit, len(values), out.unit)}):
+            piece = values[start : min(len(values), start + out.unit - (row + start) % out.unit)]
+            place = (row + start) // out.unit - out.units.start
             there = ~np.isnan(piece)
-            count[place] += there.sum(axis=0)
-            total[place] += np.where(there, piece, 0.0).sum(axis=0)
-            ready = lags[1][0].next(piece)
-            lag_one[place] += lags[1][1].update(ready, ready)[1]
+            out.count[place] += there.sum(axis=0)
+            out.total[place] += np.where(there, piece, 0.0).sum(axis=0)
+            ready = streams[1].next(piece)
+            out.lag_one[place] += out.lags[1].update(ready, ready)[1]
         wide = values
         for window, reducer in reducers.items():
             wide = reducer.update(wide)
             if not len(wide):
                 break
-            ready = lags[window][0].next(wide)
-            lags[window][1].update(ready, ready)
+            ready = streams[window].next(wide)
+            out.lags[window].update(ready, ready)
         row += len(values)
-    results = {window: accumulator.result() for window, (_, accumulator) in lags.items()}
-    return ServerLoad(
-        grid.components, grid.step_ns, grid.steps, unit, count, total, largest, results,
-        np.moveaxis(lag_one, 1, -1), over_limit,
-    )  # fmt: skip
+    return out
 
 
 def _within(block: Floats) -> tuple[Floats, int]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.contracts import Param, Params
+from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
-from ioweather.stats.mixture import MixtureFit, PairFit, Selection, bootstrap, fit_mixture, percentile_intervals
+from ioweather.stats.mixture import (
+    MixtureFit,
+    PairFit,
+    Selection,
+    bootstrap,
+    fit_mixture,
+    percentile_intervals,
+)
 from ioweather.stats.tails.sample import sample_of
+from ioweather.stats.tails.splits import Combination
 from ioweather.studies.intervals import LEVEL
 from ioweather.studies.response_samples import ResponseSample
 
@@ -23,6 +32,9 @@ COMBINATION: Final = Param(
 REPLICATES: Final = Param(
     "replicates", "bootstrap replicates of each fit; 0 gives no intervals", kind="int", default=40
 )
+
+# A replicate of some thousand times costs about 10 ms, a batch much more than sending it.
+_BATCH: Final = 20
 
 FAMILY_LABELS: Final = {
     "uniform": "Uniform", "normal": "Normal", "gamma": "Gamma", "cauchy": "Cauchy", "weibull": "Weibull",
@@ -50,24 +62,37 @@ class FittedSample:
 
 
 def fit_samples(
-    samples: Sequence[ResponseSample], params: Params, select: Selection = "ks"
+    samples: Sequence[ResponseSample], params: Params, select: Selection = "ks", spread: Spread = starmap
 ) -> tuple[list[FittedSample], list[str]]:
     """All pairs of families on every sample; and a sentence for each sample that cannot be split."""
-    fitted, refused = [], []
-    for seed, sample in enumerate(samples):
-        seconds = sample.seconds
-        try:
-            fit = fit_mixture(seconds, combination=params["combination"], select=select)
-        except ValueError as error:
-            refused.append(f"{sample.label}: {error}.")
-            continue
-        replicates = int(params["replicates"])
-        again: tuple[PairFit, ...] = ()
-        if replicates:
-            again = bootstrap(sample_of(seconds), fit, replicates=replicates, seed=seed)
-            fit = replace(fit, intervals=percentile_intervals(again, LEVEL))
-        fitted.append(FittedSample(sample, fit, again))
+    fits = list(spread(_fit, ((sample.seconds, params["combination"], select) for sample in samples)))
+    split = [(seed, fit) for seed, fit in enumerate(fits) if isinstance(fit, MixtureFit)]
+    batches = batches_of(int(params["replicates"]))
+    drawn = spread(_again, ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches))
+    fitted = []
+    for seed, fit in split:
+        again = tuple(pair for _ in batches for pair in next(drawn))
+        whole = replace(fit, intervals=percentile_intervals(again, LEVEL)) if again else fit
+        fitted.append(FittedSample(samples[seed], whole, again))
+    refused = [f"{sample.label}: {fit}." for sample, fit in zip(samples, fits, strict=True) if isinstance(fit, str)]
     return fitted, refused
+
+
+def batches_of(replicates: int) -> list[range]:
+    """Numbers of replicates that one worker makes at a time."""
+    return [range(first, min(first + _BATCH, replicates)) for first in range(0, replicates, _BATCH)]
+
+
+def _fit(seconds: NDArray[np.float64], combination: Combination, select: Selection) -> MixtureFit | str:
+    """The fit, or why there is none."""
+    try:
+        return fit_mixture(seconds, combination=combination, select=select)
+    except ValueError as error:
+        return str(error)
+
+
+def _again(seconds: NDArray[np.float64], fit: MixtureFit, replicates: range, seed: int) -> tuple[PairFit, ...]:
+    return bootstrap(sample_of(seconds), fit, replicates, seed=seed)
 
 
 def choices(fit: MixtureFit) -> str:

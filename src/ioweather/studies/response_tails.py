@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.contracts import Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
-from ioweather.stats.mixture import fit_mixture, goodness_of_fit
+from ioweather.stats.mixture import fit_mixture, fits_no_better
 from ioweather.stats.tails.splits import HEADS, TAILS
 from ioweather.studies.intervals import LEVEL, Standing, plain
 from ioweather.studies.presenting import cdf_table, cells
@@ -23,6 +23,7 @@ from ioweather.studies.response_fits import (
     FAMILY_LABELS,
     REPLICATES,
     FittedSample,
+    batches_of,
     choices,
     fit_samples,
     over_samples,
@@ -46,11 +47,12 @@ _NORMAL_SHARE, _UNIFORM_SHARE = 0.025, 0.0
 # The paper's 94% around the average leave 3% on either side.
 _AROUND: Final = 0.94
 _CONTROL_MOST: Final = 5000
+_OVERLAYS: Final = 6
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     samples = samples_of(data, facility, params)
-    fitted, refused = fit_samples(samples.samples, params)
+    fitted, refused = fit_samples(samples.samples, params, spread=data.spread)
     if not fitted:
         return
     size = shown_size([item.sample for item in fitted], params)
@@ -58,7 +60,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     caveats = (choices(fitted[0].fit), *refused)
     yield _partition(samples, example(shown), caveats)
     yield _shares(samples, fitted, caveats)
-    yield _winners(samples, fitted, shown, params, caveats)
+    goodness = _goodness(shown[:_OVERLAYS], int(params["replicates"]), data.spread)
+    yield _winners(samples, fitted, shown, goodness, caveats)
 
 
 def example(shown: Sequence[FittedSample]) -> FittedSample:
@@ -206,12 +209,25 @@ def _share_findings(mean: Estimate) -> Iterator[Finding]:
     yield Finding(text, "supported" if mean.low > _NORMAL_SHARE else "undecided")
 
 
+def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> list[Estimate]:
+    if not replicates:
+        return []
+    batches = batches_of(replicates)
+    worse = spread(fits_no_better, ((item.fit, batch) for item in items for batch in batches))
+    method = f"parametric bootstrap, {replicates} replicates"
+    return [
+        plain(f"goodness_p[{item.sample.label}]", sum(next(worse) for _ in batches) / replicates, "",
+              n=item.sample.n, method=method)
+        for item in items
+    ]  # fmt: skip
+
+
 def _winners(
-    samples: Samples, fitted: Sequence[FittedSample], shown: Sequence[FittedSample], params: Params,
+    samples: Samples, fitted: Sequence[FittedSample], shown: Sequence[FittedSample], goodness: Sequence[Estimate],
     caveats: tuple[str, ...],
 ) -> Exhibit:  # fmt: skip
     """don15.fig6."""
-    charts = tuple(_overlay(item) for item in shown[:6])
+    charts = tuple(_overlay(item) for item in shown[:_OVERLAYS])
     around = [_around(item) for item in fitted]
     n = len(fitted)
     by_ks = [(item.fit.best.head.name, item.fit.best.tail.name) for item in fitted]
@@ -223,14 +239,8 @@ def _winners(
         over_samples(mean_estimate("head_around_average_ratio", np.array([a for a, _ in around]), "ratio")),
         over_samples(mean_estimate("head_optimal_ratio", np.array([b for _, b in around]), "ratio")),
         over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))),
+        *goodness,
     ]
-    replicates = int(params["replicates"])
-    if replicates:
-        estimates += [
-            plain(f"goodness_p[{item.sample.label}]", goodness_of_fit(item.fit, replicates=replicates), "",
-                  n=item.sample.n, method=f"parametric bootstrap, {replicates} replicates")
-            for item in shown[:6]
-        ]  # fmt: skip
     return Exhibit(
         "don15.fig6",
         "Which distributions win",
@@ -339,4 +349,5 @@ STUDY = Study(
     (NEED,),
     run,
     (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES),
+    spreads=True,
 )

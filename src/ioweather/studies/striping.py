@@ -74,7 +74,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
     if len({sample.request_bytes for sample in mine}) < 2:
         return
-    fitted, refused = fit_samples(mine, params, select="aic")
+    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread)
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
@@ -284,4 +284,5 @@ STUDY = Study(
     (NEED,),
     run,
     (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD),
+    spreads=True,
 )

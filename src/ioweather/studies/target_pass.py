@@ -6,20 +6,21 @@ step, totals per day and target, counts of clusters per step, and the sums that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, sorted_activity
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, WindowReducer
-from ioweather.studies.aligned_blocks import CommonGrid, aligned_blocks, common_grid
+from ioweather.studies.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
 from ioweather.studies.choices import TRAFFIC
 from ioweather.studies.steps import MIN_COVERAGE, Steps
 
@@ -31,12 +32,11 @@ WIDE_TOLERANCE = 0.10
 READ, WRITE = TRAFFIC
 # Which pairs are correlated: reads with reads, writes with writes, reads with the writes that follow.
 PAIRS: Mapping[str, tuple[str, str]] = {"read": (READ, READ), "write": (WRITE, WRITE), "cross": (READ, WRITE)}
-_BLOCK_DAYS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What the pass leaves: see the fields of `_Collector`. `system` holds the sums over all targets."""
+    """What the pass leaves: see the fields of `_Collected`. `system` holds the sums over all targets."""
 
     components: tuple[str, ...]
     unit: int
@@ -69,25 +69,36 @@ def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
     )
 
 
-def pass_over_targets(matrices: Mapping[str, BlockwiseMatrix], limits: Limits) -> Targets:
+def pass_over_targets(matrices: Mapping[str, BlockwiseMatrix], limits: Limits, spread: Spread = starmap) -> Targets:
+    """Stretches of time are passed over one by one, here or elsewhere, and added up in their order."""
     ordered = [matrices[metric] for metric in TRAFFIC]
     grid = common_grid(ordered)
-    collector = _Collector(grid, limits)
-    for read, write in aligned_blocks(ordered, _BLOCK_DAYS):
+    whole = _Collected(grid, 0, grid.steps)
+    for part in spread(_pass_over, ((ordered, limits, *bounds) for bounds in grid.stretches(WINDOWS[-1]))):
+        whole.add(part)
+    return whole.finish()
+
+
+def _pass_over(matrices: Sequence[BlockwiseMatrix], limits: Limits, first: int, last: int) -> _Collected:
+    grid = common_grid(matrices)
+    collector = _Collector(grid, limits, first, last)
+    collector.look_back(*aligned_rows(matrices, grid, max(0, first - LAGS * WINDOWS[-1]), first))
+    for read, write in aligned_blocks(matrices, grid, first, last):
         collector.update(read, write)
-    return collector.finish()
+    return collector.collected
 
 
-class _Collector:
-    """Accumulators of the pass, fed with consecutive rows of reads and writes."""
+class _Collected:
+    """What the steps [first, last) of the grid leave: little, and sums of it are what more steps leave."""
 
-    def __init__(self, grid: CommonGrid, limits: Limits) -> None:
-        self.grid, self.limits = grid, limits
-        targets = len(grid.components)
+    def __init__(self, grid: CommonGrid, first: int, last: int) -> None:
+        self.grid = grid
+        self.rows = slice(first, last)
         self.unit = unit_steps(grid.steps, 3.6e12 / grid.step_ns)
-        units = -(-grid.steps // self.unit)
-        self.row = 0
-        self.system = {metric: np.full(grid.steps, np.nan) for metric in TRAFFIC}
+        # The outer units of time may be shared with the steps before and after.
+        self.units = slice(first // self.unit, -(-last // self.unit))
+        units, targets = self.units.stop - self.units.start, len(grid.components)
+        self.system = {metric: np.full(last - first, np.nan) for metric in TRAFFIC}
         self.reasons: dict[str, int] = {}
         self.over_limit_cells = 0
         self.totals = {metric: np.zeros((units, targets)) for metric in TRAFFIC}
@@ -95,6 +106,41 @@ class _Collector:
         self.lag_one = {pair: np.zeros((units, 6, targets)) for pair in PAIRS}
         keys = ((TOLERANCE, 1), (WIDE_TOLERANCE, 1), *((TOLERANCE, window) for window in WINDOWS[1:]))
         self.degrees = {(metric, *key): ParallelismCounts(targets, key[0]) for metric in TRAFFIC for key in keys}
+
+    def add(self, part: _Collected) -> None:
+        """What steps within these leave; the parts come in time order."""
+        for metric in TRAFFIC:
+            self.system[metric][part.rows] = part.system[metric]
+            self.totals[metric][part.units] += part.totals[metric]
+        for reason, steps in part.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + steps
+        self.over_limit_cells += part.over_limit_cells
+        for key, lags in part.lags.items():
+            self.lags[key].sums += lags.sums
+        for pair, sums in part.lag_one.items():
+            self.lag_one[pair][part.units] += sums
+        for name, counts in part.degrees.items():
+            self.degrees[name].merge(counts)
+
+    def finish(self) -> Targets:
+        return Targets(
+            self.grid.components, self.unit,
+            Steps(self.grid.start_ns, self.grid.step_ns, self.system, self.reasons),
+            self.totals, self.degrees,
+            {key: accumulator.result() for key, accumulator in self.lags.items()},
+            {pair: np.moveaxis(parts, 1, -1) for pair, parts in self.lag_one.items()},
+            self.over_limit_cells,
+        )  # fmt: skip
+
+
+class _Collector:
+    """Fills a `_Collected` from consecutive rows of reads and writes."""
+
+    def __init__(self, grid: CommonGrid, limits: Limits, first: int, last: int) -> None:
+        self.grid, self.limits = grid, limits
+        self.collected = _Collected(grid, first, last)
+        self.unit = self.collected.unit
+        self.row = first
         self.streams = {(metric, window): LagStream(LAGS) for metric in TRAFFIC for window in WINDOWS}
         # Each window is made of whole windows of the size before it.
         self.windows = {
@@ -103,15 +149,28 @@ class _Collector:
             for narrower, window in pairwise(WINDOWS)
         }
 
+    def look_back(self, read: Floats, write: Floats) -> None:
+        """The rows just before the first, which are not counted here: later ones are correlated with them."""
+        if not len(read):
+            return
+        rows = self._clean({READ: read, WRITE: write}, self.row - len(read)).rows
+        for window in WINDOWS:
+            if window > 1:
+                rows = {metric: self.windows[metric, window].update(values) for metric, values in rows.items()}
+            self._ready(rows, window)
+
     def update(self, read: Floats, write: Floats) -> None:
         """The next rows. One unit of time is done with entirely before the next: it then stays near the processor."""
         wide: list[dict[str, Floats]] = []
         first = 0
         while first < len(read):
             last = min(len(read), first + self.unit - self.row % self.unit)
-            rows = self._cleaned({READ: read[first:last], WRITE: write[first:last]})
-            self._unit(rows)
-            wide.append({metric: self.windows[metric, WINDOWS[1]].update(values) for metric, values in rows.items()})
+            cleaned = self._clean({READ: read[first:last], WRITE: write[first:last]}, self.row)
+            self._note(cleaned)
+            self._unit(cleaned.rows)
+            wide.append(
+                {metric: self.windows[metric, WINDOWS[1]].update(values) for metric, values in cleaned.rows.items()}
+            )
             self.row += last - first
             first = last
         joined = {metric: np.concatenate([part[metric] for part in wide]) for metric in TRAFFIC}
@@ -124,46 +183,57 @@ class _Collector:
 
     def _unit(self, rows: Mapping[str, Floats]) -> None:
         """Rows of one unit of time: totals, correlations at one step, clusters."""
-        unit = self.row // self.unit
+        unit = self.row // self.unit - self.collected.units.start
         ready = self._ready(rows, 1)
         for metric, block in ready.items():
-            self.totals[metric][unit] += block.total
+            self.collected.totals[metric][unit] += block.total
         for pair, part in self._correlate(ready, 1).items():
-            self.lag_one[pair][unit] += part[1]
+            self.collected.lag_one[pair][unit] += part[1]
         self._count_degrees(rows, 1, (TOLERANCE, WIDE_TOLERANCE))
 
     def _ready(self, rows: Mapping[str, Floats], window: int) -> dict[str, LagBlock]:
         return {metric: self.streams[metric, window].next(values) for metric, values in rows.items()}
 
     def _correlate(self, ready: Mapping[str, LagBlock], window: int) -> dict[str, Floats]:
-        return {pair: self.lags[pair, window].update(ready[x], ready[y]) for pair, (x, y) in PAIRS.items()}
+        return {pair: self.collected.lags[pair, window].update(ready[x], ready[y]) for pair, (x, y) in PAIRS.items()}
 
     def _count_degrees(self, rows: Mapping[str, Floats], window: int, tolerances: tuple[float, ...]) -> None:
         for metric, values in rows.items():
             ordered = sorted_activity(values)
             for tolerance in tolerances:
-                self.degrees[metric, tolerance, window].update(ordered)
+                self.collected.degrees[metric, tolerance, window].update(ordered)
 
-    def _cleaned(self, blocks: Mapping[str, Floats]) -> dict[str, Floats]:
-        """Without cells and steps that are not real or not whole; sums per step are noted on the way."""
+    def _note(self, cleaned: _Cleaned) -> None:
+        collected = self.collected
+        first = self.row - collected.rows.start
+        for metric, total in cleaned.system.items():
+            collected.system[metric][first : first + len(total)] = total
+        for reason, steps in cleaned.reasons.items():
+            collected.reasons[reason] = collected.reasons.get(reason, 0) + steps
+        collected.over_limit_cells += cleaned.over_limit_cells
+
+    def _clean(self, blocks: Mapping[str, Floats], row: int) -> _Cleaned:
+        """Without cells and steps that are not real or not whole."""
+        over_limit_cells = 0
         if self.limits.component is not None:
-            blocks = {metric: self._without_excess(values, self.limits.component) for metric, values in blocks.items()}
+            kept = {metric: _without_excess(values, self.limits.component) for metric, values in blocks.items()}
+            over_limit_cells = sum(count for _, count in kept.values())
+            blocks = {metric: values for metric, (values, _) in kept.items()}
         sums, present = zip(*(_row_sums(values) for values in blocks.values()), strict=True)
-        rows = len(sums[0])
-        excluded = np.zeros(rows, np.bool_)
-        for reason, marked in self._marks(sums, present, rows):
+        reasons: dict[str, int] = {}
+        excluded = np.zeros(len(sums[0]), np.bool_)
+        for reason, marked in self._marks(sums, present, row):
             fresh = marked & ~excluded
             if fresh.any():
-                self.reasons[reason] = self.reasons.get(reason, 0) + int(fresh.sum())
+                reasons[reason] = int(fresh.sum())
             excluded |= marked
-        for metric, total in zip(blocks, sums, strict=True):
-            self.system[metric][self.row : self.row + rows] = np.where(excluded, np.nan, total)
-        if not excluded.any():
-            return dict(blocks)
-        return {metric: np.where(excluded[:, None], np.nan, values) for metric, values in blocks.items()}
+        system = {metric: np.where(excluded, np.nan, total) for metric, total in zip(blocks, sums, strict=True)}
+        if excluded.any():
+            blocks = {metric: np.where(excluded[:, None], np.nan, values) for metric, values in blocks.items()}
+        return _Cleaned(blocks, system, reasons, over_limit_cells)
 
     def _marks(
-        self, sums: tuple[Floats, ...], present: tuple[Floats, ...], rows: int
+        self, sums: tuple[Floats, ...], present: tuple[Floats, ...], row: int
     ) -> list[tuple[str, NDArray[np.bool_]]]:
         least = np.min(present, axis=0)
         marks = [
@@ -171,36 +241,37 @@ class _Collector:
             (f"less than {MIN_COVERAGE:.0%} recorded", least < MIN_COVERAGE - 1e-9),
         ]
         if self.limits.windows:
-            times = self.grid.start_ns + np.arange(self.row, self.row + rows, dtype=np.int64) * self.grid.step_ns
+            times = self.grid.start_ns + np.arange(row, row + len(least), dtype=np.int64) * self.grid.step_ns
             closed = [(times >= first) & (times < last) for first, last in self.limits.windows]
             marks.append(("maintenance", np.any(closed, axis=0)))
         if self.limits.system is not None:
             marks.append(("above the peak of the system", np.max(sums, axis=0) > self.limits.system))
         return marks
 
-    def _without_excess(self, values: Floats, limit: float) -> Floats:
-        # A missing value makes the maximum NaN, which is not within the limit either.
-        if values.max(initial=0.0) <= limit:
-            return values
-        rows = np.flatnonzero(np.fmax.reduce(values, axis=1) > limit)
-        if not len(rows):
-            return values
-        # The block is not ours to change.
-        kept = values.copy()
-        above = kept[rows] > limit
-        self.over_limit_cells += int(above.sum())
-        kept[rows] = np.where(above, np.nan, kept[rows])
-        return kept
 
-    def finish(self) -> Targets:
-        return Targets(
-            self.grid.components, self.unit,
-            Steps(self.grid.start_ns, self.grid.step_ns, self.system, self.reasons),
-            self.totals, self.degrees,
-            {key: accumulator.result() for key, accumulator in self.lags.items()},
-            {pair: np.moveaxis(parts, 1, -1) for pair, parts in self.lag_one.items()},
-            self.over_limit_cells,
-        )  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class _Cleaned:
+    """Rows with what does not count as missing; sums over targets; steps that do not count, by reason."""
+
+    rows: Mapping[str, Floats]
+    system: Mapping[str, Floats]
+    reasons: Mapping[str, int]
+    over_limit_cells: int
+
+
+def _without_excess(values: Floats, limit: float) -> tuple[Floats, int]:
+    """Values above the limit as missing, and how many there were."""
+    # A missing value makes the maximum NaN, which is not within the limit either.
+    if values.max(initial=0.0) <= limit:
+        return values, 0
+    rows = np.flatnonzero(np.fmax.reduce(values, axis=1) > limit)
+    if not len(rows):
+        return values, 0
+    # The block is not ours to change.
+    kept = values.copy()
+    above = kept[rows] > limit
+    kept[rows] = np.where(above, np.nan, kept[rows])
+    return kept, int(above.sum())
 
 
 def _row_sums(values: Floats) -> tuple[Floats, Floats]:

@@ -10,18 +10,20 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, starmap
 from typing import Any, Literal
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
-from ioweather.core.contracts import Need, Param, Study, StudyData
+from ioweather.core.contracts import Need, Param, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.engine import Serial, in_order
+from ioweather.engine import in_order
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.owned import OF_THE_FACILITY
@@ -112,7 +114,8 @@ def make_exhibits(
 ) -> list[Exhibit]:
     """The exhibits asked for, in that order. A study that makes several is run once.
 
-    Studies run one after the other in this process, or each as a task of the executor, on the same pinned state.
+    With an executor, a study that spreads its work has all workers to itself; each of the others is one task. All see
+    the same pinned state.
     """
     typed = params or {}
     studies = {exhibit_id: _study_or_refuse(exhibit_id) for exhibit_id in ids}
@@ -120,14 +123,20 @@ def make_exhibits(
     check_names(unique, typed)
     made: dict[str, Exhibit] = {}
     with lake.snapshot() as snapshot:
-        view = snapshot if executor is None else replace(snapshot)  # a copy without its connection can travel
-        inputs = (
-            (view, study.name, [x for x in ids if studies[x] is study], typed, period_ns, use_cache) for study in unique
+        here = [study for study in unique if executor is None or study.spreads]
+        there = [study for study in unique if study not in here]
+        orders = {s.name: (s.name, [x for x in ids if studies[x] is s], typed, period_ns, use_cache) for s in unique}
+        spread = starmap if executor is None else partial(in_order, executor)
+        view = replace(snapshot)  # a copy without its connection can travel
+        names = [study.name for study in (*here, *there)]
+        results = chain(
+            (_run(snapshot, *orders[study.name], spread) for study in here),
+            spread(_run, ((view, *orders[study.name]) for study in there)),
         )
-        progress(0, len(unique), unique[0].name if unique else "")
-        for position, results in enumerate(in_order(executor or Serial(), _run, inputs), start=1):
-            made |= results
-            progress(position, len(unique), unique[position].name if position < len(unique) else "")
+        for position, name in enumerate(names):
+            progress(position, len(names), name)
+            made |= next(results)
+        progress(len(names), len(names), "")
     for exhibit_id in ids:
         if exhibit_id not in made:
             raise DataUnavailable(
@@ -145,8 +154,9 @@ def _study_or_refuse(exhibit_id: str) -> Study:
 
 
 def _run(
-    snapshot: Snapshot, name: str, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool
-) -> dict[str, Exhibit]:
+    snapshot: Snapshot, name: str, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool,
+    spread: Spread = starmap,
+) -> dict[str, Exhibit]:  # fmt: skip
     """One study, wherever this runs. It reads the lake, and writes nothing but the cache of results."""
     study, facility = STUDIES[name], snapshot.facility
     _require(snapshot, study)
@@ -156,7 +166,7 @@ def _run(
         cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
         if all(found is not None for found in cached.values()):
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
-    data = fetch(snapshot, study, values, period)
+    data = replace(fetch(snapshot, study, values, period), spread=spread)
     results = {}
     for exhibit in study.run(data, facility, values):
         full = replace(
