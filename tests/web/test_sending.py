@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,9 @@ from ioweather.collect.settings import settings_from
 from ioweather.collect.ship import Server, Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
 from ioweather.core.errors import FacilityError, UsageError
+from ioweather.sources.live.contract import Operation
+from ioweather.sources.live.rows import Origin, event_row, response_row
+from ioweather.sources.live.timing import Timing
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token, revoke_token
 from ioweather.web import sending
@@ -90,6 +94,45 @@ def test_only_who_has_the_token_of_the_host_may_send(client, root, token):
     revoke_token(root, "n1")
     assert send(client, token, data).status_code == 401
     assert events_in(root) == 0
+
+
+SERIES = {"start_ns": 1, "interval_ns": 10, "system": "n1:sda", "component_kind": "device", "component": "sda",
+          "metric": "read_bytes", "value": 512.0, "quality": 0}  # fmt: skip
+FOREIGN = (
+    row_line("responses", response_row(Origin("n2", "/s", "mount:/s", "r"), Operation("read", 1, "nocache"),
+                                       Timing(5, 7), 4)),
+    row_line("events", event_row("e9", "gap", "x", 1, host="n2")),
+    row_line("events", event_row("gap:n2:agent:1", "gap", "x", 1, host="n1")),  # would revise an event of n2
+    event(9).replace("{", '{"ho\\u0073t":"n2",'),
+    row_line("series", {**SERIES, "system": "n2:sda"}),
+    row_line("series", {**SERIES, "component_kind": "host", "component": "n2", "system": "n1"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", FOREIGN)
+def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, row, monkeypatch):
+    monkeypatch.setattr("ioweather.sources.spool._FRAME_ROWS", 1)  # the rows before it were read long ago
+    response = send(client, token, segment(event(1), event(2), row, event(3)))
+    assert response.status_code == 422, response.text
+    error = response.json()["error"]
+    assert error["kind"] == "ForeignRows"
+    assert "line 4: a row of n2" in error["message"]
+    assert str(root) not in response.text
+    with open_lake(root).snapshot() as snapshot:
+        counts = [snapshot.con.sql(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in ("events", "series")]
+        assert (*counts, snapshot.con.sql("SELECT count(*) FROM responses").fetchall()[0][0]) == (0, 0, 0)
+        assert snapshot.con.sql("SELECT status, reason FROM ingests").fetchall() == [("quarantined", "foreign_rows")]
+    # After a line that cannot be read nothing is looked at, nor taken.
+    partial = send(client, token, segment(event(1), "no json", row), name="seg-n1-2-1.ndjson")
+    assert (partial.json()["status"], partial.json()["rows_added"]) == ("partial", {"events": 1})
+
+
+def test_a_token_for_many_hosts_brings_rows_of_each_of_them(client, root):
+    many = create_token(root, "nodes", "n*")
+    lustre = row_line("series", {**SERIES, "system": "fs1", "component_kind": "ost", "component": "fs1-OST0001"})
+    assert send(client, many, segment(*FOREIGN[:3], lustre, row_line("series", SERIES))).json()["status"] == "ok"
+    other = row_line("events", event_row("e9", "gap", "x", 1, host="m1"))
+    assert send(client, many, segment(other), name="seg-n1-2-1.ndjson").status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -274,6 +317,56 @@ def test_what_the_server_refuses_is_set_aside_and_the_rest_goes(cargo, server, r
     assert (found.ok, found.shipped, found.refused) == (True, 2, 1)
     assert [path.name for path in (tmp_path / "spool/refused").iterdir()] == [files[1].name]
     assert events_in(root) == 2
+
+
+LARGE = 8 << 20  # more than sockets hold: the server answers while the sender sends
+
+
+@pytest.fixture
+def large(tmp_path):
+    file = tmp_path / "seg-n1-1-1.ndjson"
+    file.write_bytes(segment("x" * LARGE))
+    return file
+
+
+def test_a_refusal_is_heard_however_much_is_sent(server, root, large, token, monkeypatch):
+    for _ in range(3):
+        assert push(server, "wrong", [large]).message.startswith("401: A token that this server knows")
+    foreign = large.with_name("seg-n2-1-1.ndjson")
+    foreign.write_bytes(segment("x" * LARGE, host="n2"))
+    assert push(server, token, [foreign]).message.startswith("403: The token n1 is not for n2")
+    monkeypatch.setattr(sending, "LIMIT_BYTES", 1000)
+    assert "larger" in push(server, token, [large]).refused[0]["message"]
+
+
+def test_a_server_that_hangs_up_while_it_is_sent_to_is_heard_too(large):
+    """One that does not read on, as older ones."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def refuse() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                body = b'{"error": {"kind": "TokenRefused", "message": "No.", "hint": ""}}'
+                connection.sendall(b"HTTP/1.1 401 No\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+                connection.shutdown(socket.SHUT_RD)
+                time.sleep(0.2)
+
+        threading.Thread(target=refuse, daemon=True).start()
+        sent = push(f"http://127.0.0.1:{listening.getsockname()[1]}", "x", [large])
+    assert (sent.message, sent.waiting) == ("401: No.", [str(large)])
+
+
+def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
+    monkeypatch.setattr("ioweather.web.app._HEARD_OUT_BYTES", 1000)
+    with running(create_app(root), bind("127.0.0.1", 0)) as where:
+        host, port = where.removeprefix("http://").rstrip("/").split(":")
+        with socket.create_connection((host, int(port))) as sender:
+            sender.settimeout(30)
+            sender.sendall(b"POST /api/v1/spool/n1/seg-1.ndjson HTTP/1.1\r\nhost: localhost\r\n"
+                           b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n")  # fmt: skip
+            with pytest.raises((BrokenPipeError, ConnectionResetError)):
+                sender.sendall((b"10000\r\n" + bytes(0x10000) + b"\r\n") * 1000)
 
 
 def test_a_spool_named_from_here_is_sent_from_elsewhere(server, root, token_file, tmp_path, monkeypatch):

@@ -10,21 +10,20 @@ that is lost is no harm: the file is sent again, and nothing is in twice.
 from __future__ import annotations
 
 import json
-import ssl
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ioweather.collect.ship import check_url
 from ioweather.core.errors import UsageError
 
 TIMEOUT_SECONDS: Final = 120.0
+_LONGEST_ANSWER: Final = 100_000
 # The file itself is wrong (400, 413, 415, 422); anything else may be different next time.
 _NEVER: Final = frozenset({400, 413, 415, 422})
 
@@ -36,11 +35,12 @@ class Sent:
     message: str = ""
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The token is for one server, not for where that sends us."""
+class _Refused(Exception):
+    """The server's answer is no."""
 
-    def redirect_request(self, *_: Any) -> None:
-        return None
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def read_token(file: Path) -> str:
@@ -65,8 +65,6 @@ def host_of(path: Path) -> str:
 
 def push(url: str, token: str, files: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS) -> Sent:
     """One file after the other; where the server is away or does not know us, the rest waits."""
-    # No proxy of the environment: the address says where to go.
-    opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
     sent = Sent()
     for place, path in enumerate(files):
         try:
@@ -76,24 +74,37 @@ def push(url: str, token: str, files: Sequence[Path], timeout_seconds: float = T
             sent.waiting.append(str(path))
             sent.message = f"{path}: {error.strerror}"
             continue
-        address = f"{url}/api/v1/spool/{quote(host_of(path), safe='')}/{quote(path.name, safe='')}"
-        headers = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream"}
-        request = urllib.request.Request(address, data=data, headers=headers, method="POST")
         try:
-            with opener.open(request, timeout=timeout_seconds) as response:
-                answer = json.load(response)
+            answer = _post(url, token, (host_of(path), path.name), data, timeout_seconds)
             if answer["status"] not in ("ok", "known", "partial"):
                 raise ValueError(f"the server answered {answer['status']!r}")
             if answer["status"] == "partial":
                 sent.refused.append({"path": str(path), "message": answer["message"]})
-        except urllib.error.HTTPError as error:
-            message = _said(error)
+        except _Refused as error:
             if error.code not in _NEVER:
-                return _rest(sent, files[place:], message)
-            sent.refused.append({"path": str(path), "message": message})
-        except (OSError, HTTPException, ssl.SSLError, ValueError, KeyError, TypeError) as error:
+                return _rest(sent, files[place:], str(error))
+            sent.refused.append({"path": str(path), "message": str(error)})
+        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             return _rest(sent, files[place:], f"{url}: {error}")
     return sent
+
+
+def _post(url: str, token: str, names: tuple[str, str], data: bytes, timeout_seconds: float) -> Any:
+    """What the server answers. Neither redirects nor proxies of the environment: the token is for one server."""
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    address = "/".join((f"{parts.path}/api/v1/spool", *(quote(name, safe="") for name in names)))
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream", "connection": "close"}
+    with closing(kind(parts.hostname or "", parts.port, timeout=timeout_seconds)) as connection:
+        connection.connect()
+        # Who refuses may hang up before all is sent; the refusal is then there to be read.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.request("POST", address, data, headers)
+        response = connection.getresponse()
+        body = response.read(_LONGEST_ANSWER)
+    if response.status != 200:
+        raise _Refused(response.status, _said(response.status, body))
+    return json.loads(body)
 
 
 def _rest(sent: Sent, files: Sequence[Path], message: str) -> Sent:
@@ -102,12 +113,12 @@ def _rest(sent: Sent, files: Sequence[Path], message: str) -> Sent:
     return sent
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _said(code: int, body: bytes) -> str:
     try:
-        body = json.loads(error.read(10_000))["error"]
-        return f"{error.code}: {body['message']} {body['hint']}".strip()
-    except (OSError, ValueError, KeyError, TypeError):
-        return f"the server answered {error.code}"
+        error = json.loads(body)["error"]
+        return f"{code}: {error['message']} {error['hint']}".strip()
+    except (ValueError, KeyError, TypeError):
+        return f"the server answered {code}"
 
 
 def main(arguments: Sequence[str]) -> int:

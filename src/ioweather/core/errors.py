@@ -10,6 +10,7 @@ IoweatherError              caught by the command line: message, exit code 2
 │   ├── TruncatedInput      it ends before it should
 │   ├── CorruptInput        its own checks fail, or it contradicts itself
 │   ├── UnsupportedVersion  a known format in a version we do not read
+│   ├── ForeignRows         it holds rows of a host that its sender may not speak for
 │   └── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
 ├── LakeError               the lake cannot be opened, read or written
 │   ├── LakeVersionError    the lake was written by another schema version
@@ -83,6 +84,10 @@ class CorruptInput(SourceError):
 
 class UnsupportedVersion(SourceError):
     """A known format in a version we do not read."""
+
+
+class ForeignRows(SourceError):
+    """The file holds rows of a host that its sender may not speak for."""
 
 
 class UndatedInput(SourceError):

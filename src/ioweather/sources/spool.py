@@ -6,15 +6,17 @@ are those that live sources fill.
 
 from __future__ import annotations
 
+import fnmatch
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.sources.textfiles import line_blocks, plain_head
 from ioweather.tables import METRICS, TABLES
@@ -56,13 +58,22 @@ class SpoolSource:
         return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        """Rows before a wrong one stay; what follows it is not trusted."""
-        numbered = _whole_lines(path)
-        number, header = next(numbered, (0, ""))
-        if number:
-            _check_header(header, path)
-        while batch := list(islice(numbered, _FRAME_ROWS)):
-            yield from _frames(batch, path)
+        """Rows before a wrong one stay; what follows it is not trusted. A row of a host that is not among those given
+        refuses all of them."""
+        pieces = _pieces(path, context.hosts)
+        if context.hosts is None:
+            yield from pieces
+            return
+        held: list[tuple[str, Frame]] = []
+        wrong: CorruptInput | None = None
+        try:
+            for piece in pieces:
+                held.append(piece)
+        except CorruptInput as error:
+            wrong = error
+        yield from held
+        if wrong is not None:
+            raise wrong
 
 
 def segment_host(path: Path) -> str:
@@ -80,6 +91,15 @@ def segment_host(path: Path) -> str:
     return host
 
 
+def _pieces(path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
+    numbered = _whole_lines(path)
+    number, header = next(numbered, (0, ""))
+    if number:
+        _check_header(header, path)
+    while batch := list(islice(numbered, _FRAME_ROWS)):
+        yield from _frames(batch, path, hosts)
+
+
 def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     for block in line_blocks(path):
         if block.torn:
@@ -87,7 +107,7 @@ def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(block.lines, block.first)
 
 
-def _frames(batch: Sequence[tuple[int, str]], path: Path) -> Iterator[tuple[str, Frame]]:
+def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
     tables: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for number, line in batch:
         if line and not line.isspace():
@@ -101,6 +121,8 @@ def _frames(batch: Sequence[tuple[int, str]], path: Path) -> Iterator[tuple[str,
         columns = {column.name: [row.get(column.name) for _, row in rows] for column in TABLES[table].columns}
         for column in TABLES[table].columns:
             _check_values(table, column, columns[column.name], rows, path)
+        if hosts is not None:
+            _check_hosts(table, columns, [number for number, _ in rows], path, hosts)
         yield table, TABLES[table].frame(columns, rows=len(rows))
 
 
@@ -148,6 +170,31 @@ def _check_values(
         wrong = type(value) not in _types(column) or (closed is not None and value not in closed)
         if wrong or (column.type == "int64" and value is not None and value not in _INT64):
             raise CorruptInput(f"{path}, line {number}: {column.name} = {value!r} does not fit {table}.")
+
+
+def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence[int], path: Path, hosts: str) -> None:
+    allowed = re.compile(fnmatch.translate(hosts))
+    for named in _hosts_named(table, columns):
+        foreign = {host for host in set(named) if host is not None and not allowed.match(host)}
+        if foreign:
+            number, host = next((n, host) for n, host in zip(numbers, named, strict=True) if host in foreign)
+            raise ForeignRows(f"{path}, line {number}: a row of {host}, in what may hold rows of {hosts} alone.")
+
+
+def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[str | None]]:
+    """Every way in which rows of live sources name the host they are of, row by row; None where one names none."""
+    if table == "series":  # a device's system is host:device; targets of Lustre belong to their file system
+        yield [
+            {"device": system.partition(":")[0], "host": component}.get(kind)
+            for kind, system, component in zip(
+                columns["component_kind"], columns["system"], columns["component"], strict=True
+            )
+        ]
+        return
+    yield columns["host"]
+    if table == "events":  # a later row of the same id revises an event, and ids are kind:host:...
+        parts = [event_id.split(":") for event_id in columns["event_id"]]
+        yield [part[1] if len(part) > 2 and part[0] in EVENT_KINDS else None for part in parts]
 
 
 def _types(column: ColumnSpec) -> frozenset[type]:

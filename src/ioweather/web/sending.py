@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from ioweather.core.errors import AccessDenied, Busy, EmptyInput, LakeError, UsageError
 from ioweather.core.units import MIB, format_bytes
 from ioweather.store.lake import open_lake
+from ioweather.store.tokens import Token
 from ioweather.web.errors import may_answer
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.visible import Sender
@@ -58,7 +59,7 @@ async def bring(
         draft = await anyio.to_thread.run_sync(_make_draft, root)
         try:
             await _write(request, draft)
-            found = await anyio.to_thread.run_sync(_take, facilities, root, draft, host, segment)
+            found = await anyio.to_thread.run_sync(_take, facilities, root, draft, host, segment, token)
         finally:
             draft.unlink(missing_ok=True)
     finally:
@@ -93,6 +94,6 @@ async def _write(request: Request, draft: FilePath) -> None:
         raise EmptyInput("The body is empty.")
 
 
-def _take(facilities: Facilities, root: FilePath, draft: FilePath, host: str, segment: str) -> Received:
+def _take(facilities: Facilities, root: FilePath, draft: FilePath, host: str, segment: str, token: Token) -> Received:
     with facilities.taking():
-        return receive(open_lake(root), draft, host, segment)
+        return receive(open_lake(root), draft, host, segment, token.hosts)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import AccessDenied, CorruptInput, LakeError, SourceError, UsageError
+from ioweather.core.errors import AccessDenied, CorruptInput, ForeignRows, LakeError, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.engine import Serial
 from ioweather.sources.spool import segment_host
@@ -50,8 +50,9 @@ def check_names(host: str, name: str) -> None:
         )
 
 
-def receive(lake: Lake, draft: Path, host: str, name: str) -> Received:
-    """Read what lies at `draft`, which is gone afterwards. One at a time per host and name."""
+def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
+    """Read what lies at `draft`, which is gone afterwards. One at a time per host and name. `hosts` is the pattern of
+    those whose rows it may hold."""
     check_names(host, name)
     path = inbox(lake.root) / host / name
     try:
@@ -61,25 +62,26 @@ def receive(lake: Lake, draft: Path, host: str, name: str) -> Received:
         draft.unlink(missing_ok=True)
         raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
     try:
-        return _taken(lake, path, host)
+        return _taken(lake, path, host, hosts)
     finally:
         path.unlink(missing_ok=True)
 
 
-def _taken(lake: Lake, path: Path, host: str) -> Received:
+def _taken(lake: Lake, path: Path, host: str, hosts: str) -> Received:
     is_segment = path.suffix == ".ndjson"
     if is_segment:
         named = _host_in(path)
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
     source = "spool" if is_segment else "sacct"
-    report = ingest(lake, [path], context=_context(lake.facility), source=source, executor=Serial())
+    report = ingest(lake, [path], context=_context(lake.facility, hosts), source=source, executor=Serial())
     if not report.outcomes:
         return Received("known")
     outcome = report.outcomes[0]
     message = (outcome.message or "").replace(str(path), path.name)
     if outcome.status == "quarantined":
-        raise CorruptInput(message or f"{path.name} cannot be read.")
+        kind = ForeignRows if outcome.reason == "foreign_rows" else CorruptInput
+        raise kind(message or f"{path.name} cannot be read.")
     added = {table: count for table, count in report.rows_added.items() if count}
     return Received(outcome.status, dict(outcome.rows), added, message)
 
@@ -92,8 +94,9 @@ def _host_in(path: Path) -> str:
         raise type(error)(error.message.replace(str(path), path.name), hint=error.hint) from None
 
 
-def _context(facility: Facility) -> ReadContext:
+def _context(facility: Facility, hosts: str) -> ReadContext:
     return ReadContext(
         zone=zone_named(facility.zone) if facility.zone else None,
         cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
+        hosts=hosts,
     )
