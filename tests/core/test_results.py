@@ -21,6 +21,7 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
     exhibit_from_json,
+    quantity_label,
     to_jsonable,
 )
 
@@ -80,3 +81,16 @@ def test_the_error_tree_is_drawn_in_full():
     for name, value in vars(errors).items():
         if isinstance(value, type) and issubclass(value, errors.IoweatherError):
             assert name in drawn
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "label"),
+    [
+        ("below_third_of_peak_ratio", "ratio", "below third of peak share"),
+        ("moved[shared_input013]", "bytes", "moved [shared_input013]"),
+        ("D_U_M_mean[ESB]", "seconds", "D_U_M mean [ESB]"),
+        ("io_time", "seconds", "I/O time"),
+    ],
+)
+def test_quantities_are_named_for_people(name: str, unit: str, label: str) -> None:
+    assert quantity_label(name, unit) == label

@@ -20,10 +20,21 @@ from rich.table import Table
 from rich.text import Text
 
 from ioweather.cli.sparks import bar, chart_lines
-from ioweather.core.results import Answer, Coverage, Estimate, Exhibit, Published, ResultTable, to_jsonable
+from ioweather.core.results import (
+    Answer,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Published,
+    ResultTable,
+    quantity_label,
+    to_jsonable,
+)
 from ioweather.core.units import format_value
 
 _MARKS = {"supported": ("✓", "green"), "refuted": ("✗", "red"), "undecided": ("?", "yellow"), "note": ("·", "cyan")}
+_MOST_ROWS, _MOST_ROWS_OF_PARTS = 40, 24
+_TEXT_WIDTHS = (24, 18, 14)
 
 
 def console() -> Console:
@@ -81,7 +92,7 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     _findings(out, exhibit)
     for chart in exhibit.charts[:1]:
         for line in chart_lines(chart, out.width - 2):
-            out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
+            out.print(Padding.indent(Text(line, style="cyan"), 2))
     _estimates(out, exhibit.estimates, exhibit.published)
     for table in exhibit.tables:
         _result_table(out, table)
@@ -105,7 +116,7 @@ def _findings(out: Console, result: Exhibit | Answer) -> None:
         line.add_column(width=1)
         line.add_column(overflow="fold")
         line.add_row(Text(mark, style=colour), Text(finding.text))
-        out.print(Padding(line, (0, 0, 0, 2)))
+        out.print(Padding.indent(line, 2))
 
 
 def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Published], most: int = 16) -> None:
@@ -118,13 +129,13 @@ def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Publ
     level = next((e.level for e in estimates if e.level), None)
     # Columns that would be empty are left out: the room is needed.
     columns = [("quantity", False), ("here", True)]
-    columns += [(f"{level:.0%} interval", False)] if level else []
+    columns += [(f"{level:.0%} interval" if level < 1 else "at least – at most", False)] if level else []
     columns += [("published", True)] if any(e.name in printed for e in estimates) else []
     columns += [("n", True)] if any(e.n is not None for e in estimates) else []
     table = _table(columns)
     for estimate in estimates:
         cells: dict[str, Text | str] = {
-            "quantity": Text(estimate.name.replace("_", " ")),
+            "quantity": Text(quantity_label(estimate.name, estimate.unit)),
             "here": _cell(estimate.value, estimate.unit),
             "published": _cell(printed[estimate.name].value, printed[estimate.name].unit)
             if estimate.name in printed
@@ -132,7 +143,7 @@ def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Publ
             "n": _cell(estimate.n) if estimate.n is not None else "",
         }
         table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
-    out.print(Padding(table, (0, 0, 0, 2)))
+    out.print(Padding.indent(table, 2))
     if len(every) > most:
         out.print(Text(f"  ... {len(every) - most} more: --json", style="dim"))
 
@@ -143,16 +154,18 @@ def _interval(estimate: Estimate) -> str:
     return f"{format_value(estimate.low, estimate.unit)} – {format_value(estimate.high, estimate.unit)}"
 
 
-def _result_table(out: Console, table: ResultTable, most: int = 40) -> None:
+def _result_table(out: Console, table: ResultTable) -> None:
     if not table.rows:
         return
     out.print()
     if table.title:
-        out.print(Padding(Text(table.title, style="italic"), (0, 0, 0, 2)))
-    rows = table.rows[:most]
+        out.print(Padding.indent(Text(table.title, style="italic"), 2))
+    rows = table.rows[:_MOST_ROWS]
     cells = [[format_value(row[i], column.unit) for row in rows] for i, column in enumerate(table.columns)]
-    least = [least_width(column.heading, texts) for column, texts in zip(table.columns, cells, strict=True)]
-    for number, chosen in enumerate(fitting_columns(least, out.width - 2)):
+    least, parts = table_parts([column.heading for column in table.columns], cells, out.width - 2)
+    if len(parts) > 1:
+        rows = rows[:_MOST_ROWS_OF_PARTS]
+    for number, chosen in enumerate(parts):
         if number:
             out.print()
         headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in chosen]
@@ -160,25 +173,53 @@ def _result_table(out: Console, table: ResultTable, most: int = 40) -> None:
         drawn = _table(headings, shared_widths([least[i] for i in chosen], natural, out.width - 2))
         for row in range(len(rows)):
             drawn.add_row(*(Text(cells[i][row]) for i in chosen))
-        out.print(Padding(drawn, (0, 0, 0, 2)))
-    if len(table.rows) > most:
-        out.print(Text(f"  ... {len(table.rows) - most:,} more rows: --csv or --json", style="dim"))
+        out.print(Padding.indent(drawn, 2))
+    if len(table.rows) > len(rows):
+        out.print(Text(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
 
 
-def least_width(heading: str, texts: Sequence[str]) -> int:
-    """Headings may wrap at spaces; long texts take the room that is left."""
-    return max([len(word) for word in heading.split()] + [min(len(text), 24) for text in texts], default=1)
+def table_parts(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], width: int
+) -> tuple[list[int], list[list[int]]]:
+    """The least width of every column, and the columns in groups that fit side by side.
+
+    Long texts wrap as far as that keeps the table whole. A table that stays too wide is shown in parts rather than a
+    word per line, each part led by the columns that tell its rows apart.
+    """
+    wide = [least_width(heading, texts, _TEXT_WIDTHS[0]) for heading, texts in zip(headings, cells, strict=True)]
+    for most in _TEXT_WIDTHS:
+        least = [least_width(heading, texts, most) for heading, texts in zip(headings, cells, strict=True)]
+        if sum(least) + 2 * (len(least) - 1) <= width:
+            return least, [list(range(len(least)))]
+    return wide, fitting_columns(wide, _telling(cells, wide, width), width)
 
 
-def fitting_columns(least: Sequence[int], width: int) -> list[list[int]]:
-    """Columns in groups that fit side by side, each led by the first column: a narrow terminal shows a wide table in
-    parts rather than a word per line."""
-    groups: list[list[int]] = [[0]]
-    used = least[0]
-    for index in range(1, len(least)):
-        if used + 2 + least[index] > width and len(groups[-1]) > 1:
-            groups.append([0])
-            used = least[0]
+def least_width(heading: str, texts: Sequence[str], most: int) -> int:
+    """Headings and texts wrap at spaces; only very long words are broken."""
+    words = [len(word) for word in heading.split()] + [min(len(word), 31) for text in texts for word in text.split()]
+    return max(words + [min(len(text), most) for text in texts], default=1)
+
+
+def _telling(cells: Sequence[Sequence[str]], least: Sequence[int], width: int) -> int:
+    """How many leading columns it takes to tell the rows apart; the first alone where those leave little room."""
+    rows = len(cells[0])
+    for count in range(1, len(cells)):
+        if sum(least[:count]) + 2 * count > 0.6 * width:
+            break
+        if len(set(zip(*cells[:count], strict=True))) == rows:
+            return count
+    return 1
+
+
+def fitting_columns(least: Sequence[int], leading: int, width: int) -> list[list[int]]:
+    """The columns in groups that fit side by side, each after the `leading` ones."""
+    lead = list(range(leading))
+    start = sum(least[:leading]) + 2 * (leading - 1)
+    groups, used = [list(lead)], start
+    for index in range(leading, len(least)):
+        if used + 2 + least[index] > width and len(groups[-1]) > leading:
+            groups.append(list(lead))
+            used = start
         groups[-1].append(index)
         used += 2 + least[index]
     return groups
@@ -204,8 +245,8 @@ def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
     out.print()
     table = _table([("published", False), ("value", True), ("place", False)])
     for item in rest[:most]:
-        table.add_row(Text(item.quantity.replace("_", " ")), _cell(item.value, item.unit), Text(item.place))
-    out.print(Padding(table, (0, 0, 0, 2)), style="dim")
+        table.add_row(Text(quantity_label(item.quantity, item.unit)), _cell(item.value, item.unit), Text(item.place))
+    out.print(Padding.indent(table, 2), style="dim")
     if len(rest) > most:
         out.print(Text(f"  ... {len(rest) - most} more published values: --json", style="dim"))
 
@@ -215,7 +256,7 @@ def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) ->
     if lines:
         out.print()
     for line in lines:
-        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        out.print(Padding.indent(Text(line, style="dim"), 2))
 
 
 def coverage_sentence(coverage: Coverage) -> str:
@@ -244,7 +285,7 @@ def print_answer(answer: Answer) -> None:
         for fact in group.facts:
             drawn = Text(bar(fact.share, 20), style="cyan") if fact.share is not None else Text("")
             table.add_row(Text(fact.label), _cell(fact.value, fact.unit), drawn, Text(fact.note))
-        out.print(Padding(table, (0, 0, 0, 2)))
+        out.print(Padding.indent(table, 2))
     for exhibit in answer.exhibits:
         if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
             for result in exhibit.tables:
@@ -253,7 +294,7 @@ def print_answer(answer: Answer) -> None:
             out.print()
             out.print(Text(chart.title or exhibit.title, style="bold cyan"))
             for line in chart_lines(chart, out.width - 2):
-                out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
+                out.print(Padding.indent(Text(line, style="cyan"), 2))
     if answer.findings:
         out.print()
         _findings(out, answer)

@@ -12,6 +12,7 @@ from ioweather.core.units import format_value
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = " ░▒▓█"
+_MOST_BARS = 16
 
 
 def bar(share: float, width: int) -> str:
@@ -132,12 +133,12 @@ def _cdf(chart: Chart, width: int) -> list[str]:
     unit = _unit(chart, "x")
     lines = []
     for name, rows in list(_series(chart).items())[:6]:
-        parts = []
-        for p in (0.25, 0.5, 0.75, 0.9, 0.99):
-            at = next((x[i] for i in rows if (y[i] or 0.0) >= p), None)
-            parts.append(f"{p:.0%} < {format_value(at, unit)}")
         prefix = f"{name}: " if name else ""
-        line = prefix + ", ".join(parts)
+        for shares in ((0.25, 0.5, 0.75, 0.9, 0.99), (0.25, 0.5, 0.9, 0.99), (0.5, 0.9, 0.99), (0.5,)):
+            found = ((p, next((x[i] for i in rows if (y[i] or 0.0) >= p), None)) for p in shares)
+            line = prefix + ", ".join(f"{p:.0%} ≤ {format_value(at, unit)}" for p, at in found)
+            if len(line) <= width:
+                break
         lines.append(line if len(line) <= width else line[: width - 1] + "…")
     return lines
 
@@ -146,28 +147,42 @@ def _bars(chart: Chart, width: int) -> list[str]:
     y = [_number(v) or 0.0 for v in _column(chart, "y")]
     top = max(y, default=0.0)
     if chart.kind == "histogram":
-        low = _column(chart, "low")
-        labels = [format_value(v, _unit(chart, "low")) for v in low]
+        edges = zip(_column(chart, "low"), _column(chart, "high"), strict=True)
+        unit = _unit(chart, "low")
+        labels = [f"{format_value(low, unit)} to {format_value(high, unit)}" for low, high in edges]
     else:
         labels = [format_value(v, _unit(chart, "x")) for v in _column(chart, "x")]
+    # Bars of nothing say little, and the room is needed.
+    shown = [i for i in range(len(y)) if y[i] > 0]
+    if len(shown) > _MOST_BARS:
+        return _columns(chart, labels, y, width)
     if "series" in chart.encoding:
         labels = [f"{label} {name}" for label, name in zip(labels, _column(chart, "series"), strict=True)]
-    unit = _unit(chart, "y")
-    # Bars of nothing say little, and the room is needed.
-    shown = [i for i in range(len(y)) if y[i] > 0][:16]
-    margin = min(28, max((len(labels[i]) for i in shown), default=0))
-    space = max(8, width - margin - 14)
-    return [
-        f"{labels[i][:margin]:>{margin}} {bar(y[i] / top if top else 0.0, space)} {format_value(y[i], unit)}"
-        for i in shown
-    ]
+    values = [format_value(value, _unit(chart, "y")) for value in y]
+    margin = min(36, max((len(labels[i]) for i in shown), default=0))
+    space = max(8, width - margin - 2 - max((len(values[i]) for i in shown), default=0))
+    return [f"{labels[i][:margin]:>{margin}} {bar(y[i] / top if top else 0.0, space)} {values[i]}" for i in shown]
+
+
+def _columns(chart: Chart, labels: list[str], y: list[float], width: int) -> list[str]:
+    """Too many bars for a line each: one line per series, a character per bar, and where the highest stands."""
+    series = _series(chart)
+    margin = min(18, max(map(len, series))) + 1
+    lines = []
+    for name, rows in series.items():
+        highest = max(rows, key=lambda i: y[i])
+        peak = f"peak {format_value(y[highest], _unit(chart, 'y'))} at {labels[highest]}"
+        space = max(10, min(width - margin - len(peak) - 1, 48))
+        wide = max(1, space // len(rows))
+        drawn = "".join(character * wide for character in sparkline([y[i] for i in rows], space))
+        lines.append(f"{name[: margin - 1]:{margin}}{drawn} {peak}")
+    return lines
 
 
 def _heatmap(chart: Chart, width: int) -> list[str]:
     """Rows of y, columns of x, darker for more; a dot is zero, a blank no data. Few columns are drawn wider."""
-    xs = sorted({v for v in _column(chart, "x") if v is not None}, key=_order)
-    ys = sorted({v for v in _column(chart, "y") if v is not None}, key=_order)
-    labels = {v: format_value(v, _unit(chart, "y"))[:10] for v in ys}
+    xs, ys = _places(_column(chart, "x")), _places(_column(chart, "y"))
+    labels = {v: format_value(v, _unit(chart, "y"))[:24] for v in ys}
     margin = max((len(label) for label in labels.values()), default=0) + 1
     columns, rows = min(len(xs), width - margin), min(len(ys), 16)
     if columns <= 0 or rows <= 0:
@@ -196,6 +211,11 @@ def _shade(value: float | None, top: float) -> str:
     return _SHADES[min(4, math.ceil(value / top * 4))] if value > 0 and top > 0 else "·"
 
 
-def _order(value: Cell) -> tuple[int, float, str]:
+def _places(values: Sequence[Cell]) -> list[Cell]:
+    """Each once: numbers in their order, names in that of the table, which knows the days of the week."""
+    return sorted(dict.fromkeys(v for v in values if v is not None), key=_order)
+
+
+def _order(value: Cell) -> float:
     number = _number(value)
-    return (0, number, "") if number is not None else (1, 0.0, str(value))
+    return math.inf if number is None else number

@@ -6,6 +6,7 @@ All of it is plain data (str, int, float, None, tuples), so that one renderer ea
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeAlias
@@ -17,6 +18,7 @@ ChartKind: TypeAlias = Literal[
     "timeline", "cdf", "histogram", "box", "band", "scatter", "heatmap", "bars", "matrix", "umami"
 ]
 SCHEMA_VERSION = 1
+_BETWEEN_WORDS = re.compile(r"_(?![A-Z])")  # D_U_M_mean: the symbol stays whole
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,15 @@ class Estimate:
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise ValueError(f"estimate {self.name!r} has the unknown unit {self.unit!r}")
+
+
+def quantity_label(name: str, unit: str) -> str:
+    """The name of an estimate as a person reads it; what stands in brackets is somebody's own name."""
+    words, bracket, own = name.partition("[")
+    words = _BETWEEN_WORDS.sub(" ", words)
+    if unit == "ratio":
+        words = re.sub(r"\bratio\b", "share", words)
+    return re.sub(r"\bio\b", "I/O", words) + (f" [{own}" if bracket else "")
 
 
 @dataclass(frozen=True)

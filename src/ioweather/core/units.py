@@ -67,7 +67,7 @@ def format_bytes(value: float) -> str:
 
 def format_seconds(value: float) -> str:
     magnitude = abs(value)
-    if magnitude == 0:
+    if magnitude < 5e-10:  # no clock here is finer: what remains is rounding
         return "0 s"
     if magnitude < 1e-3:
         return f"{_digits(value * 1e6)} µs"
@@ -140,6 +140,6 @@ def _plain(value: float) -> str:
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
     magnitude = abs(value)
-    if 1e-3 <= magnitude < 1e6:
+    if 1e-3 <= magnitude < 1e15:
         return f"{value:,.0f}" if magnitude >= 1000 else f"{value:.3g}"
     return f"{value:.3g}"

@@ -26,6 +26,7 @@ from ioweather.core.results import (
     Published,
     ResultColumn,
     ResultTable,
+    quantity_label,
 )
 from ioweather.core.units import format_value
 from ioweather.figures.alt_text import describe
@@ -185,7 +186,8 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
         rows = []
         for estimate in estimates:
             paper = beside.get(estimate.name.casefold())
-            row = [(estimate.name.replace("_", " "), ""), (format_value(estimate.value, estimate.unit), "number")]
+            own_value = format_value(estimate.value, estimate.unit)
+            row = [(quantity_label(estimate.name, estimate.unit), ""), (own_value, "number")]
             row += [(format_value(paper.value, paper.unit) if paper else "", "number")] if matched else []
             row += [
                 (_interval(estimate), "number"),
@@ -197,7 +199,7 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
     others = [p for p in published if p.quantity.casefold() not in own]
     if others:
         rows = [
-            [(p.quantity.replace("_", " "), ""), (format_value(p.value, p.unit), "number"), (_place(p), "")]
+            [(quantity_label(p.quantity, p.unit), ""), (format_value(p.value, p.unit), "number"), (_place(p), "")]
             for p in others
         ]
         heads = [("Quantity", ""), ("Published", "number"), ("Where", "")]

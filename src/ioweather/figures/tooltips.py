@@ -50,7 +50,7 @@ def _expression(value: str, unit: str) -> str:
         text = f"({text})+'/s'" if unit == "bytes_per_s" else text
     elif unit in ("seconds", "ns"):
         number = f"({value}/1e9)" if unit == "ns" else value
-        text = f"format({number}*1e6,'.3~r')+' µs'"
+        text = f"abs({number})<5e-10?'0 s':format({number}*1e6,'.3~r')+' µs'"
         for least, size, suffix in reversed(_SECONDS):
             text = f"abs({number})>={least!r}?format({number}/{size!r},'.3~r')+'{suffix}':{text}"
     else:
