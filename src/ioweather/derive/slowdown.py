@@ -186,6 +186,9 @@ class Episode:
 
     filesystem: str
     op: str
+    request_bytes: int
+    mode: str
+    interval_ns: int
     start_ns: int
     end_ns: int
     peak_ns: int
@@ -211,6 +214,9 @@ def episodes(series: OperationSeries, slowdown: NDArray[np.float64], threshold: 
             Episode(
                 series.filesystem,
                 series.op,
+                series.request_bytes,
+                series.mode,
+                series.interval_ns,
                 int(series.start_ns[run[0]]),
                 int(series.start_ns[last]) + series.interval_ns,
                 int(series.start_ns[peak]),

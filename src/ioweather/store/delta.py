@@ -62,7 +62,7 @@ class TableFiles:
         return f"SELECT {', '.join(quote(name) for name, _ in columns)} FROM ({files})"
 
     def view(self, days: set[str] | None = None) -> str:
-        """What readers see: of revisable rows, one per key."""
+        """What readers see: of revisable rows, one per key, and none where that one takes the row back."""
         if not self.spec.revisable:
             return self.scan(days)
         if not self.spec.keeps_revisions and self.spec.time in self.spec.key:
@@ -77,7 +77,8 @@ class TableFiles:
     def _newest(self, days: set[str] | None) -> str:
         key = ", ".join(quote(name) for name in self.spec.key)
         newest = ", ".join([f"{quote(name)} DESC NULLS LAST" for name in self.spec.revision] + ["ingest_id DESC"])
-        return f"{self.scan(days)} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1"
+        kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
+        return f"{self.scan(days)} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1{kept}"
 
 
 def is_one_per_key(uri: str) -> bool:

@@ -52,6 +52,7 @@ EVENTS = TableSpec(
         ColumnSpec("label", "text", "what people call it"),
         ColumnSpec("strength_ratio", "float64", "how strong, where that has a meaning", nullable=True),
         ColumnSpec("details", "text", "JSON with the rest", nullable=True),
+        ColumnSpec("withdrawn", "bool", "true where a later look found that it was none: not shown", nullable=True),
     ),
     key=("event_id",),
     time="start_ns",

@@ -31,8 +31,8 @@ class TableSpec:
     """`key` is the natural key (with `source`, for append-only tables). `time` is the column whose UTC date is `day`.
 
     Append-only rows enter once: a row whose key is there is not added. Revisable rows are all kept; the view shows
-    one per key: the greatest in the `revision` columns (null is least), then the one that came last. `order` is how
-    sealed days are sorted.
+    one per key: the greatest in the `revision` columns (null is least), then the one that came last; none where that
+    one is `withdrawn`, in tables with such a column. `order` is how sealed days are sorted.
     """
 
     name: str

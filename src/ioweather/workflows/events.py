@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from ioweather.core.frames import Frame
+from ioweather.core.results import Cell
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.slowdown import Episode, all_episodes, operation_series
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.tables import TABLES
+from ioweather.tables import TABLES, concat
 from ioweather.tables.responses import RESPONSE_ROLLUPS
 from ioweather.workflows.analyse import ALL_TIME, Period
 
@@ -19,6 +23,7 @@ SOURCE = "episodes"
 _THRESHOLD = 2.0
 # Longer histories are looked at by the hour: a minute's episode a year ago is no news.
 _MINUTES_FOR_NS = 14 * 24 * HOUR_NS
+_DETAILS = ("op", "request_bytes", "mode", "interval_ns", "peak_ns", "recovery_ns")
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,12 @@ class EventRow:
 
 
 def find_episodes(lake: Lake) -> int:
-    """Find episodes and store what is new or has changed; returns how many rows that were."""
+    """Find episodes, store what is new or has changed, take back what is no longer found; returns how many rows that
+    were.
+
+    A baseline that moves, late rows and another interval give an episode other bounds: of those that overlap, the one
+    found now counts.
+    """
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["response_rollups"].uris:
             return 0
@@ -43,9 +53,33 @@ def find_episodes(lake: Lake) -> int:
         assert isinstance(first, int)
         interval = MINUTE_NS * 10 if last - first <= _MINUTES_FOR_NS else HOUR_NS
         rollups = snapshot.frame("response_rollups", RESPONSE_ROLLUPS.names, {"interval_ns": interval})
+        stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
     # By raw system name: what file system that is, is said when read.
     found = all_episodes(operation_series(rollups, {}, interval), _THRESHOLD, baseline=snapshot.facility.baseline)
-    return lake.append("events", _frame(found), source=SOURCE) if found else 0
+    gone = stored.take(np.array(_no_longer(stored, found, interval), np.int64))
+    changed = concat([_frame(found), gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))])
+    return lake.append("events", changed, source=SOURCE)
+
+
+def _no_longer(stored: Frame, found: list[Episode], interval_ns: int) -> list[int]:
+    """Rows of stored episodes that another one covers now, or that a look at this interval would have found again.
+
+    What was found by shorter intervals may be too short for that, and stays; unless it was going on then.
+    """
+    of_series: dict[tuple[Cell, ...], list[Episode]] = {}
+    for episode in found:
+        of_series.setdefault(_series(vars(episode), episode.filesystem), []).append(episode)
+    identities = {_identity(episode) for episode in found}
+    rows = []
+    for row, event in enumerate(stored.records()):
+        details = json.loads(event["details"])
+        start, end = event["start_ns"], event["end_ns"]
+        others = of_series.get(_series(details, event["system"]), ())
+        covered = any(e.end_ns > start and (end is None or e.start_ns < end) for e in others)
+        too_short = details.get("interval_ns", interval_ns) < interval_ns and end is not None
+        if event["event_id"] not in identities and (covered or not too_short):
+            rows.append(row)
+    return rows
 
 
 def _frame(found: list[Episode]) -> Frame:
@@ -57,13 +91,18 @@ def _frame(found: list[Episode]) -> Frame:
         end_ns=[None if e.ongoing else e.end_ns for e in found],
         label=[f"slow {e.op}" for e in found],
         strength_ratio=[e.peak_ratio for e in found],
-        details=[json.dumps({"op": e.op, "peak_ns": e.peak_ns, "recovery_ns": e.recovery_ns}) for e in found],
+        details=[json.dumps({name: getattr(e, name) for name in _DETAILS}) for e in found],
         rows=len(found),
     )
 
 
+def _series(details: Mapping[str, Cell], system: Cell) -> tuple[Cell, ...]:
+    """What an episode is one of."""
+    return (system, *(details.get(name) for name in ("op", "request_bytes", "mode")))
+
+
 def _identity(episode: Episode) -> str:
-    text = f"episode {episode.filesystem} {episode.op} {episode.start_ns}"
+    text = f"episode {_series(vars(episode), episode.filesystem)} {episode.start_ns}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
