@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dask_clusters import loopback_cluster
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.engine import Serial, in_order, opened, workers_of
 from ioweather.engine.run import TaskLost
@@ -47,19 +48,8 @@ def alone(logs, tmp_path_factory) -> dict[str, tuple[int, str]]:
 
 @pytest.fixture(scope="module")
 def cluster():
-    distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
-    made = distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        host="127.0.0.1",
-        silence_logs=50,
-    )
-    try:
+    with loopback_cluster() as made:
         yield made
-    finally:
-        made.close()
 
 
 def test_results_come_in_order_and_errors_come_out(cluster):

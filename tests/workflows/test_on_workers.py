@@ -1,35 +1,58 @@
-"""What runs on workers gives what one process gives, to the last bit: simulation, ingest, exhibits, report, score."""
+"""What runs on workers gives what one process gives, to the last bit: simulation, ingest, exhibits,
+report, score, scan. Workers are processes of this machine, or of a Dask cluster."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dask_clusters import loopback_cluster
 from ioweather.core.results import Exhibit, to_jsonable
-from ioweather.engine import local_executor
+from ioweather.engine import opened
 from ioweather.report import gather as gathering
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
+from ioweather.sources.scan.scanner import Scan, ScanState, plan_scan
+from ioweather.store.layout import exhibits_dir
+from ioweather.studies import aligned_blocks
 from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.score import score
 from ioweather.workflows.simulated import ingest_simulated
 from lake_contents import contents
+from scan_trees import counted
 
 PRESET = replace(
-    LAPTOP, days=1, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=3600, scan_files=300,
-    detail_day=None,
+    LAPTOP, days=2, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=3600, scan_files=300,
+    detail_day=1,
 )  # fmt: skip
-EXHIBITS = ("car11.fig6", "car11.fig7", "pat19.fig7")
+# Of studies that are one task, and of those that spread their work: days of climate, replicates of tails.
+EXHIBITS = ("car11.fig6", "car11.fig7", "pat19.fig7", "pat19.fig12", "pat19.fig16", "don15.fig5", "don15.fig6")
+QUESTIONS = ("volumes", "growth")
 
 
-@pytest.fixture(scope="module")
-def workers():
-    with local_executor(2) as executor:
-        yield executor
+@pytest.fixture(scope="module", autouse=True)
+def short_stretches():
+    """So that two days are many pieces of work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aligned_blocks, "_STRETCH_DAYS", 0.2)
+        yield
+
+
+@pytest.fixture(scope="module", params=["processes", "dask"])
+def workers(request):
+    with ExitStack() as stack:
+        if request.param == "dask":
+            cluster = stack.enter_context(loopback_cluster())
+            yield stack.enter_context(opened(dask=cluster.scheduler_address))
+        else:
+            yield stack.enter_context(opened(workers=2))
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +60,18 @@ def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
     made = generate(PRESET, folder / "facility")
     return made, ingest_simulated(made, folder / "lake")
+
+
+@pytest.fixture(scope="module")
+def exhibits_alone(alone):
+    _, lake = alone
+    return make_exhibits(lake, EXHIBITS, use_cache=False)
+
+
+@pytest.fixture(scope="module")
+def score_alone(alone, tmp_path_factory):
+    made, _ = alone
+    return score(made.out, questions=QUESTIONS, lake_dir=tmp_path_factory.mktemp("scored") / "lake").jsonable()
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -49,12 +84,11 @@ def said(exhibits: list[Exhibit]) -> list[str]:
     return [json.dumps({k: v for k, v in body.items() if k != "provenance"}, sort_keys=True) for body in bodies]
 
 
-def test_simulation(workers, tmp_path):
-    preset = replace(PRESET, days=2, detail_day=1)
+def test_simulation(alone, workers, tmp_path):
+    made, _ = alone
     days = []
-    here = generate(preset, tmp_path / "here")
-    there = generate(preset, tmp_path / "there", executor=workers, progress=lambda done, total, what: days.append(done))
-    assert files(there.out) == files(here.out)
+    there = generate(PRESET, tmp_path / "there", executor=workers, progress=lambda done, total, what: days.append(done))
+    assert files(there.out) == files(made.out)
     assert days == [1, 2]
 
 
@@ -64,31 +98,40 @@ def test_ingest(alone, workers, tmp_path):
     assert contents(ingest_simulated(made, tmp_path / "lake", executor=workers)) == contents(lake)
 
 
-def test_exhibits(alone, workers):
+def test_exhibits(alone, exhibits_alone, workers):
     _, lake = alone
     seen = []
     there = make_exhibits(
         lake, EXHIBITS, use_cache=False, executor=workers, progress=lambda done, total, what: seen.append((done, total))
     )
-    assert said(there) == said(make_exhibits(lake, EXHIBITS, use_cache=False))
+    assert said(there) == said(exhibits_alone)
     assert seen[-1][0] == seen[-1][1]
 
 
-def test_a_report(alone, workers, monkeypatch):
+def test_a_report(alone, exhibits_alone, workers, monkeypatch):
+    """None of it from what is kept: the others do not keep, and each asks anew."""
     _, lake = alone
     few = [gathering._Task((name,), "", {}, True) for name in EXHIBITS]
     monkeypatch.setattr(gathering, "_tasks", lambda *_: iter(few))
-    here, there = (gathering.gather(lake, executor=executor) for executor in (None, workers))
-    assert said([m.exhibit for m in there.made]) == said([m.exhibit for m in here.made])
-    assert len(there.made) == len(EXHIBITS)
+    shutil.rmtree(exhibits_dir(lake.root), ignore_errors=True)
+    there = gathering.gather(lake, executor=workers)
+    assert sorted(said([m.exhibit for m in there.made])) == sorted(said(exhibits_alone))
 
 
-def test_a_score(alone, workers, tmp_path):
+def test_a_score(alone, score_alone, workers, tmp_path):
     made, _ = alone
-    questions = ("volumes", "growth")
-    here, there = (
-        score(made.out, questions=questions, lake_dir=tmp_path / str(n), executor=executor).jsonable()
-        for n, executor in enumerate((None, workers))
-    )
-    assert here == there
-    assert here["scored"] > 0
+    there = score(made.out, questions=QUESTIONS, lake_dir=tmp_path / "lake", executor=workers).jsonable()
+    assert there == score_alone
+    assert there["scored"] > 0
+
+
+def test_a_scan(workers, tmp_path):
+    root = tmp_path / "tree"
+    for number in range(40):
+        folder = root / f"d{number % 7}" / f"d{number}"
+        folder.mkdir(parents=True)
+        for index in range(30):
+            (folder / f"f{index}.dat").write_bytes(b"x" * number * index)
+    plan = plan_scan(root, start_ns=(int(time.time()) + 1) * 10**9)
+    here, there = (Scan(plan, ScanState(), 2, executor=executor).run() for executor in (None, workers))
+    assert counted(there) == counted(here)
