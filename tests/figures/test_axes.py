@@ -50,7 +50,7 @@ def test_few_values_still_make_an_axis(values: list[float]) -> None:
 
 def test_units_are_in_the_title_or_at_the_marks() -> None:
     per_node = ResultColumn("r", "I/O rate", "mib_per_s_per_node")
-    assert number_axis(per_node, [np.array([1.0])]).title == "I/O rate (MiB per second per compute node)"
+    assert number_axis(per_node, [np.array([1.0])]).title == "I/O rate (MiB/s per compute node)"
     assert number_axis(RATE, [np.array([1.0])]).title == "Throughput"
     assert "1.0 GiB/s" in number_axis(RATE, [np.array([2.0 * GIB])]).channel("y", "y", 200)["axis"]["labelExpr"]
     assert time_axis(ResultColumn("start_time", "", "time_ns"), [np.array([1.7e12, 1.7001e12])]).title.startswith(

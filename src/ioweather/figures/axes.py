@@ -30,7 +30,7 @@ from ioweather.figures.ticks import (
 Measure: TypeAlias = Literal["number", "time", "names", "bins"]
 Side: TypeAlias = Literal["x", "y"]
 
-_NAME_LIMIT_PX = 170
+_NAME_LIMIT_PX = 220
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,10 @@ def time_axis(column: ResultColumn, values: Iterable[Floats]) -> Axis:
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 86_400_000.0)
     if high <= low:
         low, high = low - 1_800_000, high + 1_800_000
-    return Axis(f"{capitalised(column.heading)} (UTC, {time_context(low, high)})", "time", low, high, column.unit)
+    context = time_context(low, high)
+    # Days are those of whoever counted them; moments are UTC.
+    context = context if column.unit == "date" else f"UTC, {context}"
+    return Axis(f"{capitalised(column.heading)} ({context})", "time", low, high, column.unit)
 
 
 def position_axis(chart: Chart, channel: str, *, extra: Iterable[Floats] = (), zero: bool = False) -> Axis:

@@ -9,9 +9,8 @@ import numpy as np
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, axis_title, label_expression, names_axis, number_axis, time_axis, wrapped
-from ioweather.figures.compose import SIDE_LEGEND_PX, View
+from ioweather.figures.compose import SIDE_LEGEND_PX, Counted, Note, View
 from ioweather.figures.decimate import Floats, Indices
-from ioweather.figures.lines import off_log_axis
 from ioweather.figures.theme import DIVERGING, LABEL_SIZE, SEQUENTIAL, Spec
 
 _MOST_NAMES = 31
@@ -83,14 +82,14 @@ def colour_axis(chart: Chart) -> Axis:
     return axis
 
 
-def shown_values(view: View) -> tuple[Floats, list[str]]:
+def shown_values(view: View) -> tuple[Floats, list[Note]]:
     """The values that have a colour, and a note on those that a logarithmic scale leaves without one."""
     values = reading.numbers(view.chart, "value")
     if view.axes.colour is None or not view.axes.colour.log:
         return values, []
     shown = np.where(values > 0, values, np.nan)
     hidden = int(np.isfinite(values).sum() - np.isfinite(shown).sum())
-    return shown, [off_log_axis(hidden).replace("axis", "scale of colours")] if hidden else []
+    return shown, [Counted("{} zero or below, not on the logarithmic scale of colours", hidden)] if hidden else []
 
 
 def is_diverging(axis: Axis) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -73,6 +73,17 @@ class View:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A note with a number in the place of {}: panels add theirs up."""
+
+    text: str
+    count: int
+
+
+Note: TypeAlias = str | Counted
+
+
+@dataclass(frozen=True)
 class Drawing:
     """Layers in drawing order and the rows that those without data of their own draw; where the data lie (in units of
     the axes); and sentences the reader must know."""
@@ -80,7 +91,7 @@ class Drawing:
     layers: list[Spec]
     rows: list[Spec]
     at: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def standard_size(axes: Axes, series: Series, width: int, panels: int) -> tuple[int, int]:
@@ -105,11 +116,13 @@ class PanelKind:
         if not any(_has_values(part, self.shown) for _, part in panels):
             return no_data(chart, width)
         columns = max(1, min(len(panels), width // self.panel_px))
+        if len(panels) == columns + 1:  # rather below each other than one alone in the second row
+            columns = 1
         slot = (width - 2 * _PADDING - _SPACING * (columns - 1)) // columns
         whole = self.axes(chart, slot)
         each = _panel_axes(self, chart, [part for _, part in panels], whole, slot)
         drawn = self._draw(chart, panels, each, width, columns)
-        notes = [note for _, panel_notes in drawn for note in panel_notes]
+        notes: list[Note] = [note for _, panel_notes in drawn for note in panel_notes]
         notes += [note for note in [_differing(each)] if note]
         notes += [f"{left_out:,} more panels are not shown"] if left_out else []
         body: Spec
@@ -119,11 +132,11 @@ class PanelKind:
             body = {"concat": [panel for panel, _ in drawn], "columns": columns, "spacing": _SPACING}
             # A legend per panel would repeat itself.
             body["resolve"] = {"scale": dict.fromkeys(("color", "strokeDash", "shape", "size"), "shared")}
-        return body | titled(chart.title, list(dict.fromkeys(notes)), width)
+        return body | titled(chart.title, _added_up(notes), width)
 
     def _draw(
         self, chart: Chart, panels: list[tuple[str, Chart]], each: list[Axes], width: int, columns: int
-    ) -> list[tuple[Spec, tuple[str, ...]]]:
+    ) -> list[tuple[Spec, tuple[Note, ...]]]:
         series = series_of(chart)
         labels = max(axes.y.label_px(160) for axes in each)
         titles = _TITLE_PX if any(axes.y.title for axes in each) else 0
@@ -141,7 +154,7 @@ class PanelKind:
         return drawn
 
 
-def _panel(view: View, draw: Callable[[View], Drawing], name: str) -> tuple[Spec, tuple[str, ...]]:
+def _panel(view: View, draw: Callable[[View], Drawing], name: str) -> tuple[Spec, tuple[Note, ...]]:
     """A panel with its references. Their labels above the plot push the legend and the title of the panel up."""
     axes, chart = view.axes, view.chart
     marks = references.flipped(chart.references) if axes.flipped else chart.references
@@ -172,7 +185,17 @@ def _panels(chart: Chart) -> tuple[list[tuple[str, Chart]], int]:
     numeric = any(isinstance(row[index], (int, float)) for row in chart.table.rows)
     titles = {name: f"{facet.heading} {name}" if numeric else name for name in parts}
     panels = [(titles[name], reading.with_rows(chart, rows)) for name, rows in parts.items()]
-    return (panels[:_MOST_PANELS] or [("", chart)]), max(len(panels) - _MOST_PANELS, 0)
+    if len(panels) < 2:  # the title of the whole stands where its own would
+        return [("", chart)], 0
+    return panels[:_MOST_PANELS], max(len(panels) - _MOST_PANELS, 0)
+
+
+def _added_up(notes: list[Note]) -> list[str]:
+    counts: dict[str, int] = {}
+    for note in notes:
+        text, count = (note.text, note.count) if isinstance(note, Counted) else (note, 0)
+        counts[text] = counts.get(text, 0) + count
+    return [text.replace("{}", f"{count:,}", 1) if count else text for text, count in counts.items()]
 
 
 def _has_values(chart: Chart, channels: tuple[str, ...]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, number_axis, position_axis
-from ioweather.figures.compose import Axes, Drawing, View
+from ioweather.figures.compose import Axes, Counted, Drawing, Note, View
 from ioweather.figures.decimate import Floats, Indices, envelope
 from ioweather.figures.references import limits
 from ioweather.figures.theme import Spec
@@ -147,14 +147,14 @@ def _on_axis(values: Floats, axis: Axis, *, floor: bool = False) -> Floats:
         return np.where(values > 0, values, np.where(np.isnan(values), np.nan, axis.low if floor else np.nan))
 
 
-def _notes(drawn: int, total: int, hidden: int, thinning: str) -> tuple[str, ...]:
-    notes = []
+def _notes(drawn: int, total: int, hidden: int, thinning: str) -> tuple[Note, ...]:
+    notes: list[Note] = []
     if drawn < total:
-        notes.append(f"drawn from {total:,} values, {thinning}")
+        notes.append(Counted(f"drawn from {{}} values, {thinning}", total))
     if hidden:
         notes.append(off_log_axis(hidden))
     return tuple(notes)
 
 
-def off_log_axis(count: int) -> str:
-    return f"{count:,} {'value is' if count == 1 else 'values are'} zero or below and not on the logarithmic axis"
+def off_log_axis(count: int) -> Counted:
+    return Counted("{} zero or below, not on the logarithmic axis", count)

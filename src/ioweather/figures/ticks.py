@@ -25,9 +25,9 @@ _HOUR_MS: Final = 3_600_000
 _BINARY: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 # These units are said in the axis title, not at every mark.
 NAMED_IN_TITLE: Final = {
-    "mib_per_s": "MiB per second",
-    "mib_per_s_per_node": "MiB per second per compute node",
-    "ops_per_s": "operations per second",
+    "mib_per_s": "MiB/s",
+    "mib_per_s_per_node": "MiB/s per compute node",
+    "ops_per_s": "operations/s",
 }
 _TRAILING_ZEROS: Final = re.compile(r"\.(\d*?)0+(?=\D|$)")
 _DECIMAL: Final = ("", "k", "M", "G", "T", "P", "E")

@@ -189,7 +189,7 @@ def test_points_without_a_place_are_counted() -> None:
     rows = ((1.0, 1.0), (0.0, 2.0), (None, 3.0), (4.0, 4.0))
     drawn = made("scatter", {"x": "", "y": ""}, rows, {"x": "x", "y": "y"}, scales={"x": "log"})
     assert len(rows_of(drawn)) == 2
-    assert "1 value is zero or below" in drawn["title"]["subtitle"]
+    assert "1 zero or below" in drawn["title"]["subtitle"]
     assert "1 without a value" in drawn["title"]["subtitle"]
 
 
@@ -225,3 +225,32 @@ def test_umami_without_this_run_still_shows_the_history() -> None:
     history, box = umami([None] * 5)["vconcat"][0]["hconcat"]
     assert len(history["layer"]) == 2
     assert len(box["layer"]) == 3
+
+
+def test_panels_add_up_what_they_note() -> None:
+    rows = tuple((name, None if name == "a" else 1.0, panel) for panel in ("x", "y") for name in "ab")
+    drawn = made("bars", {"p": "text", "v": "", "f": "text"}, rows, {"x": "p", "y": "v"}, facet="f")
+    assert drawn["title"]["subtitle"] == "2 without a value"
+
+
+def test_no_panel_stands_alone_in_a_second_row() -> None:
+    rows = tuple((name, 1.0, panel) for panel in "xyz" for name in "ab")
+    drawn = made("bars", {"p": "text", "v": "", "f": "text"}, rows, {"x": "p", "y": "v"}, facet="f")
+    assert drawn["columns"] == 1
+
+
+def test_labels_of_shades_push_up_the_legend_of_a_single_panel_too() -> None:
+    rows = tuple((i * DAY_NS, float(i), "read", "scratch") for i in range(9))
+    columns = {"t": "time_ns", "v": "", "s": "text", "f": "text"}
+    phases = tuple(Reference("x", float(i * DAY_NS), f"a long phase {i}", float((i + 1) * DAY_NS)) for i in (3, 4, 5))
+    encoding = {"x": "t", "y": "v", "series": "s"}
+    alone, panel = (made("timeline", columns, rows, encoding, facet=f, references=phases) for f in (None, "f"))
+    assert panel["layer"] == alone["layer"]
+    assert alone["layer"][3]["encoding"]["color"]["legend"]["offset"] > 30
+
+
+def test_days_are_not_called_utc() -> None:
+    drawn = made(
+        "timeline", {"day": "date", "v": ""}, (("2026-03-02", 1.0), ("2026-03-05", 2.0)), {"x": "day", "y": "v"}
+    )
+    assert drawn["layer"][0]["encoding"]["x"]["axis"]["title"] == "Day (2026)"

@@ -8,7 +8,7 @@ from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Side, number_axis
 from ioweather.figures.columns import Places, bar_px, channels, place_axes, place_size, places
-from ioweather.figures.compose import Axes, Drawing, PanelKind, View
+from ioweather.figures.compose import Axes, Counted, Drawing, Note, PanelKind, View
 from ioweather.figures.decimate import Floats, Indices, thin_line
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
@@ -40,9 +40,9 @@ def _draw(view: View) -> Drawing:
         order = shown[np.argsort(at.centre[shown], kind="stable")]
         shown = order[thin_line(at.centre[order], y[order], view.points // 10)]
     rows = _rows(view, at, y, shown, value.low if value.log else 0.0)
-    notes = [off_log_axis(hidden)] if hidden else []
+    notes: list[Note] = [off_log_axis(hidden)] if hidden else []
     missing = len(y) - int(np.isfinite(y).sum())
-    notes += [f"{missing:,} without a value"] if missing else []
+    notes += [Counted("{} without a value", missing)] if missing else []
     total = int(drawable.sum())
     notes += [f"{len(shown):,} of {total:,} drawn, the lowest and highest among them"] if len(shown) < total else []
     where = (y[shown], at.centre[shown]) if axes.flipped else (at.centre[shown], y[shown])

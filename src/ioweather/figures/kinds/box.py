@@ -8,7 +8,7 @@ from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import number_axis
 from ioweather.figures.columns import channels, place_axes, place_size, places
-from ioweather.figures.compose import Axes, Drawing, PanelKind, View
+from ioweather.figures.compose import Axes, Drawing, Note, PanelKind, View
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
 from ioweather.figures.theme import INK, Spec
@@ -42,7 +42,7 @@ def _draw(view: View) -> Drawing:
         row |= {"a": reading.drawable(at.left[i]), "b": reading.drawable(at.right[i])}
         row |= {"c": reading.drawable(at.centre[i]), "n": labels[i]}
         rows.append(row | {"s": series[i]} if series else row)
-    notes = ["box 25% to 75%, line at the median, whiskers 5% to 95%"]
+    notes: list[Note] = ["box 25% to 75%, line at the median, whiskers 5% to 95%"]
     notes += [off_log_axis(hidden)] if hidden else []
     middle = quantiles[:, 2]
     where = (middle, at.centre) if axes.flipped else (at.centre, middle)

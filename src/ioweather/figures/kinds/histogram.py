@@ -10,7 +10,7 @@ from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, axis_title, number_axis, time_axis
 from ioweather.figures.columns import Places, split
-from ioweather.figures.compose import Axes, Drawing, PanelKind, View
+from ioweather.figures.compose import Axes, Drawing, Note, PanelKind, View
 from ioweather.figures.decimate import Floats, Indices
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
@@ -65,7 +65,7 @@ def _draw(view: View) -> Drawing:
         left, right = np.clip(left, axis.low, axis.high), np.clip(right, axis.low, axis.high)
     count = max(len(view.series.names), 1)
     bins = max(len(np.unique(low)), 1)
-    notes = [off_log_axis(hidden)] if hidden else []
+    notes: list[Note] = [off_log_axis(hidden)] if hidden else []
     if count > 1 and axis.measure != "bins" and view.width / bins / count < _SIDE_BY_SIDE_PX:
         return _outlines(view, left, right, np.where(drawable, y, np.nan), notes)
     at = _split(view, left, right)
@@ -123,7 +123,7 @@ def _bars(view: View) -> list[Spec]:
     return [{"transform": transforms, "mark": mark, "encoding": encoding}]
 
 
-def _outlines(view: View, left: Floats, right: Floats, y: Floats, notes: list[str]) -> Drawing:
+def _outlines(view: View, left: Floats, right: Floats, y: Floats, notes: list[Note]) -> Drawing:
     """Bins too narrow to stand side by side: one stepped line per series."""
     labels = np.array(reading.names(view.chart, "series"))
     rows: list[Spec] = []

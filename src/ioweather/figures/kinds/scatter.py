@@ -7,7 +7,7 @@ import numpy as np
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, label_expression, number_axis, position_axis, text_px, wrapped
-from ioweather.figures.compose import SIDE_LEGEND_PX, Axes, Drawing, PanelKind, View
+from ioweather.figures.compose import SIDE_LEGEND_PX, Axes, Counted, Drawing, Note, PanelKind, View
 from ioweather.figures.decimate import Floats, Indices, thin_scatter
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
@@ -15,6 +15,7 @@ from ioweather.figures.theme import INK, LABEL_SIZE, NEUTRAL, Spec
 from ioweather.figures.tooltips import text_column, tooltip
 
 _MOST_NAMES = 20
+_OVERHANG_PX = 24  # beside the plot there is nothing to cover
 _MOST_POINTS = 3000  # a printed point takes 130 bytes
 _OFFSETS = ((7, 4, "left"), (-7, 4, "right"), (0, -7, "center"), (0, 15, "center"))
 
@@ -34,11 +35,11 @@ def _draw(view: View) -> Drawing:
     drawable = np.where(known, across + up, np.nan)
     hidden = int(known.sum() - np.isfinite(drawable).sum())
     kept = thin_scatter(np.where(np.isfinite(drawable), across, np.nan), up, min(view.points, _MOST_POINTS))
-    notes = [off_log_axis(hidden)] if hidden else []
+    notes: list[Note] = [off_log_axis(hidden)] if hidden else []
     total = int(np.isfinite(drawable).sum())
     notes += [f"{len(kept):,} of {total:,} points drawn, one for each spot; outliers stay"] if len(kept) < total else []
     missing = len(x) - int(known.sum())
-    notes += [f"{missing:,} without a value"] if missing else []
+    notes += [Counted("{} without a value", missing)] if missing else []
     layers = [_points(view, crowded=len(kept) > 600)]
     if "label" in chart.encoding and len(kept) <= _MOST_NAMES:
         layers += _names(view, kept, across * view.width, (1 - up) * view.height)
@@ -101,7 +102,9 @@ def _names(view: View, kept: Indices, x: Floats, y: Floats) -> list[Spec]:
         for dx, dy, align in _OFFSETS:
             left = x[i] + dx - {"left": 0.0, "right": size, "center": size / 2}[align]
             box = (left, left + size, y[i] + dy - LABEL_SIZE, y[i] + dy + 2)
-            inside = box[0] >= 0 and box[1] <= view.width and box[2] >= -LABEL_SIZE and box[3] <= view.height
+            inside = (
+                box[0] >= 0 and box[1] <= view.width + _OVERHANG_PX and box[2] >= -LABEL_SIZE and box[3] <= view.height
+            )
             if inside and not any(box[0] < b[1] and b[0] < box[1] and box[2] < b[3] and b[2] < box[3] for b in taken):
                 taken.append(box)
                 mark = {"type": "text", "text": labels[i], "align": align, "baseline": "alphabetic", "color": INK}
