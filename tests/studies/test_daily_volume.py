@@ -158,3 +158,5 @@ def test_days_are_local_days() -> None:
     assert [row[0] for row in rows[:3]] == ["2010-01-22", "2010-01-23", "2010-01-24"]
     assert rows[0][1] == 8 * 60 * 60.0
     assert rows[1][4] == 1.0
+    shown = made["car11.volume"].charts[0].table.column("day")
+    assert set(shown) == {"2010-01-23", "2010-01-24"}, "eight hours are no day to draw"

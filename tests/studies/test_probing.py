@@ -46,12 +46,22 @@ def test_the_stretches_shown_end_and_begin_where_they_are_told():
     assert (typed["first_ns"], typed["hour_ns"]) == (T - 5 - 30 * MINUTE_NS, T - 5 - 60 * MINUTE_NS)
 
 
+def test_a_samplers_requests_are_not_the_probes():
+    frame = responses(np.full(100, 0.01), hosts=("a", "b"))
+    sizes = np.where(np.arange(100) < 20, 1 << 30, 1 << 20)
+    mixed = made(frame.with_columns(request_bytes=sizes))["kun19.fig2"]
+    assert mixed.coverage[0].excluded == {"of_another_size_or_mode": 20}
+    assert sum(mixed.tables[0].column("n")) == 80
+
+
 def test_bands_and_slow_fraction():
     rng = np.random.default_rng(5)
     seconds = np.where(rng.random(2000) < 0.3, 1e-4, 1e-2) * rng.lognormal(0, 0.2, 2000)
     seconds[:20] = 1.0
     exhibits = made(responses(seconds))
     assert [row[4] for row in exhibits["kun19.bands"].tables[0].rows] == pytest.approx([1e-4, 1e-2], rel=0.1)
+    assert [chart.kind for chart in exhibits["kun19.bands"].charts] == ["box"]
+    assert exhibits["kun19.bands"].charts[0].table.column("label") == ("between", "storage")
     assert "1.0% of operations" in exhibits["kun19.fig1"].findings[0].text
     drawn = exhibits["kun19.fig1"].charts[0].table
     assert max(drawn.column("seconds")) == 1.0, "the slowest are drawn"

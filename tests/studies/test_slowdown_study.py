@@ -18,15 +18,20 @@ PARAMS = {"interval": 4 * HOUR_NS, "threshold": 2.0}
 LENGTHS = {"interval": 4 * HOUR_NS, "short_interval": 10 * MINUTE_NS}
 
 
-def responses(days: int = 4, slow_day: int | None = 2):
+def responses(days: int = 4, slow_day: int | None = 2, sampled_every: int = 0):
+    """One request a minute; every `sampled_every`-th is a sampler's, of a size of its own."""
     rng = np.random.default_rng(3)
     starts = T + np.arange(days * 24 * 60) * MINUTE_NS
     seconds = 0.01 * rng.lognormal(0, 0.2, len(starts))
     if slow_day is not None:
         slow = (starts >= T + slow_day * DAY_NS + 12 * HOUR_NS) & (starts < T + slow_day * DAY_NS + 16 * HOUR_NS)
         seconds[slow] *= 5
+    sizes = np.full(len(starts), 1 << 20)
+    if sampled_every:
+        sizes[::sampled_every] = 1 << 30
+        seconds[::sampled_every] *= 1000
     return RESPONSES.frame(
-        start_ns=starts, host="h", target="/work/p", op="read", request_bytes=1 << 20, mode="nocache",
+        start_ns=starts, host="h", target="/work/p", op="read", request_bytes=sizes, mode="nocache",
         duration_ns=np.round(seconds * NS).astype(np.int64), system="mount:/work/p", status="ok", rows=len(starts),
     )  # fmt: skip
 
@@ -45,6 +50,15 @@ def test_the_planted_slowdown_is_found_at_both_lengths():
     (episode,) = exhibits["kun19.episodes"].tables[0].rows
     assert episode[:4] == ("work", "read", T + 2 * DAY_NS + 12 * HOUR_NS, T + 2 * DAY_NS + 16 * HOUR_NS)
     assert {e.name for e in exhibits["kun19.fig4"].estimates} == {"read_median[work]"}
+
+
+def test_requests_of_a_samplers_sizes_are_left_out_and_counted():
+    exhibits = made(responses(sampled_every=10))
+    for exhibit in exhibits.values():
+        assert exhibit.coverage[0].excluded == {"of_another_size_or_mode": 576}
+    (slowest,) = exhibits["kun19.fig5"].estimates
+    assert slowest.value < 1
+    assert len(exhibits["kun19.fig4"].estimates) == 1
 
 
 def test_calm_storage_is_called_calm():

@@ -63,13 +63,16 @@ def _shares_by_size(
     bins: SizeBins, kind: str, used: dict[str, NDArray[np.bool_]], read: dict[str, NDArray[Any]],
     written: dict[str, NDArray[Any]],
 ) -> tuple[ResultTable, ResultTable]:  # fmt: skip
-    """A table of counts and shares, and the same in long form for a chart: jobs, bytes read, bytes written."""
+    """A table of counts and shares, and the same in long form for a chart: jobs, bytes read, bytes written.
+
+    What no job used has no rows.
+    """
     jobs = {i: int((bins.index == i).sum()) for i in bins.shown}
     all_read, all_written = (bins.sums(np.sum(list(parts.values()), axis=0)) for parts in (read, written))
     rows: list[tuple[Cell, ...]] = []
     long: list[tuple[Cell, ...]] = []
     for i in bins.shown:
-        for name in used:
+        for name in [name for name, flags in used.items() if flags.any()]:
             count = int(used[name][bins.index == i].sum())
             r, w = float(read[name][bins.index == i].sum()), float(written[name][bins.index == i].sum())
             shares = (count / jobs[i], _share(r, all_read[i]), _share(w, all_written[i]))

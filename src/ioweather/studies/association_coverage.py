@@ -36,8 +36,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     lines = {"system": _binned(system, width), "instrumented runs": _binned(np.where(usable, own, np.nan), width)}
     scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
     chart = Chart(
-        "timeline", timeline_table("volumes", steps.times_ns[::width][: len(lines["system"])], scaled, "of its maximum",
-                                   "ratio"),
+        "timeline",
+        timeline_table("volumes", steps.times_ns[::width][: len(lines["system"])], scaled, "share of maximum", "ratio"),
         {"x": "time", "y": "value", "series": "series"}, "Volume per interval, each by its maximum",
     )  # fmt: skip
     total = float(np.nansum(system))

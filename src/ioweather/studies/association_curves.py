@@ -15,7 +15,7 @@ from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
 from ioweather.stats.density import Bandwidth, Density, density
 from ioweather.stats.dependence import complete_pairs
 from ioweather.stats.forest import forest_curve
-from ioweather.studies.association_data import SHARED_STEPS, AssociationData
+from ioweather.studies.association_data import SHARED_STEPS, TIME, VOLUME, AssociationData
 from ioweather.studies.association_groups import HALF_WIDTH_SD
 from ioweather.studies.intervals import LEVEL, Floats, plain
 from ioweather.studies.presenting import thin
@@ -84,7 +84,7 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
 
 
 def _band_table(x: Floats, middle: Floats, low: Floats, high: Floats) -> ResultTable:
-    columns = (ResultColumn("volume", "PsiD", "bytes"), ResultColumn("middle", "D_D", "seconds"),
+    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("middle", TIME, "seconds"),
                ResultColumn("low", "", "seconds"), ResultColumn("high", "", "seconds"))  # fmt: skip
     rows = zip(*(values.tolist() for values in (x, middle, low, high)), strict=True)
     return ResultTable("curve", columns, tuple(row for row in rows if all(np.isfinite(v) for v in row)))
@@ -113,7 +113,7 @@ def _density(data: AssociationData, x: Floats, y: Floats) -> Exhibit:
     band = Chart(
         "band", _band_table(joint.x[picked], median[picked], low[picked], high[picked]),
         {"x": "volume", "y": "middle", "low": "low", "high": "high"},
-        "D_D given PsiD_R: median and central 90%, against mean +/- 1.645 sd of all", references=lines,
+        "D_D given PsiD_R: median and central 90%, against mean ± 1.645 sd of all", references=lines,
     )  # fmt: skip
     heat = Chart("heatmap", _heat_table(joint), {"x": "volume", "y": "time", "value": "density"}, "Joint density")
     dots = Chart("scatter", _scatter_table(x, y), {"x": "volume", "y": "time"}, "The runs")
@@ -145,7 +145,7 @@ def _density_findings(
     inside = (y >= low[place]) & (y <= high[place])
     plainly = np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std()
     yield Finding(
-        f"In the top tenth of volume, mean +/- 1.645 sd holds {plainly[top].mean():.0%} of the runs, the conditional "
+        f"In the top tenth of volume, mean ± 1.645 sd holds {plainly[top].mean():.0%} of the runs, the conditional "
         f"interval {inside[top].mean():.0%} (of the runs it was made from)."
     )
     ends = [int(np.clip(np.searchsorted(joint.x, np.quantile(x, q)), 0, len(joint.x) - 1)) for q in (0.1, 0.9)]
@@ -169,7 +169,7 @@ def _heat_table(joint: Density) -> ResultTable:
         # Kernels reach below zero; bytes and seconds do not.
         if share[i, j] > 1e-5 and xs[i] >= 0 and ys[j] >= 0
     ]
-    columns = (ResultColumn("volume", "PsiD_R", "bytes"), ResultColumn("time", "D_D", "seconds"),
+    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"),
                ResultColumn("density", "share", "ratio"))  # fmt: skip
     return ResultTable("density", columns, tuple(rows))
 
@@ -177,5 +177,5 @@ def _heat_table(joint: Density) -> ResultTable:
 def _scatter_table(x: Floats, y: Floats) -> ResultTable:
     order = np.argsort(x)
     kept: Any = order[thin(y[order], _SCATTER // 2)]
-    columns = (ResultColumn("volume", "PsiD_R", "bytes"), ResultColumn("time", "D_D", "seconds"))
+    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"))
     return ResultTable("runs", columns, tuple(zip(x[kept].tolist(), y[kept].tolist(), strict=True)))

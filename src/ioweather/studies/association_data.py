@@ -26,6 +26,11 @@ from ioweather.studies.runs import Runs, instances_of
 from ioweather.studies.steps import Steps, steps_of
 
 OPERATIONS: Final = ("read_ops", "write_ops")
+# As axes and legends name them.
+MEASURES: Final = {"pearson": "Pearson", "spearman": "Spearman", "distance_correlation": "distance corr.",
+                   "mutual_information": "mutual inf."}  # fmt: skip
+TIME: Final = "time with I/O (D_D)"
+VOLUME: Final = "system volume meanwhile (PsiD)"
 _SYSTEM: Final = {"component_kind": "$component_kind", "filesystem": "$filesystem"}
 _FLAGS: Final = ("over_limit", "reset")
 NEEDS: Final = (

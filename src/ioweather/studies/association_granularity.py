@@ -15,7 +15,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Resu
 from ioweather.core.units import format_seconds
 from ioweather.derive.job_system import job_system
 from ioweather.stats.dependence import LEVEL, MIN_PAIRS, coefficients, complete_pairs, spearman
-from ioweather.studies.association_data import NEEDS, PARAMS, AssociationData, association_data
+from ioweather.studies.association_data import MEASURES, NEEDS, PARAMS, AssociationData, association_data
 from ioweather.studies.intervals import Floats, Standing, number, plain
 
 COARSEST: Final = 20
@@ -78,7 +78,7 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
     columns = (ResultColumn("interval", "sampling interval", "seconds"), ResultColumn("group", "", "text"),
                ResultColumn("steps", "steps with I/O, mean", "count"), ResultColumn("n", "n", "count"))  # fmt: skip
     table = ResultTable("steps", columns, tuple(rows))
-    chart = Chart("scatter", table, {"x": "interval", "y": "steps", "series": "group"}, "Sampling intervals with I/O")
+    chart = Chart("timeline", table, {"x": "interval", "y": "steps", "series": "group"}, "Sampling intervals with I/O")
     findings = []
     for group in data.shown:
         own = [row for row in rows if row[1] == data.name(group)]
@@ -106,14 +106,14 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
     ranks: list[tuple[Cell, ...]] = []
     metadata: list[tuple[Cell, ...]] = []
     for level in levels:
-        name = data.name(level.group)
+        group = data.name(level.group)
         for way in ("read", "write"):
             if level.group == data.asked:
                 found = coefficients(level.psid[way], level.d_d)
-                every += [(level.step_seconds, way, measure, number(value)) for measure, value in found.items()]
-            ranks.append((level.step_seconds, f"{name} {way}", _rank(level.psid[way], level.d_d)))
+                every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
+            ranks.append((level.step_seconds, f"{group} {way}", _rank(level.psid[way], level.d_d)))
         found = coefficients(level.psi_read_ops, level.metadata) if level.group == data.asked else {}
-        metadata += [(level.step_seconds, measure, number(value)) for measure, value in found.items()]
+        metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
     charts = [
         _chart("all", every, ("way", "measure"), f"D_D with PsiD: {data.name(data.asked)}", facet="way"),
         _chart("ranks", ranks, ("series",), "Spearman of D_D with PsiD"),
@@ -146,7 +146,7 @@ def _chart(
         ResultColumn("value", "coefficient"),
     )  # fmt: skip
     return Chart(
-        "scatter", ResultTable(name, columns, tuple(rows)), {"x": "interval", "y": "value", "series": keys[-1]}, title,
+        "timeline", ResultTable(name, columns, tuple(rows)), {"x": "interval", "y": "value", "series": keys[-1]}, title,
         facet=facet,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
 from ioweather.derive.groups import LEAST_RUNS
-from ioweather.studies.association_data import AssociationData
+from ioweather.studies.association_data import TIME, AssociationData
 from ioweather.studies.intervals import Floats, number, plain
 from ioweather.studies.samples import known, mean_estimate
 
@@ -148,14 +148,14 @@ def _histograms(data: AssociationData) -> Exhibit:
         skew = float(np.mean(((values - mean) / deviation) ** 3)) if deviation else None
         estimates += [
             plain(f"skewness[{name}]", skew, "", n=len(values), method="third standardised moment"),
-            plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method="share outside mean +/- 1.645 sd"),
+            plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method="share outside mean ± 1.645 sd"),
         ]
         side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
         findings.append(Finding(f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines."))
     return Exhibit(
         "mad17.fig2", "Histograms of I/O time", charts=tuple(charts), estimates=tuple(estimates),
         findings=tuple(findings),
-        caveats=("The lines at mean +/- 1.645 sd hold 90% of the runs only if times are normal.", *data.caveats),
+        caveats=("The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal.", *data.caveats),
         coverage=data.coverage,
     )  # fmt: skip
 
@@ -168,6 +168,6 @@ def _histogram(values: Floats, step: float) -> ResultTable:
     edges = np.arange(low, high + width, width) * step
     counts, _ = np.histogram(values, edges)
     rows = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
-    columns = (ResultColumn("low", "D_D", "seconds"), ResultColumn("high", "", "seconds"),
+    columns = (ResultColumn("low", TIME, "seconds"), ResultColumn("high", "", "seconds"),
                ResultColumn("runs", "", "count"))  # fmt: skip
     return ResultTable("histogram", columns, tuple(rows))

@@ -126,16 +126,16 @@ def _files(data: AssociationData, row: int) -> Exhibit:
         kept = thin(last - first, _MOST_FILES // 2)
         for i in kept.tolist():
             low, high = float(first[i]), float(last[i])
-            rows.append((i + 1, verb, low, (low + high) / 2, high))
+            rows.append((i + 1, verb, low, high))
     table = ResultTable(
         "files",
         (ResultColumn("file", "file, by first access", "count"), ResultColumn("series", "", "text"),
-         ResultColumn("first", "first", "seconds"), ResultColumn("middle", "since the start", "seconds"),
-         ResultColumn("last", "last", "seconds")),
+         ResultColumn("first", "first to last access, since the start", "seconds"),
+         ResultColumn("last", "last access", "seconds")),
         tuple(rows),
     )  # fmt: skip
     chart = Chart(
-        "band", table, {"x": "file", "y": "middle", "low": "first", "high": "last", "series": "series"},
+        "band", table, {"x": "file", "y": "first", "low": "first", "high": "last", "series": "series"},
         f"From first to last access of each file: {_label(data, row)}",
     )  # fmt: skip
     name = data.name(int(data.groups.of_run[row]))

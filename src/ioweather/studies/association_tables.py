@@ -22,7 +22,7 @@ from ioweather.stats.dependence import (
     spearman,
     time_shifts,
 )
-from ioweather.studies.association_data import IN_TIME_ORDER, SHARED_STEPS, AssociationData
+from ioweather.studies.association_data import IN_TIME_ORDER, MEASURES, SHARED_STEPS, AssociationData
 from ioweather.studies.intervals import Floats, Standing, number, plain
 
 _SHIFTS: Final = 99
@@ -31,8 +31,6 @@ SURE: Final = 0.05
 STRONG: Final = 0.4
 MILD: Final = 0.15
 _WAYS: Final = ("read", "write")
-_LABELS: Final = {"pearson": "Pearson", "spearman": "Spearman", "distance_correlation": "distance corr.",
-                  "mutual_information": "mutual inf."}  # fmt: skip
 BIASED: Final = (
     "Distance correlation and mutual information are never below 0 and lie above it by chance: read them with their p, "
     "the share of random pairings that reach them."
@@ -100,7 +98,7 @@ def _exhibit(
     chart = Chart(
         "matrix",
         _matrix(pairs),
-        {"x": "pair", "y": "measure", "value": "value"},
+        {"x": "measure", "y": "pair", "value": "value"},
         f"Coefficients of {symbol} with {time}",
     )
     return Exhibit(
@@ -126,7 +124,7 @@ def _table(pairs: list[Pairing]) -> ResultTable:
         for name, found in pair.found.items():
             null = pair.nulls.get(name)
             rows.append(
-                (pair.group, pair.way, _LABELS[name], number(found.value), found.low, found.high, found.p,
+                (pair.group, pair.way, MEASURES[name], number(found.value), found.low, found.high, found.p,
                  number(pair.rate.get(name, float("nan"))), null.median if null else None, null.p if null else None,
                  found.n)
             )  # fmt: skip
@@ -142,7 +140,7 @@ def _table(pairs: list[Pairing]) -> ResultTable:
 
 def _matrix(pairs: list[Pairing]) -> ResultTable:
     rows: list[tuple[Cell, ...]] = [
-        (f"{pair.group} {pair.way}", _LABELS[name], number(found.value))
+        (f"{pair.group} {pair.way}", MEASURES[name], number(found.value))
         for pair in pairs
         for name, found in pair.found.items()
     ]

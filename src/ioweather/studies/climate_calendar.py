@@ -130,22 +130,25 @@ def _part(
         ]  # fmt: skip
     if noun == "hour":
         estimates += _spike(intervals, sums)
-    long = _long_table(cycle, means, variations, noun)
+    long = _long_table(cycle, means, variations, noun, climate.zone_name)
     shown = {"x": noun, "series": "series"}
-    charts = (
+    charts = [
         Chart(
             "bars", long, {**shown, "y": "mean", "low": "mean_low", "high": "mean_high"}, f"Mean volume of the {noun}",
-        ),
-        Chart(
-            "bars", long, {**shown, "y": "variation", "low": "variation_low", "high": "variation_high"},
-            f"Variation from {cycle.unit_name} to {cycle.unit_name}",
-        ),
-    )  # fmt: skip
+        )
+    ]  # fmt: skip
+    if np.isfinite(variations[0]).any():
+        charts.append(
+            Chart(
+                "bars", long, {**shown, "y": "variation", "low": "variation_low", "high": "variation_high"},
+                f"Variation from {cycle.unit_name} to {cycle.unit_name}",
+            )
+        )  # fmt: skip
     advice = _advice(cycle, means, variations, noun)
     findings = (*_findings(estimates, noun, word), *advice)
     return Part(
         Exhibit(
-            exhibit, title, tables=(long,), charts=charts, estimates=tuple(estimates), findings=findings,
+            exhibit, title, tables=(long,), charts=tuple(charts), estimates=tuple(estimates), findings=findings,
             caveats=(*climate.caveats, f"Local time of {climate.zone_name}."), coverage=climate.coverage(),
         ),
         advice,
@@ -170,7 +173,7 @@ def _spike(intervals: Intervals, sums: Floats) -> list[Estimate]:
 
 
 def _long_table(
-    cycle: Cycle, means: tuple[Floats, Floats, Floats], variations: tuple[Floats, Floats, Floats], noun: str
+    cycle: Cycle, means: tuple[Floats, Floats, Floats], variations: tuple[Floats, Floats, Floats], noun: str, zone: str
 ) -> ResultTable:
     def stacked(values: Floats) -> Floats:
         return np.concatenate([values[:, way] for way in range(len(WAYS))])
@@ -179,7 +182,7 @@ def _long_table(
     return table(
         f"{noun}s",
         {
-            noun: (noun, "text", list(cycle.names) * len(WAYS)),
+            noun: (f"{noun} ({zone})", "text", list(cycle.names) * len(WAYS)),
             "series": ("", "text", [way for way in WAYS for _ in cycle.names]),
             "mean": ("mean volume", "bytes", stacked(means[0])),
             "mean_low": ("90% from", "bytes", stacked(means[1])),
@@ -214,6 +217,10 @@ def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Findi
         )  # fmt: skip
     for way in WAYS:
         more = by_name[f"{word}_variation_difference_{way}"]
+        if more.value is None:
+            text = f"Whether {way} volume varies more {when} takes two {'days' if noun == 'hour' else 'weeks'} to tell."
+            out.append(Finding(text, "undecided"))
+            continue
         out.append(
             directed(
                 more, 0.0,

@@ -106,14 +106,14 @@ def _short(climate: Climate, found: dict[str, tuple[Phases, float]]) -> Estimate
 
 def _histograms(climate: Climate, found: dict[str, tuple[Phases, float]]) -> tuple[ResultTable, ResultTable]:
     seconds = climate.system.step_seconds
-    columns = (
-        ResultColumn("series", "", "text"),
-        ResultColumn("from", "longer than", "seconds"),
-        ResultColumn("to", "up to", "seconds"),
-        ResultColumn("share", "share of phases", "ratio"),
-    )
     tables = []
-    for name in ("length", "interarrival"):
+    for name, label in (("length", "length of the phase"), ("interarrival", "time from start to start")):
+        columns = (
+            ResultColumn("series", "", "text"),
+            ResultColumn("from", label, "seconds"),
+            ResultColumn("to", "up to", "seconds"),
+            ResultColumn("share", "share of phases", "ratio"),
+        )
         rows: list[tuple[Cell, ...]] = []
         for way, (phases, _) in found.items():
             values = phases.length if name == "length" else phases.interarrival

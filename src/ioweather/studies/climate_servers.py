@@ -225,7 +225,7 @@ def _autocorrelation(
                 estimates.append(plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers"))
     columns = (
         ResultColumn("window", "", "text"), ResultColumn("lag", "lag in windows"),
-        ResultColumn("q05", "5% of servers below"), ResultColumn("q50", "median server"),
+        ResultColumn("q05", "5% of servers below"), ResultColumn("q50", "correlation"),
         ResultColumn("q95", "95% below"),
     )  # fmt: skip
     chart = Chart(

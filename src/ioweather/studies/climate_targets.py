@@ -220,7 +220,7 @@ def _bands(climate: Climate) -> Chart:
                 rows.append((_label(pair), span(window, climate.system.step_ns), lag, q05, q50, q95))
     columns = (
         ResultColumn("pair", "", "text"), ResultColumn("window", "", "text"), ResultColumn("lag", "lag in windows"),
-        ResultColumn("q05", "5% of targets below"), ResultColumn("q50", "median target"),
+        ResultColumn("q05", "5% of targets below"), ResultColumn("q50", "correlation"),
         ResultColumn("q95", "95% below"),
     )  # fmt: skip
     return Chart(

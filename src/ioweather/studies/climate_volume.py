@@ -36,7 +36,7 @@ def cumulative(climate: Climate) -> Part:
         ),
         directed(
             steady, 0.5,
-            f"Reads lead in {steady.value or 0.0:.0%} of all {unit}s: it is not the doing of a short stretch.",
+            f"Reads lead in {steady.value or 0.0:.0%} of all {unit}s, not in a short stretch alone.",
             f"Writes lead in {1 - (steady.value or 0.0):.0%} of all {unit}s.",
         ),
     ]  # fmt: skip
@@ -107,7 +107,7 @@ def rate_distribution(climate: Climate) -> Part:
     by_name = {estimate.name: estimate for estimate in estimates}
     chart = Chart(
         "cdf", cdf_table("rates", rates, "rate", "bytes_per_s"), {"x": "value", "y": "share", "series": "series"},
-        f"Rate of each {span(1, climate.system.step_ns)}",
+        f"Rates of intervals of {span(1, climate.system.step_ns)}",
         references=tuple(
             Reference("x", by_name[f"mean_rate_{way}"].value or 0.0, f"mean {way}") for way in WAYS
         ),

@@ -75,8 +75,8 @@ def short_lived(files_written: int, files_present: int) -> Finding:
     """car11 IV-B: jobs wrote more files than are there."""
     if files_written > files_present:
         return Finding(
-            f"Jobs wrote {files_written:,} files and {files_present:,} are there: files are deleted soon or kept "
-            "unchanged.",
+            f"Jobs wrote {files_written:,} files and {files_present:,} are there: most are deleted soon, or "
+            "written again.",
             "supported",
         )
     return Finding(f"Jobs wrote {files_written:,} files; {files_present:,} are there.")
@@ -91,7 +91,7 @@ def _findings(ages: Bins, share: dict[int, float | None]) -> Iterator[Finding]:
         if ratio is not None:
             held = format_bytes(ages.from_on(days)[1])
             yield Finding(
-                f"{ratio:.1%} of the data ({held}) has not been modified for {days} days.",
+                f"Most of the data lies unmodified for {days} days or longer: {ratio:.1%} ({held}) does.",
                 "supported" if ratio > _MOSTLY else "refuted",
             )
         else:

@@ -108,7 +108,7 @@ def _date(name: str, growth: Drift, distance: float, last_ns: int) -> Estimate:
     """When the growth has covered a distance."""
 
     def moment(days: float | None) -> float | None:
-        return None if days is None or days > _FAR_DAYS else float(last_ns + round(days * DAY_NS))
+        return None if days is None or days > _FAR_DAYS else float((last_ns + round(days * DAY_NS)) // DAY_NS * DAY_NS)
 
     value = moment(growth.reaches(distance))
     bounds = growth.reach_interval(distance, LEVEL)

@@ -86,8 +86,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
         estimates += _change_estimates(days, change, on=on)
         findings += _change_findings(days, change, first_day)
         if change.p_value < _SIGNIFICANT:
-            moment = _midnight_ns(first_day, facility)
-            references = (Reference("x", float(moment), "change of the mix"),)
+            references = (Reference("x", first_day * DAY_NS / 1e6, "change of the mix"),)
             behind = _projects(data, facility, first_day, days)
             tables += [t for t, _ in behind]
             findings += [f for _, some in behind for f in some]
@@ -95,7 +94,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
         findings.append(Finding(f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for."))
     return Exhibit(
         "car11.volume", "Volume per day and the mix of reads and writes",
-        tables=tuple(tables), charts=(_chart(days, facility, references), _mix_chart(days, facility, references)),
+        tables=tuple(tables), charts=(_chart(days, references), _mix_chart(days, references)),
         estimates=tuple(estimates), findings=tuple(findings),
         caveats=(*_CAVEATS, f"Days are those of {days.zone}."),
         coverage=(steps.coverage("intervals"), Coverage(n, len(days.usable), "days", {}, "at least half recorded")),
@@ -142,30 +141,34 @@ def _day_table(days: Days) -> ResultTable:
     )
 
 
-def _chart(days: Days, facility: Facility, references: tuple[Reference, ...]) -> Chart:
-    count = len(days.day)
-    times = [_midnight_ns(int(day), facility) for day in days.day]
+def _drawn(days: Days) -> tuple[str, list[str], dict[str, Floats]]:
+    """From the first to the last day that counts; those between that do not are gaps: their volume is of hours."""
+    use = days.usable if len(days.usable) else np.arange(len(days.day))
+    part = slice(int(use[0]), int(use[-1]) + 1)
+    counts = np.isin(np.arange(len(days.day)), use)
+    series = {"read": days.read, "write": days.write, "share": days.share}
+    values = {name: np.where(counts, value, np.nan)[part] for name, value in series.items()}
+    return f"day in {days.zone}", [day_name(int(day)) for day in days.day[part]], values
+
+
+def _chart(days: Days, references: tuple[Reference, ...]) -> Chart:
+    label, names, values = _drawn(days)
     long = table(
         "volume",
         {
-            "time": ("", "time_ns", times * 2),
-            "series": ("", "text", ["read"] * count + ["write"] * count),
-            "value": ("volume of the day", "bytes", np.concatenate([days.read, days.write])),
+            "day": (label, "date", names * 2),
+            "series": ("", "text", ["read"] * len(names) + ["write"] * len(names)),
+            "value": ("volume of the day", "bytes", np.concatenate([values["read"], values["write"]])),
         },
     )
-    encoding = {"x": "time", "y": "value", "series": "series"}
+    encoding = {"x": "day", "y": "value", "series": "series"}
     return Chart("timeline", long, encoding, "Volume per day", references=references)
 
 
-def _mix_chart(days: Days, facility: Facility, references: tuple[Reference, ...]) -> Chart:
-    long = table(
-        "mix",
-        {
-            "time": ("", "time_ns", [_midnight_ns(int(day), facility) for day in days.day]),
-            "value": ("read share of the day", "ratio", days.share),
-        },
-    )
-    return Chart("timeline", long, {"x": "time", "y": "value"}, "Read share", references=references)
+def _mix_chart(days: Days, references: tuple[Reference, ...]) -> Chart:
+    label, names, values = _drawn(days)
+    long = table("mix", {"day": (label, "date", names), "value": ("read share of the day", "ratio", values["share"])})
+    return Chart("timeline", long, {"x": "day", "y": "value"}, "Read share", references=references)
 
 
 def _volume_findings(estimates: list[Estimate]) -> Iterator[Finding]:
@@ -176,7 +179,9 @@ def _volume_findings(estimates: list[Estimate]) -> Iterator[Finding]:
     )
     more = (ratio.value or 0.0) > 0.5
     kind = standing(ratio, above=0.5) if more else standing(ratio, below=0.5)
-    yield finding(f"Reads made up {ratio.value or 0.0:.1%} of all traffic.", kind)
+    yield finding(
+        f"Reads made up {'more' if more else 'less'} than half of all traffic: {ratio.value or 0.0:.1%}.", kind
+    )
 
 
 def _change(days: Days) -> Change | None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import Param
-from ioweather.core.results import Estimate, Finding
+from ioweather.core.results import Estimate, Finding, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 from ioweather.stats.resampling import BlockBootstrap, sums_by_unit, unit_steps
 
@@ -136,7 +136,7 @@ def standing(estimate: Estimate, *, above: float | None = None, below: float | N
 def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
     """The sentence that the value speaks for, as sure as its interval is that the value lies on that side."""
     if estimate.value is None:
-        return Finding(f"{estimate.name.replace('_', ' ')} cannot be told from these data.", "undecided")
+        return Finding(f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}.", "undecided")
     if estimate.value > pivot:
         return finding(above, standing(estimate, above=pivot))
     return finding(below, standing(estimate, below=pivot))
@@ -144,4 +144,4 @@ def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Findin
 
 def finding(text: str, kind: Standing) -> Finding:
     """A sentence with its standing; an undecided one says so in words."""
-    return Finding(text if kind != "undecided" else f"{text} (the interval does not decide this)", kind)
+    return Finding(text if kind != "undecided" else f"{text} (these data do not decide it)", kind)

@@ -113,7 +113,7 @@ def _ceiling_charts(
             points.append((int(size), limit, "ceiling"))
     columns = (
         ResultColumn("nodes", "", "count"),
-        ResultColumn("per_node", "per node", PER_NODE),
+        ResultColumn("per_node", "performance", PER_NODE),
         ResultColumn("what", "", "text"),
     )
     table = ResultTable("points", columns, tuple(points))
@@ -131,13 +131,16 @@ def _ceiling_findings(
     if not decided:
         yield Finding("Whether jobs reach the ceiling cannot be said without the limits of this facility.", "undecided")
         return
-    yield Finding(
-        f"{int(above.sum()):,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache."
-    )
+    if above.any():
+        yield Finding(
+            f"{int(above.sum()):,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache."
+        )
+    else:
+        yield Finding(f"None of {n:,} jobs is above its ceiling.")
     share = rates[there] / limits[there]
     close = int(np.sum((share > 0.5) & (share <= 1)))
     yield Finding(
-        f"{close:,} jobs come within half of their ceiling; the median job reaches {np.nanmedian(share):.1%} of it."
+        f"{close:,} jobs reach more than half of their ceiling; the median job reaches {np.nanmedian(share):.1%} of it."
     )
 
 

@@ -6,6 +6,7 @@ Exhibits are stored as JSON, so no table here has more than about 2,000 rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +38,12 @@ def table(name: str, columns: Mapping[str, tuple[str, str, Any]], title: str = "
         tuple(zip(*lists, strict=True)),
         title,
     )
+
+
+def relabelled(made: ResultTable, **labels: str) -> ResultTable:
+    """The same table for a chart, whose axes name what is measured where its columns name statistics."""
+    columns = tuple(replace(column, label=labels.get(column.name, column.label)) for column in made.columns)
+    return replace(made, columns=columns)
 
 
 def estimates_table(name: str, rows: Sequence[tuple[str, Estimate]], title: str = "") -> ResultTable:

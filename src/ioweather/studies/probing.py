@@ -17,6 +17,7 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Refe
 from ioweather.core.units import MINUTE_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.studies.intervals import plain
+from ioweather.studies.presenting import relabelled
 from ioweather.studies.samples import median_estimate, quantiles
 
 _POINTS: Final = 1500
@@ -35,6 +36,7 @@ class Measured:
     filesystem: NDArray[Any]
     cached: NDArray[np.bool_]
     failed: int
+    other: int  # of another size or mode than most of their kind, which would not be the same measurement
 
     def kinds(self) -> list[tuple[str, str]]:
         return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
@@ -46,7 +48,9 @@ class Measured:
 def measured(responses: Frame, facility: Facility) -> Measured:
     ok = responses.text("status").equals("ok")
     duration = np.ma.masked_array(responses.array("duration_ns"))
-    kept = np.flatnonzero(ok & ~np.ma.getmaskarray(duration))
+    ended = ok & ~np.ma.getmaskarray(duration)
+    usual = _usual_requests(responses, facility)
+    kept = np.flatnonzero(ended & usual)
     frame = responses.take(kept)
     systems = frame.text("system")
     names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
@@ -57,8 +61,26 @@ def measured(responses: Frame, facility: Facility) -> Measured:
         host=np.array(frame.text("host").tolist(), object),
         filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
         cached=np.asarray(np.ma.filled(np.ma.masked_array(frame.array("cached")), False), np.bool_),
-        failed=responses.rows - len(kept),
+        failed=int((~ended & usual).sum()),
+        other=int((~usual).sum()),
     )
+
+
+def _usual_requests(responses: Frame, facility: Facility) -> NDArray[np.bool_]:
+    """Whether a row has the size and mode that most rows of its file system and operation have: a sampler's requests
+    of many sizes (don15) lie in the same table."""
+    systems = responses.text("system")
+    places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
+    place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
+    ops = np.stack([place[systems.codes], responses.text("op").codes]) if responses.rows else np.empty((2, 0), np.int64)
+    sizes = np.asarray(responses.array("request_bytes"), np.int64)
+    kinds, kind, counts = np.unique(
+        np.vstack([ops, sizes, responses.text("mode").codes]), axis=1, return_inverse=True, return_counts=True
+    )
+    most: dict[tuple[int, ...], int] = {}
+    for i in np.argsort(counts, kind="stable"):
+        most[tuple(kinds[:2, i].tolist())] = int(i)
+    return np.isin(kind, list(most.values()))
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -76,8 +98,9 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 
 
 def _coverage(part: Measured) -> tuple[Coverage, ...]:
-    total = len(part.seconds) + part.failed
-    return (Coverage(total, len(part.seconds), "operations", {"failed_or_missed": part.failed} if part.failed else {}),)
+    left_out = {"failed_or_missed": part.failed, "of_another_size_or_mode": part.other}
+    total = len(part.seconds) + sum(left_out.values())
+    return (Coverage(total, len(part.seconds), "operations", {why: n for why, n in left_out.items() if n}),)
 
 
 def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
@@ -115,6 +138,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
 def _bands(part: Measured) -> Exhibit:
     """kun19.bands."""
     rows: list[tuple[Cell, ...]] = []
+    boxes: list[tuple[Cell, ...]] = []
     estimates, findings = [], []
     for filesystem, op in part.kinds():
         mine = part.of(filesystem, op)
@@ -124,6 +148,7 @@ def _bands(part: Measured) -> Exhibit:
             cached = float(part.cached[inside].mean()) if inside.any() else 0.0
             label = "cache" if cached > 0.5 else "storage" if number == len(bands) else "between"
             rows.append((filesystem, op, number, label, band.centre, band.share, cached, band.n))
+            boxes.append((filesystem, op, label, *quantiles(part.seconds[inside])))
             estimates.append(
                 plain(f"{op}_band{number}[{filesystem}]", band.centre, "seconds", n=band.n, method="median of the band")
             )
@@ -137,14 +162,24 @@ def _bands(part: Measured) -> Exhibit:
         ResultColumn("n", "", "count"),
     )  # fmt: skip
     table = ResultTable("bands", columns, tuple(rows))
-    chart = Chart("scatter", table, {"x": "op", "y": "centre", "size": "share"}, "Bands of response time",
+    drawn = ResultTable("boxes", (*columns[:2], columns[3], *_boxes("response time")), tuple(boxes))
+    chart = Chart("box", drawn, {"x": "op", **_BOX, "series": "label"}, "Bands of response time",
                   facet="filesystem", scales={"y": "log"})  # fmt: skip
     return Exhibit(
-        "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(findings) or (Finding("Every operation has one band."),),
+        "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,) if rows else (),
+        estimates=tuple(estimates),
+        findings=tuple(findings) or (Finding("Every operation has one band." if rows else "Too few operations."),),
         caveats=("A band is called cache where the probe saw its data in the client's cache.",),
         coverage=_coverage(part),
     )  # fmt: skip
+
+
+_BOX: Final = {name: name for name in ("q05", "q25", "q50", "q75", "q95")}
+
+
+def _boxes(middle: str) -> tuple[ResultColumn, ...]:
+    labels = ("5%", "25%", middle, "75%", "95%")
+    return tuple(ResultColumn(name, label, "seconds") for name, label in zip(_BOX, labels, strict=True))
 
 
 def _hosts(part: Measured) -> Exhibit:
@@ -170,13 +205,12 @@ def _hosts(part: Measured) -> Exhibit:
         )
     columns = (
         ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
-        ResultColumn("host", "", "text"), ResultColumn("q05", "5%", "seconds"), ResultColumn("q25", "25%", "seconds"),
-        ResultColumn("q50", "median", "seconds"), ResultColumn("q75", "75%", "seconds"),
-        ResultColumn("q95", "95%", "seconds"), ResultColumn("n", "", "count"),
+        ResultColumn("host", "", "text"), *_boxes("median"), ResultColumn("n", "", "count"),
     )  # fmt: skip
     table = ResultTable("hosts", columns, tuple(rows))
-    encoding = {"x": "host", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95", "series": "op"}
-    chart = Chart("box", table, encoding, "Response times by host", facet="filesystem", scales={"y": "log"})
+    drawn = relabelled(table, q50="response time")
+    chart = Chart("box", drawn, {"x": "host", **_BOX, "series": "op"}, "Response times by host", facet="filesystem",
+                  scales={"y": "log"})  # fmt: skip
     one = Finding("All measurements come from one host: nothing to compare.")
     hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
     return Exhibit(
@@ -221,7 +255,7 @@ def _benchmark(part: Measured, phases: Frame) -> Exhibit:
                 estimates.append(plain(f"slowdown[{phase['label']}, {op}]", ratio, "factor", n=int(during.sum()),
                                        method="median in the phase over the median of the stretch shown"))  # fmt: skip
     columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("slowdown", "slowdown, 60 s means", "factor"),
+        ResultColumn("time", "", "time_ns"), ResultColumn("slowdown", "slowdown, means of 60 s", "factor"),
         ResultColumn("op", "", "text"), ResultColumn("filesystem", "", "text"),
     )  # fmt: skip
     shades = tuple(
@@ -232,10 +266,12 @@ def _benchmark(part: Measured, phases: Frame) -> Exhibit:
         "Slowdown while a benchmark ran", facet="filesystem", scales={"y": "log"}, references=shades,
     )  # fmt: skip
     worst = max(estimates, key=lambda e: e.value or 0.0, default=None)
-    findings = (Finding(f"{worst.name}: {worst.value:.1f} times the usual.") if worst and worst.value else
-                Finding("No phase has five measurements."),)  # fmt: skip
+    finding = Finding("No phase has five measurements.")
+    if worst is not None and worst.value:
+        where = worst.name.removeprefix("slowdown[").removesuffix("]")
+        finding = Finding(f"Slowest was {where}: {worst.value:.1f} times the usual.")
     return Exhibit(
-        "kun19.fig3", "A benchmark and its phases", charts=(chart,), estimates=tuple(estimates), findings=findings,
+        "kun19.fig3", "A benchmark and its phases", charts=(chart,), estimates=tuple(estimates), findings=(finding,),
         caveats=("Usual is the median of the stretch shown, from an hour before the benchmark to an hour after.",),
         coverage=_coverage(part),
     )  # fmt: skip

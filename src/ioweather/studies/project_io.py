@@ -136,7 +136,7 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
         "access_sizes",
         (
             ResultColumn("project", "", "text"), ResultColumn("direction", "", "text"),
-            ResultColumn("size", "bytes", "text"), ResultColumn("share", "of accesses, mean over jobs", "ratio"),
+            ResultColumn("size", "bytes", "text"), ResultColumn("share", "share of accesses, mean over jobs", "ratio"),
             ResultColumn("pooled", "of all accesses", "ratio"), ResultColumn("jobs", "", "count"),
         ),
         tuple(rows),

@@ -17,6 +17,7 @@ from ioweather.derive.job_ratios import quotient
 from ioweather.derive.signatures import scaling
 from ioweather.studies.intervals import plain
 from ioweather.studies.node_rates import NO_NODES, PER_NODE, below_ceiling
+from ioweather.studies.presenting import relabelled
 from ioweather.studies.project_io import CLOSE_IS_METADATA, MEANS_OF_JOBS
 from ioweather.studies.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, jobs_of, large
 from ioweather.studies.samples import known, mean_estimate, median_estimate, quantiles
@@ -90,8 +91,9 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...]) -> Exhibit:
         tuple(rows),
     )  # fmt: skip
     chart = Chart(
-        "box", boxes, {"x": "project", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"},
-        "MiB/s per compute node of large jobs",
+        "box", relabelled(boxes, q50="performance"),
+        {"x": "project", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"},
+        "Performance per node of large jobs",
     )  # fmt: skip
     return Exhibit(
         "car11.fig10", "Performance per node, by project", tables=(boxes,), charts=(chart,) if rows else (),
@@ -109,9 +111,13 @@ def _box_findings(rows: list[tuple[Any, ...]]) -> Iterator[Finding]:
     if several:
         steady = min(several, key=lambda r: (r[6] - r[4]) / r[5])
         wide = max(several, key=lambda r: (r[6] - r[4]) / r[5])
-        yield Finding(f"Jobs of {steady[0]} perform most alike (interquartile range {_rate(steady[6] - steady[4])}).")
+        yield Finding(f"Jobs of {steady[0]} perform most alike (interquartile range {_spread(steady)}).")
         if wide[0] != steady[0]:
-            yield Finding(f"Jobs of {wide[0]} differ most (interquartile range {_rate(wide[6] - wide[4])}).")
+            yield Finding(f"Jobs of {wide[0]} differ most (interquartile range {_spread(wide)}).")
+
+
+def _spread(row: tuple[Any, ...]) -> str:
+    return f"{_rate(row[6] - row[4])}, {(row[6] - row[4]) / row[5]:.0%} of the median"
 
 
 def _rate(value: float) -> str:
@@ -205,7 +211,8 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
         ),
         tuple(rows),
     )  # fmt: skip
-    chart = Chart("scatter", sizes, {"x": "nodes", "y": "per_node", "size": "jobs"}, "Performance per node by job size",
+    drawn = relabelled(sizes, per_node="mean performance")
+    chart = Chart("scatter", drawn, {"x": "nodes", "y": "per_node", "size": "jobs"}, "Performance per node by job size",
                   scales={"x": "log", "y": "log"})  # fmt: skip
     return Exhibit(
         "car11.table6", f"Performance by node count: {project or 'no project'}", tables=(sizes,),

@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable, quantity_label
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.job_ratios import quotient
 from ioweather.derive.signatures import SIGNATURES, Scaling, program_of, scaling, signatures, similar_groups
@@ -137,7 +137,7 @@ def _overview(projects: list[_Project]) -> ResultTable:
 
 def _signature_table(projects: list[_Project]) -> ResultTable:
     rows = tuple(
-        (project.name, name.replace("_", " "), words, project.share(name))
+        (project.name, quantity_label(name, ""), words, project.share(name))
         for project in projects
         for name, words in SIGNATURES.items()
     )

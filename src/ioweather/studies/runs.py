@@ -186,13 +186,14 @@ def _described(
         mib_per_s_per_node=rate / MIB / np.ma.filled(nodes.astype(np.float64), np.nan),
         project=_projects(joined, facility),
     )
-    logs = Coverage(
-        data.frames["applications"].rows, matches.rows, "logs", state_counts(matches),
-        "logs with I/O metrics; the states are of logs without their scheduler job",
-    )  # fmt: skip
+    logs = [Coverage(data.frames["applications"].rows, matches.rows, "logs", {}, "with I/O metrics")]
+    alone = state_counts(matches)
+    if alone:
+        matched = matches.rows - sum(alone.values())
+        logs.append(Coverage(matches.rows, matched, "logs", alone, "with their scheduler job"))
     partial = int(np.asarray(joined.array("partial"), np.bool_).sum())
     note = f"Darshan ran out of memory in {partial:,} {what}: their counts, bytes and times are lower bounds."
-    return Runs(frame, what, (logs,), (note,) if partial else ())
+    return Runs(frame, what, tuple(logs), (note,) if partial else ())
 
 
 def _nodes(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Params) -> tuple[NDArray[Any], Text]:

@@ -23,6 +23,7 @@ from ioweather.core.results import (
     Reference,
     ResultColumn,
     ResultTable,
+    quantity_label,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.derive.calendar import facility_zone, local_clock
@@ -59,20 +60,30 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     of_rows = exact_series if exact else operation_series
     hours = data.frames["responses" if exact else "hours"]
     names = {system: facility.filesystem_of(system) for system in hours.text("system").categories}
-    long = [s for s in of_rows(hours, names, int(params["interval"])) if s.count.sum()]
-    if not long:
+    every = [s for s in of_rows(hours, names, int(params["interval"])) if s.count.sum()]
+    if not every:
         return
+    long = usual_requests(every)
     baseline = _baseline(facility, params.get("baseline"))
     caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(long))
-    coverage = _coverage(long, data.frames.get("hours"))
+    coverage = _coverage(long, sum(int(s.count.sum()) for s in every), data.frames.get("hours"))
     if "short_interval" in params:
         tens = data.frames["responses" if exact else "tens"]
-        short = [s for s in of_rows(tens, names, int(params["short_interval"])) if s.count.sum()]
+        short = usual_requests([s for s in of_rows(tens, names, int(params["short_interval"])) if s.count.sum()])
         yield _slowdowns(long, short, baseline, caveats, coverage)
         return
     yield _boxes(long, baseline, caveats, coverage)
     yield _time_lines(long, caveats, coverage)
     yield _episodes(long, facility, params, baseline, caveats, coverage)
+
+
+def usual_requests(every: Sequence[OperationSeries]) -> list[OperationSeries]:
+    """Of each operation on a file system, the size and mode with the most operations: the probe's. A sampler's
+    requests of many sizes (don15) lie in the same table, and are no one's usual wait."""
+    most: dict[tuple[str, str], OperationSeries] = {}
+    for series in sorted(every, key=lambda s: int(s.count.sum())):
+        most[series.filesystem, series.op] = series
+    return [series for series in every if most[series.filesystem, series.op] is series]
 
 
 def _baseline(facility: Facility, text: str | None) -> Baseline:
@@ -93,9 +104,10 @@ def expected_note(baseline: Baseline) -> str:
     )
 
 
-def _coverage(every: Sequence[OperationSeries], rollups: Frame | None) -> tuple[Coverage, ...]:
+def _coverage(every: Sequence[OperationSeries], ended: int, rollups: Frame | None) -> tuple[Coverage, ...]:
     good = sum(int(s.count.sum()) for s in every)
     excluded = {
+        "of_another_size_or_mode": ended - good,
         "answered_by_the_cache": int(np.asarray(rollups.array("cached_count")).sum()) if rollups is not None else 0,
         "failed": sum(int(s.error_count.sum()) for s in every),
         "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
@@ -204,7 +216,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
         tuple(worst), "The worst interval by each statistic",
     )  # fmt: skip
     most = max(estimates, key=lambda e: e.value or 0.0)
-    text = f"The slowest operation of all ({most.name.replace('_', ' ')}) took {format_seconds(most.value or 0.0)}."
+    text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     return Exhibit(
         "kun19.fig5", "Time lines of interval statistics", tables=(table,), charts=(chart,),
         estimates=tuple(estimates), findings=(Finding(text),), caveats=(*caveats, COUNTED), coverage=coverage,
