@@ -250,6 +250,8 @@ def _slowdowns(
             )
     unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
+    calmer = format_seconds(long[0].interval_ns / 1e9)
+    rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
     columns = (
         ResultColumn("time", "", "time_ns"), ResultColumn("interval", "interval", "text"),
         ResultColumn("slowdown", "slowdown", "factor"), _PANEL,
