@@ -204,7 +204,7 @@ def _telling(cells: Sequence[Sequence[str]], least: Sequence[int], width: int) -
     """How many leading columns it takes to tell the rows apart; the first alone where those leave little room."""
     rows = len(cells[0])
     for count in range(1, len(cells)):
-        if sum(least[:count]) + 2 * count > 0.6 * width:
+        if sum(least[:count]) + 2 * count > 0.7 * width:
             break
         if len(set(zip(*cells[:count], strict=True))) == rows:
             return count
