@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ioweather.collect.remote import keep_status
 from ioweather.collect.status import (
     BUCKETS_NS,
     InFlight,
@@ -46,7 +47,7 @@ STATUS = Status(
 
 
 def samples(directory: Path, now: int = NOW) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = render(directory, lambda: now).decode()
+    text = render(directory, lambda: now, pushed_to=directory).decode()
     return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
             for family in text_string_to_metric_families(text) for sample in family.samples}  # fmt: skip
 
@@ -54,6 +55,7 @@ def samples(directory: Path, now: int = NOW) -> dict[tuple[str, tuple[tuple[str,
 @pytest.fixture
 def found(tmp_path):
     write_status(STATUS, tmp_path)
+    keep_status(tmp_path, replace(STATUS, host="n2", run_id="other"), NOW - 60 * 10**9)
     return samples(tmp_path)
 
 
@@ -77,6 +79,15 @@ def test_the_numbers_are_those_of_the_status(found):
     assert value(found, "ioweather_source_duration_seconds", source="block") == 0.002
     assert value(found, "ioweather_source_success", source="block") == 1
     assert value(found, "ioweather_target_ready", target="/scratch") == 1
+
+
+def test_an_agent_elsewhere_is_told_apart_by_its_host(found):
+    """Its period of shipping is not told, so its own counts, and it has been silent for a minute."""
+    assert value(found, "ioweather_remote_up", host="n2") == 0
+    assert value(found, "ioweather_remote_heard_seconds", host="n2") == 60
+    assert value(found, "ioweather_remote_spool_bytes", host="n2") == 100
+    assert value(found, "ioweather_remote_dropped_rows_total", host="n2") == 3
+    assert value(found, "ioweather_remote_troubles", host="n2") == 2
 
 
 def test_the_age_in_flight_is_of_now_and_of_its_operation(found):

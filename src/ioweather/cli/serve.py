@@ -61,7 +61,7 @@ def serve(
     visibility = load_facility(lake / "facility.toml").visibility
     check_reach(host, visibility)
     bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
-    app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0]),
+    app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0], pushed_to=lake),
                      visibility=visibility)  # fmt: skip
     click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
     log = logging.getLogger("ioweather.serve")

@@ -60,8 +60,9 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     with measuring(lake, demo, path, with_demo=not no_demo) as here:
         others = {} if no_demo else {"demo": demo}
         app = create_app(
-            lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=lambda: render(here.spools[0])
-        )
+            lake, here.spools, others=others, hosts=(*LOOPBACK, host),
+            metrics=lambda: render(here.spools[0], pushed_to=lake),
+        )  # fmt: skip
         with running(app, bound):
             address = address_of(bound)
             click.echo(f"Measuring {here.target}; dashboard at {address}")

@@ -21,7 +21,7 @@ from ioweather.collect.baseline import load_baselines, save_baselines
 from ioweather.collect.member import Member, StartChild
 from ioweather.collect.ship import Shipper
 from ioweather.collect.spool import Spool, boot_id, row_line
-from ioweather.collect.status import SpoolStatus, Status, read_status, write_status
+from ioweather.collect.status import SpoolStatus, Status, read_status, status_bytes, write_status
 from ioweather.collect.worker import Worker
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import MINUTE_NS, NS
@@ -197,7 +197,7 @@ class Agent:
             self._spool.keep_within_limit()
         if self._shipper.is_due(now):
             self._spool.rotate(wall, force=True)
-            self._shipper.start(self._spool.closed_files(), now)
+            self._shipper.start(self._spool.closed_files(), now, status_bytes(self.status("running")))
 
     def _ship_the_rest(self, wakeup: int) -> None:
         """What is left, as long as the lake takes it and nobody is impatient."""
@@ -215,9 +215,9 @@ class Agent:
                     break
             if not self._shipper.is_busy:
                 files = self._spool.closed_files()
-                if not files or (started and outcome is None):
+                if started and (not files or outcome is None):
                     break
-                self._shipper.start(files, now)
+                self._shipper.start(files, now, status_bytes(self.status("stopped")))
                 started = True
             if select.select([wakeup], [], [], 0.05)[0]:
                 os.read(wakeup, 4096)
@@ -303,6 +303,7 @@ class Agent:
             targets=tuple(member.target_status() for member in self.members if member.source.name in _PROBES),
             sources=tuple(member.source_status() for member in self.members),
             software_version=__version__,
+            ship_period_ns=self._shipper.every_ns if self._shipper and self._shipper.server else None,
         )
 
     def _write_gap(self) -> None:

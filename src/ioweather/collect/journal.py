@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Final
 
-from ioweather.collect.status import State, Status, TargetStatus
+from ioweather.collect.status import SpoolStatus, State, Status, TargetStatus
 from ioweather.core.units import NS
 
 _LOG: Final = logging.getLogger("ioweather.agent")
@@ -23,12 +24,8 @@ class Journal:
         if self._before is None:
             _LOG.info("started on %s, pid %d, run %s, spool %s", status.host, status.pid, status.run_id,
                       status.spool.directory)  # fmt: skip
-        probed = {target.target for target in status.targets}
-        for target in status.targets:
-            self._turn(target.target, target.state, _doing(target))
-        for source in status.sources:
-            if source.name not in probed and source.name not in ("probe", "sample"):
-                self._turn(source.name, source.state, source.message)
+        for name, state, message in _parts(status):
+            self._turn(name, state, message)
         self._spool(status)
         self._before = status
 
@@ -39,7 +36,7 @@ class Journal:
     def _turn(self, name: str, state: State, message: str) -> None:
         before, self._states[name] = self._states.get(name), state
         if state in _WRONG and before != state:
-            _LOG.warning("%s: %s%s", name, state, f": {message}" if message else "")
+            _LOG.warning("%s", _complaint(name, state, message))
         elif before in _WRONG and state not in _WRONG:
             _LOG.warning("%s: works again", name)
 
@@ -50,9 +47,41 @@ class Journal:
         elif now.last_ship_ok and before is not None and before.last_ship_ok is False:
             _LOG.warning("shipped again")
         if now.refused_files > (before.refused_files if before else 0):
-            _LOG.warning("the lake refused %d files: %s", now.refused_files, now.message)
+            _LOG.warning("%s", _refusal(now))
         if now.dropped_rows and not (before and before.dropped_rows):
             _LOG.error("the spool is full: rows are given up")
+
+
+def troubles(status: Status, *, hangs: bool = True) -> list[str]:
+    """All that is wrong as of this status, in the words of the journal; `hangs`: those too."""
+    wrong = _WRONG if hangs else ("failed",)
+    found = [_complaint(*part) for part in _parts(status) if part[1] in wrong]
+    spool = status.spool
+    if spool.last_ship_ok is False:
+        found.append(f"not shipped: {spool.message}")
+    if spool.refused_files:
+        found.append(_refusal(spool))
+    if spool.dropped_rows:
+        found.append(f"{spool.dropped_rows:,} rows given up{f': {spool.message}' if spool.message else ''}")
+    return found
+
+
+def _parts(status: Status) -> Iterator[tuple[str, State, str]]:
+    """Name, state and message of every target, and of every source that is no probe."""
+    probed = {target.target for target in status.targets}
+    for target in status.targets:
+        yield target.target, target.state, _doing(target)
+    for source in status.sources:
+        if source.name not in probed and source.name not in ("probe", "sample"):
+            yield source.name, source.state, source.message
+
+
+def _complaint(name: str, state: State, message: str) -> str:
+    return f"{name}: {state}{f': {message}' if message else ''}"
+
+
+def _refusal(spool: SpoolStatus) -> str:
+    return f"the lake refused {spool.refused_files} files: {spool.message}"
 
 
 def _doing(target: TargetStatus) -> str:

@@ -1,6 +1,8 @@
 """The child that sends files of the spool to a server: standard library only.
 
-    python -m ioweather.collect.push URL TOKEN_FILE FILE...
+    python -m ioweather.collect.push URL TOKEN_FILE FILE... < STATUS
+
+The status of the agent goes first. It is from standard input, for a full disk may be what it tells of.
 
 Prints `{"refused": [{"path", "message"}], "waiting": [path], "message": ...}`: what the server will never take, and
 what it has not taken yet. Everything else is in the lake, for the server says so only after its ledger does. An answer
@@ -26,6 +28,10 @@ TIMEOUT_SECONDS: Final = 120.0
 _LONGEST_ANSWER: Final = 100_000
 # The file itself is wrong (400, 413, 415, 422); anything else may be different next time.
 _NEVER: Final = frozenset({400, 413, 415, 422})
+# A server that does not take a status: an older one.
+_UNKNOWN: Final = frozenset({404, 405})
+# No answer, or none that can be read.
+_AWAY: Final = (OSError, HTTPException, ValueError, KeyError, TypeError)
 
 
 @dataclass
@@ -63,9 +69,19 @@ def host_of(path: Path) -> str:
         return socket.gethostname()
 
 
-def push(url: str, token: str, files: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS) -> Sent:
-    """One file after the other; where the server is away or does not know us, the rest waits."""
+def push(
+    url: str, token: str, files: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS, *, status: bytes = b""
+) -> Sent:
+    """The status, then one file after the other; where the server is away or does not know us, the rest waits."""
     sent = Sent()
+    if status:
+        try:
+            _post(url, token, (json.loads(status)["host"], "status"), status, timeout_seconds)
+        except _Refused as error:
+            if error.code not in _NEVER | _UNKNOWN:  # rows are worth more than a status that is not understood
+                return _rest(sent, files, str(error))
+        except _AWAY as error:
+            return _rest(sent, files, f"{url}: {error}")
     for place, path in enumerate(files):
         try:
             data = path.read_bytes()
@@ -84,7 +100,7 @@ def push(url: str, token: str, files: Sequence[Path], timeout_seconds: float = T
             if error.code not in _NEVER:
                 return _rest(sent, files[place:], str(error))
             sent.refused.append({"path": str(path), "message": str(error)})
-        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+        except _AWAY as error:
             return _rest(sent, files[place:], f"{url}: {error}")
     return sent
 
@@ -124,12 +140,13 @@ def _said(code: int, body: bytes) -> str:
 def main(arguments: Sequence[str]) -> int:
     url, token_file, *files = arguments
     try:
-        sent = push(check_url(url), read_token(Path(token_file)), [Path(name) for name in files])
+        token = read_token(Path(token_file))
+        sent = push(check_url(url), token, [Path(name) for name in files], status=sys.stdin.buffer.read())
     except (UsageError, ValueError) as error:
         print(error)
         return 2
     print(json.dumps(vars(sent)))
-    return 1 if sent.refused or sent.waiting else 0
+    return 1 if sent.refused or sent.message else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Shipping: a short-lived child brings closed files of the spool to the lake; what is in is deleted here.
 
 The child is `ioweather ingest`, or `collect.push` where the lake is behind a server. Both speak of a file as taken only
-when the ledger does. The agent never imports the lake.
+when the ledger does. The server gets the agent's status too. The agent never imports the lake.
 """
 
 from __future__ import annotations
@@ -81,17 +81,19 @@ class Shipper:
     def is_due(self, now_ns: int) -> bool:
         return self._child is None and now_ns >= self._next_ns
 
-    def start(self, files: Sequence[Path], now_ns: int) -> None:
+    def start(self, files: Sequence[Path], now_ns: int, status: bytes = b"") -> None:
+        """A server is also told how things stand, even where there are no rows: perhaps everything hangs."""
         self._next_ns = now_ns + self.every_ns
         self._files = [path.absolute() for path in files[:_MOST_FILES]]  # the child stands elsewhere
-        if not self._files:
+        if not self._files and not (self.server and status):
             return
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
-        self._child = subprocess.Popen(
-            [*self._child_command(), *map(str, self._files)],
-            stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=_yield_to_others, cwd="/",
-        )  # fmt: skip
+        self._output = _in_memory()
+        with _in_memory(status if self.server else b"") as told:
+            self._child = subprocess.Popen(
+                [*self._child_command(), *map(str, self._files)],
+                stdin=told, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=_yield_to_others, cwd="/",
+            )  # fmt: skip
 
     def _child_command(self) -> list[str]:
         if self.server is None:
@@ -135,9 +137,19 @@ class Shipper:
                 path.unlink(missing_ok=True)
         reason = next(iter(refused.values()), "") or ""
         taken = len(self._files) - len(refused) - len(waiting)
-        if waiting:
+        if waiting or body.get("message"):
             return Shipment(False, taken, len(refused), f"the server took {taken} files: {body.get('message')}"[:300])
         return Shipment(True, taken, len(refused), reason[:300])
+
+
+def _in_memory(data: bytes = b"") -> IO[bytes]:
+    """Not on a disk, where there is another way: a full one is among the news."""
+    file: IO[bytes] = (
+        os.fdopen(os.memfd_create("shipment"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()  # noqa: SIM115 - closed by who asked
+    )
+    file.write(data)
+    file.seek(0)
+    return file
 
 
 def _yield_to_others() -> None:

@@ -157,6 +157,9 @@ class SpoolStatus:
 
 @dataclass(frozen=True)
 class Status:
+    """`ship_period_ns`: how often it is pushed to a server, null where it is not. `received_ns`: when that server took
+    it, by its own clock; null where the agent itself wrote it."""
+
     host: str
     pid: int
     boot_id: str
@@ -170,25 +173,42 @@ class Status:
     sources: tuple[SourceStatus, ...] = ()
     software_version: str = ""
     version: int = STATUS_VERSION
+    ship_period_ns: int | None = None
+    received_ns: int | None = None
+
+    @property
+    def heard_ns(self) -> int:
+        """When it was last heard of, by the clock of who keeps the status."""
+        return self.written_ns if self.received_ns is None else self.received_ns
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Whether nothing was heard for three periods: of its writing, or where it is elsewhere of its pushing."""
+        period_ns = self.period_ns if self.received_ns is None else self.ship_period_ns or self.period_ns
+        return now_ns - self.heard_ns > max(3 * period_ns, _STALE_AT_LEAST_NS)
 
     def is_stale(self, now_ns: int) -> bool:
-        """Whether the agent that wrote it is gone: it stopped, or has not written for three periods."""
-        return self.state == "stopped" or now_ns - self.written_ns > max(3 * self.period_ns, _STALE_AT_LEAST_NS)
+        """Whether the agent that wrote it is gone: it stopped, or is silent."""
+        return self.state == "stopped" or self.is_silent(now_ns)
 
     def in_flight_age_ns(self, target: TargetStatus, now_ns: int) -> int | None:
-        """Age now, not when the status was written."""
+        """Age now, not when the status was written; of one that was pushed as it was then, for nobody knows more."""
         if target.in_flight is None:
             return None
-        return target.in_flight.age_ns + max(0, now_ns - self.written_ns)
+        since_ns = 0 if self.received_ns is not None else now_ns - self.written_ns
+        return target.in_flight.age_ns + max(0, since_ns)
+
+
+def status_bytes(status: Status) -> bytes:
+    return f"{_ENCODE(status)}\n".encode()
 
 
 def write_status(status: Status, directory: Path) -> None:
     """Replace the file at once: a reader sees the old or the new one, never a part."""
     draft = f"{directory}/.{STATUS_FILE}.{os.getpid()}"
-    text = _ENCODE(status)
+    data = status_bytes(status)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, f"{text}\n".encode())
+        os.write(fd, data)
     finally:
         os.close(fd)
     os.replace(draft, f"{directory}/{STATUS_FILE}")  # noqa: PTH105

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ioweather.collect.journal import troubles
+from ioweather.collect.remote import Remote, remote_agents
 from ioweather.collect.status import BUCKETS_NS, OperationStatus, Status, TargetStatus, read_status
 from ioweather.core.errors import IoweatherError
 
@@ -18,18 +20,23 @@ _KIND = ("target", "op", "request_bytes", "mode")
 # More than anybody probes from one host; what comes after is left out and counted.
 _MOST_TARGETS = 64
 _MOST_OPERATIONS = 64
+_MOST_HOSTS = 1024
 _BOUNDS = [f"{bound / 1e9:g}" for bound in BUCKETS_NS]
 
 
 class StatusCollector(Collector):
     """Reads the status at each scrape. Of an agent that is gone it tells that it is gone, and no old numbers."""
 
-    def __init__(self, directory: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, directory: Path, now_ns: Callable[[], int] = time.time_ns, *, pushed_to: Path | None = None
+    ) -> None:
         self._directory = directory
         self._now_ns = now_ns
+        self._pushed_to = pushed_to
 
     def collect(self) -> Iterator[Metric]:
         now = self._now_ns()
+        yield from _of_remote(remote_agents(self._pushed_to, now)[:_MOST_HOSTS], now)
         try:
             status: Status | None = read_status(self._directory)
         except IoweatherError:
@@ -47,15 +54,37 @@ class StatusCollector(Collector):
             yield from _of_operations(targets)
 
 
-def render(directory: Path, now_ns: Callable[[], int] = time.time_ns) -> bytes:
-    """All metrics as text, for node_exporter's textfile collector."""
+def render(directory: Path, now_ns: Callable[[], int] = time.time_ns, *, pushed_to: Path | None = None) -> bytes:
+    """All metrics as text, for node_exporter's textfile collector; with those of agents that push to a lake."""
     registry = CollectorRegistry()
-    registry.register(StatusCollector(directory, now_ns))
+    registry.register(StatusCollector(directory, now_ns, pushed_to=pushed_to))
     return generate_latest(registry)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
+
+
+def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
+    """Agents elsewhere: whether they are heard of, and whether their rows come. Their numbers are at their own
+    exporters, or come of `--spool <lake>/inbox/HOST`."""
+    if not agents:
+        return
+    names = ("host",)
+    up = GaugeMetricFamily("ioweather_remote_up", "Whether the agent of another host is heard of.", labels=names)
+    age = GaugeMetricFamily("ioweather_remote_heard_seconds", "Since it was last heard of.", labels=names)
+    waiting = GaugeMetricFamily("ioweather_remote_spool_bytes", "Its rows that wait, as it last told.", labels=names)
+    dropped = CounterMetricFamily("ioweather_remote_dropped_rows", "Its rows that were given up.", labels=names)
+    trouble = GaugeMetricFamily("ioweather_remote_troubles", "What it last told to be wrong, counted.", labels=names)
+    for agent in agents:
+        label = (agent.host,)
+        up.add_metric(label, float(agent.state(now) == "running"))
+        age.add_metric(label, max(0.0, (now - agent.heard_ns) / 1e9))
+        if agent.status is not None:
+            waiting.add_metric(label, agent.status.spool.bytes)
+            dropped.add_metric(label, agent.status.spool.dropped_rows)
+            trouble.add_metric(label, len(troubles(agent.status)))
+    yield from (up, age, waiting, dropped, trouble)
 
 
 def _of_agent(status: Status) -> Iterator[Metric]:

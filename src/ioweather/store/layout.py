@@ -5,6 +5,7 @@
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
 <lake>/exhibits/         cached results
+<lake>/inbox/<host>/     what hosts that push last told of themselves; their rows while they are read
 """
 
 from __future__ import annotations

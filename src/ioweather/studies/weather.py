@@ -16,11 +16,14 @@ SLOW: Final = 2.0
 # A hang shows before its operation ends: this old, an operation in flight is news.
 HANG_SECONDS: Final = 5.0
 _DATA: Final = ("read", "write", "write_sync")
+# So many paths are listed on a screen, the slowest first; the rest is in the other forms of the answer.
+_MOST_PATHS: Final = 12
 
 
 @dataclass(frozen=True)
 class OperationNow:
-    """One kind of operation on one target, as of now. Ratios are null without a baseline."""
+    """One kind of operation on one target, as of now. Ratios are null without a baseline. `host` is where it was
+    issued, empty for this machine."""
 
     filesystem: str
     target: str
@@ -37,6 +40,7 @@ class OperationNow:
     # 99% of the last half hour took at most this, raw and omission_corrected; ticks missed meanwhile.
     q99_seconds: tuple[float | None, float | None] | None = None
     recent_missed: int = 0
+    host: str = ""
 
     @property
     def slowdown(self) -> float | None:
@@ -51,29 +55,46 @@ class Hang:
     target: str
     op: str
     age_seconds: float
+    host: str = ""
+    told_seconds: float = 0.0  # ago; an agent elsewhere tells every few minutes
+
+    @property
+    def told(self) -> str:
+        return f", as {self.host} told {format_seconds(self.told_seconds)} ago" if self.host else ""
+
+
+@dataclass(frozen=True)
+class AgentNow:
+    """An agent of another host. `cycle_seconds`: how old its last measurement was when it was last heard of."""
+
+    host: str
+    state: str
+    heard_seconds: float
+    cycle_seconds: float | None = None
+    files_waiting: int = 0
+    version: str = ""
+    troubles: tuple[str, ...] = ()
 
 
 def weather_answer(
     operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = (),
-    notes: Sequence[str] = (), full: bool = False,
+    agents: Sequence[AgentNow] = (), notes: Sequence[str] = (), full: bool = False,
 ) -> tuple[Answer, bool]:  # fmt: skip
-    """The answer, and whether something is wrong (slow, or hanging). `full` says the tail also where nothing was
-    hidden from it."""
+    """The answer, and whether something is wrong (slow, hanging, or nobody elsewhere measures any more). `full` says
+    the tail also where nothing was hidden from it, and lists all paths."""
     slow = [o for o in operations if o.slowdown is not None and o.slowdown >= SLOW]
-    groups = []
-    for target in dict.fromkeys(o.target for o in operations):
-        mine = [o for o in operations if o.target == target]
-        groups.append(FactGroup(f"{mine[0].filesystem} ({target})", tuple(_fact(o, now_ns) for o in mine)))
-        tail = tuple(fact for o in mine if full or o.recent_missed for fact in _tail_facts(o))
-        if tail:
-            groups.append(FactGroup(f"{mine[0].filesystem}, 99% of the last half hour ({target})", tail))
+    groups, left_out = _path_groups(operations, now_ns, full)
+    if agents:
+        groups.append(FactGroup("Agents of other hosts (since last heard of)", tuple(map(_agent_fact, agents))))
     findings = [
-        Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}.", "refuted")
+        Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}{h.told}.", "refuted")
         for h in hangs
     ]
     for o in operations:
         for name, n in o.errors.items():
-            findings.append(Finding(f"{n:,} {o.op} operations on {o.filesystem} failed with {name}.", "refuted"))
+            text = f"{n:,} {o.op} operations on {o.filesystem}{_seen_from(o)} failed with {name}."
+            findings.append(Finding(text, "refuted"))
+    findings += [finding for agent in agents for finding in _agent_findings(agent)]
     good = sum(o.count for o in operations)
     missed = sum(o.missed for o in operations)
     failed = sum(sum(o.errors.values()) for o in operations)
@@ -81,13 +102,55 @@ def weather_answer(
     coverage = (Coverage(good + missed + failed, good, "operations of the agent", excluded),) if operations else ()
     answer = Answer(
         question="now",
-        headline=_headline(operations, slow, hangs),
+        headline=_headline(operations, slow, hangs, [agent.host for agent in agents if agent.state == "running"]),
         facts=tuple(groups),
         findings=tuple(findings),
-        caveats=(*(f"The agent on {name} is gone; what it last saw is shown." for name in stale), *notes),
+        caveats=(*(f"The agent on {name} is gone; what it last saw is shown." for name in stale), *left_out, *notes),
         coverage=coverage,
     )
-    return answer, bool(slow or hangs)
+    return answer, bool(slow or hangs or (agents and not operations))
+
+
+def _path_groups(operations: Sequence[OperationNow], now_ns: int, full: bool) -> tuple[list[FactGroup], list[str]]:
+    """What was probed, by path and host; and what to say of those that are not listed."""
+    paths: dict[tuple[str, str], list[OperationNow]] = {}
+    for o in operations:
+        paths.setdefault((o.host, o.target), []).append(o)
+    listed = list(paths.items())
+    if not full and len(listed) > _MOST_PATHS:
+        listed.sort(key=lambda path: max(o.slowdown or 0.0 for o in path[1]), reverse=True)
+    groups = []
+    for (_, target), mine in listed if full else listed[:_MOST_PATHS]:
+        name = f"{mine[0].filesystem}{_seen_from(mine[0])}"
+        groups.append(FactGroup(f"{name} ({target})", tuple(_fact(o, now_ns) for o in mine)))
+        tail = tuple(fact for o in mine if full or o.recent_missed for fact in _tail_facts(o))
+        if tail:
+            groups.append(FactGroup(f"{name}, 99% of the last half hour ({target})", tail))
+    more = 0 if full else max(0, len(listed) - _MOST_PATHS)
+    return groups, [f"{more:,} more probed paths, none of them slower, are listed with --json."] if more else []
+
+
+def _seen_from(o: OperationNow) -> str:
+    return f" from {o.host}" if o.host else ""
+
+
+def _agent_fact(agent: AgentNow) -> Fact:
+    notes = [agent.state, agent.version]
+    if agent.cycle_seconds is not None:
+        notes.append(f"last cycle {format_seconds(agent.cycle_seconds)} before")
+    if agent.files_waiting:
+        notes.append(f"{agent.files_waiting:,} files wait")
+    return Fact(agent.host, agent.heard_seconds, "seconds", None, ", ".join(filter(None, notes)))
+
+
+def _agent_findings(agent: AgentNow) -> Iterator[Finding]:
+    ago = format_seconds(agent.heard_seconds)
+    if agent.state == "silent":
+        yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "refuted")
+    elif agent.state == "stopped":
+        yield Finding(f"The agent on {agent.host} stopped {ago} ago.")
+    for trouble in agent.troubles:
+        yield Finding(f"{agent.host}: {trouble}", "refuted")
 
 
 def _fact(o: OperationNow, now_ns: int) -> Fact:
@@ -118,12 +181,17 @@ def sparkline(values: Sequence[float | None]) -> str:
     return "".join(" " if v is None else blocks[1 + min(7, max(0, int(_log10(max(v, 1.0)) * 7.999)))] for v in values)
 
 
-def _headline(operations: Sequence[OperationNow], slow: Sequence[OperationNow], hangs: Sequence[Hang]) -> str:
+def _headline(
+    operations: Sequence[OperationNow], slow: Sequence[OperationNow], hangs: Sequence[Hang], elsewhere: Sequence[str]
+) -> str:
     if hangs:
         hang = max(hangs, key=lambda h: h.age_seconds)
         return (
-            f"Storage hangs: a {hang.op} on {hang.filesystem} has not returned for {format_seconds(hang.age_seconds)}."
+            f"Storage hangs: a {hang.op} on {hang.filesystem} has not returned for "
+            f"{format_seconds(hang.age_seconds)}{hang.told}."
         )
+    if not operations and elsewhere:
+        return f"No path is probed: {', '.join(elsewhere[:3])} bring rows of other kinds."
     if not operations:
         return "Nothing is measured: no agent is running."
     known = [o for o in operations if o.slowdown is not None]
@@ -133,7 +201,9 @@ def _headline(operations: Sequence[OperationNow], slow: Sequence[OperationNow], 
         return "Storage is as fast as usual."
     worst = max(slow, key=lambda o: o.slowdown or 0.0)
     since = f" since {format_time_ns(worst.slow_since_ns)[11:16]} UTC" if worst.slow_since_ns else ""
-    text = f"{worst.op} on {worst.filesystem} takes {worst.slowdown:.1f} times as long as usual{since}"
+    text = (
+        f"{worst.op} on {worst.filesystem}{_seen_from(worst)} takes {worst.slowdown:.1f} times as long as usual{since}"
+    )
     kinds = {o.op in _DATA for o in slow if o.filesystem == worst.filesystem}
     if len(kinds) == 1 and any((o.op in _DATA) not in kinds for o in known):
         text += "; metadata is normal" if kinds == {True} else "; reads and writes are normal"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
+from ioweather.collect.remote import remote_agents
 from ioweather.collect.status import Status, read_status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
@@ -84,12 +85,21 @@ def agents(view: PublicView) -> HTMLResponse:
     except DataUnavailable as error:
         return failed(error)
     moment = now_ns()
-    rows = [row for status in _statuses(view) for row in _agent_rows(status, moment)]
+    statuses = list(_statuses(view))
+    elsewhere = remote_agents(view.facilities.directory(view.name), moment, statuses)
+    rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
+    for agent in elsewhere:
+        state = agent.state(moment)
+        if agent.status is None:
+            rows.append((agent.host, "tells no status", state, agent.heard_ns, None, None, None, ""))
+        else:
+            statuses.append(agent.status)
+            rows += _agent_rows(agent.status, "" if state == "running" else state)
     if not rows:
         return HTMLResponse('<p class="quiet">No agent has run here. Start one: ioweather probe PATH</p>')
     names = ("host", "what", "state", "seen", "runs", "missed", "errors", "message")
     units = ("text", "text", "text", "time_ns", "count", "count", "count", "text")
-    return HTMLResponse(rows_html(names, units, rows, "Agents") + "".join(_spool_html(s) for s in _statuses(view)))
+    return HTMLResponse(rows_html(names, units, rows, "Agents") + "".join(map(_spool_html, statuses)))
 
 
 def _statuses(view: View) -> Iterator[Status]:
@@ -100,16 +110,14 @@ def _statuses(view: View) -> Iterator[Status]:
             continue
 
 
-def _agent_rows(status: Status, moment: int) -> Iterator[tuple[Any, ...]]:
-    gone = status.is_stale(moment)
+def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
+    """`end` is what became of the agent, where it is no more."""
     for target in status.targets:
         errors = sum(operation.error_count for operation in target.operations)
-        state = "gone" if gone else target.state
-        yield (status.host, f"probe {target.target}", state, status.written_ns, target.ticks, target.missed_ticks,
-               errors, target.message)  # fmt: skip
+        yield (status.host, f"probe {target.target}", end or target.state, status.heard_ns, target.ticks,
+               target.missed_ticks, errors, target.message)  # fmt: skip
     for source in status.sources:
-        state = "gone" if gone else source.state
-        yield (status.host, source.name, state, source.last_start_ns, source.runs, source.missed_ticks,
+        yield (status.host, source.name, end or source.state, source.last_start_ns, source.runs, source.missed_ticks,
                source.failed_runs, source.message)  # fmt: skip
 
 
@@ -117,7 +125,8 @@ def _spool_html(status: Status) -> str:
     spool = status.spool
     lost = f", {spool.dropped_rows:,} rows given up because it was full" if spool.dropped_rows else ""
     waiting = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
-    return f'<p class="quiet">Spool of {escape(status.host)}: {waiting}{lost}. {escape(spool.message)}</p>'
+    version = escape(status.software_version)
+    return f'<p class="quiet">Spool of {escape(status.host)} ({version}): {waiting}{lost}. {escape(spool.message)}</p>'
 
 
 @router.get("/quality")

@@ -141,7 +141,7 @@ class Facilities:
             if self._history is None and layout.is_lake(directory):
                 self._history = Refreshed(lambda: lake_history(self.lake(name)), _HISTORY_SECONDS)
             history = self._history.get() if self._history is not None else None
-            self._now = Weather(*weather_now(self.spools, history=history or History()))
+            self._now = Weather(*weather_now(self.spools, history=history or History(), pushed_to=directory))
             return self._now
         finally:
             lock.release()

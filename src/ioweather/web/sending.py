@@ -1,29 +1,39 @@
-"""/api/v1/spool: agents of other hosts bring files of their spools. The one thing in this server that writes rows."""
+"""/api/v1/spool: agents of other hosts bring files of their spools and tell how they are. The one thing in this server
+that writes rows."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import threading
 from pathlib import Path as FilePath
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ioweather.core.errors import AccessDenied, Busy, EmptyInput, LakeError, UsageError
+from ioweather.collect.remote import inbox, keep_status
+from ioweather.collect.status import STATUS_VERSION, Status
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import MIB, format_bytes
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import Token
 from ioweather.web.errors import may_answer
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.visible import Sender
-from ioweather.workflows.receive import HOST, NAME, Received, check_names, inbox, receive
+from ioweather.workflows.receive import HOST, NAME, Received, check_names, receive
 
 router = APIRouter(prefix="/api/v1")
 LIMIT_BYTES: Final = 64 * MIB
+# A hundred probed paths are half of it.
+STATUS_LIMIT_BYTES: Final = MIB
 _AT_ONCE: Final = threading.BoundedSemaphore(8)
+_STATUS: Final = TypeAdapter(Status)
+HostName: TypeAlias = Annotated[str, Path(pattern=f"^{HOST}$", max_length=253)]
+_OCTETS: Final = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 
 
 class Taken(BaseModel):
@@ -35,22 +45,76 @@ class Taken(BaseModel):
     message: str
 
 
-@router.post(
-    "/spool/{host}/{segment}",
-    responses=may_answer(400, 401, 403, 404, 422, 503),
-    openapi_extra={"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}},
-)
+class Kept(BaseModel):
+    status: str = "ok"
+
+
+# Before the one for segments, which takes any name.
+@router.post("/spool/{host}/status", responses=may_answer(400, 401, 403, 404, 422, 503), openapi_extra=_OCTETS)
+async def tell(request: Request, token: Sender, host: HostName) -> Kept:
+    """The status of the agent of another host, as its status.json has it. It takes the place of the one before."""
+    _check_token(token, host)
+    facilities: Facilities = request.app.state.facilities
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > STATUS_LIMIT_BYTES:
+            raise UsageError(f"The status is larger than {format_bytes(STATUS_LIMIT_BYTES)}.")
+    status = read_told(bytes(data), host)
+    await anyio.to_thread.run_sync(_keep, facilities, status)
+    return Kept()
+
+
+def read_told(data: bytes, host: str) -> Status:
+    """Every field is of its type: what one agent tells must not spoil the page that shows all of them."""
+    try:
+        json.loads(data, parse_int=_int64)
+        status = _STATUS.validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CorruptInput(f"The status: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    except (ValueError, RecursionError) as error:
+        raise CorruptInput(f"The status is not JSON: {error}.") from None
+    if status.version != STATUS_VERSION:
+        raise CorruptInput(f"The status has version {status.version}, this server reads {STATUS_VERSION}.")
+    if status.host != host:
+        raise AccessDenied(f"The status is of {status.host}, and not of {host}.")
+    return status
+
+
+def _int64(text: str) -> int:
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{text[:30]} is beyond 64 bits")
+    return value
+
+
+def _keep(facilities: Facilities, status: Status) -> None:
+    root = facilities.directory(MAIN)
+    open_lake(root)
+    try:
+        with facilities.taking():
+            keep_status(root, status, now_ns())
+    except OSError as error:
+        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
+
+
+def _check_token(token: Token, host: str) -> None:
+    if not token.is_for(host):
+        raise AccessDenied(f"The token {token.name} is not for {host}.")
+
+
+@router.post("/spool/{host}/{segment}", responses=may_answer(400, 401, 403, 404, 422, 503), openapi_extra=_OCTETS)
 async def bring(
     request: Request,
     token: Sender,
-    host: Annotated[str, Path(pattern=f"^{HOST}$", max_length=253)],
+    host: HostName,
     segment: Annotated[str, Path(pattern=f"^{NAME}$", max_length=220)],
 ) -> Taken:
     """A file of the spool of another host, as the body. What it holds is in the lake when this answers; sent again, it
     adds nothing."""
     check_names(host, segment)
-    if not token.is_for(host):
-        raise AccessDenied(f"The token {token.name} is not for {host}.")
+    _check_token(token, host)
     facilities: Facilities = request.app.state.facilities
     if not _AT_ONCE.acquire(blocking=False):
         raise Busy("Too many hosts send at once.")
@@ -71,7 +135,7 @@ def _make_draft(root: FilePath) -> FilePath:
     open_lake(root)
     folder = inbox(root)
     try:
-        folder.mkdir(exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o750)
         draft = folder / f".{secrets.token_hex(8)}"
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:

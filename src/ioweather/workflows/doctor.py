@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from ioweather.collect.journal import troubles
+from ioweather.collect.remote import remote_agents
 from ioweather.collect.settings import settings_from, sources_for
 from ioweather.collect.status import STATUS_FILE, read_status
 from ioweather.core.clock import format_time_ns, now_ns, utc_day
@@ -27,6 +29,8 @@ from ioweather.store.lake import Lake, open_lake
 State = Literal["ok", "note", "problem"]
 # Samples of a second cannot be told apart in time better than this.
 _CLOCKS_APART_SECONDS = 2.0
+# A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
+_PUSH_SECONDS = 10.0
 _RECENT_DAYS = 7
 _PROGRAMS = {
     "lfs": "per-OST samples (`ioweather sample`) need Lustre's client tools",
@@ -52,7 +56,7 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     checks.append(lambda: _agents_clocks(places))
     if layout.is_lake(root):
         checks += [lambda: _lake(root), lambda: _sealing(open_lake(root)), lambda: _names(open_lake(root))]
-        checks += [lambda: _clocks(open_lake(root))]
+        checks += [lambda: _clocks(open_lake(root)), lambda: _elsewhere(root)]
     found: list[Check] = []
     for check in checks:
         try:
@@ -130,6 +134,32 @@ def _agent(spool: Path) -> Iterator[Check]:
         yield Check("spool", "problem", f"rows do not reach the lake: {waiting.message}", "check space and permissions")
     else:
         yield Check("spool", "ok", f"{format_bytes(waiting.bytes)} waiting")
+
+
+def _elsewhere(root: Path) -> Iterator[Check]:
+    """Agents that push to this lake's server."""
+    moment = now_ns()
+    agents = remote_agents(root, moment)
+    for agent in agents:
+        ago, state = format_seconds((moment - agent.heard_ns) / NS), agent.state(moment)
+        if state == "silent":
+            yield Check(
+                "agent", "problem", f"silent for {ago} on {agent.host}", "there: systemctl status ioweather-agent"
+            )
+        elif state == "stopped":
+            yield Check("agent", "note", f"stopped {ago} ago on {agent.host}", "start it again: ioweather collect")
+        if agent.status is None:
+            continue
+        for trouble in troubles(agent.status):
+            yield Check("agent", "problem", f"{agent.host}: {trouble}", f"told {ago} ago; there: ioweather doctor")
+        apart = (agent.status.written_ns - agent.status.heard_ns) / NS
+        if abs(apart) > _PUSH_SECONDS:
+            way = "ahead of" if apart > 0 else "behind"
+            yield Check("clocks", "problem", f"{agent.host} is {format_seconds(abs(apart))} {way} this host",
+                        "set both by NTP: chronyc tracking")  # fmt: skip
+    if agents:
+        heard = sum(agent.state(moment) == "running" for agent in agents)
+        yield Check("agents", "ok", f"{heard} of {len(agents)} of other hosts are heard of")
 
 
 def _lake(root: Path) -> Iterator[Check]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ioweather.collect.journal import troubles
+from ioweather.collect.remote import Remote, remote_agents
 from ioweather.collect.status import OperationStatus, Status, TargetStatus, read_status
 from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
@@ -20,7 +22,7 @@ from ioweather.derive.slowdown import COUNTINGS, LEAST_BASELINE, OperationSeries
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.weather import HANG_SECONDS, SLOW, Hang, OperationNow, weather_answer
+from ioweather.studies.weather import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, weather_answer
 
 _SPARK_MINUTES = 30
 _RECENT_NS = _SPARK_MINUTES * MINUTE_NS
@@ -33,29 +35,63 @@ def weather_now(
     *,
     at_ns: int | None = None,
     history: History | None = None,
+    pushed_to: Path | None = None,
     exact: bool = False,
     full: bool = False,
 ) -> tuple[Answer, bool]:
-    """What the agents whose spools these are see; whether something is wrong. `history` stands for the lake's own;
-    `exact` reads operations instead of roll-ups; `full` gives both tails of every operation."""
+    """What the agents whose spools these are see, and those that push to the lake; whether something is wrong.
+    `history` stands for the lake's own, and `pushed_to` for its directory; `exact` reads operations instead of
+    roll-ups; `full` gives both tails of every operation."""
     moment = at_ns or now_ns()
     statuses = [status for spool in spools if (status := _status(spool)) is not None]
     if history is None:
         lake = _lake(lake_dir)
-        history = lake_history(lake, moment, exact) if lake else History()
+        history, pushed_to = (lake_history(lake, moment, exact), lake.root) if lake else (History(), None)
+    remote = remote_agents(pushed_to, moment, statuses)
+    if not statuses and not remote:
+        raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
     operations: list[OperationNow] = []
     hangs: list[Hang] = []
-    for status in statuses:
+    # Of an agent elsewhere that is gone no old numbers: they would be told for days.
+    live = [agent.status for agent in remote if agent.status and agent.state(moment) == "running"]
+    for status in (*statuses, *live):
+        host = "" if status.received_ns is None else status.host
         for target in status.targets:
             filesystem = history.facility.filesystem_of(target.system).removeprefix("mount:")
             age = status.in_flight_age_ns(target, moment)
             if target.in_flight is not None and age is not None and age > HANG_SECONDS * NS:
-                hangs.append(Hang(filesystem, target.target, target.in_flight.op, age / NS))
-            operations += [_operation(filesystem, target, o, history) for o in target.operations]
+                told = (moment - status.heard_ns) / NS
+                hangs.append(Hang(filesystem, target.target, target.in_flight.op, age / NS, host, told))
+            found = (_operation(filesystem, target, o, history) for o in target.operations)
+            operations += [replace(o, host=host, last_ns=_by_our_clock(status, o.last_ns)) for o in found]
     stale = [status.host for status in statuses if status.is_stale(moment)]
-    if not statuses:
-        raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
-    return weather_answer(operations, hangs, now_ns=moment, stale=stale, notes=_notes(history), full=full)
+    agents = [_agent(agent, moment) for agent in remote]
+    return weather_answer(
+        operations, hangs, now_ns=moment, stale=stale, agents=agents, notes=_notes(history), full=full
+    )
+
+
+def _by_our_clock(status: Status, moment_ns: int | None) -> int | None:
+    """A moment of the agent's clock: what was written at `written_ns` came here at `heard_ns`."""
+    return None if moment_ns is None else moment_ns + status.heard_ns - status.written_ns
+
+
+def _agent(agent: Remote, moment: int) -> AgentNow:
+    heard, status = (moment - agent.heard_ns) / NS, agent.status
+    if status is None:
+        return AgentNow(agent.host, agent.state(moment), heard, version="tells no status")
+    state = agent.state(moment)
+    cycles = [source.last_start_ns for source in status.sources if source.last_start_ns is not None]
+    cycles += [o.last.start_ns for target in status.targets for o in target.operations if o.last is not None]
+    return AgentNow(
+        agent.host,
+        state,
+        heard,
+        max(0, status.written_ns - max(cycles)) / NS if cycles else None,
+        status.spool.files,
+        status.software_version,
+        tuple(troubles(status, hangs=state != "running")),  # those of one that runs are told as the weather
+    )
 
 
 def _status(spool: Path) -> Status | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from ioweather.collect.remote import inbox
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import AccessDenied, CorruptInput, ForeignRows, LakeError, SourceError, UsageError
@@ -36,10 +37,6 @@ class Received:
     message: str = ""
 
 
-def inbox(root: Path) -> Path:
-    return root / "inbox"
-
-
 def check_names(host: str, name: str) -> None:
     """Both become parts of a path."""
     if re.fullmatch(HOST, host) is None:
@@ -56,7 +53,7 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     check_names(host, name)
     path = inbox(lake.root) / host / name
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
