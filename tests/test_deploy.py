@@ -57,9 +57,8 @@ def test_the_batch_script_is_shell_and_its_command_parses():
 
 def test_the_container_installs_this_project():
     text = (DEPLOY / "Containerfile").read_text()
-    assert "ARG PYTHON=3.13" in text
-    assert "USER ioweather" in text
-    assert text.index("USER ioweather") < text.index("ENTRYPOINT")
+    assert "ARG BASE=docker.io/library/python:3.13-slim" in text
+    assert text.index("USER 10001") < text.index("ENTRYPOINT")
 
 
 def test_the_batch_script_comes_again(tmp_path):

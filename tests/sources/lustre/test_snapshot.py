@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,6 +114,28 @@ def test_a_parameter_that_comes_again_begins_a_new_snapshot():
     assert [s.version for s in found] == ["2.15.3"] * 3
     assert found[1].gauges == {Target("fs", "ost", "fs-OST0000"): {"capacity_bytes": 5120}}
     assert list(snapshots([], "x")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_a_place_that_is_closed_is_not_there(open_folder: Path):
+    """On every machine /sys/kernel/debug is closed to all but root, also where no Lustre is."""
+    (open_folder / "sys/kernel/debug/lustre").mkdir(parents=True)
+    (open_folder / "sys/kernel/debug").chmod(0o700)
+    os.seteuid(65534)
+    try:
+        assert not is_tree(open_folder)
+        assert read_tree(open_folder).version is None
+    finally:
+        os.seteuid(0)
+    assert is_tree(open_folder)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that everybody may enter; pytest's are the owner's alone."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 # --- real servers ---------------------------------------------------------------------------------------------------

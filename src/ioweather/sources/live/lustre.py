@@ -39,7 +39,7 @@ class LustreServer:
                 f"{self.root} shows no Lustre server.", hint="Run this on an OSS or MDS, or give its root."
             )
         targets = sorted(target.name for target in read_tree(self.root).samples)
-        return Ready(self.host, message=", ".join(targets) or "no target is mounted here")
+        return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root sees it")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         snapshot = read_tree(self.root)

@@ -6,6 +6,7 @@ that busy times stay in microseconds until they are written (`in_base_unit`).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -160,10 +161,15 @@ _DEVICES = ("obdfilter", "mdt", "mds", "osd-*")
 _LEAVES = ("stats", "md_stats", *_GAUGES)
 
 
+def _open_places(root: Path) -> list[Path]:
+    """Those that are there and may be entered: debugfs is root's alone, with Lustre in it or without."""
+    places = [root / place for place in ROOTS]
+    return [place for place in places if os.access(place, os.R_OK | os.X_OK, effective_ids=True)]
+
+
 def tree_parameters(root: Path) -> Iterator[tuple[str, str]]:
     """The parameters of a server (root '/') or of a copy of its /proc and /sys, as `lctl get_param` names them."""
-    for place in ROOTS:
-        base = root / place
+    for base in _open_places(root):
         if (base / "version").is_file():
             yield "version", _text(base / "version")
         for device in _DEVICES:
@@ -189,7 +195,7 @@ def read_tree(root: Path) -> Snapshot:
 
 
 def is_tree(path: Path) -> bool:
-    return any((path / place).is_dir() for place in ROOTS)
+    return bool(_open_places(path))
 
 
 class Differ:
