@@ -43,6 +43,12 @@ def test_concurrent_requests_wait_for_the_slowest(sampled: Frame) -> None:
     assert "independently" in answer.findings[0].text
 
 
+def test_the_mean_is_that_of_the_transfers_the_quantiles_are_of() -> None:
+    few = concat([rows(size, 40) for size in SIZES])
+    found = facts(predict_transfer(few, FACILITY, total_bytes=64 * MIB, width=16, replicates=20))
+    assert found["mean"] is None or found["mean"] > found["half within"]
+
+
 def test_an_infinite_mean_is_not_a_number() -> None:
     heavy = rows(64 * MIB, 500, alpha=1.5)
     answer = predict_transfer(heavy, FACILITY, total_bytes=64 * MIB, replicates=0)

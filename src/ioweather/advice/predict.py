@@ -71,7 +71,7 @@ def predict_transfer(
         )
         return Lacking(reason, times.samples.coverage).answer(question)
     drawn = _transfers(laws, size, width, rounds, np.random.default_rng(seed))
-    return _answer(question, times, drawn, laws[0], size, width, rounds)
+    return _answer(question, times, drawn, laws[1:] or laws, size, width, rounds)
 
 
 def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
@@ -93,10 +93,12 @@ def _transfers(
 
 
 def _answer(
-    question: str, times: RequestTimes, drawn: NDArray[np.float64], laws: BySize, size: float, width: int, rounds: int
-) -> Answer:
+    question: str, times: RequestTimes, drawn: NDArray[np.float64], laws: list[BySize], size: float, width: int,
+    rounds: int,
+) -> Answer:  # fmt: skip
     quantiles = {p: float(q) for p, q in zip(_QUANTILES, np.quantile(drawn, _QUANTILES), strict=True)}
-    mean = rounds * MaximumOf(laws.at(size), width).mean
+    # Of the same laws as the quantiles: one whose tail has no mean leaves none to the whole.
+    mean = rounds * float(np.mean([MaximumOf(law.at(size), width).mean for law in laws]))
     headline = (
         f"About {format_seconds(quantiles[0.5])}; nine in ten such transfers take between "
         f"{format_seconds(quantiles[0.05])} and {format_seconds(quantiles[0.95])}."
@@ -105,7 +107,7 @@ def _answer(
     facts.append(
         Fact("mean", mean, "seconds")
         if math.isfinite(mean)
-        else Fact("mean", None, "seconds", note="infinite: the tail has alpha <= 2; judge by quantiles")
+        else Fact("mean", None, "seconds", note="may be infinite: a tail of alpha <= 2 fits too; judge by quantiles")
     )
     test, _ = targets_together(times.fitted) if width > 1 else (None, ())
     return Answer(

@@ -63,9 +63,12 @@ def recommend_stripe(
     widest = min(_WIDEST, targets or _WIDEST)
     predictions = predict_widths(single.fitted, file_bytes, widest=widest)
     if not predictions:
+        sizes = [item.sample.request_bytes for item in single.fitted]
         lacking = (
             f"with 1 to {widest} stripes the requests of a file of {format_bytes(file_bytes)} lie outside the sampled "
-            f"sizes ({single.range_text} on {single.place}). Sample larger requests; nothing is extrapolated."
+            f"sizes ({single.range_text} on {single.place}). Files of {format_bytes(sizes[0])} to "
+            f"{format_bytes(widest * sizes[-1])} can be answered; for others sample their requests too. Nothing is "
+            "extrapolated."
         )
         return Lacking(lacking, single.samples.coverage).answer(question)
     return _answer(question, single, predictions, file_bytes, targets, directory)

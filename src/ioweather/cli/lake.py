@@ -81,7 +81,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
             (fs, kind, source, n, format_seconds(s), format_time_ns(a)[:10], format_time_ns(b)[:10], rows)
             for fs, kind, source, n, s, a, b, rows in series
         ]
-        print_rows(("file system", "kind", "source", "n", "step", "from", "to", "rows"), shown, form)
+        print_rows(("file system", "kind", "source", "parts", "step", "from", "to", "rows"), shown, form)
     if doubled:
         worst = max(doubled, key=lambda item: item["disagreement_ratio"])
         click.echo(
@@ -98,7 +98,8 @@ def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, in
     for group in snapshot.series():
         key = (group.filesystem, group.component_kind, group.source)
         entry = found.setdefault(key, [0, group.interval_ns, group.first_ns, group.end_ns, 0])
-        entry[0] = max(entry[0], group.components)
+        # The finest: the hours that a sealed day is rolled up to are made of it.
+        entry[0], entry[1] = max(entry[0], group.components), min(entry[1], group.interval_ns)
         entry[2], entry[3] = min(entry[2], group.first_ns), max(entry[3], group.end_ns)
         entry[4] += group.rows
     return [(*key, n, interval / 1e9, first, end, rows) for key, (n, interval, first, end, rows) in found.items()]

@@ -92,7 +92,7 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     _findings(out, exhibit)
     for chart in exhibit.charts[:1]:
         for line in chart_lines(chart, out.width - 2):
-            out.print(Padding.indent(Text(line, style="cyan"), 2))
+            out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
     _estimates(out, exhibit.estimates, exhibit.published)
     for table in exhibit.tables:
         _result_table(out, table)
@@ -116,7 +116,7 @@ def _findings(out: Console, result: Exhibit | Answer) -> None:
         line.add_column(width=1)
         line.add_column(overflow="fold")
         line.add_row(Text(mark, style=colour), Text(finding.text))
-        out.print(Padding.indent(line, 2))
+        out.print(Padding(line, (0, 0, 0, 2)))
 
 
 def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Published], most: int = 16) -> None:
@@ -143,7 +143,7 @@ def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Publ
             "n": _cell(estimate.n) if estimate.n is not None else "",
         }
         table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
-    out.print(Padding.indent(table, 2))
+    out.print(Padding(table, (0, 0, 0, 2)))
     if len(every) > most:
         out.print(Text(f"  ... {len(every) - most} more: --json", style="dim"))
 
@@ -159,7 +159,7 @@ def _result_table(out: Console, table: ResultTable) -> None:
         return
     out.print()
     if table.title:
-        out.print(Padding.indent(Text(table.title, style="italic"), 2))
+        out.print(Padding(Text(table.title, style="italic"), (0, 0, 0, 2)))
     rows = table.rows[:_MOST_ROWS]
     cells = [[format_value(row[i], column.unit) for row in rows] for i, column in enumerate(table.columns)]
     least, parts = table_parts([column.heading for column in table.columns], cells, out.width - 2)
@@ -173,7 +173,7 @@ def _result_table(out: Console, table: ResultTable) -> None:
         drawn = _table(headings, shared_widths([least[i] for i in chosen], natural, out.width - 2))
         for row in range(len(rows)):
             drawn.add_row(*(Text(cells[i][row]) for i in chosen))
-        out.print(Padding.indent(drawn, 2))
+        out.print(Padding(drawn, (0, 0, 0, 2)))
     if len(table.rows) > len(rows):
         out.print(Text(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
 
@@ -246,7 +246,7 @@ def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
     table = _table([("published", False), ("value", True), ("place", False)])
     for item in rest[:most]:
         table.add_row(Text(quantity_label(item.quantity, item.unit)), _cell(item.value, item.unit), Text(item.place))
-    out.print(Padding.indent(table, 2), style="dim")
+    out.print(Padding(table, (0, 0, 0, 2)), style="dim")
     if len(rest) > most:
         out.print(Text(f"  ... {len(rest) - most} more published values: --json", style="dim"))
 
@@ -256,7 +256,7 @@ def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) ->
     if lines:
         out.print()
     for line in lines:
-        out.print(Padding.indent(Text(line, style="dim"), 2))
+        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
 
 
 def coverage_sentence(coverage: Coverage) -> str:
@@ -285,7 +285,7 @@ def print_answer(answer: Answer) -> None:
         for fact in group.facts:
             drawn = Text(bar(fact.share, 20), style="cyan") if fact.share is not None else Text("")
             table.add_row(Text(fact.label), _cell(fact.value, fact.unit), drawn, Text(fact.note))
-        out.print(Padding.indent(table, 2))
+        out.print(Padding(table, (0, 0, 0, 2)))
     for exhibit in answer.exhibits:
         if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
             for result in exhibit.tables:
@@ -294,7 +294,7 @@ def print_answer(answer: Answer) -> None:
             out.print()
             out.print(Text(chart.title or exhibit.title, style="bold cyan"))
             for line in chart_lines(chart, out.width - 2):
-                out.print(Padding.indent(Text(line, style="cyan"), 2))
+                out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
     if answer.findings:
         out.print()
         _findings(out, answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -63,10 +64,11 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
     ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
+    known = map(str, ledger.text("path").tolist()) if paths == "keep" else ()
     return JobView(
         f"job {job_id}", _hidden(applications, "exe", paths), _hidden(files, "path", paths),
         job_io(applications, files), jobs=jobs, facility=snapshot.facility,
-        log_paths=tuple(str(path) for path in ledger.text("path").tolist()) if paths == "keep" else (),
+        log_paths=tuple(path for path in known if Path(path).exists()),
     )  # fmt: skip
 
 
