@@ -8,7 +8,15 @@ import pytest
 from ioweather.core.baseline import Baseline
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.response_rollups import roll_up
-from ioweather.derive.slowdown import LEAST_BASELINE, all_episodes, episodes, exact_series, operation_series
+from ioweather.derive.slowdown import (
+    COUNTINGS,
+    LEAST_BASELINE,
+    STATISTICS,
+    all_episodes,
+    episodes,
+    exact_series,
+    operation_series,
+)
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.tables.responses import RESPONSES
 
@@ -86,6 +94,29 @@ def test_hosts_are_one_series_and_operations_are_not():
     assert (read.op, stat.op) == ("read", "stat")
     assert read.count.tolist() == [800]
     assert read.filesystem == "mount:/scratch"
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_longer_intervals_of_shorter_ones_are_those_of_the_operations(exact):
+    rng = np.random.default_rng(8)
+    n = 5_000
+    frame = RESPONSES.frame(
+        start_ns=T + np.sort(rng.integers(0, 30 * HOUR_NS, n)), host="h", target="/scratch/p", op="read",
+        request_bytes=1 << 20, mode="nocache", duration_ns=rng.integers(1, NS, n), system="mount:/scratch",
+        status=np.where(rng.random(n) < 0.02, "missed", "ok").tolist(), rows=n,
+    )  # fmt: skip
+    made = (lambda length: exact_series(frame, {}, length)) if exact else (
+        lambda length: operation_series(roll_up(frame, length), {}, length)
+    )  # fmt: skip
+    (short,), (long,) = made(10 * MINUTE_NS), made(4 * HOUR_NS)
+    longer = short.by(4 * HOUR_NS)
+    assert longer.interval_ns == 4 * HOUR_NS
+    for name in ("start_ns", "count", "error_count", "missed_count"):
+        np.testing.assert_array_equal(getattr(longer, name), getattr(long, name))
+    for counting in COUNTINGS:
+        for name in STATISTICS:
+            np.testing.assert_allclose(longer.counted(counting)[name], long.counted(counting)[name], rtol=1e-12)
+    assert longer.expected() == long.expected() == short.expected()
 
 
 def test_a_sliding_window_follows_a_lasting_change():

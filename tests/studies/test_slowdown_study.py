@@ -37,7 +37,7 @@ def responses(days: int = 4, slow_day: int | None = 2, sampled_every: int = 0):
 
 
 def made(frame):
-    data = StudyData({"hours": roll_up(frame, HOUR_NS), "tens": roll_up(frame, 10 * MINUTE_NS)})
+    data = StudyData({"rollups": roll_up(frame, 10 * MINUTE_NS)})
     of_both = [*STUDY.run(data, FACILITY, PARAMS), *TWO_LENGTHS.run(data, FACILITY, LENGTHS)]
     return {exhibit.id: exhibit for exhibit in of_both}
 

@@ -51,12 +51,13 @@ def show(
     list_params: bool,
 ) -> None:
     """Make exhibits from the lake and show them beside the published values."""
-    from ioweather.cli.render import print_exhibit, print_rows
     from ioweather.core.results import to_jsonable
     from ioweather.workflows.analyse import make_exhibits, parameters_of
 
     form = output_form(as_json, as_csv)
     if list_params:
+        from ioweather.cli.render import print_rows
+
         rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help)
                 for exhibit_id in ids for p in parameters_of(exhibit_id)]  # fmt: skip
         print_rows(("parameter", "kind", "default", "meaning"), rows, form)
@@ -79,5 +80,7 @@ def show(
         body = [to_jsonable(exhibit) for exhibit in made]
         click.echo(json.dumps(body[0] if len(body) == 1 else body, indent=2))
     else:
+        from ioweather.cli.render import print_exhibit
+
         for exhibit in made:
             print_exhibit(exhibit, form)

@@ -20,6 +20,11 @@ INTERVALS_NS: Final = (MINUTE_NS, 10 * MINUTE_NS, HOUR_NS)
 RESPONSE_COLUMNS: Final = (
     "start_ns", "system", "target", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status",
 )  # fmt: skip
+# What `reduce_rollups` reads, and what says which series a row belongs to.
+ROLLUP_COLUMNS: Final = (
+    "start_ns", "system", "op", "request_bytes", "mode", "cached_count", "error_count", "missed_count", "sum_seconds",
+    "min_seconds", "max_seconds", "histogram", "omitted_sum_seconds", "omitted_max_seconds", "omitted_histogram",
+)  # fmt: skip
 _LABELS: Final = ("system", "target", "host", "op", "request_bytes", "mode")
 
 
@@ -38,6 +43,26 @@ class Reduced:
     omitted_sum_seconds: NDArray[np.float64]
     omitted_max_seconds: NDArray[np.float64]
     omitted: Histograms
+
+    def merged(self, group: NDArray[np.int64], groups: int) -> Reduced:
+        """Group i of these goes into group[i]; `group` only rises."""
+
+        def extreme(function: np.ufunc, values: NDArray[np.float64], start: float) -> NDArray[np.float64]:
+            there = np.isfinite(values)
+            return _extreme(function, group[there], values[there], groups, start)
+
+        return Reduced(
+            _sum(group, self.cached_count, groups).astype(np.int64),
+            _sum(group, self.error_count, groups).astype(np.int64),
+            _sum(group, self.missed_count, groups).astype(np.int64),
+            _sum(group, self.sum_seconds, groups),
+            extreme(np.minimum, self.min_seconds, np.inf),
+            extreme(np.maximum, self.max_seconds, -np.inf),
+            self.histograms.merged(group, groups),
+            _sum(group, self.omitted_sum_seconds, groups),
+            extreme(np.maximum, self.omitted_max_seconds, -np.inf),
+            self.omitted.merged(group, groups),
+        )
 
 
 def reduce_responses(
@@ -73,33 +98,23 @@ def reduce_rollups(rollups: Frame, group: NDArray[np.int64], groups: int) -> Red
     """Of rows of `response_rollups`. Rows of an older version know nothing of omission: null is nothing."""
     # In order of their groups, so that histograms which need no merging need no sorting either.
     order = np.argsort(group, kind="stable")
-    rollups, group = rollups.take(order), group[order]
+    rollups = rollups.take(order)
 
-    def count(name: str) -> NDArray[np.int64]:
-        return np.bincount(group, weights=np.asarray(rollups.array(name), np.float64), minlength=groups).astype(
-            np.int64
-        )
-
-    def extreme(function: np.ufunc, name: str, start: float) -> NDArray[np.float64]:
-        values = rollups.array(name)
-        there = np.isfinite(values)
-        return _extreme(function, group[there], values[there], groups, start)
-
-    def merged(name: str) -> Histograms:
-        return Histograms.of_texts([text or "" for text in rollups.text(name).tolist()]).merged(group, groups)
+    def histograms(name: str) -> Histograms:
+        return Histograms.of_texts([text or "" for text in rollups.text(name).tolist()])
 
     return Reduced(
-        count("cached_count"),
-        count("error_count"),
-        count("missed_count"),
-        _sum(group, rollups.array("sum_seconds"), groups),
-        extreme(np.minimum, "min_seconds", np.inf),
-        extreme(np.maximum, "max_seconds", -np.inf),
-        merged("histogram"),
-        _sum(group, np.nan_to_num(rollups.array("omitted_sum_seconds")), groups),
-        extreme(np.maximum, "omitted_max_seconds", -np.inf),
-        merged("omitted_histogram"),
-    )
+        rollups.array("cached_count"),
+        rollups.array("error_count"),
+        rollups.array("missed_count"),
+        rollups.array("sum_seconds"),
+        rollups.array("min_seconds"),
+        rollups.array("max_seconds"),
+        histograms("histogram"),
+        np.nan_to_num(rollups.array("omitted_sum_seconds")),
+        rollups.array("omitted_max_seconds"),
+        histograms("omitted_histogram"),
+    ).merged(group[order], groups)
 
 
 def roll_up(responses: Frame, interval_ns: int) -> Frame:

@@ -8,7 +8,9 @@ that ended, and `omission_corrected`, with what those would have waited that a h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -37,16 +39,40 @@ class OperationSeries:
     mode: str
     interval_ns: int
     start_ns: NDArray[np.int64]
-    count: NDArray[np.int64]
-    error_count: NDArray[np.int64]
-    missed_count: NDArray[np.int64]
-    statistics: Mapping[str, NDArray[np.float64]]  # raw
-    omission_corrected: Mapping[str, NDArray[np.float64]]
-    histograms: Histograms
+    reduced: Reduced
 
     @property
     def label(self) -> str:
         return f"{self.filesystem} {self.op}"
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        return self.reduced.histograms.totals()
+
+    @property
+    def error_count(self) -> NDArray[np.int64]:
+        return self.reduced.error_count
+
+    @property
+    def missed_count(self) -> NDArray[np.int64]:
+        return self.reduced.missed_count
+
+    @cached_property
+    def statistics(self) -> Mapping[str, NDArray[np.float64]]:
+        """Raw ones, by name."""
+        return _statistics(self.reduced.histograms, self.reduced.sum_seconds, self.reduced.max_seconds)
+
+    @cached_property
+    def omission_corrected(self) -> Mapping[str, NDArray[np.float64]]:
+        return _corrected(self.reduced, self.statistics)
+
+    def by(self, interval_ns: int) -> OperationSeries:
+        """The same by intervals that are so many of these: what they hold adds up."""
+        if interval_ns == self.interval_ns:
+            return self
+        step, place = np.unique(self.start_ns // interval_ns, return_inverse=True)
+        reduced = self.reduced.merged(place, len(step))
+        return replace(self, interval_ns=interval_ns, start_ns=step * interval_ns, reduced=reduced)
 
     def counted(self, how: str) -> Mapping[str, NDArray[np.float64]]:
         """Statistics by the name of how they are counted, one of COUNTINGS."""
@@ -68,12 +94,12 @@ class OperationSeries:
         n = int(self.count[first:last].sum())
         if n < LEAST_BASELINE:
             return None, n
-        return float(self.histograms.part(first, last).pooled().quantiles([0.5])[0, 0]), n
+        return float(self.reduced.histograms.part(first, last).pooled().quantiles([0.5])[0, 0]), n
 
     def expected_before(self, window_ns: int) -> NDArray[np.float64]:
         """Median of the window that ends where each interval begins; NaN below LEAST_BASELINE."""
         first = np.searchsorted(self.start_ns, self.start_ns - window_ns, side="left")
-        return self.histograms.medians_before(first, LEAST_BASELINE)
+        return self.reduced.histograms.medians_before(first, LEAST_BASELINE)
 
     def slowdown(
         self, statistic: str = "median", baseline: Baseline = WHOLE, counting: str = "raw"
@@ -91,7 +117,7 @@ def operation_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: i
     `filesystems` maps raw system names to file systems.
     """
     return [
-        _series(kind, interval_ns, reduce_rollups(rows.take(kind.rows), kind.group, len(kind.start_ns)))
+        kind.series(interval_ns, reduce_rollups(rows.take(kind.rows), kind.group, len(kind.start_ns)))
         for kind in _kinds(rows, filesystems, interval_ns)
     ]
 
@@ -105,7 +131,7 @@ def exact_series(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) 
         omitted = (np.searchsorted(kind.rows, hidden[mine]), waits_ns[mine])
         part = rows.take(kind.rows)
         reduced = reduce_responses(part, kind.group, len(kind.start_ns), exact=True, omitted=omitted)
-        made.append(_series(kind, interval_ns, reduced))
+        made.append(kind.series(interval_ns, reduced))
     return made
 
 
@@ -118,6 +144,9 @@ class _Kind:
     group: NDArray[np.int64]
     start_ns: NDArray[np.int64]
 
+    def series(self, interval_ns: int, reduced: Reduced) -> OperationSeries:
+        return OperationSeries(*self.key, interval_ns, self.start_ns, reduced)
+
 
 def _kinds(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> Iterator[_Kind]:
     """One after another, so that little is held at a time; in order of their names."""
@@ -126,34 +155,18 @@ def _kinds(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> Ite
     place = np.array([sorted(set(names)).index(name) for name in names] or [0], np.int64)
     filesystem = place[rows.text("system").codes] if rows.rows else np.empty(0, np.int64)
     group, first = groups_of(rows, (filesystem, "op", "request_bytes", "mode"), interval_ns)
-    heads = rows.select(("system", "op", "request_bytes", "mode")).take(first)
-    keys = [
-        (names[system], str(op), int(size), str(mode))
-        for system, op, size, mode in zip(
-            heads.text("system").codes.tolist(), heads.text("op").tolist(),
-            np.asarray(heads.array("request_bytes")).tolist(), heads.text("mode").tolist(), strict=True,
-        )
-    ]  # fmt: skip
+    system, op, mode = (rows.text(name)[first] for name in ("system", "op", "mode"))
+    size = np.asarray(rows.array("request_bytes"), np.int64)[first]
+    labels = np.stack([filesystem[first], op.codes, size, mode.codes])
+    changes = np.flatnonzero(np.diff(labels).any(axis=0)) + 1
     starts = np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns
-    for low, high in sorted(_runs(keys), key=lambda run: keys[run[0]]):
+    found = []
+    for low, high in pairwise([0, *changes.tolist(), len(first)] if len(first) else []):
+        key = (names[system.codes[low]], op.categories[op.codes[low]], int(size[low]), mode.categories[mode.codes[low]])
+        found.append((key, low, high))
+    for key, low, high in sorted(found):
         mine = np.flatnonzero((group >= low) & (group < high))
-        yield _Kind(keys[low], mine, group[mine] - low, starts[low:high])
-
-
-def _runs(keys: Sequence[object]) -> Iterator[tuple[int, int]]:
-    low = 0
-    for place in range(1, len(keys) + 1):
-        if place == len(keys) or keys[place] != keys[low]:
-            yield low, place
-            low = place
-
-
-def _series(kind: _Kind, interval_ns: int, reduced: Reduced) -> OperationSeries:
-    raw = _statistics(reduced.histograms, reduced.sum_seconds, reduced.max_seconds)
-    return OperationSeries(
-        *kind.key, interval_ns, kind.start_ns, reduced.histograms.totals(), reduced.error_count, reduced.missed_count,
-        raw, _corrected(reduced, raw), reduced.histograms,
-    )  # fmt: skip
+        yield _Kind(key, mine, group[mine] - low, starts[low:high])
 
 
 def _corrected(reduced: Reduced, raw: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,8 @@ RELATIVE_ERROR: Final = GAMMA**0.5 - 1
 # Below a nanosecond nothing was measured; zero and negative durations are put here.
 _LEAST: Final = 1e-9
 _DENSE_BINS: Final = 1 << 16
+# Adding up into all cells is faster than sorting, as long as not too many of them stay empty.
+_DENSE_CELLS_EACH: Final = 4
 FIRST_BIN: Final = -1200  # below that of a nanosecond
 _MARK: Final = "~"
 _SHIFT: Final = 33
@@ -58,17 +61,20 @@ class Histograms:
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Histograms:
         """Parse in one pass; the texts are our own, so bins are in order."""
-        packed = [text[1:] if text.startswith(_MARK) else "" for text in texts]
-        codes = np.frombuffer("".join(packed).encode("utf-32-le"), np.uint32).astype(np.int64) - _SHIFT
-        gap, count = codes[0::2], codes[1::2]
-        pairs = np.array([len(text) // 2 for text in packed], np.int64)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+        marks = (np.cumsum(lengths) - lengths)[lengths > 0]
+        if (codes[marks] != ord(_MARK)).any():
+            older = ["" if text.startswith(_MARK) else text for text in texts]
+            packed = [text if text.startswith(_MARK) else "" for text in texts]
+            return cls._of_older_texts(older).with_those_of(cls.of_texts(packed))
+        numbers = np.delete(codes, marks)
+        gap, count = (np.subtract(part, _SHIFT, dtype=np.int64) for part in (numbers[0::2], numbers[1::2]))
+        pairs = lengths // 2
         head = (np.cumsum(pairs) - pairs)[pairs > 0]  # the first pair of each row
         running = np.cumsum(gap)
         before = np.repeat(running[head] - gap[head] - FIRST_BIN, pairs[pairs > 0])
         made = cls(len(texts), np.repeat(np.arange(len(texts)), pairs), running - before, count)
-        older = ["" if text.startswith(_MARK) else text for text in texts]
-        if any(older):
-            return cls._of_older_texts(older).with_those_of(made)
         in_parts = np.count_nonzero(gap == 0) > np.count_nonzero(gap[head] == 0)
         return made._sorted_once() if in_parts else made
 
@@ -93,6 +99,10 @@ class Histograms:
         low = int(bins.min())
         span = int(bins.max()) - low + 1
         key = row * span + (bins - low)
+        if count is not None and rows * span <= _DENSE_CELLS_EACH * len(row):
+            cells = np.bincount(key, weights=count)  # whole numbers below 2^53: exact
+            key = np.flatnonzero(cells)
+            return cls(rows, key // span, key % span + low, cells[key].astype(np.int64), exact)
         if count is None:
             key = np.sort(key)
             running = np.arange(1, len(key) + 1)
@@ -106,7 +116,8 @@ class Histograms:
     def merged(self, group: NDArray[np.int64], groups: int) -> Histograms:
         """Histogram i goes into group[i]."""
         if not (np.diff(group) <= 0).any():  # each into one of its own, in the same order
-            return Histograms(groups, group[self.row], self.bin, self.count, self.exact)
+            row = self.row if groups == self.rows else group[self.row]
+            return Histograms(groups, row, self.bin, self.count, self.exact)
         return self._summed(group[self.row], self.bin, self.count, groups, self.exact)
 
     def pooled(self) -> Histograms:
@@ -147,8 +158,18 @@ class Histograms:
         """What a bin stands for, in seconds."""
         return np.asarray(bins / 1e9, np.float64) if self.exact else middle(bins)
 
+    @cached_property
+    def _running(self) -> NDArray[np.int64]:
+        return np.asarray(np.cumsum(self.count), np.int64)
+
+    @cached_property
+    def _up_to(self) -> NDArray[np.int64]:
+        """What the rows before each hold; one more for all."""
+        borders = np.searchsorted(self.row, np.arange(self.rows + 1))
+        return np.where(borders > 0, self._running[borders - 1], 0) if len(self.row) else borders
+
     def totals(self) -> NDArray[np.int64]:
-        return np.bincount(self.row, weights=self.count.astype(np.float64), minlength=self.rows).astype(np.int64)
+        return np.diff(self._up_to)
 
     def quantiles(self, at: Sequence[float]) -> NDArray[np.float64]:
         """rows x len(at): the middle of the bin that holds the value of rank ceil(q n); NaN where there is none."""
@@ -156,12 +177,10 @@ class Histograms:
         if not len(self.row):
             return result
         totals = self.totals()
-        running = np.cumsum(self.count)
-        before = np.concatenate([[0], np.cumsum(totals)[:-1]])
         there = totals > 0
         for column, q in enumerate(at):
-            rank = before + np.maximum(1, np.ceil(q * totals - 1e-9)).astype(np.int64)
-            found = np.searchsorted(running, rank[there], side="left")
+            rank = self._up_to[:-1] + np.maximum(1, np.ceil(q * totals - 1e-9)).astype(np.int64)
+            found = np.searchsorted(self._running, rank[there], side="left")
             result[there, column] = self.values(self.bin[found])
         return result
 

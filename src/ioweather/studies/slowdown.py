@@ -27,7 +27,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.derive.calendar import facility_zone, local_clock
-from ioweather.derive.response_rollups import RESPONSE_COLUMNS
+from ioweather.derive.response_rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.derive.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
@@ -44,6 +44,7 @@ from ioweather.studies.samples import median_estimate, share_estimate
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _POINTS: Final = 1800
+_TEN_MINUTES: Final = 10 * MINUTE_NS
 ROLLED_UP: Final = (
     f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
     "With --exact they come from every operation."
@@ -58,23 +59,23 @@ COUNTED: Final = (
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     exact = "responses" in data.frames
     of_rows = exact_series if exact else operation_series
-    hours = data.frames["responses" if exact else "hours"]
-    names = {system: facility.filesystem_of(system) for system in hours.text("system").categories}
-    every = [s for s in of_rows(hours, names, int(params["interval"])) if s.count.sum()]
+    rows = data.frames["responses" if exact else "rollups"]
+    names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
+    lengths = [int(params[name]) for name in ("interval", "short_interval") if name in params]
+    every = [s for s in of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0]) if s.count.sum()]
     if not every:
         return
-    long = usual_requests(every)
+    usual = usual_requests(every)
     baseline = _baseline(facility, params.get("baseline"))
-    caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(long))
-    coverage = _coverage(long, sum(int(s.count.sum()) for s in every), data.frames.get("hours"))
-    if "short_interval" in params:
-        tens = data.frames["responses" if exact else "tens"]
-        short = usual_requests([s for s in of_rows(tens, names, int(params["short_interval"])) if s.count.sum()])
+    caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(usual))
+    coverage = _coverage(usual, sum(int(s.count.sum()) for s in every), data.frames.get("rollups"))
+    if len(lengths) > 1:
+        long, short = ([series.by(length) for series in usual] for length in lengths)
         yield _slowdowns(long, short, baseline, caveats, coverage)
         return
-    yield _boxes(long, baseline, caveats, coverage)
-    yield _time_lines(long, caveats, coverage)
-    yield _episodes(long, facility, params, baseline, caveats, coverage)
+    yield _boxes(usual, baseline, caveats, coverage)
+    yield _time_lines(usual, caveats, coverage)
+    yield _episodes(usual, facility, params, baseline, caveats, coverage)
 
 
 def usual_requests(every: Sequence[OperationSeries]) -> list[OperationSeries]:
@@ -341,8 +342,10 @@ def _weekly(
     return ResultTable("weekdays", columns, tuple(rows), "By day of the week"), findings
 
 
-_HOURS = Need("hours", "response_rollups", where={"interval_ns": HOUR_NS}, when="not exact")
-_TENS = Need("tens", "response_rollups", where={"interval_ns": 10 * MINUTE_NS}, when="not exact")
+_HOURS, _TENS = (
+    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length}, when="not exact")
+    for length in (HOUR_NS, _TEN_MINUTES)
+)
 _RESPONSES = Need("responses", "responses", columns=RESPONSE_COLUMNS, optional=True, when="exact")
 _PARAMS = (
     Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
@@ -360,7 +363,7 @@ STUDY = Study(
 TWO_LENGTHS = Study(
     name="slowdown_lengths",
     exhibits=("kun19.fig6",),
-    needs=(_HOURS, _TENS, _RESPONSES),
+    needs=(_TENS, _RESPONSES),
     run=run,
     params=(*_PARAMS, Param("short_interval", "the shorter length, a multiple of ten minutes", "duration",
                             default="10min")),

@@ -12,11 +12,12 @@ import numpy as np
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
 from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.derive.response_rollups import ROLLUP_COLUMNS
 from ioweather.derive.slowdown import Episode, all_episodes, operation_series
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
+from ioweather.studies.slowdown import usual_requests
 from ioweather.tables import TABLES, concat
-from ioweather.tables.responses import RESPONSE_ROLLUPS
 from ioweather.workflows.analyse import ALL_TIME, Period
 
 SOURCE = "episodes"
@@ -52,10 +53,11 @@ def find_episodes(lake: Lake) -> int:
         assert isinstance(last, int)
         assert isinstance(first, int)
         interval = MINUTE_NS * 10 if last - first <= _MINUTES_FOR_NS else HOUR_NS
-        rollups = snapshot.frame("response_rollups", RESPONSE_ROLLUPS.names, {"interval_ns": interval})
+        rollups = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval})
         stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
     # By raw system name: what file system that is, is said when read.
-    found = all_episodes(operation_series(rollups, {}, interval), _THRESHOLD, baseline=snapshot.facility.baseline)
+    every = usual_requests(operation_series(rollups, {}, interval))
+    found = all_episodes(every, _THRESHOLD, baseline=snapshot.facility.baseline)
     gone = stored.take(np.array(_no_longer(stored, found, interval), np.int64))
     changed = concat([_frame(found), gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))])
     return lake.append("events", changed, source=SOURCE)
