@@ -52,6 +52,13 @@ def test_a_hang_and_a_source_that_fails_are_told_once(told):
     assert told(failed, failed) == [("WARNING", "block: failed: no /proc/diskstats")]
 
 
+def test_one_that_fails_again_and_again_is_told_once_and_does_not_work_in_between(told):
+    told(STATUS)
+    failed, again = (replace(STATUS, targets=(replace(TARGET, state=s, message="no"),)) for s in ("failed", "preparing"))
+    assert told(failed, again, failed, again) == [("WARNING", "/scratch: failed: no")]
+    assert told(STATUS) == [("WARNING", "/scratch: works again")]
+
+
 def test_shipping(told):
     told(STATUS)
     away = replace(STATUS, spool=replace(SPOOL, last_ship_ok=False, last_ship_ns=1, message="no lake"))

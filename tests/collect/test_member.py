@@ -228,6 +228,10 @@ def test_progress_is_shown_while_files_are_made(world):
     member.poll()
     status = member.target_status()
     assert (status.state, status.message, status.in_flight.op) == ("preparing", "filling data: 25%", "prepare")
+    nursery.children[0].has_ended = True
+    member.poll()
+    status = member.target_status()
+    assert (status.state, status.message) == ("failed", "the child ended without a word (filling data: 25%)")
 
 
 def test_done_is_the_end(world):

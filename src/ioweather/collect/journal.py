@@ -34,7 +34,10 @@ class Journal:
         _LOG.info("stopped: %d rows written, %d files shipped", status.spool.written_rows, status.spool.shipped_files)
 
     def _turn(self, name: str, state: State, message: str) -> None:
-        before, self._states[name] = self._states.get(name), state
+        before = self._states.get(name)
+        if before in _WRONG and state == "preparing":
+            return  # started again: whether it works is not known yet
+        self._states[name] = state
         if state in _WRONG and before != state:
             _LOG.warning("%s", _complaint(name, state, message))
         elif before in _WRONG and state not in _WRONG:

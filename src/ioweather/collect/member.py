@@ -182,8 +182,10 @@ class Member:
         self._child, self._busy = None, True
         if self.is_over:
             return
-        self.failed = True
-        self.message = self.message or "the child ended without a word"
+        if not self.failed:  # else it said why
+            last = self._message()
+            self.failed, self.message = True, "the child ended without a word" + (f" ({last})" if last else "")
+        self.progress = None
         self._restart_ns, self._wait_ns = now + self._wait_ns, min(2 * self._wait_ns, _LONGEST_WAIT_NS)
         self.is_over = not self._retry
 
