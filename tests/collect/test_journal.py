@@ -54,7 +54,9 @@ def test_a_hang_and_a_source_that_fails_are_told_once(told):
 
 def test_one_that_fails_again_and_again_is_told_once_and_does_not_work_in_between(told):
     told(STATUS)
-    failed, again = (replace(STATUS, targets=(replace(TARGET, state=s, message="no"),)) for s in ("failed", "preparing"))
+    failed, again = (
+        replace(STATUS, targets=(replace(TARGET, state=s, message="no"),)) for s in ("failed", "preparing")
+    )
     assert told(failed, again, failed, again) == [("WARNING", "/scratch: failed: no")]
     assert told(STATUS) == [("WARNING", "/scratch: works again")]
 
