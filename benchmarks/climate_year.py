@@ -18,7 +18,6 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -144,20 +143,19 @@ class PlantedMatrix:
     def steps(self) -> int:
         return self.days * 1440
 
-    def blocks(self, days: int = 1) -> Iterator[Matrix]:
-        for first in range(0, self.days, days):
-            count = min(days, self.days - first)
-            begun = time.thread_time()  # blocks are read by a thread of their own
-            make = cpu_block if self.metric == "cpu_ratio" else lambda a, b: traffic_block(self.metric, a, b)
-            # Days come one by one, so that a block of any length holds the same numbers.
-            values = np.concatenate([make(day, 1) for day in range(first, first + count)])
-            for gap in self.gap_days:
-                if first <= gap < first + count:
-                    values[(gap - first) * 1440 : (gap - first + 1) * 1440] = np.nan
-            self.made_seconds += time.thread_time() - begun
-            start = self.start_ns + first * DAY_NS
-            covered = np.broadcast_to(np.float32(1.0), values.shape)
-            yield Matrix(self.metric, start, MINUTE_NS, self.components, values, covered)
+    def stretch(self, first: int, last: int) -> Matrix:
+        begun = time.thread_time()  # stretches are read by a thread of their own
+        make = cpu_block if self.metric == "cpu_ratio" else lambda a, b: traffic_block(self.metric, a, b)
+        # Days come one by one, so that a stretch of any length holds the same numbers.
+        day, end = first // 1440, -(-last // 1440)
+        values = np.concatenate([make(each, 1) for each in range(day, end)])
+        for gap in self.gap_days:
+            if day <= gap < end:
+                values[(gap - day) * 1440 : (gap - day + 1) * 1440] = np.nan
+        values = values[first - day * 1440 : last - day * 1440]
+        self.made_seconds += time.thread_time() - begun
+        covered = np.broadcast_to(np.float32(1.0), values.shape)
+        return Matrix(self.metric, self.start_ns + first * MINUTE_NS, MINUTE_NS, self.components, values, covered)
 
 
 def metadata_frame(days: int) -> Frame:

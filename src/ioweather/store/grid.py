@@ -43,11 +43,12 @@ class Selection:
     _kept: str = ""
 
     def __getstate__(self) -> dict[str, Any]:
-        """To another process it goes without its connection, which sees nothing but files, and makes one there."""
+        """To another process it goes without its connection, which knows nothing but files, and gets one there."""
         return {**self.__dict__, "con": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, con=duckdb.connect(":memory:"))
+        # Workers are as many as there are cores; each has one.
+        self.__dict__.update(state, con=duckdb.connect(":memory:", config={"threads": 1}))
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
         return tuple(group for group in self.groups if group.metric == metric)
