@@ -121,6 +121,23 @@ def test_unknown_exhibits_lakes_and_files(call, demo, tmp_path):
     assert call("nonsense")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["shwo"], "Did you mean show?"),
+        (["show", "fig7"], "There are: car11.fig7, mad17.fig7, pat19.fig7."),
+        (["show", "nonsense"], "`ioweather exhibits` lists them all."),
+        (["ingest", "README.md", "--source", "nope"], "There is no source 'nope'. There are: "),
+        (["export", "--once"], "Give --textfile FILE."),
+    ],
+)
+def test_mistakes_are_answered_with_what_to_do(call, demo, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.setenv("IOWEATHER_LAKE", str(demo.lake) if arguments[0] == "show" else str(tmp_path / "new"))
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert said in err
+
+
 def test_exhibits_lists_all_with_their_state(call, demo):
     code, out, _ = call("exhibits", "--lake", demo.lake, "--json")
     assert code == 0

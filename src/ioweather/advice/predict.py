@@ -65,9 +65,10 @@ def predict_transfer(
         return times.answer(question)
     laws = _laws(times, replicates)
     if not laws[0].covers(size):
+        do = "Say how large its requests are (--request), or sample" if request_bytes is None else "Sample"
         reason = (
             f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {times.place}). "
-            "Sample that size; nothing is extrapolated."
+            f"{do} that size; nothing is extrapolated."
         )
         return Lacking(reason, times.samples.coverage).answer(question)
     drawn = _transfers(laws, size, width, rounds, np.random.default_rng(seed))

@@ -71,10 +71,10 @@ def request_times(
     if not wanted:
         asked = " ".join(part for part in (mode, op or "read or write") if part)
         where = f" on {filesystem}" if filesystem else ""
+        others = samples_of(StudyData({"responses": responses}), facility, params | {"filesystem": None}).places
+        known = f"There are: {', '.join(others)}." if others else "Take some with `ioweather sample PATH`."
         return Lacking(
-            f"there are not {MINIMUM} response times of one size for {asked}{where}. Take some with "
-            "`ioweather sample PATH`.",
-            samples.coverage,
+            f"there are not {MINIMUM} response times of one size for {asked}{where}. {known}", samples.coverage
         )
     place = largest_place(wanted)
     mine = [s for s in wanted if (s.filesystem, s.mode, s.op) == place]

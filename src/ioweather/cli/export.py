@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ioweather.cli.agents import duration_ns, spool_option
+from ioweather.core.errors import UsageError
 from ioweather.core.places import default_spool_dir
 
 EPILOG = """\b
@@ -34,6 +35,8 @@ def export(spool_dir: Path | None, listen: str, textfile: Path | None, every: st
     from ioweather.exporter.serve import parse_listen, serve, write_textfile, write_textfile_every
 
     directory = spool_dir or default_spool_dir()
+    if once and textfile is None:
+        raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
     if textfile is not None and once:
         write_textfile(directory, textfile)
         return 0

@@ -149,7 +149,8 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
         return
     added = ", ".join(f"{n:,} rows of {table}" for table, n in sorted(report.rows_added.items()) if n) or "no new rows"
     files = len(report.outcomes)
-    click.echo(f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}.")
+    text = f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}."
+    click.echo(click.wrap_text(text, 80))
     if report.known:
         click.echo(f"{report.known:,} files were in already.")
     _print_refused(report)

@@ -279,7 +279,7 @@ def print_answer(answer: Answer) -> None:
         out.print(Text(group.title, style="bold cyan"))
         table = Table.grid(padding=(0, 1))
         table.add_column(overflow="fold", max_width=26)
-        table.add_column(justify="right", overflow="fold", max_width=30)
+        table.add_column(justify="right", overflow="fold", max_width=38)
         table.add_column()
         table.add_column(overflow="fold", style="dim")
         for fact in group.facts:

@@ -50,7 +50,7 @@ PROJECT_QUESTION = Study(
 def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:
     jobs = jobs_of(data, facility, params)
     if name not in jobs.projects.categories:
-        near = get_close_matches(name, jobs.projects.categories, n=3, cutoff=0.4) or jobs.largest_projects(5)
+        near = get_close_matches(name, jobs.projects.categories, n=3) or jobs.largest_projects(5)
         raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
     mine = jobs.of_project(name)
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())

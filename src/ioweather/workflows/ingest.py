@@ -22,6 +22,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
 from ioweather.engine import Processes, Serial, in_order, local_executor, workers_of
+from ioweather.sources.catalogue import SOURCES
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
 from ioweather.workflows.reading import (
@@ -118,6 +119,8 @@ def ingest(
     order of the files, so that it does not matter who read them.
     """
     started = time.monotonic()
+    if source is not None:
+        SOURCES[source]  # an unknown name is one mistake, not one per file
     files = find_files(paths)
     reading = Reading(context or ReadContext(), source, mapping)
     report = IngestReport()

@@ -93,7 +93,8 @@ def choose_source(head: bytes, path: Path) -> Source:
     if best <= 0:
         raise UnknownFormat(
             f"{path} is not in a format that ioweather knows.",
-            hint="`ioweather ingest --help` lists the sources; any CSV or Parquet goes in with --as TABLE --map FILE.",
+            hint="`ioweather ingest --list-sources` lists those it knows; any CSV or Parquet goes in with --as TABLE "
+            "--map FILE.",
         )
     if len(scores) > 1 and scores[1][0] == best:
         raise AmbiguousFormat(f"{path} could be {name} or {scores[1][1]}.", hint="Say which with --source.")

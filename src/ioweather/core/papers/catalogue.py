@@ -78,8 +78,9 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
         if entry.id == exhibit_id:
             return entry
     key = exhibit_id.partition(".")[0]
-    known = [entry.id for entry in exhibits() if entry.paper == key] or list(PAPERS)
-    raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=f"There are: {', '.join(known)}.")
+    known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
+    hint = f"There are: {', '.join(known)}." if known else "`ioweather exhibits` lists them all."
+    raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=hint)
 
 
 @cache
