@@ -1,4 +1,5 @@
-"""A Slurm of several nodes on this machine and on loopback only: munge, one controller, a daemon per node.
+"""A Slurm of several nodes on this machine and on loopback only: munge, one controller, a daemon per node; with
+accounting (slurmdbd on a MariaDB) where it is asked for.
 
 Needs root, because daemons start jobs as their users.
 """
@@ -12,10 +13,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from mariadb_servers import mariadb_server
+
 PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "scancel", "squeue", "sinfo")
+ACCOUNTING_PROGRAMS = ("slurmdbd", "sacct", "sacctmgr", "mariadbd")
 _START_SECONDS = 30
 _CONFIGURATION = """\
 ClusterName=planted
@@ -42,19 +46,43 @@ SlurmdPidFile={root}/slurmd-%n.pid
 SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd-%n.log
 """
+# The password of AccountingStorage is the socket of munge, and slurmdbd wants its file readable by its user alone.
+_ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={root}/munge.socket
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+"""
+_DATABASE_DAEMON = """\
+AuthType=auth/munge
+AuthInfo=socket={root}/munge.socket
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser=root
+LogFile={root}/slurmdbd.log
+PidFile={root}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=accounting
+"""
 
 
-def missing() -> str:
+def missing(*, accounting: bool = False) -> str:
     """Why there can be no Slurm here; empty if there can."""
     search = os.environ["PATH"] + ":/usr/sbin"
-    absent = [name for name in PROGRAMS if shutil.which(name, path=search) is None]
+    wanted = (*PROGRAMS, *(ACCOUNTING_PROGRAMS if accounting else ()))
+    absent = [name for name in wanted if shutil.which(name, path=search) is None]
     if absent:
         return f"not installed: {', '.join(absent)}"
     return "" if os.geteuid() == 0 else "needs root"
 
 
 @contextmanager
-def slurm_nodes(count: int) -> Iterator[dict[str, str]]:
+def slurm_nodes(count: int, *, accounting: bool = False) -> Iterator[dict[str, str]]:
     """The environment in which Slurm's commands find the cluster. RuntimeError, with its log, if it does not start."""
     # Not under pytest's folders: munge wants a short path that others may enter.
     root = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
@@ -62,40 +90,57 @@ def slurm_nodes(count: int) -> Iterator[dict[str, str]]:
     (root / "state").mkdir()
     environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin", "SLURM_CONF": f"{root}/slurm.conf"}
     daemons: list[subprocess.Popen[bytes]] = []
+    database = ExitStack()
 
     def start(*command: str) -> None:
         with (root / "daemons.log").open("ab") as log:
             daemons.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
 
     try:
-        _configure(root, count)
+        _configure(root, count, accounting)
         subprocess.run(["mungekey", "-c", "-k", str(root / "munge.key")], env=environment, check=True)
         start("munged", "-F", f"--key-file={root}/munge.key", f"--socket={root}/munge.socket",
               f"--pid-file={root}/munged.pid", f"--log-file={root}/munged.log",
               f"--seed-file={root}/munge.seed")  # fmt: skip
         _wait(lambda: (root / "munge.socket").is_socket(), root, "munged")
+        if accounting:
+            environment["MYSQL_UNIX_PORT"] = database.enter_context(mariadb_server())
+            start("slurmdbd", "-D")
+            _wait(lambda: not _ask(environment, "sacctmgr", "-n", "show", "cluster").returncode, root, "slurmdbd")
+            # The controller must find itself known when it starts.
+            _ask(environment, "sacctmgr", "-i", "add", "cluster", "planted")
         start("slurmctld", "-D")
         for node in range(1, count + 1):
             start("slurmd", "-D", "-N", f"n{node}")
 
         def idle() -> bool:
-            asked = subprocess.run(["sinfo", "-h", "-t", "idle", "-o", "%D"], env=environment, capture_output=True)
-            return asked.stdout.split() == [str(count).encode()]
+            return _ask(environment, "sinfo", "-h", "-t", "idle", "-o", "%D").stdout.split() == [str(count).encode()]
 
         _wait(idle, root, "slurmctld")
         yield environment
     finally:
+        # What still runs would outlive its daemons.
+        _ask(environment, "scancel", "--me", "--signal=KILL", "--full")
         for daemon in reversed(daemons):
             daemon.terminate()
             with suppress(subprocess.TimeoutExpired):
                 daemon.wait(10)
             daemon.kill()
+        database.close()
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _configure(root: Path, count: int) -> None:
-    controller, *ports = _free_ports(count + 1)
+def _ask(environment: dict[str, str], *command: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, env=environment, capture_output=True)
+
+
+def _configure(root: Path, count: int, accounting: bool) -> None:
+    controller, database, *ports = _free_ports(count + 2)
     lines = [_CONFIGURATION.format(root=root, controller=controller)]
+    if accounting:
+        lines.append(_ACCOUNTING.format(root=root, port=database))
+        (root / "slurmdbd.conf").touch(mode=0o600)
+        (root / "slurmdbd.conf").write_text(_DATABASE_DAEMON.format(root=root, port=database))
     for node, port in enumerate(ports, start=1):
         lines.append(f"NodeName=n{node} NodeAddr=127.0.0.1 NodeHostname={socket.gethostname()} Port={port} "
                      "CPUs=4 CoresPerSocket=4 RealMemory=4000\n")  # fmt: skip

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -14,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from lmt_files import LAYOUT, LOCAL_MIDNIGHT, Read, lmt_tables, write_sqlite
 
+import mariadb_servers
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.sources.lmt.mysql import MysqlServer, read_mysql
@@ -22,7 +18,6 @@ from ioweather.sources.lmt.sqlite import SOURCE
 pymysql = pytest.importorskip("pymysql")
 pytestmark = pytest.mark.real
 ZONE = ZoneInfo("America/Los_Angeles")
-START_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -38,40 +33,14 @@ def tables() -> dict[str, list[tuple[object, ...]]]:
 
 @pytest.fixture(scope="module")
 def server(tables: dict[str, list[tuple[object, ...]]]) -> Iterator[MysqlServer]:
-    if shutil.which("mariadbd") is None:
-        pytest.skip("mariadbd is not installed (apt-get install mariadb-server)")
-    # A socket's path must stay short, and the server gives up root.
-    with tempfile.TemporaryDirectory(prefix="lmt") as name:
-        place = Path(name)
-        place.chmod(0o777)
-        user = ["--user=nobody"] if os.geteuid() == 0 else []
-        data, socket = place / "data", place / "s"
-        data.mkdir()
-        if user:
-            shutil.chown(data, "nobody")
-        subprocess.run(
-            ["mariadb-install-db", "--no-defaults", *user, f"--datadir={data}",
-             "--auth-root-authentication-method=normal", "--skip-test-db"],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        process = subprocess.Popen(
-            ["mariadbd", "--no-defaults", *user, f"--datadir={data}", f"--socket={socket}", "--skip-networking",
-             f"--pid-file={place / 'pid'}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            _fill(str(socket), tables)
-            yield MysqlServer("filesystem_fs1", user="root", unix_socket=str(socket))
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
+    if why := mariadb_servers.missing():
+        pytest.skip(why)
+    with mariadb_servers.mariadb_server() as socket:
+        _fill(socket, tables)
+        yield MysqlServer("filesystem_fs1", user="root", unix_socket=socket)
 
 
 def _fill(socket: str, tables: dict[str, list[tuple[object, ...]]]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not Path(socket).exists():
-        assert time.monotonic() < deadline, f"mariadbd has no socket after {START_SECONDS} s"
-        time.sleep(0.1)
     connection = pymysql.connect(user="root", unix_socket=socket)
     with connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE filesystem_fs1")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,34 +9,22 @@ from pathlib import Path
 
 import pytest
 
+import slurm_cluster
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import ingest
 
 pytestmark = pytest.mark.real
-TOOLS = Path(__file__).resolve().parents[4] / "shared" / "tools"
-PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "sacct")
 FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory) -> Iterator[dict[str, str]]:
-    missing = [name for name in PROGRAMS if shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin") is None]
-    if missing or os.geteuid() != 0 or not (TOOLS / "slurm-up").exists():
-        pytest.skip(f"no Slurm here: missing {', '.join(missing) or 'root, or the script that starts one'}")
-    root = Path(f"/tmp/ioweather-slurm-{os.getpid()}")
-    environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin", "SLURM_CONF": f"{root}/slurm.conf"}
-    try:
-        up = subprocess.run(
-            ["bash", TOOLS / "slurm-up", root], env=environment, capture_output=True, text=True, timeout=120
-        )
-        if up.returncode:
-            pytest.skip(f"Slurm did not start: {up.stderr[-300:]}")
+def slurm() -> Iterator[dict[str, str]]:
+    if why := slurm_cluster.missing(accounting=True):
+        pytest.skip(f"no Slurm with accounting here: {why}")
+    with slurm_cluster.slurm_nodes(4, accounting=True) as environment:
         yield environment
-    finally:
-        subprocess.run(["bash", TOOLS / "slurm-down", root], env=environment, capture_output=True, timeout=60)
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def call(environment: dict[str, str], *command: str) -> str:
@@ -48,6 +34,16 @@ def call(environment: dict[str, str], *command: str) -> str:
 
 def submit(environment: dict[str, str], script: str, *options: str) -> str:
     return call(environment, "sbatch", "--parsable", "-o", "/dev/null", *options, f"--wrap={script}").strip()
+
+
+def await_state(environment: dict[str, str], job: str, state: str, seconds: int) -> None:
+    """Until accounting knows it."""
+    for _ in range(seconds):
+        states = call(environment, "sacct", "-n", "-X", "-D", "-j", job, "--format=State")
+        if state in states:
+            return
+        time.sleep(1)
+    raise AssertionError(f"job {job} is not {state} after {seconds} s but {states.split()}")
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +56,14 @@ def jobs(slurm) -> dict[str, str]:
         "requeued": submit(slurm, "sleep 30", "--requeue"),
         "overtime": submit(slurm, "sleep 300", "--time=1"),
     }
-    time.sleep(6)
+    for name in ("cancelled", "requeued", "overtime"):
+        await_state(slurm, ids[name], "RUNNING", 60)
     call(slurm, "scancel", ids["cancelled"])
     call(slurm, "scontrol", "requeue", ids["requeued"])
-    time.sleep(3)
+    await_state(slurm, ids["requeued"], "REQUEUED", 30)
     call(slurm, "scancel", ids["requeued"])
     # A minute is the shortest limit there is, and Slurm looks every half minute whether one has passed.
-    for _ in range(180):
-        if "TIMEOUT" in call(slurm, "sacct", "-n", "-X", "-j", ids["overtime"], "--format=State"):
-            break
-        time.sleep(1)
+    await_state(slurm, ids["overtime"], "TIMEOUT", 180)
     return ids
 
 
