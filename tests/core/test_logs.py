@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 
 import pytest
 
 from ioweather.cli.main import run
 from ioweather.core.errors import UsageError
-from ioweather.core.logs import ROOT, set_up
+from ioweather.core.logs import ROOT, set_up, to_journal
 
 LOG = logging.getLogger("ioweather.part")
 
@@ -43,7 +44,10 @@ def test_warnings_alone_unless_asked(capsys):
 
 
 def test_the_journal_gets_a_priority_and_no_time(capsys, monkeypatch):
-    monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+    monkeypatch.setenv("JOURNAL_STREAM", "8:1")  # of whoever started the terminal
+    assert not to_journal()
+    here = os.fstat(2)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{here.st_dev}:{here.st_ino}")
     set_up(verbose=1)
     LOG.info("began")
     try:
@@ -54,6 +58,8 @@ def test_the_journal_gets_a_priority_and_no_time(capsys, monkeypatch):
     assert lines[:2] == ["<6>part: began", "<3>part: broke"]
     assert all(line.startswith("<3>") for line in lines[1:])
     assert lines[-1] == "<3>ValueError: no"
+    assert run(["lake", "--lake", "/nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("<3>ioweather: There is no lake")
 
 
 def test_json_lines_and_a_file_that_may_be_moved(tmp_path, capsys):

@@ -6,7 +6,10 @@ Exit codes: 0 done; 1 done, but something was left out (a quarantined file, an a
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -97,7 +100,13 @@ def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors of ours become one line and an exit code, never a traceback."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    if any(thread.daemon for thread in threading.enumerate()):
+        # The dashboard's may be in native code, which an interpreter that ends cannot stop: it would abort.
+        with suppress(OSError, ValueError):  # the reader went away
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -113,10 +122,10 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo("Stopped.", err=True)
         return 130
     except DataUnavailable as error:
-        click.echo(f"ioweather: {error}", err=True)
+        _complain(error)
         return 1
     except IoweatherError as error:
-        click.echo(f"ioweather: {error}", err=True)
+        _complain(error)
         return 2
     except KeyboardInterrupt:
         click.echo("Stopped. What is in the lake stays; the same command goes on from there.", err=True)
@@ -124,3 +133,9 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (head, less): no complaint
         return 0
+
+
+def _complain(error: IoweatherError) -> None:
+    from ioweather.core.logs import to_journal
+
+    click.echo(f"{'<3>' if to_journal() else ''}ioweather: {error}", err=True)  # <3>: an error, in the journal

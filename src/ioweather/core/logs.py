@@ -68,12 +68,21 @@ def _text(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return f"{message}\n{formatter.formatException(record.exc_info)}" if record.exc_info else message
 
 
+def to_journal() -> bool:
+    """Whether standard error is the journal's. Terminals and pipes inherit the variable alone (systemd.exec(5))."""
+    try:
+        here = os.fstat(2)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{here.st_dev}:{here.st_ino}"
+
+
 def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False) -> None:
     """Called once, at the start of a command. A file gets start, stop and refusals even if the terminal does not."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     terminal = _StandardError()
     terminal.setLevel(level)
-    terminal.setFormatter(_Json() if as_json else _Journal() if "JOURNAL_STREAM" in os.environ else _Plain())
+    terminal.setFormatter(_Json() if as_json else _Journal() if to_journal() else _Plain())
     handlers: list[logging.Handler] = [terminal]
     if file is not None:
         from logging.handlers import WatchedFileHandler  # imports much; few ask for it
