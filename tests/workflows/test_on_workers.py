@@ -101,11 +101,10 @@ def test_ingest(alone, workers, tmp_path):
 def test_exhibits(alone, exhibits_alone, workers):
     _, lake = alone
     seen = []
-    there = make_exhibits(
-        lake, EXHIBITS, use_cache=False, executor=workers, progress=lambda done, total, what: seen.append((done, total))
-    )
+    there = make_exhibits(lake, EXHIBITS, use_cache=False, executor=workers, progress=lambda *told: seen.append(told))
     assert said(there) == said(exhibits_alone)
     assert seen[-1][0] == seen[-1][1]
+    assert "climate: part 3 of 10" in [what for _, _, what in seen]
 
 
 def test_a_report(alone, exhibits_alone, workers, monkeypatch):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -129,8 +129,13 @@ def make_exhibits(
         spread = starmap if executor is None else partial(in_order, executor)
         view = replace(snapshot)  # a copy without its connection can travel
         names = [study.name for study in (*here, *there)]
+        position = 0
+
+        def parts(done: int, total: int) -> None:
+            progress(position, len(names), f"{names[position]}: part {done} of {total}")
+
         results = chain(
-            (_run(snapshot, *orders[study.name], spread) for study in here),
+            (_run(snapshot, *orders[study.name], _counted(spread, parts)) for study in here),
             spread(_run, ((view, *orders[study.name]) for study in there)),
         )
         for position, name in enumerate(names):
@@ -143,6 +148,18 @@ def make_exhibits(
                 f"The lake does not hold what {exhibit_id} needs in this period.", hint="Try `ioweather exhibits`."
             )
     return [made[exhibit_id] for exhibit_id in ids]
+
+
+def _counted(spread: Spread, tell: Callable[[int, int], None]) -> Spread:
+    """The same, and whoever waits is told of every part."""
+
+    def counted(task: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        listed = list(inputs)
+        for done, result in enumerate(spread(task, listed), start=1):
+            tell(done, len(listed))
+            yield result
+
+    return counted
 
 
 def _study_or_refuse(exhibit_id: str) -> Study:
