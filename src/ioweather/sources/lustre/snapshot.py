@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -163,8 +164,12 @@ _LEAVES = ("stats", "md_stats", *_GAUGES)
 
 def _open_places(root: Path) -> list[Path]:
     """Those that are there and may be entered: debugfs is root's alone, with Lustre in it or without."""
-    places = [root / place for place in ROOTS]
-    return [place for place in places if os.access(place, os.R_OK | os.X_OK, effective_ids=True)]
+    found = []
+    for place in ROOTS:
+        # Asked by doing: access(2) knows nothing of a service's capabilities.
+        with suppress(OSError), os.scandir(root / place):
+            found.append(root / place)
+    return found
 
 
 def tree_parameters(root: Path) -> Iterator[tuple[str, str]]:
