@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from ioweather.stats.conformal import MIN_POINTS, NeighbourQuantiles, conformal_folds, conformal_split
+from ioweather.stats.conformal import MIN_POINTS, NeighbourQuantiles, conformal_folds
 
 
 def loaded_jobs(n, seed):
@@ -17,13 +15,12 @@ def loaded_jobs(n, seed):
     return load, 1 + load + load * rng.gamma(1.0, 0.5, n)
 
 
-@pytest.mark.parametrize("method", [conformal_folds, conformal_split])
-def test_nine_of_ten_new_values_fall_inside(method):
+def test_nine_of_ten_new_values_fall_inside():
     shares = []
     for seed in range(25):
         x, y = loaded_jobs(170, seed)
         new_x, new_y = loaded_jobs(300, 1000 + seed)
-        band = method(x, y, new_x)
+        band = conformal_folds(x, y, new_x)
         assert (band.low <= band.median).all()
         assert (band.median <= band.high).all()
         shares.append(np.mean((new_y >= band.low) & (new_y <= band.high)))
@@ -47,13 +44,6 @@ def test_under_load_the_mean_and_its_deviation_mislead():
 def test_few_points_have_no_interval():
     x, y = loaded_jobs(MIN_POINTS - 1, 1)
     assert conformal_folds(x, y, x) is None
-    assert conformal_split(x, y, x) is None
-
-
-def test_too_few_held_out_for_the_level_is_said_by_an_endless_interval():
-    x, y = loaded_jobs(MIN_POINTS, 1)
-    band = conformal_split(x, y, x, level=0.99)
-    assert math.isinf(band.high[0])
 
 
 def test_several_features_on_different_scales():

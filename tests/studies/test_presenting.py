@@ -6,13 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.results import Estimate
 from ioweather.studies.presenting import (
     MAX_ROWS,
     cdf_table,
     cells,
     cumulative_table,
-    estimates_table,
     thin,
     timeline_table,
 )
@@ -48,5 +46,3 @@ def test_tables_hold_plain_values() -> None:
     assert len(rising.rows) == 500
     made = cdf_table("d", {"all": np.array([1.0, 2.0, np.nan])}, "x", "bytes")
     assert made.rows == (("all", 1.0, 0.5), ("all", 2.0, 1.0))
-    listed = estimates_table("e", [("mean", Estimate("m", 1.0, "bytes", 0.5, 2.0, 0.9, 10))])
-    assert listed.rows == (("mean", 1.0, 0.5, 2.0, 10),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ioweather.core.frames import Frame, Text
-from ioweather.studies.steps import Steps, exclude, gaps, steps_of
+from ioweather.studies.steps import gaps, steps_of
 
 STEP = 60 * 10**9
 
@@ -56,11 +56,3 @@ def test_the_period_asked_for_counts_as_expected() -> None:
 def test_an_empty_rollup_has_no_steps() -> None:
     assert steps_of(rollup([]), ("read_bytes",), STEP, (0, 0)).count == 0
     assert gaps(np.array([], bool)) == []
-
-
-def test_exclusions_are_counted_once_under_their_first_reason() -> None:
-    steps = Steps(0, STEP, {"read_bytes": np.array([1.0, 2, np.nan, 4])}, {"not recorded": 1})
-    over, closed = np.array([True, False, True, False]), np.array([True, True, True, False])
-    left = exclude(steps, {"over the limit": over, "maintenance": closed})
-    assert left.usable.tolist() == [False, False, False, True]
-    assert dict(left.excluded) == {"not recorded": 1, "over the limit": 1, "maintenance": 1}

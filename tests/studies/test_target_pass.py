@@ -114,6 +114,19 @@ def test_excess_and_maintenance_are_left_out_and_counted() -> None:
     assert limits_of(Facility(), "scratch", MINUTE_NS) == Limits()
 
 
+def test_long_silence_of_many_targets_is_a_shutdown() -> None:
+    rng = np.random.default_rng(5)
+    values = {metric: rng.lognormal(20, 0.3, (3000, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[500:620] = 0
+        array[900:905] = 0  # too short
+    found = pass_over_targets(matrices(values), Limits())
+    assert dict(found.system.excluded) == {"nothing moved for 10 min": 120}
+    assert np.isnan(found.system.values["read_bytes"][500:620]).all()
+    few = {m: Matrix(m, 0, MINUTE_NS, ("a",), v[:, :1], np.ones((3000, 1), np.float32)) for m, v in values.items()}
+    assert not pass_over_targets(few, Limits()).system.excluded, "one disk may rest"
+
+
 def test_units_need_not_fit_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hours as units, stretches and blocks of one day, and a step that does not divide the day."""
     monkeypatch.setattr(aligned_blocks, "_BLOCK_DAYS", 1)

@@ -1,8 +1,7 @@
 """Intervals for a new value given where it stands, with the coverage they promise: conformalised quantile regression.
 
 Quantiles of the nearest neighbours are widened by how far held-out values fell outside theirs (Romano, Patterson &
-Candès 2019). `split` holds out half and guarantees its coverage in finite samples; `folds` (CV+, Barber et al. 2021)
-uses every value for both and is steadier with few.
+Candès 2019), each value being held out once (CV+, Barber et al. 2021).
 """
 
 from __future__ import annotations
@@ -94,25 +93,4 @@ def conformal_folds(
     return Band(
         median, np.minimum(low_end, median), np.maximum(high_end, median), level,
         f"{folds}-fold conformalised quantile regression on {neighbour_count(n)} nearest neighbours",
-    )  # fmt: skip
-
-
-def conformal_split(x: NDArray[Any], y: NDArray[Any], at: NDArray[Any], *, level: float = LEVEL) -> Band | None:
-    """Half to learn, half to correct."""
-    n = len(y)
-    if n < MIN_POINTS:
-        return None
-    levels = ((1 - level) / 2, 0.5, (1 + level) / 2)
-    known, values = _columns(x), np.asarray(y, np.float64)
-    order = np.random.default_rng(_SEED).permutation(n)
-    learn, correct = order[: n // 2], order[n // 2 :]
-    model = NeighbourQuantiles(known[learn], values[learn])
-    low, _, high = model(known[correct], levels)
-    miss = np.sort(np.maximum(low - values[correct], values[correct] - high))
-    rank = math.ceil(level * (len(correct) + 1))
-    margin = miss[rank - 1] if rank <= len(correct) else math.inf
-    low_at, median, high_at = model(at, levels)
-    return Band(
-        median, np.minimum(low_at - margin, median), np.maximum(high_at + margin, median), level,
-        f"split conformalised quantile regression on {model.neighbours} nearest neighbours",
     )  # fmt: skip

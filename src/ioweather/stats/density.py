@@ -47,9 +47,6 @@ class Density:
             found[:, i] = np.interp(np.asarray(levels) * cumulated[i, -1], cumulated[i], edges)
         return found
 
-    def marginal_x(self) -> Floats:
-        return np.asarray(self.values.sum(axis=1) * (self.y[1] - self.y[0]))
-
 
 def density(x: NDArray[Any], y: NDArray[Any], *, bandwidth: Bandwidth = "scott", grid: int = GRID) -> Density | None:
     """None where there are fewer than three points, or no spread in one direction."""

@@ -103,18 +103,8 @@ class ParallelismCounts:
             self._rows = [np.concatenate([np.zeros((0, 2 + len(DEGREES)), np.int32), *self._rows])]
         return self._rows[0]
 
-    def mean_degree(self, chosen: NDArray[np.bool_] | None = None) -> float:
-        """Mean size of the clusters of the chosen intervals (all by default); NaN without a cluster."""
-        table = self.per_interval()
-        clusters, targets = table[slice(None) if chosen is None else chosen, :2].sum(axis=0, dtype=np.int64)
-        return float(targets / clusters) if clusters else float("nan")
-
     def cdf(self) -> tuple[Ints, Floats]:
         """Degrees 1..targets, and the share of clusters of at most that size."""
         clusters = self.histogram[1:].sum()
         share = np.cumsum(self.histogram[1:]) / max(1, clusters)
         return np.arange(1, len(self.histogram)), share
-
-    def share_below(self, degree: int) -> float:
-        clusters = self.histogram.sum()
-        return float(self.histogram[:degree].sum() / clusters) if clusters else float("nan")

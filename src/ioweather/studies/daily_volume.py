@@ -13,7 +13,7 @@ from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
-from ioweather.derive.calendar import day_name, facility_zone, local_clock, offsets_ns
+from ioweather.derive.calendar import day_name, facility_zone, local_clock
 from ioweather.stats.changepoint import Change, single_change
 from ioweather.studies import choices
 from ioweather.studies.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
@@ -119,12 +119,6 @@ def _days(steps: Steps, facility: Facility) -> Days:
 
 def _by_day(amount: NDArray[Any], place: Ints, count: int) -> Floats:
     return np.asarray(np.bincount(place, weights=amount, minlength=count), np.float64)
-
-
-def _midnight_ns(day: int, facility: Facility) -> int:
-    zone, _ = facility_zone(facility)
-    moment = day * DAY_NS
-    return moment - int(offsets_ns(np.array([moment], np.int64), zone)[0])
 
 
 def _day_table(days: Days) -> ResultTable:

@@ -5,14 +5,14 @@ Exhibits are stored as JSON, so no table here has more than about 2,000 rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.results import Cell, Estimate, Reference, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Reference, ResultColumn, ResultTable
 from ioweather.stats.series import ecdf_points
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -44,23 +44,6 @@ def relabelled(made: ResultTable, **labels: str) -> ResultTable:
     """The same table for a chart, whose axes name what is measured where its columns name statistics."""
     columns = tuple(replace(column, label=labels.get(column.name, column.label)) for column in made.columns)
     return replace(made, columns=columns)
-
-
-def estimates_table(name: str, rows: Sequence[tuple[str, Estimate]], title: str = "") -> ResultTable:
-    """Estimates of one unit, a label before each."""
-    unit = rows[0][1].unit if rows else ""
-    return ResultTable(
-        name,
-        (
-            ResultColumn("what", "", "text"),
-            ResultColumn("value", "", unit),
-            ResultColumn("low", "90% from", unit),
-            ResultColumn("high", "90% to", unit),
-            ResultColumn("n", "n", "count"),
-        ),
-        tuple((label, e.value, e.low, e.high, e.n) for label, e in rows),
-        title,
-    )
 
 
 def thin(values: Floats, buckets: int) -> NDArray[np.int64]:

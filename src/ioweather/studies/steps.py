@@ -95,20 +95,6 @@ def _grid(start: NDArray[np.int64], step_ns: int, period_ns: tuple[int, int]) ->
     return origin, (last - origin) // step_ns + max(0, after)
 
 
-def exclude(steps: Steps, reasons: Mapping[str, Bools]) -> Steps:
-    """The same steps without those marked, each counted under its first reason."""
-    usable = steps.usable
-    out = np.zeros(steps.count, np.bool_)
-    excluded = dict(steps.excluded)
-    for reason, marked in reasons.items():
-        fresh = marked & usable & ~out
-        if fresh.any():
-            excluded[reason] = excluded.get(reason, 0) + int(fresh.sum())
-        out |= fresh
-    values = {name: np.where(out, np.nan, value) for name, value in steps.values.items()}
-    return Steps(steps.start_ns, steps.step_ns, values, excluded)
-
-
 def gaps(usable: Bools) -> list[tuple[int, int]]:
     """[first, last) of every stretch of steps that cannot be used."""
     padded = np.concatenate([[True], usable, [True]])

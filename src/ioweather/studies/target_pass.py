@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
+from ioweather.core.units import NS, format_seconds
+from ioweather.derive.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
 from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, sorted_activity
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, WindowReducer
@@ -240,6 +242,9 @@ class _Collector:
             ("not recorded", np.max(present, axis=0) == 0),
             (f"less than {MIN_COVERAGE:.0%} recorded", least < MIN_COVERAGE - 1e-9),
         ]
+        if len(self.grid.components) >= FEWEST_COMPONENTS:
+            silent = shutdown_steps(np.sum(sums, axis=0) == 0, self.grid.step_ns / NS)
+            marks.append((f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}", silent))
         if self.limits.windows:
             times = self.grid.start_ns + np.arange(row, row + len(least), dtype=np.int64) * self.grid.step_ns
             closed = [(times >= first) & (times < last) for first, last in self.limits.windows]

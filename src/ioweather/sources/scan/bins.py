@@ -70,10 +70,6 @@ def age_range(index: int) -> tuple[int | None, int]:
     return (None, 0) if index == FUTURE else power_range(index)
 
 
-def size_age_index(size_bytes: int, age_days: int) -> int:
-    return size_bytes.bit_length() << AGE_BITS | age_days.bit_length()
-
-
 def split_size_age(index: int) -> tuple[int, int]:
     """Size bin and age bin."""
     return index >> AGE_BITS, index & FUTURE
