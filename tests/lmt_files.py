@@ -72,6 +72,25 @@ def write_h5lmt(
     return path
 
 
+def loop_hdf5(path: Path) -> Path:
+    """Damage a file of `write_h5lmt` so that HDF5 (1.14, 2.0) never returns from reading the names of its targets.
+
+    A global heap collection ends in an object of number 0, whose size is what is left; where that is 0, the library
+    goes on to where it is (HDF5 File Format Specification, III.E: object index 2 bytes, count 2, reserved 4, size 8).
+    """
+    with h5py.File(path, "a") as file:
+        for name in ("OSTReadGroup/OSTBulkReadDataSet", "OSTWriteGroup/OSTBulkWriteDataSet"):
+            file[name].attrs["OSTNames"] = list(OSTS)  # of variable length: they lie in a global heap
+    data = bytearray(path.read_bytes())
+    place = data.index(b"GCOL") + 16
+    while int.from_bytes(data[place : place + 2], "little"):
+        size = int.from_bytes(data[place + 8 : place + 16], "little")
+        place += 16 + -(-size // 8) * 8
+    data[place + 8 : place + 16] = bytes(8)
+    path.write_bytes(data)
+    return path
+
+
 # The layout of an LMT database, only as far as a reader needs it.
 LAYOUT = {
     "FILESYSTEM_INFO": "FILESYSTEM_ID INT, FILESYSTEM_NAME VARCHAR(64)",

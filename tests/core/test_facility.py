@@ -88,6 +88,9 @@ def test_a_missing_file_maps_every_name_to_itself(tmp_path):
         ("[[maintenance]]\nstart = '2026-01-02T00:00:00'\nend = '2026-01-03T00:00:00'", "no zone"),
         ("[retention]\nraw_series = 'long'", "not a duration"),
         ("[retention]\nforever = '1d'", "unknown key forever"),
+        ("[ingest]\nstuck_after = 'soon'", "not a duration"),
+        ("[ingest]\nstuck_after = '0s'", "in no time"),
+        ("[ingest]\npatience = '1s'", "unknown key patience"),
         ("= broken", "not valid TOML"),
     ],
 )

@@ -18,11 +18,12 @@ from ioweather.core.units import parse_duration_ns
 from ioweather.core.visibility import Visibility, parse_visibility
 
 _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
-             "visibility", "collect", "engine", "simulated", "node_limit_bytes_per_s", "node_cores",
+             "visibility", "collect", "engine", "ingest", "simulated", "node_limit_bytes_per_s", "node_cores",
              "baseline"}  # fmt: skip
 _FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s"}
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
+_DEFAULT_STUCK_AFTER = "30s"
 
 TEMPLATE = """\
 # What this lake is about. Names on the left of nothing are raw names, as they come in the files;
@@ -52,6 +53,9 @@ source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
 # cores = 4                     # workers of one job
 # memory = "8 GiB"              # of one job
 # interface = "ib0"             # network between this machine and the nodes
+
+# [ingest]
+# stuck_after = "30s"           # processor time after which the reader of a damaged HDF5 file is ended; and 1 s per MiB
 
 [retention]
 raw_series = "30d"              # samples finer than one minute
@@ -126,6 +130,7 @@ class Facility:
     simulated: bool = False
     baseline: Baseline = WHOLE  # what response times are compared with
     visibility: Visibility = field(default_factory=Visibility)
+    stuck_after_ns: int = parse_duration_ns(_DEFAULT_STUCK_AFTER)  # processor time of a reader that gives nothing
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     digest: str = ""
 
@@ -192,6 +197,11 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         _zone(zone)
     retention = {**_DEFAULT_RETENTION, **data.get("retention", {})}
     _known(retention, set(_DEFAULT_RETENTION), "[retention]")
+    ingest = {"stuck_after": _DEFAULT_STUCK_AFTER, **data.get("ingest", {})}
+    _known(ingest, {"stuck_after"}, "[ingest]")
+    stuck_after_ns = _duration("[ingest] stuck_after", ingest["stuck_after"])
+    if not stuck_after_ns:
+        raise FacilityError("[ingest] stuck_after: no reader is done in no time.", hint='Write "10min" for a long one.')
     return Facility(
         name=_typed(data, "name", str, "this facility"),
         zone=zone,
@@ -206,6 +216,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         simulated=_typed(data, "simulated", bool, False),
         baseline=_baseline(_typed(data, "baseline", str, "whole"), zone),
         visibility=parse_visibility(data.get("visibility", {})),
+        stuck_after_ns=stuck_after_ns,
         sections={key: data[key] for key in ("collect", "engine") if key in data},
         digest=_digest(data),
     )
@@ -213,7 +224,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
 
 def _digest(data: Mapping[str, Any]) -> str:
     """Of what results depend on; where the work was done is not part of that."""
-    told = {key: value for key, value in data.items() if key not in ("collect", "engine", "visibility")}
+    told = {key: value for key, value in data.items() if key not in ("collect", "engine", "ingest", "visibility")}
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

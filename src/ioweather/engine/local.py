@@ -7,7 +7,10 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing.process import BaseProcess
 from typing import Any
+
+from ioweather.engine.allowance import OVERRUN_CODE
 
 
 class Serial(Executor):
@@ -29,11 +32,13 @@ class Serial(Executor):
 class Processes(Executor):
     """Processes by spawn (a forked child of a process that has used the lake hangs), started with the first task.
 
-    A pool that lost a process is of no more use; `renew` leaves it, and the next task starts another.
+    A pool that lost a process is of no more use; `renew` leaves it, and the next task starts another. `overran` says
+    whether the one before lost a process that computed beyond its allowance.
     """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
+        self.overran = False
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -43,14 +48,19 @@ class Processes(Executor):
         return self._pool.submit(fn, *args, **kwargs)
 
     def renew(self) -> None:
+        processes = self._started()
         self.shutdown(wait=True, cancel_futures=True)
+        self.overran = any(process.exitcode == OVERRUN_CODE for process in processes)
 
     def stop(self) -> None:
         """Without waiting for what is being done; a study may take minutes."""
         # ProcessPoolExecutor.kill_workers() does this from Python 3.14 on.
-        for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+        for process in self._started():
             process.kill()
         self.shutdown(wait=True, cancel_futures=True)
+
+    def _started(self) -> list[BaseProcess]:
+        return list((getattr(self._pool, "_processes", None) or {}).values())
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if self._pool is not None:

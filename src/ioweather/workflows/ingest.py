@@ -21,6 +21,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
+from ioweather.core.units import NS
 from ioweather.engine import Processes, Serial, in_order, local_executor, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
@@ -33,8 +34,10 @@ from ioweather.workflows.reading import (
     digest_of,
     digests_of,
     files_of_tree,
+    is_hdf5,
     read_batch,
     read_file,
+    reader_stuck,
     reads_as_one,
     worker_lost,
 )
@@ -51,7 +54,8 @@ _FLUSH_ROWS = 2_000_000
 _FLUSH_SECONDS = 10.0
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
-_HDF5 = b"\x89HDF\r\n\x1a\n"
+# As much of a file as its signature takes.
+_SIGNATURE_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -122,17 +126,18 @@ def ingest(
     if source is not None:
         SOURCES[source]  # an unknown name is one mistake, not one per file
     files = find_files(paths)
-    reading = Reading(context or ReadContext(), source, mapping)
+    reading = Reading(context or ReadContext(), source, mapping, lake.facility.stuck_after_ns / NS)
     report = IngestReport()
     writer = _Writer(lake, report)
     known = _known_digests(lake)
     pool = _suited(executor, files)
     done = 0
     try:
-        for file in (file for file in files if file.bytes > _STREAM_BYTES):
+        large = {file for file in files if file.bytes > _STREAM_BYTES and not _is_hdf5(file)}
+        for file in (file for file in files if file in large):
             done += _stream(writer, file, known, reading, report)
             progress(done, len(files), "files")
-        batches = _batches([f for f in files if f.bytes <= _STREAM_BYTES], known, reading, report, pool)
+        batches = _batches([file for file in files if file not in large], known, reading, report, pool)
         for outcomes, frames in _read_by_workers(pool, batches, reading):
             writer.add(outcomes, frames)
             done += len(outcomes)
@@ -157,20 +162,21 @@ def ingest(
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
     """A cluster that was asked for is used; processes are not started for a handful of files.
 
-    HDF5 is read in another process always: on a damaged file the library may end the one it is in.
+    HDF5 is read in another process always: on a damaged file the library may end the one it is in, or never end.
     """
-    if executor is not None and not isinstance(executor, Processes):
+    if executor is not None and not isinstance(executor, (Processes, Serial)):
         return executor
     small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    if not small:
-        return executor or local_executor()
-    return executor or Processes(1) if any(map(_is_hdf5, files)) else Serial()
+    suited = Serial() if small else executor or local_executor()
+    if isinstance(suited, Serial) and any(map(_is_hdf5, files)):
+        return executor if isinstance(executor, Processes) else Processes(1)
+    return suited
 
 
 def _is_hdf5(file: Found) -> bool:
     try:
         with file.path.open("rb") as stream:
-            return stream.read(len(_HDF5)) == _HDF5
+            return is_hdf5(stream.read(_SIGNATURE_BYTES))
     except OSError:
         return False  # a directory that is one input, or a file that reading will complain of
 
@@ -182,10 +188,14 @@ def _read_by_workers(
     deadly: list[Batch] = []
 
     def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames]:
+        if len(batch) == 1:
+            return refuse(batch, reading)
         deadly.append(batch)
         return [], {}
 
     def refuse(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames]:
+        if getattr(pool, "overran", False):
+            return [reader_stuck(*file, reading) for file in batch], {}
         return [worker_lost(*file) for file in batch], {}
 
     yield from in_order(pool, read_batch, ((batch, reading) for batch in batches), lost=put_off)

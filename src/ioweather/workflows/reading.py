@@ -14,6 +14,8 @@ from typing import Any, Literal, cast
 from ioweather.core.contracts import BatchSource, ReadContext, Source
 from ioweather.core.errors import AmbiguousFormat, EmptyInput, SourceError, UnknownFormat
 from ioweather.core.frames import Frame
+from ioweather.core.units import MIB, format_seconds
+from ioweather.engine import allow, allow_anew
 from ioweather.sources.catalogue import SOURCES
 from ioweather.tables import TABLES, concat
 
@@ -22,11 +24,17 @@ _HEAD_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what the person knows, and which source or mapping if they said."""
+    """How to read: what the person knows, which source or mapping if they said, and after how much processor time
+    without a row a reader of HDF5 is taken to be stuck."""
 
     context: ReadContext
     source: str | None = None
     mapping: tuple[str, Mapping[str, Any]] | None = None
+    stuck_seconds: float = 30.0
+
+    def allowed_seconds(self, size: int) -> float:
+        """With a second for every MiB: fifty times what reading one takes, so that no slow machine is in doubt."""
+        return self.stuck_seconds + size / MIB
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[
             source_name = "mapped"
             pieces: Iterator[tuple[str, Frame]] = read_mapped(path, *reading.mapping, reading.context)
         else:
-            source = _source_for(path, reading)
+            source = _source_for(path, size, reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in pieces:
@@ -121,6 +129,7 @@ def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[
             if source_name in DERIVED:
                 made.setdefault(table, []).append(frame)
             yield source_name, table, frame
+            allow_anew()
         for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
             yield source_name, table, frame
     except Exception as error:
@@ -135,9 +144,10 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     frames: Frames = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
     for path, digest, size in batch:
+        allow(None)
         source = None
         try:
-            source = None if reading.mapping is not None else _source_for(path, reading)
+            source = None if reading.mapping is not None else _source_for(path, size, reading)
             if source is not None and _is_batch(source.name):
                 parsed = cast(BatchSource, source).parse(path, reading.context)
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
@@ -150,6 +160,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
                 outcomes.append(item)
             else:
                 frames.setdefault(item[:2], []).append(item[2])
+    allow(None)
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
     return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
@@ -197,13 +208,19 @@ def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str,
         yield from DERIVED[source](made)
 
 
-def _source_for(path: Path, reading: Reading) -> Source:
+def is_hdf5(head: bytes) -> bool:
+    return head.startswith(b"\x89HDF\r\n\x1a\n")
+
+
+def _source_for(path: Path, size: int, reading: Reading) -> Source:
     head = b""
     if not path.is_dir():
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
         if not head:
             raise EmptyInput(f"{path} is empty.")
+        if is_hdf5(head):  # already to list its names the library may take for ever
+            allow(reading.allowed_seconds(size))
     return SOURCES[reading.source] if reading.source else choose_source(head, path)
 
 
@@ -211,6 +228,16 @@ def worker_lost(path: Path, digest: str, size: int) -> FileOutcome:
     """The outcome of a file whose reader takes its process along (no memory, a fault in a library)."""
     message = f"{path}: every worker that read it died (killed, or out of memory)."
     return FileOutcome(path, digest, size, None, "quarantined", {}, "worker_lost", message)
+
+
+def reader_stuck(path: Path, digest: str, size: int, reading: Reading) -> FileOutcome:
+    """The outcome of a file on which a library loops."""
+    message = (
+        f"{path}: HDF5 computed for {format_seconds(reading.allowed_seconds(size))} over it and gave no row; it is "
+        "taken to loop over a damaged file, and was ended. Copy the file again; if it is good, set [ingest] "
+        "stuck_after in facility.toml higher."
+    )
+    return FileOutcome(path, digest, size, None, "quarantined", {}, "reader_stuck", message)
 
 
 def _refused(
