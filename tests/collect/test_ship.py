@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ioweather.collect.ship import Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
+from shipments import outcome
 
 S = 10**9
 
@@ -31,15 +31,6 @@ def stand_in(tmp_path: Path, code: str) -> tuple[str, ...]:
     script = tmp_path / "ingest.py"
     script.write_text(f"import json, sys\nfiles = sys.argv[6:]\n{code}\n")
     return (sys.executable, str(script))
-
-
-def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
-    for _ in range(3000):
-        found = shipper.poll(now_ns)
-        if found is not None:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the shipment did not end")
 
 
 def test_what_is_in_the_lake_is_deleted_here(cargo, tmp_path):

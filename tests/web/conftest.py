@@ -6,7 +6,10 @@ import pytest
 from fastapi.testclient import TestClient
 from small_facility import make_small_lake
 
+from ioweather.store.lake import open_lake
+from ioweather.store.tokens import create_token
 from ioweather.web.app import LOOPBACK, create_app
+from ioweather.web.server import bind, running
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +31,30 @@ def client(lake, tmp_path_factory):
 @pytest.fixture(scope="session")
 def job_id(client):
     return client.get("/api/v1/jobs").json()["jobs"][0]["job_id"]
+
+
+# A server that other hosts push to, and what they need for it.
+
+
+@pytest.fixture
+def root(tmp_path):
+    return open_lake(tmp_path / "lake", create=True).root
+
+
+@pytest.fixture
+def token(root):
+    return create_token(root, "n1", "n1")
+
+
+@pytest.fixture
+def token_file(tmp_path, token):
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(f"{token}\n")
+    return file
+
+
+@pytest.fixture
+def server(root):
+    with running(create_app(root), bind("127.0.0.1", 0)) as where:
+        yield where.rstrip("/")

@@ -26,18 +26,9 @@ from ioweather.store.tokens import create_token, revoke_token
 from ioweather.web import sending
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
+from shipments import outcome
 
 BINARY = {"content-type": "application/octet-stream"}
-
-
-@pytest.fixture
-def root(tmp_path):
-    return open_lake(tmp_path / "lake", create=True).root
-
-
-@pytest.fixture
-def token(root):
-    return create_token(root, "n1", "n1")
 
 
 @pytest.fixture
@@ -205,29 +196,6 @@ def cargo(tmp_path):
         spool.rotate(n, force=True)
     spool.close(9)
     return spool
-
-
-@pytest.fixture
-def token_file(tmp_path, token):
-    file = tmp_path / "token"
-    file.touch(mode=0o600)
-    file.write_text(f"{token}\n")
-    return file
-
-
-@pytest.fixture
-def server(root):
-    with running(create_app(root), bind("127.0.0.1", 0)) as where:
-        yield where.rstrip("/")
-
-
-def outcome(shipper: Shipper) -> Shipment:
-    for _ in range(6000):
-        found = shipper.poll(0)
-        if found is not None:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the shipment did not end")
 
 
 def test_an_agent_elsewhere_pushes_and_its_rows_are_in_once(cargo, server, root, token_file, tmp_path):

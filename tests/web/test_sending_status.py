@@ -42,6 +42,7 @@ from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from ioweather.workflows.doctor import examine
 from ioweather.workflows.now import weather_now
+from shipments import outcome
 
 BINARY = {"content-type": "application/octet-stream"}
 AGENTS = "Agents of other hosts (since last heard of)"
@@ -49,21 +50,9 @@ HEADER = '{"ioweather_spool": 1, "host": "n1"}\n'
 EVENT = '{"table": "events", "event_id": "e1", "kind": "gap", "start_ns": 1, "label": "x"}\n'
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def no_agent_of_mine(tmp_path, monkeypatch):
     monkeypatch.setenv("IOWEATHER_SPOOL", str(tmp_path / "no spool"))
-    return open_lake(tmp_path / "lake", create=True).root
-
-
-@pytest.fixture
-def token(root):
-    return create_token(root, "n1", "n1")
-
-
-@pytest.fixture
-def server(root):
-    with running(create_app(root), bind("127.0.0.1", 0)) as where:
-        yield where.rstrip("/")
 
 
 @pytest.fixture
@@ -281,23 +270,6 @@ def test_the_pages_and_the_metrics_show_them(client, root):
     assert "ioweather_remote" not in render(root / "no spool").decode()
 
 
-def ended(shipper: Shipper) -> Shipment:
-    for _ in range(6000):
-        found = shipper.poll(0)
-        if found is not None:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the shipment did not end")
-
-
-@pytest.fixture
-def token_file(tmp_path, token):
-    file = tmp_path / "token"
-    file.touch(mode=0o600)
-    file.write_text(token)
-    return file
-
-
 def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, monkeypatch):
     """Neither rows nor status.json can be written, and the server hears of it."""
     spool = Spool(tmp_path / "spool", "n1", "r")
@@ -311,7 +283,7 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     state = SpoolStatus("/s", dropped_rows=spool.dropped_rows, message=spool.message)
     shipper = Shipper(tmp_path, server=Server(server, token_file))
     shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))
-    assert ended(shipper) == Shipment(True, 0, 0, "")
+    assert outcome(shipper) == Shipment(True, 0, 0, "")
     assert texts(root) == ["n1: 1 rows given up: 1 rows not written: No space left on device"]
 
 
@@ -321,7 +293,7 @@ def test_a_server_that_is_away_is_a_failure_also_where_no_rows_wait(token_file, 
     gone.close()
     shipper = Shipper(tmp_path, every_ns=10, server=Server(away, token_file))
     shipper.start([], 0, status_bytes(told()))
-    assert not ended(shipper).ok
+    assert not outcome(shipper).ok
     assert not shipper.is_due(5)
 
 
