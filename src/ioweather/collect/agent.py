@@ -32,7 +32,7 @@ from ioweather.sources.live.rows import Origin, event_row
 
 _LAST_SHIP_NS = 2 * MINUTE_NS
 _BASELINE_NS = MINUTE_NS
-_STATUS_LEAD_NS = 50_000_000
+_STATUS_LEAD_NS = 20_000_000  # long enough to write it on a busy machine
 _PROBES = ("probe", "sample")
 
 
@@ -131,8 +131,9 @@ class Agent:
     def _begin_measuring(self, now: int) -> None:
         """When all are prepared, or wait for what they need: the time given by --for begins, and so does the
         annotation."""
-        settled = all(member.is_ready or member.is_over or member.failed for member in self.members)
-        if self._deadline_ns is not None or not settled:
+        if self._deadline_ns is not None:
+            return
+        if not all(member.is_ready or member.is_over or member.failed for member in self.members):
             return
         first = max([member.began_ns or 0 for member in self.members], default=0) or now
         self._deadline_ns = 1 << 62 if self._settings.duration_ns is None else first + self._settings.duration_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -86,9 +85,11 @@ class PipeReporter:
         self._waiting.append("")
         data = "\n".join(self._waiting).encode()
         self._waiting.clear()
-        with contextlib.suppress(BrokenPipeError):
+        try:  # not `suppress`: this stands between operations, nine times a cycle
             while data:
                 data = data[os.write(self._fd, data) :]
+        except BrokenPipeError:
+            pass
 
 
 def whole_lines(buffer: bytearray) -> list[str]:

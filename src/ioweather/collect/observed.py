@@ -6,6 +6,7 @@ import bisect
 import errno
 from collections import Counter, deque
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from ioweather.collect.baseline import RunningMedian
@@ -15,7 +16,7 @@ from ioweather.sources.live.contract import Operation
 
 _WINDOW_NS = MINUTE_NS
 _MOST_RECENT = 4096
-_OUTCOME = ("start_ns", "status", "scheduled_ns", "duration_ns", "errno", "cached")
+_OUTCOME = itemgetter("start_ns", "status", "scheduled_ns", "duration_ns", "errno", "cached")
 
 
 class ObservedOperation:
@@ -62,7 +63,7 @@ class ObservedOperation:
             error_count=self._counts["error"],
             missed_count=self._counts["missed"],
             errors=dict(self._errors),
-            last=Outcome(**{name: self._last[name] for name in _OUTCOME}) if self._last else None,
+            last=Outcome(*_OUTCOME(self._last)) if self._last else None,
             last_success_ns=self._last_success_ns,
             expected_ns=self.baseline.median_ns(),
             expected_count=self.baseline.count,
