@@ -25,7 +25,15 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.core.units import NS
-from ioweather.figures import answer_html, answer_section, exhibit_fragment, exhibit_html, html_page, table_html
+from ioweather.figures import (
+    answer_html,
+    answer_section,
+    exhibit_fragment,
+    exhibit_html,
+    exhibit_section,
+    html_page,
+    table_html,
+)
 
 NASTY = "<script>alert(\"1\")</script> & 'x' </style>"
 
@@ -174,7 +182,7 @@ def test_values_are_in_the_units_people_read(pages: dict[str, str]) -> None:
     words = Reader(pages["exhibit"]).words
     for text in ("3 TiB", "99.2%", "98% to 99.5% (95%)", "8,700", "2025-09-01 00:00:00Z", "–", "99%", "bootstrap"):
         assert text in words, text
-    assert any("80 of 100 days (80%); left out: gap 20. Two months." in word for word in words)
+    assert any("80 of 100 days (80%), Two months; left out: 20 gap." in word for word in words)
     assert any(word.startswith("0 of 0 jobs") for word in words)
     assert NASTY in words
 
@@ -206,4 +214,23 @@ def test_light_and_dark_can_be_fixed(exhibit: Exhibit) -> None:
 def test_long_tables_say_what_is_missing() -> None:
     table = ResultTable("t", (ResultColumn("n", "", "count"),), tuple((i,) for i in range(1000)))
     assert "600 more rows are not shown" in table_html(table)
-    assert "No rows" in table_html(ResultTable("t", table.columns, ()))
+
+
+def test_an_empty_table_says_none() -> None:
+    columns = (ResultColumn("n", "", "count"),)
+    assert table_html(ResultTable("t", columns, (), "Gaps")) == '<p class="quiet">Gaps: none.</p>'
+    assert table_html(ResultTable("t", columns, ())) == ""
+
+
+def test_of_very_many_estimates_the_published_stand_first() -> None:
+    estimates = tuple(Estimate(f"e{i}", float(i)) for i in range(40))
+    exhibit = Exhibit("a.b", "Many", estimates=estimates, published=(Published("a.b", "e39", 1.0),))
+    shown, _, rest = exhibit_section(exhibit).partition("<summary>24 more</summary>")
+    assert "e39" in shown
+    assert "e38" in rest
+
+
+def test_a_heading_is_not_repeated() -> None:
+    table = ResultTable("t", (ResultColumn("n", "", "text"), ResultColumn("v")), (("a", 1.0),))
+    chart = Chart("bars", table, {"x": "n", "y": "v"}, "Same")
+    assert exhibit_section(Exhibit("a.b", "Same", charts=(chart,))).count(">Same<") == 1

@@ -252,22 +252,11 @@ def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
 
 
 def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) -> None:
-    lines = [coverage_sentence(item) for item in coverage] + list(caveats)
+    lines = [f"Coverage: {item.sentence}" for item in coverage] + list(caveats)
     if lines:
         out.print()
     for line in lines:
         out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
-
-
-def coverage_sentence(coverage: Coverage) -> str:
-    share = f" ({format_value(coverage.ratio, 'ratio')})" if coverage.ratio is not None else ""
-    left_out = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in coverage.excluded.items() if n)
-    detail = f", {coverage.detail.rstrip('.')}" if coverage.detail else ""
-    return (
-        f"Coverage: {coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}{detail}"
-        + (f"; left out: {left_out}" if left_out else "")
-        + "."
-    )
 
 
 def print_answer(answer: Answer) -> None:

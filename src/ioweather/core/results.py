@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeAlias
 
-from ioweather.core.units import UNITS
+from ioweather.core.units import UNITS, format_value
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[
@@ -147,6 +147,14 @@ class Coverage:
     @property
     def ratio(self) -> float | None:
         return self.present / self.expected if self.expected else None
+
+    @property
+    def sentence(self) -> str:
+        share = f" ({format_value(self.ratio, 'ratio')})" if self.ratio is not None else ""
+        reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in self.excluded.items() if n)
+        detail = f", {self.detail.rstrip('.')}" if self.detail else ""
+        left_out = f"; left out: {reasons}" if reasons else ""
+        return f"{self.present:,} of {self.expected:,} {self.unit}{share}{detail}{left_out}."
 
 
 @dataclass(frozen=True)

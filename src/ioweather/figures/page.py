@@ -38,6 +38,7 @@ WIDE_PX = 760
 NARROW_PX = 330
 _MOST_ROWS = 400
 _MOST_CHART_ROWS = 60
+_MOST_ESTIMATES = 16
 _MARK = {"supported": "supported", "refuted": "not supported", "undecided": "undecided", "note": ""}
 Styled: TypeAlias = tuple[str, str]  # a text and the class it is shown in: number, time or none
 
@@ -78,7 +79,8 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, *, live: bool = False, lat
     parts += [_findings(exhibit.findings)]
     for number, chart in enumerate(exhibit.charts):
         name = f"{exhibit.id}-{number + 1}"
-        parts.append(figure_html(chart, name, inner, live=live, with_rows=chart.table not in exhibit.tables))
+        head = replace(chart, title="") if chart.title == exhibit.title else chart  # said above
+        parts.append(figure_html(head, name, inner, live=live, with_rows=chart.table not in exhibit.tables))
     parts += [_estimates(exhibit.estimates, exhibit.published, inner)]
     parts += [table_html(table) for table in exhibit.tables]
     parts += _closing(exhibit.caveats, exhibit.coverage, inner)
@@ -120,6 +122,8 @@ def _chart_rows(chart: Chart) -> str:
 
 def table_html(table: ResultTable) -> str:
     """A table with its headings; numbers stand to the right, in the units people read."""
+    if not table.rows:
+        return f'<p class="quiet">{escape(table.title)}: none.</p>' if table.title else ""
     kinds = [_kind_of(column, table.column(column.name)) for column in table.columns]
     heads = [(column.heading, kind) for column, kind in zip(table.columns, kinds, strict=True)]
     units = [column.unit for column in table.columns]
@@ -129,7 +133,6 @@ def table_html(table: ResultTable) -> str:
     ]
     more = len(table.rows) - _MOST_ROWS
     note = f'<p class="quiet">{more:,} more rows are not shown.</p>' if more > 0 else ""
-    note = '<p class="quiet">No rows.</p>' if not table.rows else note
     return _table(heads, rows, caption=table.title) + note
 
 
@@ -183,8 +186,11 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
         heads = [("Estimate", ""), ("Value", "number"), ("Interval", "number"), ("n", "number"), ("Method", "")]
         matched = any(name in beside for name in own)
         heads[2:2] = [("Published", "number")] if matched else []
+        # Of very many, first those that stand beside a published value; the others wait to be asked for.
+        more = len(estimates) - _MOST_ESTIMATES
+        ordered = sorted(estimates, key=lambda e: e.name.casefold() not in beside) if more > 0 else estimates
         rows = []
-        for estimate in estimates:
+        for estimate in ordered:
             paper = beside.get(estimate.name.casefold())
             own_value = format_value(estimate.value, estimate.unit)
             row = [(quantity_label(estimate.name, estimate.unit), ""), (own_value, "number")]
@@ -195,7 +201,10 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
                 (estimate.method, ""),
             ]
             rows.append(row)
-        parts.append(f"<h{level}>Estimates</h{level}>" + _table(heads, rows))
+        parts.append(f"<h{level}>Estimates</h{level}>" + _table(heads, rows[:_MOST_ESTIMATES]))
+        if more > 0:
+            rest = _table(heads, rows[_MOST_ESTIMATES:])
+            parts.append(f"<details><summary>{more} more</summary>{rest}</details>")
     others = [p for p in published if p.quantity.casefold() not in own]
     if others:
         rows = [
@@ -247,17 +256,9 @@ def _closing(caveats: Sequence[str], coverage: Sequence[Coverage], level: int) -
         items = "".join(f"<li>{escape(caveat)}</li>" for caveat in caveats)
         parts.append(f"<h{level}>Caveats</h{level}><ul>{items}</ul>")
     if coverage:
-        items = "".join(f"<li>{escape(_coverage(c))}</li>" for c in coverage)
+        items = "".join(f"<li>{escape(c.sentence)}</li>" for c in coverage)
         parts.append(f"<h{level}>Coverage</h{level}><ul>{items}</ul>")
     return parts
-
-
-def _coverage(coverage: Coverage) -> str:
-    share = f" ({format_value(coverage.ratio, 'ratio')})" if coverage.ratio is not None else ""
-    text = f"{coverage.present:,} of {coverage.expected:,} {coverage.unit}{share}"
-    if coverage.excluded:
-        text += "; left out: " + ", ".join(f"{reason} {count:,}" for reason, count in coverage.excluded.items())
-    return f"{text}. {coverage.detail}" if coverage.detail else text
 
 
 def provenance_html(provenance: Provenance) -> str:

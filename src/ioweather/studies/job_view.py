@@ -61,6 +61,8 @@ class JobView:
     heat_maps: tuple[HeatMap, ...] = ()
     # Where the logs of a job in the lake came from, for what the lake does not keep.
     log_paths: tuple[str, ...] = ()
+    # Storage targets that were sampled on its day, where the lake knows.
+    target_count: int | None = None
 
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""

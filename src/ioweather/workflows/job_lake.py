@@ -68,8 +68,16 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
     return JobView(
         f"job {job_id}", _hidden(applications, "exe", paths), _hidden(files, "path", paths),
         job_io(applications, files), jobs=jobs, facility=snapshot.facility,
-        log_paths=tuple(path for path in known if Path(path).exists()),
+        log_paths=tuple(path for path in known if Path(path).exists()), target_count=_targets(snapshot, min(days)),
     )  # fmt: skip
+
+
+def _targets(snapshot: Snapshot, day: str) -> int | None:
+    found = snapshot.scalar(
+        "SELECT count(DISTINCT component) FROM series "
+        f"WHERE component_kind = 'ost' AND metric = 'write_bytes' AND day = '{day}'"
+    )
+    return int(found) if isinstance(found, int) and found else None
 
 
 def with_accounting(view: JobView, lake_dir: str, owner: Owner | None = None) -> JobView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -169,3 +170,10 @@ def test_all_sample_logs_are_advised(shared_data):
     assert len(logs) >= 252
     for path in logs:
         check_bounds(advise(view_of_log(path, "keep", SCREEN)))
+
+
+def test_a_stored_run_is_not_striped_wider_than_the_lake_has_targets(tmp_path):
+    view = view_of_log(write_climate(tmp_path / "a.darshan"), "keep", SCREEN)
+    stored = replace(view, log=None)
+    assert profile_of(stored, 0).known_targets == math.inf
+    assert profile_of(replace(stored, target_count=16), 0).known_targets == 16

@@ -45,13 +45,14 @@ _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One run. `row` is its `job_io`; `node_count` the nodes where known."""
+    """One run. `row` is its `job_io`; `node_count` the nodes and `target_count` the storage targets where known."""
 
     records: FileRecords
     row: Mapping[str, Any]
     facility: Facility
     node_count: int | None
     log: LogFacts | None = None
+    target_count: int | None = None
 
     # --- sizes
 
@@ -99,11 +100,11 @@ class Profile:
 
     @cached_property
     def known_targets(self) -> float:
-        """Targets of the Lustre file system, where the log says; else no bound."""
+        """Targets of the Lustre file system, where the log or the lake says; else no bound."""
         lustre = self.log.records("LUSTRE") if self.log else None
-        if lustre is None or not len(lustre) or "LUSTRE_OSTS" not in (lustre.dtype.names or ()):
-            return math.inf
-        targets = int(lustre["LUSTRE_OSTS"].max())
+        targets = self.target_count or 0
+        if lustre is not None and len(lustre) and "LUSTRE_OSTS" in (lustre.dtype.names or ()):
+            targets = int(lustre["LUSTRE_OSTS"].max())
         return float(targets) if targets > 0 else math.inf
 
     @cached_property
@@ -261,7 +262,8 @@ def profile_of(view: JobView, run: int) -> Profile:
     files = view.files.take(view.files.text("log_digest").equals(digest))
     row = view.job_io.take([run]).records()[0]
     nodes = view.runs().frame.records()[0]["node_count"]
-    return Profile(file_records(application, files), row, view.facility, int(nodes) if nodes else None, view.log)
+    records, node_count = file_records(application, files), int(nodes) if nodes else None
+    return Profile(records, row, view.facility, node_count, view.log, view.target_count)
 
 
 def main_run(view: JobView) -> int:
