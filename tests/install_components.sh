@@ -14,6 +14,7 @@ need prometheus prometheus
 need fusermount3 fuse3
 need chromium chromium
 need nginx nginx-light
+need systemd-sysusers systemd
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "not installed (needs root and apt-get):$missing" >&2
