@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from iostat_sample import write_sample
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.engine import local_executor
-from ioweather.simulate.sample import write_sample
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import find_files, ingest
 
