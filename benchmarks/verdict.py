@@ -193,6 +193,25 @@ def report(name: str, runs: Runs) -> None:
         print(f"| {way} | {balanced(labels, other):.3f} | {value:+.3f} ({low:+.3f} to {high:+.3f}) |")
 
 
+def together(sets: list[Runs]) -> None:
+    """All four classes occur only in all runs together; the peers' choice is made anew for them."""
+    labels, said, answered = (
+        np.concatenate([getattr(runs, name) for runs in sets]) for name in ("labels", "likeliest", "answered")
+    )
+    score = balanced(labels[answered], said[answered])
+    print(f"\n### All {len(labels)} runs together\n\nanswered {answered.mean():.2f}; balanced accuracy of the answered "
+          f"{score:.3f}; of all by the likeliest {balanced(labels, said):.3f}\n")  # fmt: skip
+    slow = [np.concatenate([alone(runs, blamed) for runs in sets]) for blamed in KINDS[1:]]
+    ways = {
+        "run time alone (the best choice)": max(slow, key=lambda other: balanced(labels, other)),
+        "others' rate alone": np.concatenate([by_rate(runs) for runs in sets]),
+    }
+    print("| simpler way | its balanced accuracy | ours less it, answered runs (90% interval) |\n|---|---|---|")
+    for way, other in ways.items():
+        value, low, high = paired(labels[answered], said[answered], other[answered])
+        print(f"| {way} | {balanced(labels, other):.3f} | {value:+.3f} ({low:+.3f} to {high:+.3f}) |")
+
+
 def calibration(pairs: list[tuple[Verdict, str]]) -> None:
     """Of verdicts and what is true."""
     judged = [(said, label) for said, label in pairs if said.probabilities]
@@ -220,6 +239,7 @@ def main() -> None:
     found = {folder.name: load(folder, given.mad) for folder in given.folders}
     for name, runs in found.items():
         report(name, runs)
+    together(list(found.values()))
     calibration(
         [(said, label) for runs in found.values() for said, label in zip(runs.verdicts, runs.labels, strict=True)]
     )
