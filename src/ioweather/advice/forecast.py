@@ -171,7 +171,7 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
     off = [o for o in outlooks if standing(o.coverage, below=LEVEL - 0.05) == "supported"]
     if off:
         yield Finding(
-            f"Intervals are too narrow {_listed(off)}: they held the truth less often than promised.", "refuted"
+            f"Intervals are too narrow {_listed(off)}: they held the truth less often than promised.", "supported"
         )
 
 

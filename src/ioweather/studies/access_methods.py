@@ -141,9 +141,9 @@ def _interface_findings(
     posix = used["POSIX"] | used["STDIO"]
     by_posix = moved["POSIX"] + moved["STDIO"]
     majority = posix.mean() > 0.5
-    text = f"POSIX interfaces (streams included) were used by {posix.mean():.0%} of the {n:,} jobs"
+    text = f"POSIX interfaces (streams included) predominate: {posix.mean():.0%} of the {n:,} jobs used them"
     if everything:
-        text += f" and moved {by_posix / everything:.0%} of the bytes"
+        text += f", for {by_posix / everything:.0%} of the bytes"
     yield Finding(f"{text}.", "supported" if majority and (not everything or by_posix > everything / 2) else "refuted")
     libraries = used["HDF5"] | used["PnetCDF"]
     if libraries.any():
@@ -203,9 +203,7 @@ def _predominant_from(bins: SizeBins, shared: NDArray[Any], unique: NDArray[Any]
 def _strategy_findings(by_jobs: int | None, by_bytes: int | None) -> Iterator[Finding]:
     for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
         if lowest is None:
-            yield Finding(
-                f"By {what}, shared or partially shared files do not predominate among the largest jobs.", "refuted"
-            )
+            yield Finding(f"By {what}, shared or partially shared files predominate among the largest jobs.", "refuted")
         else:
             yield Finding(
                 f"By {what}, shared or partially shared files predominate from {lowest:,} processes up.", "supported"

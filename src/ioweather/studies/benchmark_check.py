@@ -190,8 +190,8 @@ def _findings(checks: list[_Check]) -> Iterator[Finding]:
     left = len(checks) - agreeing - explained
     kind: Literal["supported", "refuted"] = "supported" if left == 0 else "refuted"
     yield Finding(
-        f"{agreeing} of {len(checks)} bandwidths are within 3% of the benchmark's own; {explained} differ for a cause "
-        f"that the log shows; {left} are not explained.",
+        f"Our bandwidths are the benchmark's own: {agreeing} of {len(checks)} are within 3%; {explained} differ for a "
+        f"cause that the log shows; {left} are not explained.",
         kind,
     )
     for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):

@@ -151,7 +151,7 @@ def _size_findings(sizes: Bins, own: Bins | None, rest: Bins | None, project: st
     files, held = sizes.below(MIB)
     small, of_bytes = files / sizes.files, held / max(1, sizes.total_bytes)
     yield Finding(
-        f"{small:.1%} of {sizes.files:,} files are below 1 MiB; they hold {of_bytes:.1%} of the bytes.",
+        f"Most files are small: {small:.1%} of {sizes.files:,} are below 1 MiB; they hold {of_bytes:.1%} of the bytes.",
         "supported" if small > 0.5 else "refuted",
     )
     yield Finding(f"Most files lie between {_range(sizes)}.")

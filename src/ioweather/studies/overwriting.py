@@ -56,7 +56,7 @@ def written_files(runs: Frame) -> Exhibit:
     if known:
         findings.append(
             Finding(
-                f"{new / known:.1%} of {known:,} written files were new or empty before the job opened them.",
+                f"Files are written anew: {new / known:.1%} of {known:,} were new or empty before the job opened them.",
                 "supported" if new > 0.9 * known else "refuted",
             )
         )

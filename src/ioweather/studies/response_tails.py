@@ -79,9 +79,11 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     pivot = Reference("x", fit.pivot, "pivot")
     even = np.linspace(0.0, max(whole_end, fit.pivot * 1.05), 41)
     charts = (
-        _histogram("All response times", seconds, even, (pivot,)),
-        _histogram("Head", head, np.linspace(float(head.min()), fit.pivot, 31)),
-        _histogram("Tail", tail, np.geomspace(fit.pivot, float(tail.max()), 31), log=True),
+        _histogram(f"{sample.label}: all response times", seconds, even, (pivot,)),
+        _histogram(f"Head: {FAMILY_LABELS[best.head.name]}", head, np.linspace(float(head.min()), fit.pivot, 31)),
+        _histogram(
+            f"Tail: {FAMILY_LABELS[best.tail.name]}", tail, np.geomspace(fit.pivot, float(tail.max()), 31), log=True
+        ),
     )
     parts = (("head", best.head, head, best.head_ks), ("tail", best.tail, tail, best.tail_ks))
     rows: tuple[tuple[Cell, ...], ...] = tuple(

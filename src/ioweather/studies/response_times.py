@@ -285,7 +285,7 @@ def _single_fits(samples: Samples) -> Exhibit:
 
 
 def _none_fits(fitted: int, rejected: int) -> Finding:
-    text = f"No single family fits {rejected} of {fitted} samples: even the best is further away than chance at 5%."
+    text = f"No single family fits: in {rejected} of {fitted} samples even the best is further away than chance at 5%."
     if fitted and rejected == fitted:
         return Finding(text, "supported")
     return Finding(text, "refuted" if rejected < fitted / 2 else "undecided")
@@ -325,7 +325,7 @@ def _moment_plane(samples: Samples) -> Exhibit:
         estimates=(share, median),
         findings=(
             Finding(
-                f"{away} of {considered} samples lie further from a Normal than chance allows (Jarque-Bera, 1%).",
+                f"No sample is Normal: {away} of {considered} lie further off than chance allows (Jarque-Bera, 1%).",
                 "supported" if away == considered else "refuted" if away < considered / 2 else "undecided",
             ),
         ),

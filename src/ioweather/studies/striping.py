@@ -182,9 +182,9 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     if test.correlation > 0:
         return Finding(
             f"Targets are slow together ({told}, p {test.p_value:.2g}): wide stripes are less slow than predicted.",
-            "refuted",
+            "supported",
         )
-    return Finding(f"Targets are not independent ({told}, p {test.p_value:.2g}).", "refuted")
+    return Finding(f"Targets are not independent ({told}, p {test.p_value:.2g}).", "supported")
 
 
 def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
@@ -207,7 +207,7 @@ def striping_exhibit(
 ) -> Exhibit:  # fmt: skip
     """don15.maxorder."""
     sample = fitted[0].sample
-    title = f"{sample.op} of {format_bytes(total)} on {sample.place}"
+    title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
     best = best_width(predictions)
     test, checks = targets_together(fitted)
     estimates = [quantile for prediction in predictions for quantile in prediction.quantiles]
@@ -256,8 +256,8 @@ def _chart(predictions: Sequence[WidthPrediction], title: str) -> Chart:
 
 def _advice(predictions: Sequence[WidthPrediction], best: BestWidth, title: str) -> Finding:
     chosen = next(prediction for prediction in predictions if prediction.width == best.width)
-    text = f"{title}: stripe over {best.width}; half finish within {format_seconds(chosen.seconds(0.5))}, 99% within "
-    text += f"{format_seconds(chosen.seconds(0.99))}."
+    text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
+    text += f"{format_seconds(chosen.seconds(0.5))}, 99% within {format_seconds(chosen.seconds(0.99))}."
     if best.agreement is None:
         return Finding(text)
     return Finding(text, "supported" if best.agreement >= 0.8 else "undecided")
