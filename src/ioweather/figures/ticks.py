@@ -38,7 +38,7 @@ _CLOCK_STEPS_MS: Final = (
     *(s * 1000 for s in (1, 2, 5, 10, 15, 30)),
     *(m * _MINUTE_MS for m in (1, 2, 5, 10, 15, 30)),
     *(h * _HOUR_MS for h in (1, 2, 3, 6, 12)),
-    *(d * _DAY_MS for d in (1, 2, 7, 14)),
+    *(d * _DAY_MS for d in (1, 2, 4, 7, 14)),
 )
 _MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 # Seconds on a logarithmic axis: decimal up to a minute, then the units people count in.

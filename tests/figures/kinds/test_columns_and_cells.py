@@ -254,3 +254,9 @@ def test_days_are_not_called_utc() -> None:
         "timeline", {"day": "date", "v": ""}, (("2026-03-02", 1.0), ("2026-03-05", 2.0)), {"x": "day", "y": "v"}
     )
     assert drawn["layer"][0]["encoding"]["x"]["axis"]["title"] == "Day (2026)"
+
+
+def test_weak_coefficients_look_weak() -> None:
+    rows = (("a", "Pearson", 0.05), ("b", "Pearson", 0.16))
+    drawn = made("matrix", {"g": "text", "m": "text", "v": ""}, rows, {"x": "m", "y": "g", "value": "v"})
+    assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1, 1]
