@@ -74,7 +74,7 @@ def colour_axis(chart: Chart) -> Axis:
     values = reading.numbers(chart, "value")
     log = chart.scales.get("value") == "log"
     axis = number_axis(reading.column(chart, "value"), [values], log=log, tight=True)
-    if chart.kind == "matrix" and axis.unit == "" and not log and -1 <= axis.low and axis.high <= 1:
+    if chart.kind == "matrix" and axis.unit == "" and not log and axis.low >= -1 and axis.high <= 1:
         return Axis(axis.title, "number", -1.0, 1.0)  # coefficients: what is weak looks weak in every table
     if axis.low < 0 < axis.high and not log:  # signs get a colour each, zero the pale middle
         reach = max(-axis.low, axis.high)

