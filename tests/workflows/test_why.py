@@ -18,7 +18,7 @@ from ioweather.derive.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables.applications import FILES
 from ioweather.workflows.job import JobRequest
-from ioweather.workflows.run_conditions import merged_windows
+from ioweather.workflows.run_conditions import Servers, merged_windows, week_before
 from ioweather.workflows.why import WhyRequest, why
 from planted_association import START_NS, system_load
 
@@ -107,6 +107,23 @@ def test_what_was_planted_is_the_headline(lake, what, words):
     assert chart.kind == "umami"
     assert chart.table.column("this").count(True) == len(set(chart.table.column("metric")))
     to_jsonable(answer)
+
+
+def test_the_past_week_is_that_of_the_file_system(lake):
+    """Stretches as long as the run, cut from the series by hand."""
+    load = system_load(np.random.default_rng(11), MINUTES)
+    start, width = 3000, 20
+    began = START_NS + start * MINUTE_NS
+    with open_lake(lake).snapshot() as snapshot:
+        servers = Servers("scratch", "ost", MINUTE_NS)
+        found = week_before(snapshot, servers, began, began + width * MINUTE_NS + 7 * NS)
+        assert week_before(snapshot, servers, began, began + 59 * NS) == {}, "in less than a minute rates are bursts"
+        assert week_before(snapshot, servers, START_NS, began) == {}, "nothing is known from before"
+    want = 5e12 / MINUTE_NS * NS * load[:start].reshape(-1, width).mean(axis=1)
+    np.testing.assert_allclose(np.sort(found["read_bytes"]), np.sort(want))
+    (fact,) = [fact for group in asked(lake, "system").facts for fact in group.facts if fact.label == "others read"]
+    assert "of the past week" in fact.note
+    assert fact.share > 0.9
 
 
 def test_what_changed_is_named(lake):

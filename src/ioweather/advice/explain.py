@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +40,8 @@ _SLOWDOWNS: Final = {
     "probe_metadata": "probe, metadata",
     "neighbours": "others' runs",
 }
+# What has a history of its own, whoever ran.
+_IN_SERIES: Final = {"others read": "read_bytes", "others write": "write_bytes"}
 _UMAMI_UNITS: Final = {
     "bytes_per_s": (GIB, "GiB/s"), "ops_per_s": (1.0, "1/s"), "ratio": (1.0, "x usual"), "count": (1.0, "count"),
 }  # fmt: skip
@@ -55,7 +57,8 @@ _WORDS: Final = {
 @dataclass(frozen=True, eq=False)
 class Explained:
     """The run and its like: `job_io` rows with uid, exe and job id, what the system did during each, and which row is
-    the run; `sick` says which components were not well meanwhile."""
+    the run; `sick` says which components were not well meanwhile; `week_before` holds rates of the file system in the
+    week before, by metric, over stretches as long as the run."""
 
     runs: Frame
     system: Frame
@@ -63,6 +66,7 @@ class Explained:
     filesystem: str
     step_seconds: float
     sick: tuple[str, ...] = ()
+    week_before: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 def explain(view: JobView, row: int, found: Explained | None, reason: str = "") -> Answer:
@@ -186,12 +190,16 @@ def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
         here, others = float(values[found.this]), _others(values, found.this)
         if not np.isfinite(here):
             continue
-        busier = float(np.mean(others < here)) if len(others) >= LEAST_RUNS else None
-        note = f"above {busier:.0%} of the like runs" if busier is not None else ""
-        if unit == "ratio":
-            yield Fact(label, f"{here:.2f}x usual", "text", busier, note)
-        else:
-            yield Fact(label, max(0.0, here), unit, busier, note)
+        history = found.week_before.get(_IN_SERIES.get(label, ""), np.zeros(0))
+        shares = {"the past week": _share_below(here, history), "the like runs": _share_below(here, others)}
+        of, share = next(((of, share) for of, share in shares.items() if share is not None), ("", None))
+        note = f"above {share:.0%} of {of}" if share is not None else ""
+        value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (max(0.0, here), unit)
+        yield Fact(label, value, shown_as, share, note)
+
+
+def _share_below(value: float, others: NDArray[np.float64]) -> float | None:
+    return float(np.mean(others < value)) if len(others) >= LEAST_RUNS else None
 
 
 def _split(verdict: Verdict) -> Iterator[Fact]:

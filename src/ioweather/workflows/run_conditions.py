@@ -30,6 +30,7 @@ from ioweather.derive.groups import group_runs, program_names
 from ioweather.derive.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.derive.job_system import io_ends, io_steps, job_system
 from ioweather.derive.system_grid import SystemGrid
+from ioweather.stats.series import window_sums
 from ioweather.store import grid
 from ioweather.store.convert import fetch_frame
 from ioweather.store.snapshot import Snapshot
@@ -48,6 +49,7 @@ _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
 _PROBE_NEAR_NS: Final = 15 * MINUTE_NS
 _RUNS_NEAR_NS: Final = 30 * MINUTE_NS
 _MOST_RESPONSES: Final = 200_000
+_HISTORY_DAYS: Final = 7
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,28 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     )
     labels = sick.text("label").tolist()
     return Conditions(rows, tuple(dict.fromkeys(str(labels[i]) for i in np.flatnonzero(hit[0]))))
+
+
+def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, NDArray[np.float64]]:
+    """Bytes per second of the whole file system in the week before a run, by metric, over stretches as long as the run.
+    Empty where nothing was sampled then, or the run is shorter than a minute: in less, rates are bursts."""
+    step_ns = max(servers.step_ns, MINUTE_NS)
+    width = (end_ns - start_ns) // step_ns
+    period = start_ns - _HISTORY_DAYS * DAY_NS, start_ns
+    if width < 1:
+        return {}
+    try:
+        samples = snapshot.selection(
+            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=choices.TRAFFIC,
+            step_ns=step_ns, period_ns=period, excluded_quality=_LEFT_OUT,
+        )  # fmt: skip
+    except DataUnavailable:
+        return {}
+    steps = steps_of(grid.rollup(samples, choices.TRAFFIC), choices.TRAFFIC, step_ns, period)
+    rates = {
+        metric: window_sums(values, width) / (width * steps.step_seconds) for metric, values in steps.values.items()
+    }
+    return {metric: values[np.isfinite(values)] for metric, values in rates.items()}
 
 
 def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:

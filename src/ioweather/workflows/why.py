@@ -28,7 +28,7 @@ from ioweather.studies import choices
 from ioweather.studies.job_view import JobView
 from ioweather.tables import concat
 from ioweather.workflows.job import JobRequest, find_job
-from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions
+from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions, week_before
 
 # Like runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_PEERS: Final = 48
@@ -84,7 +84,8 @@ def _compare(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -
         found = run_conditions(snapshot, runs, _files(view, runs, snapshot), everybody, servers)
     except DataUnavailable as error:
         return None, error.message
-    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.sick), ""
+    before = week_before(snapshot, servers, *(int(runs.array(name)[0]) for name in ("start_ns", "end_ns")))
+    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.sick, before), ""
 
 
 def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Frame]:
