@@ -132,7 +132,10 @@ def make_exhibits(
         position = 0
 
         def parts(done: int, total: int) -> None:
-            progress(position, len(names), f"{names[position]}: part {done} of {total}")
+            if len(names) == 1:
+                progress(done, total, names[0])
+            else:
+                progress(position, len(names), f"{names[position]}: part {done} of {total}")
 
         results = chain(
             (_run(snapshot, *orders[study.name], _counted(spread, parts)) for study in here),
