@@ -51,6 +51,15 @@ def test_the_summary_comes_first_and_says_what_is_simulated(page):
     assert page.index('id="contents"') < page.index('id="car11"') < page.index('id="methods"')
 
 
+def test_of_an_exhibit_the_summary_has_two_statements(material):
+    claims = tuple(Finding(f"Claim {i}.", "supported") for i in range(5))
+    many = Made(Exhibit("pat19.fig9", "Many", findings=claims), "scratch")
+    summary = report_html(replace(material, made=(many,))).partition('id="contents"')[0]
+    assert "Claim 1." in summary
+    assert ", 3 more there" in summary
+    assert "Claim 2." not in summary
+
+
 def test_every_paper_has_its_methods():
     assert list(METHODS) == list(PAPERS)
 

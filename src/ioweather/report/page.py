@@ -14,6 +14,7 @@ from ioweather.figures import exhibit_section, html_page, provenance_html, table
 from ioweather.report.gather import Made, Material, without_repeats
 from ioweather.report.methods import METHODS, equation_html
 
+_MOST_OF_EXHIBIT = 2
 _SUBJECTS = {
     "car11": "Applications, throughput and contents",
     "don15": "Response times",
@@ -73,17 +74,18 @@ def _period(material: Material) -> str:
 
 
 def _summary(made: Sequence[Made]) -> str:
-    """What the data support, per file system and subject; each with the exhibit it stands in."""
+    """What the data support, per file system and subject, the first of each exhibit, which has the others."""
     groups: dict[str, dict[str, list[str]]] = {}
     seen: set[tuple[str, str]] = set()
     for m in sorted(made, key=lambda m: m.exhibit.id.startswith("pat19.observations")):  # it repeats what others found
-        for finding in m.exhibit.findings:
-            if finding.kind != "supported" or (m.filesystem, finding.text) in seen:
-                continue
-            seen.add((m.filesystem, finding.text))
+        texts = [f.text for f in m.exhibit.findings if f.kind == "supported" and (m.filesystem, f.text) not in seen]
+        more = len(texts) - _MOST_OF_EXHIBIT
+        for number, text in enumerate(texts[:_MOST_OF_EXHIBIT], start=1):
+            seen.add((m.filesystem, text))
             subject = _SUBJECTS[m.exhibit.id.partition(".")[0]]
             link = f'<a href="#{escape(m.exhibit.id)}">{escape(m.exhibit.id)}</a>'
-            item = f'<li class="supported">{escape(finding.text)} <span class="quiet">{link}</span></li>'
+            link += f", {more} more there" if more > 0 and number == _MOST_OF_EXHIBIT else ""
+            item = f'<li class="supported">{escape(text)} <span class="quiet">{link}</span></li>'
             groups.setdefault(m.filesystem, {}).setdefault(subject, []).append(item)
     if not groups:
         return '<h2 id="summary">Summary</h2><p>The data support no statement yet.</p>'
