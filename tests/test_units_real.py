@@ -28,7 +28,7 @@ ship_every = "2s"
 """
 # As docs/how-to/install.md has it.
 INSTALL = f"""
-install -m 0644 /run/units/ioweather.sysusers /usr/lib/sysusers.d/ioweather.conf
+install -D -m 0644 /run/units/ioweather.sysusers /etc/sysusers.d/ioweather.conf
 systemd-sysusers
 install -d -o ioweather -g ioweather -m 0750 /srv/weather /backup/weather /scratch/.weather
 chown -R ioweather: /srv/weather
