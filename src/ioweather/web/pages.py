@@ -204,7 +204,8 @@ def exhibits(view: OwnView) -> HTMLResponse:
     ]
     for paper in PAPERS.values():
         rows = "".join(_exhibit_row(place, item) for item in found if item.id.startswith(f"{paper.key}."))
-        head = "".join(f'<th scope="col">{text}</th>' for text in ("Exhibit", "What it shows", "State", "Published"))
+        head = "".join(f'<th scope="col">{text}</th>' for text in ("Exhibit", "What it shows", "State"))
+        head += '<th scope="col" class="printed">Published</th>'
         parts.append(
             f"<h2>{escape(paper.site)}</h2><p class='quiet'>{escape(paper.citation)}</p>"
             f'<div class="scroll" role="region" tabindex="0" aria-label="Exhibits of {paper.key}">'
@@ -228,7 +229,7 @@ def _exhibit_row(place: Place, item: Availability) -> str:
     )
     return (
         f'<tr><th scope="row">{link}</th><td>{escape(item.title)}</td><td>{state}</td>'
-        f'<td class="quiet">{escape(printed + more)}</td></tr>'
+        f'<td class="quiet printed">{escape(printed + more)}</td></tr>'
     )
 
 
