@@ -2,84 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 
-from ioweather.core.clock import datetime_to_ns
-from ioweather.core.contracts import StudyData
-from ioweather.core.facility import Facility, FileSystem, ProjectRule, Window
-from ioweather.core.frames import Frame, Text
-from ioweather.core.results import Exhibit, to_jsonable
-from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.studies.catalogue import STUDIES
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.units import DAY_NS
 from ioweather.tables.schema import encode_text
-
-START = datetime_to_ns(dt.datetime(2010, 1, 23, tzinfo=dt.UTC))
-DAYS = 50
-CHANGE = 33
-PARAMS = {"filesystem": "intrepid", "component_kind": "device", "resolution": MINUTE_NS, "intervals": True}
+from planted_traffic import CHANGE, DAYS, START, data_of, planted, run, traffic, value
 
 
-def traffic(read: np.ndarray, write: np.ndarray, coverage: np.ndarray | None = None) -> Frame:
-    steps = len(read)
-    kept = ~np.isnan(read)
-    times = START + np.arange(steps, dtype=np.int64) * MINUTE_NS
-    covered = np.ones(steps) if coverage is None else coverage
-    return Frame(
-        {
-            "start_ns": np.repeat(times[kept], 2),
-            "metric": Text(np.tile(np.array([0, 1], np.int32), int(kept.sum())), ("read_bytes", "write_bytes")),
-            "value": np.stack([read[kept], write[kept]], axis=1).ravel(),
-            "coverage": np.repeat(covered[kept], 2),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def planted() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(2010)
-    steps = DAYS * 1440
-    write = rng.lognormal(23, 1.0, steps)
-    read = rng.lognormal(23, 1.0, steps) * np.where(np.arange(steps) < CHANGE * 1440, 4.0, 1.0)
-    read[9 * 1440 + 800 : 13 * 1440] = np.nan
-    write[np.isnan(read)] = np.nan
-    return read, write
-
-
-FACILITY = Facility(
-    zone="UTC",
-    filesystems=(FileSystem("intrepid", devices=("*",), peak_bytes_per_s=78 * 2**30),),
-    projects=(ProjectRule("EarthScience", account="earth"),),
-    maintenance=(
-        Window(START + 20 * DAY_NS, START + 20 * DAY_NS + 600 * MINUTE_NS, "spring clean"),
-        Window(START - 20 * DAY_NS, START - 19 * DAY_NS, "long ago"),
-    ),
-)
-
-
-def run(data: StudyData, facility: Facility = FACILITY, **params: Any) -> dict[str, Exhibit]:
-    made = {e.id: e for e in STUDIES["daily_volume"].run(data, facility, {**PARAMS, **params})}
-    for exhibit in made.values():
-        # Results are stored as JSON and must stay small.
-        assert len(json.dumps(to_jsonable(exhibit), allow_nan=False)) < 400_000
-    return made
-
-
-def data_of(frame: Frame, **frames: Frame) -> StudyData:
-    return StudyData({"traffic": frame, **frames}, {}, (START, START + DAYS * DAY_NS), MINUTE_NS)
-
-
-def value(exhibit: Exhibit, name: str) -> Any:
-    return next(e for e in exhibit.estimates if e.name == name)
-
-
-def test_volume_and_the_change_of_the_mix(planted: tuple[np.ndarray, np.ndarray]) -> None:
-    read, write = planted
-    volume = run(data_of(traffic(read, write)))["car11.volume"]
+def test_volume_and_the_change_of_the_mix() -> None:
+    read, write = planted()
+    volume = run("daily_volume", data_of(traffic(read, write)))["car11.volume"]
     total_read, total_write = np.nansum(read), np.nansum(write)
     recorded_days = np.sum(~np.isnan(read)) / 1440
     assert value(volume, "total_read").value == pytest.approx(total_read)
@@ -113,7 +48,7 @@ def jobs_frame() -> Frame:
     )
 
 
-def test_the_project_that_stopped_is_named(planted: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_project_that_stopped_is_named() -> None:
     jobs = jobs_frame()
     digests = [f"log{i}" for i in range(jobs.rows)]
     runs = Frame(
@@ -133,8 +68,8 @@ def test_the_project_that_stopped_is_named(planted: tuple[np.ndarray, np.ndarray
             "job_id": jobs.array("raw_job_id"),
         }
     )
-    data = data_of(traffic(*planted), jobs=jobs, runs=runs, applications=applications)
-    volume = run(data)["car11.volume"]
+    data = data_of(traffic(*planted()), jobs=jobs, runs=runs, applications=applications)
+    volume = run("daily_volume", data)["car11.volume"]
     tables = {t.name: t for t in volume.tables}
     assert tables["projects_volume"].rows[0][0] == "EarthScience"
     assert tables["projects_volume"].rows[0][1] == pytest.approx(1e14)
@@ -143,17 +78,17 @@ def test_the_project_that_stopped_is_named(planted: tuple[np.ndarray, np.ndarray
     assert sum("EarthScience tapered off" in f.text for f in volume.findings) == 2
 
 
-def test_no_change_is_undecided(planted: tuple[np.ndarray, np.ndarray]) -> None:
+def test_no_change_is_undecided() -> None:
     rng = np.random.default_rng(0)
     read, write = rng.lognormal(20, 1, (2, DAYS * 1440))
-    volume = run(data_of(traffic(read, write), jobs=jobs_frame()))["car11.volume"]
+    volume = run("daily_volume", data_of(traffic(read, write), jobs=jobs_frame()))["car11.volume"]
     assert any(f.kind == "undecided" and "No change" in f.text for f in volume.findings)
     assert len(volume.tables) == 1
 
 
 def test_days_are_local_days() -> None:
     read, write = np.full(2880, 60.0), np.full(2880, 60.0)
-    made = run(data_of(traffic(read, write)), Facility(zone="America/Los_Angeles"))
+    made = run("daily_volume", data_of(traffic(read, write)), Facility(zone="America/Los_Angeles"))
     rows = made["car11.volume"].tables[0].rows
     assert [row[0] for row in rows[:3]] == ["2010-01-22", "2010-01-23", "2010-01-24"]
     assert rows[0][1] == 8 * 60 * 60.0

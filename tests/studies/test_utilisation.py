@@ -2,83 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 
-from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import StudyData
-from ioweather.core.facility import Facility, FileSystem, ProjectRule, Window
-from ioweather.core.frames import Frame, Text
-from ioweather.core.results import Exhibit, to_jsonable
-from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.facility import Facility
+from ioweather.core.units import MINUTE_NS
 from ioweather.studies.catalogue import STUDIES
-
-START = datetime_to_ns(dt.datetime(2010, 1, 23, tzinfo=dt.UTC))
-DAYS = 50
-CHANGE = 33
-PARAMS = {"filesystem": "intrepid", "component_kind": "device", "resolution": MINUTE_NS, "intervals": True}
+from planted_traffic import PARAMS, data_of, planted, run, traffic, value
 
 
-def traffic(read: np.ndarray, write: np.ndarray, coverage: np.ndarray | None = None) -> Frame:
-    steps = len(read)
-    kept = ~np.isnan(read)
-    times = START + np.arange(steps, dtype=np.int64) * MINUTE_NS
-    covered = np.ones(steps) if coverage is None else coverage
-    return Frame(
-        {
-            "start_ns": np.repeat(times[kept], 2),
-            "metric": Text(np.tile(np.array([0, 1], np.int32), int(kept.sum())), ("read_bytes", "write_bytes")),
-            "value": np.stack([read[kept], write[kept]], axis=1).ravel(),
-            "coverage": np.repeat(covered[kept], 2),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def planted() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(2010)
-    steps = DAYS * 1440
-    write = rng.lognormal(23, 1.0, steps)
-    read = rng.lognormal(23, 1.0, steps) * np.where(np.arange(steps) < CHANGE * 1440, 4.0, 1.0)
-    read[9 * 1440 + 800 : 13 * 1440] = np.nan
-    write[np.isnan(read)] = np.nan
-    return read, write
-
-
-FACILITY = Facility(
-    zone="UTC",
-    filesystems=(FileSystem("intrepid", devices=("*",), peak_bytes_per_s=78 * 2**30),),
-    projects=(ProjectRule("EarthScience", account="earth"),),
-    maintenance=(
-        Window(START + 20 * DAY_NS, START + 20 * DAY_NS + 600 * MINUTE_NS, "spring clean"),
-        Window(START - 20 * DAY_NS, START - 19 * DAY_NS, "long ago"),
-    ),
-)
-
-
-def run(data: StudyData, facility: Facility = FACILITY, **params: Any) -> dict[str, Exhibit]:
-    made = {e.id: e for e in STUDIES["utilisation"].run(data, facility, {**PARAMS, **params})}
-    for exhibit in made.values():
-        # Results are stored as JSON and must stay small.
-        assert len(json.dumps(to_jsonable(exhibit), allow_nan=False)) < 400_000
-    return made
-
-
-def data_of(frame: Frame, **frames: Frame) -> StudyData:
-    return StudyData({"traffic": frame, **frames}, {}, (START, START + DAYS * DAY_NS), MINUTE_NS)
-
-
-def value(exhibit: Exhibit, name: str) -> Any:
-    return next(e for e in exhibit.estimates if e.name == name)
-
-
-def test_figures_equal_the_plain_arithmetic(planted: tuple[np.ndarray, np.ndarray]) -> None:
-    read, write = planted
-    made = run(data_of(traffic(read, write)))
+def test_figures_equal_the_plain_arithmetic() -> None:
+    read, write = planted()
+    made = run("utilisation", data_of(traffic(read, write)))
     assert list(made) == list(STUDIES["utilisation"].exhibits)
     combined = (read + write)[~np.isnan(read)] / 60
     peak = combined.max()
@@ -105,9 +41,9 @@ def test_figures_equal_the_plain_arithmetic(planted: tuple[np.ndarray, np.ndarra
     assert six.coverage[0].excluded == {"not recorded": 3 * 1440 + 640}
 
 
-def test_intervals_off_gives_the_same_values_without_bounds(planted: tuple[np.ndarray, np.ndarray]) -> None:
-    data = data_of(traffic(*planted))
-    on, off = run(data), run(data, intervals=False)
+def test_intervals_off_gives_the_same_values_without_bounds() -> None:
+    data = data_of(traffic(*planted()))
+    on, off = run("utilisation", data), run("utilisation", data, intervals=False)
     for key, exhibit in on.items():
         for a, b in zip(exhibit.estimates, off[key].estimates, strict=True):
             assert a.value == b.value
