@@ -95,6 +95,28 @@ def test_revisions_replace_and_an_old_dump_does_not_revive_a_finished_job(lake):
     assert lake.append("jobs", finished, source="sacct") == 0, "an unchanged row is not stored again"
 
 
+@pytest.mark.parametrize("states", [("PENDING", "RUNNING", "COMPLETED"), ("COMPLETED", "PENDING", "RUNNING")])
+@pytest.mark.parametrize("together", [True, False])
+def test_of_several_revisions_the_one_that_knows_most_is_shown(lake, states, together):
+    known = {"PENDING": {}, "RUNNING": {"start_ns": DAY + 1}, "COMPLETED": {"start_ns": DAY + 1, "end_ns": DAY + 9}}
+    common = {"cluster": "c", "raw_job_id": 7, "step": "", "restart": 0, "job_id": "7", "submit_ns": DAY}
+    for last in (2, 3):
+        frames = [TABLES["jobs"].frame(**common, state=state, **known[state], rows=1) for state in states[:last]]
+        for frame in [concat(frames)] if together else frames:
+            lake.append("jobs", frame, source="sacct")
+        with lake.snapshot() as snapshot:
+            (row,) = snapshot.frame("jobs").records()
+        assert row["state"] == max(states[:last], key=list(known).index)
+
+
+def test_an_event_that_ends_in_the_batch_it_begins_in_has_ended(lake):
+    common = {"event_id": "incident:h:1", "kind": "incident", "start_ns": DAY, "label": "hang"}
+    frames = [TABLES["events"].frame(**common, end_ns=end, rows=1) for end in (None, DAY + 5)]
+    lake.append("events", concat(frames), source="spool")
+    with lake.snapshot() as snapshot:
+        assert snapshot.frame("events", ["end_ns"]).array("end_ns").tolist() == [DAY + 5]
+
+
 def test_nulls_survive_the_round_trip(lake):
     frame = TABLES["jobs"].frame(
         cluster=["c", "c"], raw_job_id=[1, 2], step=["", ""], restart=[0, 0], job_id=["1", "2"], state=["A", "B"],

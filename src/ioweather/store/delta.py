@@ -76,9 +76,14 @@ class TableFiles:
 
     def _newest(self, days: set[str] | None) -> str:
         key = ", ".join(quote(name) for name in self.spec.key)
-        newest = ", ".join([f"{quote(name)} DESC NULLS LAST" for name in self.spec.revision] + ["ingest_id DESC"])
+        newest = _newest_first(self.spec, "ingest_id")
         kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
         return f"{self.scan(days)} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1{kept}"
+
+
+def _newest_first(spec: TableSpec, arrival: str) -> str:
+    """The order of revisions of a row: by what they say, and of equals the one that came last."""
+    return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
 
 
 def is_one_per_key(uri: str) -> bool:
@@ -147,14 +152,19 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
 
 
 def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> None:
-    """Table `batch`: the frame with the lake's columns, one row per identity."""
+    """Table `batch`: the frame with the lake's columns, one row per identity; of several revisions, the one to show."""
     selected = register_frame(con, "incoming", frame.select(spec.names))
     time_column = quote(spec.time)
     day = f"CAST(DATE '1970-01-01' + CAST({time_column} // {DAY_NS} AS INTEGER) AS VARCHAR)"
     identity = ", ".join(quote(name) for name in spec.identity)
+    rows = (
+        f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
+        f"coalesce({day}, '{_NO_DAY}') AS day, row_number() OVER () AS place FROM ({selected})"
+    )
+    order = f" ORDER BY {identity}, {_newest_first(spec, 'place')}" if spec.revisable else ""
     con.execute(
-        f"CREATE TEMP TABLE batch AS SELECT DISTINCT ON ({identity}) * FROM (SELECT *, {literal(source)} AS source, "
-        f"{literal(ingest_id)} AS ingest_id, coalesce({day}, '{_NO_DAY}') AS day FROM ({selected}))"
+        f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
+        f"FROM ({rows}){order})"
     )
     con.unregister("incoming")
 

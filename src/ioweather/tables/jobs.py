@@ -33,8 +33,9 @@ JOBS = TableSpec(
     key=("cluster", "job_id", "step", "submit_ns"),
     time="submit_ns",
     revisable=True,
-    # An old dump read after a new one must not bring a finished job back to life, nor a poor one take its raw id away.
-    revision=("end_ns", "raw_job_id"),
+    # An old dump read after a new one must not bring a finished job back to life, nor let a running one wait again; nor
+    # may a poor one take its raw id away.
+    revision=("end_ns", "start_ns", "raw_job_id"),
     order=("cluster", "job_id", "step", "submit_ns"),
 )
 
