@@ -229,6 +229,44 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
         assert len(report.good) == 1
 
 
+def _stopped(*_: object) -> int:
+    raise KeyboardInterrupt
+
+
+def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lake, tmp_path, monkeypatch):
+    from ioweather.workflows import ingest as module
+
+    row = (
+        '{"table":"responses","start_ns":1700000000000000000,"host":"h","target":"/scratch","op":"stat",'
+        '"request_bytes":0,"mode":"nocache","duration_ns":1000000,"system":"mount:/scratch","status":"ok"}'
+    )
+    segment = tmp_path / "segment.ndjson"
+    segment.write_text(f'{{"ioweather_spool":1,"host":"h","boot_id":"b"}}\n{row}\n')
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "refresh_rollups", _stopped)
+        with pytest.raises(KeyboardInterrupt):
+            ingest(lake, [segment])
+    ingest(lake, [segment])
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM responses") == 1
+        assert snapshot.scalar("SELECT sum(count) FROM response_rollups WHERE interval_ns = 60000000000") == 1
+
+
+def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake, tmp_path, monkeypatch):
+    from ioweather.workflows import scan_entries
+
+    (tmp_path / "list.csv").write_text("path,size\n/scratch/a,5\n")
+    columns = {"path": {"from": "path"}, "size_bytes": {"from": "size"}, "kind": {"value": "file"}}
+    mapping = {"columns": {"scan_id": {"value": "s"}, "start_ns": {"value": 10**18}, **columns}}
+    with monkeypatch.context() as patch:
+        patch.setattr(scan_entries, "tally_entries", _stopped)
+        with pytest.raises(KeyboardInterrupt):
+            ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
+    ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT file_bytes FROM scans") == 5
+
+
 def test_hdf5_is_read_in_another_process(tmp_path):
     """On a damaged file the HDF5 library may end the process it is in; such a file is then quarantined by name."""
     import h5py

@@ -146,7 +146,7 @@ def ingest(
     finally:
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
-    if mapping is not None and report.rows_added["scan_entries"]:
+    if mapping is not None and mapping[0] == "scan_entries":
         from ioweather.workflows.scan_entries import tally_entries
 
         report.rows_added["scans"] += tally_entries(lake)
@@ -277,7 +277,7 @@ class _Writer:
             joined = concat(frames)
             added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
             self._report.rows_added[table] += added
-            if table == "responses" and added:
+            if table == "responses":  # also where none is new: who came before may have been stopped here
                 self._report.rows_added["response_rollups"] += refresh_rollups(self._lake, joined)
         if self._outcomes:
             self._lake.record([_ledger_entry(outcome) for outcome in self._outcomes])
