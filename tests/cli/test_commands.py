@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.cli.main import COMMANDS, run
+from ioweather.cli.main import COMMANDS
 
 
 @pytest.fixture(scope="module")
@@ -18,18 +18,6 @@ def demo(tmp_path_factory):
     from ioweather.workflows.demo import make_demo
 
     return make_demo(tmp_path_factory.mktemp("demo") / "lake")
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run_it(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_it
 
 
 def widest(text: str) -> int:

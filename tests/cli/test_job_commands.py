@@ -11,22 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.cli.sparks import chart_lines
 from ioweather.core.results import Chart, ResultColumn, ResultTable
 from planted_logs import MIB, NS, START, write_climate, write_empty
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run_it(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_it
 
 
 @pytest.fixture(scope="module")

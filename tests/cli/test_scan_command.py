@@ -10,20 +10,7 @@ import signal
 
 import pytest
 
-from ioweather.cli.main import run
 from ioweather.sources.scan import scanner
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run_it(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_it
 
 
 @pytest.fixture
