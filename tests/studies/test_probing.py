@@ -1,4 +1,4 @@
-"""kun19.fig1-3 and bands from planted measurements."""
+"""kun19.fig1, fig2 and bands from planted measurements."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from scipy.stats import kruskal
 
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.studies.probing import STUDY, kruskal_wallis
-from ioweather.tables import encode_text
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.params import resolve_params
 
@@ -28,8 +26,8 @@ def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
     )  # fmt: skip
 
 
-def made(frame, **frames):
-    data = StudyData({"window": frame, "hour": frame, **frames})
+def made(frame):
+    data = StudyData({"window": frame, "hour": frame})
     return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
 
 
@@ -85,23 +83,6 @@ def test_the_test_of_hosts_equals_scipys(seed):
     rng = np.random.default_rng(seed)
     samples = [np.round(rng.lognormal(0, 1, rng.integers(5, 50)), 1) for _ in range(4)]
     assert kruskal_wallis(samples) == pytest.approx(kruskal(*samples).pvalue, rel=1e-9)
-
-
-def test_phases_of_a_benchmark():
-    starts = T + np.arange(3600) * NS
-    seconds = np.full(3600, 0.01)
-    seconds[600:900] = 1.0
-    phases = Frame(
-        {
-            "label": encode_text(["mdtest-hard-write"]),
-            "start_ns": np.array([T + 600 * NS]),
-            "end_ns": np.array([T + 900 * NS]),
-        }
-    )
-    exhibit = made(responses([0.01]), benchmark=responses(seconds, starts=starts), phases=phases)["kun19.fig3"]
-    (estimate,) = exhibit.estimates
-    assert estimate.value == pytest.approx(100)
-    assert exhibit.charts[0].references[0].label == "mdtest-hard-write"
 
 
 def test_failures_are_counted_and_nothing_gives_nothing():

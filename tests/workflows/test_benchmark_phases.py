@@ -93,7 +93,7 @@ def test_phases_are_shaded_on_the_series_of_the_probe(tmp_path, segment, capsys,
     capsys.readouterr()
     assert run(["show", "kun19.fig3", "--json", *lake]) == 0
     exhibit = json.loads(capsys.readouterr().out)
-    (chart,) = exhibit["charts"]
+    chart = exhibit["charts"][-1]
     shaded = {r["label"]: ((r["value"] - BEGIN) / NS, (r["end"] - BEGIN) / NS) for r in chart["references"]}
     found = {phase: next(times for label, times in shaded.items() if phase in label) for phase in phases}
     for phase, times in phases.items():
@@ -101,4 +101,4 @@ def test_phases_are_shaded_on_the_series_of_the_probe(tmp_path, segment, capsys,
     slowest = {e["name"]: e["value"] for e in exhibit["estimates"]}
     first = next(value for label, value in slowest.items() if next(iter(phases)) in label)
     assert first == pytest.approx(8, rel=0.01)
-    assert all(value == pytest.approx(1) for label, value in slowest.items() if "mdtest" in label)
+    assert all(value == pytest.approx(1, rel=0.01) for label, value in slowest.items() if "mdtest" in label)

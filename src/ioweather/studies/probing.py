@@ -1,4 +1,4 @@
-"""Single measurements of the probe (kun19 4.3-4.5): ten minutes, bands, hosts side by side, a benchmark's phases."""
+"""Single measurements of the probe (kun19 4.3, 4.4): ten minutes, bands, hosts side by side."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from scipy.special import chdtrc
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Reference, ResultColumn, ResultTable
-from ioweather.core.units import MINUTE_NS, NS, format_seconds
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import HOUR_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.studies.intervals import plain
 from ioweather.studies.presenting import relabelled
 from ioweather.studies.samples import median_estimate, quantiles
 
 _POINTS: Final = 1500
-_COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
+COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
 _OK: Final = "status = 'ok'"
 
 
@@ -34,6 +34,8 @@ class Measured:
     op: NDArray[Any]
     host: NDArray[Any]
     filesystem: NDArray[Any]
+    request_bytes: NDArray[np.int64]
+    mode: NDArray[Any]
     cached: NDArray[np.bool_]
     failed: int
     other: int  # of another size or mode than most of their kind, which would not be the same measurement
@@ -60,6 +62,8 @@ def measured(responses: Frame, facility: Facility) -> Measured:
         op=np.array(frame.text("op").tolist(), object),
         host=np.array(frame.text("host").tolist(), object),
         filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
+        request_bytes=np.asarray(frame.array("request_bytes"), np.int64),
+        mode=np.array(frame.text("mode").tolist(), object),
         cached=np.asarray(np.ma.filled(np.ma.masked_array(frame.array("cached")), False), np.bool_),
         failed=int((~ended & usual).sum()),
         other=int((~usual).sum()),
@@ -91,10 +95,6 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     hour = measured(data.frames["hour"], facility)
     if len(hour.seconds):
         yield _hosts(hour)
-    phases = data.frames.get("phases")
-    run_ = measured(data.frames["benchmark"], facility) if "benchmark" in data.frames else None
-    if phases is not None and phases.rows and run_ is not None and len(run_.seconds):
-        yield _benchmark(run_, phases)
 
 
 def _coverage(part: Measured) -> tuple[Coverage, ...]:
@@ -103,11 +103,21 @@ def _coverage(part: Measured) -> tuple[Coverage, ...]:
     return (Coverage(total, len(part.seconds), "operations", {why: n for why, n in left_out.items() if n}),)
 
 
+def drawn_points(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Every n-th, and all of the slowest: a thinned picture must not hide what it is for."""
+    step = max(1, -(-len(seconds) // _POINTS))
+    return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
+
+
+def drawn_note(shown: NDArray[np.int64], seconds: NDArray[np.float64]) -> tuple[str, ...]:
+    if len(shown) == len(seconds):
+        return ()
+    return (f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them.",)
+
+
 def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
     """kun19.fig1."""
-    step = max(1, -(-len(part.seconds) // _POINTS))
-    # Every n-th, and all of the slowest: a thinned picture must not hide what it is for.
-    shown = np.unique(np.concatenate([np.arange(0, len(part.seconds), step), np.argsort(part.seconds)[-200:]]))
+    shown = drawn_points(part.seconds)
     rows = tuple(
         zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
             part.filesystem[shown].tolist(), strict=True)
@@ -128,10 +138,9 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
         slow = float((mine >= 10 * middle).mean())
         if slow > 0:
             findings.append(Finding(f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."))
-    thinned = (f"Drawn are {len(shown):,} of {len(part.seconds):,} measurements, the slowest among them.",)
     return Exhibit(
         "kun19.fig1", "Every measurement of ten minutes", charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(findings), caveats=thinned if step > 1 else (), coverage=_coverage(part),
+        findings=tuple(findings), caveats=drawn_note(shown, part.seconds), coverage=_coverage(part),
     )  # fmt: skip
 
 
@@ -233,53 +242,7 @@ def kruskal_wallis(samples: list[NDArray[np.float64]]) -> float:
     return float(chdtrc(len(samples) - 1, max(0.0, h / ties))) if ties > 0 else 1.0
 
 
-def _benchmark(part: Measured, phases: Frame) -> Exhibit:
-    """kun19.fig3: means of 60 s while a benchmark ran, its phases shaded."""
-    rows: list[tuple[Cell, ...]] = []
-    estimates = []
-    records = sorted(phases.records(), key=lambda row: row["start_ns"])
-    for filesystem, op in part.kinds():
-        mine = part.of(filesystem, op)
-        usual = float(np.median(part.seconds[mine]))
-        minute = part.start_ns[mine] // MINUTE_NS
-        steps, place = np.unique(minute, return_inverse=True)
-        means = np.bincount(place, weights=part.seconds[mine]) / np.bincount(place)
-        rows += [
-            (int(s) * MINUTE_NS, m / usual, f"{op}", filesystem)
-            for s, m in zip(steps.tolist(), means.tolist(), strict=True)
-        ]
-        for phase in records:
-            during = mine & (part.start_ns >= phase["start_ns"]) & (part.start_ns < (phase["end_ns"] or 2**62))
-            if during.sum() >= 5:
-                ratio = float(np.median(part.seconds[during])) / usual
-                estimates.append(plain(f"slowdown[{phase['label']}, {op}]", ratio, "factor", n=int(during.sum()),
-                                       method="median in the phase over the median of the stretch shown"))  # fmt: skip
-    columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("slowdown", "slowdown, means of 60 s", "factor"),
-        ResultColumn("op", "", "text"), ResultColumn("filesystem", "", "text"),
-    )  # fmt: skip
-    shades = tuple(
-        Reference("x", float(p["start_ns"]), str(p["label"]), float(p["end_ns"])) for p in records if p["end_ns"]
-    )
-    chart = Chart(
-        "timeline", ResultTable("run", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "op"},
-        "Slowdown while a benchmark ran", facet="filesystem", scales={"y": "log"}, references=shades,
-    )  # fmt: skip
-    worst = max(estimates, key=lambda e: e.value or 0.0, default=None)
-    finding = Finding("No phase has five measurements.")
-    if worst is not None and worst.value:
-        where = worst.name.removeprefix("slowdown[").removesuffix("]")
-        finding = Finding(f"Slowest was {where}: {worst.value:.1f} times the usual.")
-    return Exhibit(
-        "kun19.fig3", "A benchmark and its phases", charts=(chart,), estimates=tuple(estimates), findings=(finding,),
-        caveats=("Usual is the median of the stretch shown, from an hour before the benchmark to an hour after.",),
-        coverage=_coverage(part),
-    )  # fmt: skip
-
-
-_HOUR: Final = 60 * MINUTE_NS
 _LAST: Final = f"SELECT max(start_ns) FROM responses WHERE {_OK}"
-_PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
 
 
 def _end(inventory: Inventory, _: Params) -> Cell:
@@ -287,27 +250,12 @@ def _end(inventory: Inventory, _: Params) -> Cell:
     return int(last) + 1 if isinstance(last, int) else 0
 
 
-def _benchmark_bound(which: str, margin_ns: int) -> Any:
-    """The newest day with phases during which the probe ran."""
-
-    def choose(inventory: Inventory, _: Params) -> Cell:
-        sql = f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})"
-        found = inventory.scalar(sql)
-        return int(found) + margin_ns if isinstance(found, int) else 0
-
-    return choose
-
-
 STUDY = Study(
     name="probing",
-    exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2", "kun19.fig3"),
+    exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
     needs=(
-        Need("window", "responses", columns=_COLUMNS, where={"start_ns >=": "$first_ns", "start_ns <": "$last_ns"}),
-        Need("hour", "responses", columns=_COLUMNS, where={"start_ns >=": "$hour_ns", "start_ns <": "$last_ns"}),
-        Need("benchmark", "responses", columns=_COLUMNS, optional=True,
-             where={"start_ns >=": "$benchmark_first_ns", "start_ns <": "$benchmark_last_ns"}),
-        Need("phases", "events", columns=("label", "start_ns", "end_ns"), optional=True,
-             where={"kind": "phase", "start_ns >=": "$benchmark_first_ns", "start_ns <": "$benchmark_last_ns"}),
+        Need("window", "responses", columns=COLUMNS, where={"start_ns >=": "$first_ns", "start_ns <": "$last_ns"}),
+        Need("hour", "responses", columns=COLUMNS, where={"start_ns >=": "$hour_ns", "start_ns <": "$last_ns"}),
     ),
     run=run,
     params=(
@@ -316,9 +264,6 @@ STUDY = Study(
         Param("first_ns", "where fig1 begins (UTC ns); default: one window before the end", "int",
               choose=lambda _, values: values["last_ns"] - values["window"]),
         Param("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", "int",
-              choose=lambda _, values: values["last_ns"] - _HOUR),
-        Param("benchmark_first_ns", "where fig3 begins (UTC ns)", "int",
-              choose=_benchmark_bound("min(start_ns)", -_HOUR)),
-        Param("benchmark_last_ns", "where fig3 ends (UTC ns)", "int", choose=_benchmark_bound("max(end_ns)", _HOUR)),
+              choose=lambda _, values: values["last_ns"] - HOUR_NS),
     ),
 )  # fmt: skip

@@ -70,7 +70,8 @@ def slowdown(evidence: Evidence) -> Iterator[Item]:
     ratios = []
     for name, row in phases.items():
         planted = row["observed_seconds"] / row["details"]["free_seconds"]
-        values = [found.get(f"slowdown[{name}, {op}]") for op in ("create", "stat", "delete")]
+        ends = tuple(f" {op}]" for op in ("create", "stat", "delete"))
+        values = [v for label, v in found.items() if label.startswith(f"slowdown[{name}, ") and label.endswith(ends)]
         ratios += [value / planted for value in values if value is not None]
     if ratios:
         yield Item("slowdown in metadata phases over the planted one, median", 1.0, median(ratios), 0.1,
