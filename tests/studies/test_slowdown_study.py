@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.contracts import StudyData
+from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.response_rollups import roll_up
@@ -59,6 +60,26 @@ def test_requests_of_a_samplers_sizes_are_left_out_and_counted():
     (slowest,) = exhibits["kun19.fig5"].estimates
     assert slowest.value < 1
     assert len(exhibits["kun19.fig4"].estimates) == 1
+
+
+@pytest.mark.parametrize(
+    ("study", "asked"),
+    [
+        (STUDY, {"interval": 90 * MINUTE_NS}),
+        (STUDY, {"interval": 30 * MINUTE_NS}),
+        (TWO_LENGTHS, {"interval": 4 * HOUR_NS, "short_interval": 15 * MINUTE_NS}),
+    ],
+)
+def test_lengths_that_rollups_do_not_add_up_to_are_refused(study, asked):
+    data = StudyData({"rollups": roll_up(responses(), HOUR_NS if study is STUDY else 10 * MINUTE_NS)})
+    with pytest.raises(UsageError, match="not a multiple"):
+        list(study.run(data, FACILITY, PARAMS | asked))
+
+
+def test_every_operation_allows_shorter_intervals():
+    data = StudyData({"responses": responses()})
+    exhibits = {e.id: e for e in STUDY.run(data, FACILITY, PARAMS | {"interval": 30 * MINUTE_NS})}
+    assert exhibits["kun19.fig4"].charts[0].title == "Statistics of intervals of 30 min"
 
 
 def test_calm_storage_is_called_calm():

@@ -25,7 +25,7 @@ from ioweather.core.results import (
     ResultTable,
     quantity_label,
 )
-from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.derive.calendar import facility_zone, local_clock
 from ioweather.derive.response_rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.derive.slowdown import (
@@ -61,7 +61,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     of_rows = exact_series if exact else operation_series
     rows = data.frames["responses" if exact else "rollups"]
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
-    lengths = [int(params[name]) for name in ("interval", "short_interval") if name in params]
+    lengths = _lengths(params, exact)
     every = [s for s in of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0]) if s.count.sum()]
     if not every:
         return
@@ -76,6 +76,19 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     yield _boxes(usual, baseline, caveats, coverage)
     yield _time_lines(usual, caveats, coverage)
     yield _episodes(usual, facility, params, baseline, caveats, coverage)
+
+
+def _lengths(params: Params, exact: bool) -> list[int]:
+    """What is asked for, if roll-ups can be added up to it: those of an hour, or of ten minutes where two are asked."""
+    asked = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
+    part = _TEN_MINUTES if len(asked) > 1 else MINUTE_NS if exact else HOUR_NS
+    for name, length in asked.items():
+        if length <= 0 or length % part:
+            raise UsageError(
+                f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}.",
+                hint="Roll-ups are not cut in pieces; --exact takes every operation, and any whole minutes.",
+            )
+    return list(asked.values())
 
 
 def usual_requests(every: Sequence[OperationSeries]) -> list[OperationSeries]:
