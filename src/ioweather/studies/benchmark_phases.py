@@ -70,6 +70,7 @@ def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expec
         means += [(*mean, op, filesystem) for mean in _minute_means(part.start_ns[mine], slowdown[mine])]
         estimates += _in_phases(part.start_ns[mine], slowdown[mine], phases, f"{filesystem} {op}")
     shown = np.flatnonzero(stored)[drawn_points(part.seconds[stored])]
+    shown = shown[np.argsort(part.op[shown], kind="stable")]  # the order, and so the colours, of the means
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
     cached = int((~stored).sum())
     left_out = {
