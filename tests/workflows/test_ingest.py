@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -227,6 +230,24 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
         report = ingest(lake, [tmp_path / "x.csv"], mapping=("events", mapping))
         assert not report.bad, report.bad
         assert len(report.good) == 1
+
+
+def test_names_that_are_no_text_go_in_and_are_told(sample, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    shutil.copy(sample.folder / "oss1.iostat.txt", folder / os.fsdecode(b"io\xff.txt"))
+    (folder / os.fsdecode(b"no\xff.txt")).write_text("neither fish nor fowl")
+    # As in a language other than C, where Python refuses to print what is no text.
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    command = [sys.executable, "-m", "ioweather", "ingest", folder, "--lake", tmp_path / "lake"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == 1, done.stderr.decode()
+    assert b"no\\udcff.txt" in done.stdout
+    with open_lake(tmp_path / "lake").snapshot() as snapshot:
+        found = snapshot.con.sql("SELECT path, status FROM ingests ORDER BY path").fetchall()
+    assert [(Path(path).name, status) for path, status in found] == [
+        ("io\\udcff.txt", "ok"), ("no\\udcff.txt", "quarantined"),
+    ]  # fmt: skip
 
 
 def _stopped(*_: object) -> int:

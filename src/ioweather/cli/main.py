@@ -11,6 +11,7 @@ import sys
 import threading
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,9 @@ def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors of ours become one line and an exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names of files need not be text, and terminals know not every letter
+            stream.reconfigure(errors="backslashreplace")
     code = run(arguments)
     if any(thread.daemon for thread in threading.enumerate()):
         # The dashboard's may be in native code, which an interpreter that ends cannot stop: it would abort.

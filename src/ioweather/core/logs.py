@@ -88,7 +88,7 @@ def set_up(*, verbose: int = 0, file: Path | None = None, as_json: bool = False)
         from logging.handlers import WatchedFileHandler  # imports much; few ask for it
 
         try:
-            to_file = WatchedFileHandler(file, encoding="utf-8")  # logrotate may move it
+            to_file = WatchedFileHandler(file, encoding="utf-8", errors="backslashreplace")  # logrotate may move it
         except OSError as error:
             raise UsageError(f"--log-file {file}: {error.strerror}.") from None
         to_file.setLevel(min(level, logging.INFO))

@@ -58,9 +58,15 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> s
     return f"SELECT {', '.join(selects)} FROM {quote(name)}"
 
 
+def encodable(text: str) -> str:
+    """Names that are not UTF-8 are told apart by what they hold instead: x\\udcff."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def _strings(column: Text) -> Any:
     # The appended None is what code -1 is sent to.
-    values = arro.Array([*column.categories, None], type=arro.DataType.utf8())
+    texts = [*map(encodable, column.categories), None]
+    values = arro.Array(texts, type=arro.DataType.utf8())
     codes = column.codes.astype(np.int64)
     return values.take(arro.Array.from_numpy(np.where(codes < 0, len(column.categories), codes)))
 

@@ -21,7 +21,7 @@ from deltalake.schema import PrimitiveType
 from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
-from ioweather.store.convert import SQL_TYPES, literal, quote, register_frame
+from ioweather.store.convert import SQL_TYPES, encodable, literal, quote, register_frame
 from ioweather.tables import LAKE_COLUMNS, TableSpec
 
 _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
@@ -192,7 +192,9 @@ def _streams(spec: TableSpec, frame: Frame, source: str) -> set[str]:
     systems = frame["system"] if "system" in spec.names else None
     if not isinstance(systems, Text):
         return {f"{source}:"}
-    return {f"{source}:{zlib.crc32(name.encode()) % _STREAM_BUCKETS:x}" for name in systems.categories or ("",)}
+    return {
+        f"{source}:{zlib.crc32(encodable(name).encode()) % _STREAM_BUCKETS:x}" for name in systems.categories or ("",)
+    }
 
 
 def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, streams: set[str]) -> None:
