@@ -51,10 +51,17 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str)
     elif form == "csv":
         click.echo(to_csv(columns, listed), nl=False)
     else:
-        table = _table([(name, _is_number(listed, index)) for index, name in enumerate(columns)])
-        for row in listed:
-            table.add_row(*(_cell(value) for value in row))
-        console().print(table)
+        out = console()
+        headings = [(name, _is_number(listed, index)) for index, name in enumerate(columns)]
+        cells = [[format_value(row[index]) for row in listed] for index in range(len(columns))]
+        least, parts = table_parts(columns, cells, out.width)
+        if len(parts) > 1:
+            _in_parts(out, headings, cells, least, parts)
+            return
+        table = _table(headings)
+        for texts in zip(*cells, strict=True):
+            table.add_row(*map(Text, texts))
+        out.print(table)
 
 
 def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -165,17 +172,26 @@ def _result_table(out: Console, table: ResultTable) -> None:
     least, parts = table_parts([column.heading for column in table.columns], cells, out.width - 2)
     if len(parts) > 1:
         rows = rows[:_MOST_ROWS_OF_PARTS]
+    headings = [(column.heading, _is_number(table.rows, i)) for i, column in enumerate(table.columns)]
+    _in_parts(out, headings, [texts[: len(rows)] for texts in cells], least, parts, indent=2)
+    if len(table.rows) > len(rows):
+        out.print(Text(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
+
+
+def _in_parts(
+    out: Console, headings: Sequence[tuple[str, bool]], cells: Sequence[Sequence[str]], least: Sequence[int],
+    parts: Sequence[Sequence[int]], indent: int = 0,
+) -> None:  # fmt: skip
     for number, chosen in enumerate(parts):
         if number:
             out.print()
-        headings = [(table.columns[i].heading, _is_number(table.rows, i)) for i in chosen]
-        natural = [max(len(table.columns[i].heading), *map(len, cells[i])) for i in chosen]
-        drawn = _table(headings, shared_widths([least[i] for i in chosen], natural, out.width - 2))
-        for row in range(len(rows)):
+        natural = [max(len(headings[i][0]), *map(len, cells[i])) for i in chosen]
+        drawn = _table(
+            [headings[i] for i in chosen], shared_widths([least[i] for i in chosen], natural, out.width - indent)
+        )
+        for row in range(len(cells[0])):
             drawn.add_row(*(Text(cells[i][row]) for i in chosen))
-        out.print(Padding(drawn, (0, 0, 0, 2)))
-    if len(table.rows) > len(rows):
-        out.print(Text(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
+        out.print(Padding(drawn, (0, 0, 0, indent)))
 
 
 def table_parts(
@@ -196,7 +212,7 @@ def table_parts(
 
 def least_width(heading: str, texts: Sequence[str], most: int) -> int:
     """Headings and texts wrap at spaces; only very long words are broken."""
-    words = [len(word) for word in heading.split()] + [min(len(word), 31) for text in texts for word in text.split()]
+    words = [len(word) for word in heading.split()] + [min(len(word), 33) for text in texts for word in text.split()]
     return max(words + [min(len(text), most) for text in texts], default=1)
 
 

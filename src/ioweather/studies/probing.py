@@ -23,6 +23,7 @@ from ioweather.studies.samples import median_estimate, quantiles
 _POINTS: Final = 1500
 COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
 _OK: Final = "status = 'ok'"
+TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. A longer --set window=1h may hold more."
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +178,7 @@ def _bands(part: Measured) -> Exhibit:
     return Exhibit(
         "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,) if rows else (),
         estimates=tuple(estimates),
-        findings=tuple(findings) or (Finding("Every operation has one band." if rows else "Too few operations."),),
+        findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW),),
         caveats=("A band is called cache where the probe saw its data in the client's cache.",),
         coverage=_coverage(part),
     )  # fmt: skip
