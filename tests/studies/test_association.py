@@ -101,9 +101,15 @@ def test_curve_and_density_rise_with_load(data):
     one = association_data(data, site(), PARAMS | {"group": "strong"})
     found = {e.id: e for e in curve_exhibits(one)}
     assert estimate(found["mad17.fig6"], "rise_read").value > 0.5
-    given = [estimate(found["mad17.fig7"], f"D_D_given_{part}_volume") for part in ("low", "median", "high")]
-    assert given[0].value < given[1].value < given[2].value
-    assert all(e.low < e.value < e.high for e in given)
+    density = found["mad17.fig7"]
+    for way in ("read", "write"):
+        given = [estimate(density, f"D_D_given_{part}_volume_{way}") for part in ("low", "median", "high")]
+        assert given[0].value < given[2].value
+        assert all(e.low < e.value < e.high for e in given)
+    bands = [chart.title.split(",")[0] for chart in density.charts if chart.kind == "band"]
+    groups = [one.name(group) for group in one.shown[:2]]
+    assert bands == [f"{group}: D_D given PsiD_{letter}" for group in groups for letter in "RW"]
+    assert [chart.kind for chart in density.charts].count("heatmap") == 2, "of the group asked for"
     sklearn_missing = any("scikit-learn" in caveat for caveat in found["mad17.fig6"].caveats)
     assert sklearn_missing != any(e.name == "explained_read" for e in found["mad17.fig6"].estimates)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -39,7 +40,7 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
         return
     times = data.of("d_d_seconds")[rows]
     yield _forest(data, {way: complete_pairs(data.of(f"psid_{way}_bytes")[rows], times) for way in ("read", "write")})
-    yield _density(data, *complete_pairs(data.of("psid_read_bytes")[rows], times))
+    yield _density(data)
 
 
 def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> Exhibit:
@@ -90,68 +91,109 @@ def _band_table(x: Floats, middle: Floats, low: Floats, high: Floats) -> ResultT
     return ResultTable("curve", columns, tuple(row for row in rows if all(np.isfinite(v) for v in row)))
 
 
-def _density(data: AssociationData, x: Floats, y: Floats) -> Exhibit:
-    """mad17.fig7."""
-    title = f"Density of I/O time and system volume: {data.name(data.asked)}"
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """Volumes x and times y of a group's runs in one direction, and quantiles of time at each x of their density."""
+
+    group: str
+    way: str
+    x: Floats
+    y: Floats
+    joint: Density
+    low: Floats
+    median: Floats
+    high: Floats
+
+    @property
+    def symbol(self) -> str:
+        return f"PsiD_{self.way[0].upper()}"
+
+    def at(self, level: float) -> int:
+        """Place of a quantile of the volumes."""
+        return int(np.clip(np.searchsorted(self.joint.x, np.quantile(self.x, level)), 0, len(self.joint.x) - 1))
+
+
+def _given(data: AssociationData, group: int, bandwidth: Bandwidth) -> Iterator[_Given]:
+    """Reads and writes, where volume and time vary."""
+    rows = data.members(group)
+    for way in ("read", "write"):
+        x, y = complete_pairs(data.of(f"psid_{way}_bytes")[rows], data.of("d_d_seconds")[rows])
+        joint = density(x, y, bandwidth=bandwidth) if len(x) >= MIN_POINTS else None
+        if joint is not None:
+            low, median, high = joint.conditional_quantiles(((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
+            yield _Given(data.name(group), way, x, y, joint, low, median, high)
+
+
+def _density(data: AssociationData) -> Exhibit:
+    """mad17.fig7: the group asked for (fig. 7), and the next largest beside it (fig. 8)."""
     bandwidth = str(data.params.get("bandwidth") or "scott")
     if bandwidth not in ("scott", "botev"):
         raise UsageError(f"There is no bandwidth {bandwidth!r}.", hint="There are: scott, botev.")
-    joint = density(x, y, bandwidth=cast(Bandwidth, bandwidth))
-    if joint is None:
-        return Exhibit(
-            "mad17.fig7", title, findings=(Finding("Volume or time does not vary.", "undecided"),),
-            caveats=data.caveats, coverage=data.coverage,
-        )  # fmt: skip
-    low, median, high = joint.conditional_quantiles(((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
-    inside = (joint.x >= x.min()) & (joint.x <= x.max())
-    mean, sd = float(y.mean()), float(y.std())
-    lines = tuple(
-        Reference("y", mean + k * HALF_WIDTH_SD * sd, words)
-        for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
-    )
-    picked = np.flatnonzero(inside)[:: max(1, int(inside.sum()) // _POINTS)]
-    band = Chart(
-        "band", _band_table(joint.x[picked], median[picked], low[picked], high[picked]),
-        {"x": "volume", "y": "middle", "low": "low", "high": "high"},
-        "D_D given PsiD_R: median and central 90%, against mean ± 1.645 sd of all", references=lines,
-    )  # fmt: skip
-    heat = Chart("heatmap", _heat_table(joint), {"x": "volume", "y": "time", "value": "density"}, "Joint density")
-    dots = Chart("scatter", _scatter_table(x, y), {"x": "volume", "y": "time"}, "The runs")
-    estimates = tuple(_conditional(x, joint, low, median, high))
+    charts: list[Chart] = []
+    estimates: list[Estimate] = []
+    findings: list[Finding] = []
+    for group in data.shown[:2]:
+        for given in _given(data, group, cast(Bandwidth, bandwidth)):
+            charts.append(_conditional_chart(given))
+            if group == data.asked:
+                charts += _joint_charts(given)
+                estimates += _conditional(given)
+            findings += _density_findings(given)
     return Exhibit(
-        "mad17.fig7", title, charts=(band, heat, dots), estimates=estimates,
-        findings=tuple(_density_findings(x, y, joint, low, median, high)),
+        "mad17.fig7", f"Density of I/O time and system volume: {data.name(data.asked)}", charts=tuple(charts),
+        estimates=tuple(estimates),
+        findings=tuple(findings) or (Finding("Volume or time does not vary.", "undecided"),),
         caveats=(f"Gaussian kernels on a grid, bandwidth by {bandwidth.capitalize()}.", SHARED_STEPS, *data.caveats),
         coverage=data.coverage,
     )  # fmt: skip
 
 
-def _conditional(x: Floats, joint: Density, low: Floats, median: Floats, high: Floats) -> Iterator[Estimate]:
+def _conditional_chart(given: _Given) -> Chart:
+    x, mean, sd = given.joint.x, float(given.y.mean()), float(given.y.std())
+    lines = tuple(
+        Reference("y", mean + k * HALF_WIDTH_SD * sd, words)
+        for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
+    )
+    inside = np.flatnonzero((x >= given.x.min()) & (x <= given.x.max()))
+    picked = inside[:: max(1, len(inside) // _POINTS)]
+    return Chart(
+        "band", _band_table(x[picked], given.median[picked], given.low[picked], given.high[picked]),
+        {"x": "volume", "y": "middle", "low": "low", "high": "high"},
+        f"{given.group}: D_D given {given.symbol}, median and central 90%, against mean ± 1.645 sd of all",
+        references=lines,
+    )  # fmt: skip
+
+
+def _joint_charts(given: _Given) -> Iterator[Chart]:
+    encoding = {"x": "volume", "y": "time"}
+    yield Chart("heatmap", _heat_table(given.joint), {**encoding, "value": "density"}, f"Joint density, {given.way}s")
+    yield Chart("scatter", _scatter_table(given.x, given.y), encoding, f"The runs, {given.way}s")
+
+
+def _conditional(given: _Given) -> Iterator[Estimate]:
     for words, level in (("low", 0.1), ("median", 0.5), ("high", 0.9)):
-        volume = float(np.quantile(x, level))
-        i = int(np.clip(np.searchsorted(joint.x, volume), 0, len(joint.x) - 1))
-        if np.isfinite(median[i]):
+        i, volume = given.at(level), float(np.quantile(given.x, level))
+        if np.isfinite(given.median[i]):
             yield Estimate(
-                f"D_D_given_{words}_volume", float(median[i]), "seconds", float(low[i]), float(high[i]), LEVEL, len(x),
-                f"conditional median and central interval at PsiD_R = {format_bytes(volume)}",
+                f"D_D_given_{words}_volume_{given.way}", float(given.median[i]), "seconds", float(given.low[i]),
+                float(given.high[i]), LEVEL, len(given.x),
+                f"conditional median and central interval at {given.symbol} = {format_bytes(volume)}",
             )  # fmt: skip
 
 
-def _density_findings(
-    x: Floats, y: Floats, joint: Density, low: Floats, median: Floats, high: Floats
-) -> Iterator[Finding]:
-    place = np.clip(np.searchsorted(joint.x, x), 0, len(joint.x) - 1)
+def _density_findings(given: _Given) -> Iterator[Finding]:
+    x, y = given.x, given.y
+    place = np.clip(np.searchsorted(given.joint.x, x), 0, len(given.joint.x) - 1)
     top = x >= np.quantile(x, 0.9)
-    inside = (y >= low[place]) & (y <= high[place])
+    inside = (y >= given.low[place]) & (y <= given.high[place])
     plainly = np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std()
     yield Finding(
-        f"In the top tenth of volume, mean ± 1.645 sd holds {plainly[top].mean():.0%} of the runs, the conditional "
-        f"interval {inside[top].mean():.0%} (of the runs it was made from)."
+        f"{given.group}: in the top tenth of {given.way} volume, mean ± 1.645 sd holds {plainly[top].mean():.0%} of "
+        f"the runs, the conditional interval {inside[top].mean():.0%} (of the runs it was made from)."
     )
-    ends = [int(np.clip(np.searchsorted(joint.x, np.quantile(x, q)), 0, len(joint.x) - 1)) for q in (0.1, 0.9)]
+    little, much = (format_seconds(float(given.median[given.at(level)])) for level in (0.1, 0.9))
     yield Finding(
-        f"The median D_D is {format_seconds(float(median[ends[0]]))} at little volume (10%) and "
-        f"{format_seconds(float(median[ends[1]]))} at much (90%)."
+        f"{given.group}: the median D_D is {little} at little {given.way} volume (10%) and {much} at much (90%)."
     )
 
 
