@@ -148,7 +148,8 @@ def make_exhibits(
     for exhibit_id in ids:
         if exhibit_id not in made:
             raise DataUnavailable(
-                f"The lake does not hold what {exhibit_id} needs in this period.", hint="Try `ioweather exhibits`."
+                f"The lake has rows for {exhibit_id}, but too few or of another kind in this period.",
+                hint="docs/reference/exhibits.md says what it needs.",
             )
     return [made[exhibit_id] for exhibit_id in ids]
 
