@@ -10,8 +10,10 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.papers import published
+from ioweather.stats.dependence import associate
 from ioweather.studies.association_curves import curve_exhibits
 from ioweather.studies.association_data import association_data
+from ioweather.studies.association_tables import Pairing, in_words
 from ioweather.studies.catalogue import STUDIES
 from planted_association import PARAMS, made, planted_association, site
 
@@ -94,7 +96,9 @@ def test_the_slowest_run_is_shown_with_its_end_effects(exhibits):
 
 def test_monitored_files_are_the_share_that_was_planted(exhibits):
     name = group(exhibits, "strong")
-    assert estimate(exhibits["mad17.monitored"], f"files_monitored_ratio[{name}]").value == pytest.approx(0.6)
+    for what in ("files", "bytes"):
+        assert estimate(exhibits["mad17.monitored"], f"{what}_monitored_ratio[{name}]").value == pytest.approx(0.6)
+    assert f"{name}: 60% of the files and 60% of the bytes" in words(exhibits["mad17.monitored"])
 
 
 def test_curve_and_density_rise_with_load(data):
@@ -124,6 +128,15 @@ def test_unknown_mounts_and_operations_are_said(data):
 
 def _some(frame: Frame, rows: int) -> Frame:
     return frame.take(np.arange(rows))
+
+
+def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
+    def pairing(name, times):
+        return Pairing(name, "read", associate(np.arange(len(times)) + 0.0, np.array(times)), {}, {})
+
+    pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
+    told = [finding.text for finding in in_words(pairs, "D_D", "PsiD")]
+    assert told[1] == "steady: nothing can be said (one of the two does not vary)."
 
 
 def test_few_runs_decide_nothing(data):

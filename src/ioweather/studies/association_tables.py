@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import HOUR_NS
+from ioweather.derive.io_spans import own_bytes
 from ioweather.derive.job_system import Stretches, io_ends, io_steps, volume
 from ioweather.stats.dependence import (
     LEVEL,
@@ -56,7 +57,7 @@ def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
         (SHARED_STEPS, *data.span_caveat(data.members(data.asked))),
     )  # fmt: skip
     yield _metadata(data)
-    yield _monitored(data, by_volume)
+    yield _monitored(data)
 
 
 def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
@@ -104,7 +105,7 @@ def _exhibit(
     return Exhibit(
         exhibit_id, title, tables=(table,), charts=(chart,) if pairs else (),
         estimates=tuple(estimate for pair in pairs for estimate in _estimates(pair)),
-        findings=tuple(_findings(pairs, time, symbol)) or (Finding("No group has runs enough.", "undecided"),),
+        findings=tuple(in_words(pairs, time, symbol)) or (Finding("No group has runs enough.", "undecided"),),
         caveats=(*caveats, BIASED, IN_TIME_ORDER, *data.caveats), coverage=data.coverage,
     )  # fmt: skip
 
@@ -152,12 +153,13 @@ def strength(value: float) -> str:
     return "strong" if abs(value) >= STRONG else "mild" if abs(value) >= MILD else "no"
 
 
-def _findings(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
+def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
     """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most."""
     for group in dict.fromkeys(pair.group for pair in pairs):
-        own = [pair for pair in pairs if pair.group == group and np.isfinite(pair.found["spearman"].value)]
+        mine = [pair for pair in pairs if pair.group == group]
+        own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
         if not own:
-            yield Finding(f"{group}: nothing can be said ({pairs[0].found['spearman'].method}).", "undecided")
+            yield Finding(f"{group}: nothing can be said ({mine[0].found['spearman'].method}).", "undecided")
             continue
         pair = max(own, key=_beyond_null)
         found, null = pair.found["spearman"], pair.nulls.get("spearman")
@@ -206,7 +208,7 @@ def _no_operations(data: AssociationData) -> tuple[str, ...]:
     return ("The servers' samples hold no operation counts (read_ops, write_ops).",)
 
 
-def _monitored(data: AssociationData, by_volume: list[Pairing]) -> Exhibit:
+def _monitored(data: AssociationData) -> Exhibit:
     """mad17.monitored."""
     title = "Only the monitored file systems"
     if not data.mounts_known:
@@ -222,10 +224,18 @@ def _monitored(data: AssociationData, by_volume: list[Pairing]) -> Exhibit:
     for group in data.shown:
         rows, name = data.members(group), data.name(group)
         files, all_files = data.of("monitored_file_count")[rows], data.of("file_count")[rows]
+        moved, all_moved = (
+            float(sum(own[rows].sum() for own in own_bytes(data.spans, monitored=only))) for only in (True, False)
+        )
         if len(rows) and all_files.sum():
-            share = float(files.sum() / all_files.sum())
-            shares.append(plain(f"files_monitored_ratio[{name}]", share, "ratio", n=len(rows), method="share of files"))
-            findings.append(Finding(f"{name}: {share:.0%} of the files lie on monitored mounts."))
+            of_files, of_bytes = float(files.sum() / all_files.sum()), moved / all_moved
+            for what, share in (("files", of_files), ("bytes", of_bytes)):
+                shares.append(
+                    plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=f"share of {what}")
+                )
+            findings.append(
+                Finding(f"{name}: {of_files:.0%} of the files and {of_bytes:.0%} of the bytes lie on monitored mounts.")
+            )
     findings += list(_changes(data))
     return Exhibit(
         made.id, made.title, made.tables, made.charts, (*shares, *made.estimates), (*findings, *made.findings),
