@@ -46,6 +46,9 @@ BASE = {
         ({"unique_file_count": 63}, set()),
         ({"seek_count": 1000}, {"seek_per_operation"}),
         ({"seek_count": 800}, set()),
+        ({"seek_count": 1000, "fs_read_count": 0}, {"seek_per_operation"}),  # streams, as car11's Climate
+        ({"seek_count": 150, "fs_read_count": 100}, set()),  # streams beside a few calls
+        ({"seek_count": 1000, "fs_read_count": 8192}, set()),  # many calls below few of MPI-IO
         ({"metadata_ratio": 0.7}, {"metadata_bound"}),
         ({"read_count": 4096}, {"small_requests"}),
         ({"io": 0.5}, {"negligible_io"}),

@@ -50,7 +50,9 @@ def signatures(jobs: Frame) -> Frame:
     nprocs, io_ranks = _ints(jobs, "nprocs"), _ints(jobs, "io_rank_count")
     moved = _ints(jobs, "read_bytes") + _ints(jobs, "write_bytes")
     operations = _ints(jobs, "read_count") + _ints(jobs, "write_count")
-    calls = _ints(jobs, "fs_read_count") + _ints(jobs, "fs_write_count")
+    # Seeks are those of POSIX and of streams. Streams are no calls of the file system's, calls below MPI-IO are no
+    # operations of the program's: the larger number holds what was sought for.
+    calls = np.maximum(operations, _ints(jobs, "fs_read_count") + _ints(jobs, "fs_write_count"))
     parallel = (nprocs > 1) & (moved > 0)
     rank0 = quotient(_ints(jobs, "rank0_bytes").astype(np.float64), moved)
     io_ratio = quotient(np.asarray(jobs.array("io_seconds"), np.float64), _floats(jobs, "run_seconds"))
