@@ -42,6 +42,14 @@ def test_the_pass_equals_the_whole() -> None:
     assert sixteen.charts[0].table.rows[0][:2] == ("1 min", 0)
 
 
+def test_a_server_without_a_correlation_is_not_counted_as_weak(estimate_of: Any) -> None:
+    rng = np.random.default_rng(16)
+    values = np.repeat(rng.beta(1, 30, (400, 3)), 60, axis=0)  # every hour the same load
+    values[:, 1], values[:, 2] = 0.0, np.nan  # one idle, one never recorded
+    _, sixteen = (part.exhibit for part in server_parts(pass_over_servers(load_matrix(values)), on=True, caveats=()))
+    assert estimate_of(sixteen, "lag1_high_ratio").value == 1
+
+
 def test_planted_load(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
     fifteen = climate_exhibits["pat19.fig15"]
     cpu = planted_climate.values["cpu_ratio"]

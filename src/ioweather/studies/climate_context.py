@@ -73,3 +73,10 @@ def span(steps: int, step_ns: int) -> str:
     """'5 min', '1 min': a window in the words of the paper."""
     seconds = steps * step_ns / 1e9
     return f"{seconds / 60:g} min" if seconds % 60 == 0 and seconds < 7200 else format_seconds(seconds)
+
+
+def high_share(correlations: Floats) -> Floats:
+    """Of the components that have a correlation, the share whose is high; NaN where none has."""
+    there = np.sum(~np.isnan(correlations), axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sum(correlations >= HIGH_CORRELATION, axis=-1) / there)

@@ -16,7 +16,7 @@ from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Fin
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
 from ioweather.studies.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
-from ioweather.studies.climate_context import HIGH_CORRELATION, Part, span
+from ioweather.studies.climate_context import Part, high_share, span
 from ioweather.studies.intervals import Intervals, directed, plain
 from ioweather.studies.presenting import table
 from ioweather.studies.target_pass import LAGS, WINDOWS
@@ -207,10 +207,7 @@ def _autocorrelation(
 ) -> Exhibit:
     """pat19.fig16."""
     n = len(load.components)
-    share = intervals.estimate(
-        "lag1_high_ratio", "ratio", load.lag_one,
-        lambda s: np.mean(correlation(s) >= HIGH_CORRELATION, axis=-1), n=n,
-    )  # fmt: skip
+    share = intervals.estimate("lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n)
     estimates: list[Estimate] = [share]
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():

@@ -11,7 +11,7 @@ from ioweather.core.units import format_bytes
 from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation
 from ioweather.stats.series import correlation
 from ioweather.studies.choices import TRAFFIC
-from ioweather.studies.climate_context import HIGH_CORRELATION, WAYS, Climate, Part, span
+from ioweather.studies.climate_context import HIGH_CORRELATION, WAYS, Climate, Part, high_share, span
 from ioweather.studies.intervals import LEVEL, Floats, directed, plain
 from ioweather.studies.presenting import table
 from ioweather.studies.target_pass import LAGS, PAIRS, WINDOWS
@@ -170,7 +170,7 @@ def correlations(climate: Climate) -> Part:
         estimates += [
             climate.intervals.estimate(f"lag1_median_{pair}", "", lag_one, lambda s: _median(correlation(s)), n=n),
             climate.intervals.estimate(
-                f"lag1_high_ratio_{pair}", "ratio", lag_one, lambda s: _high_share(correlation(s)), n=n
+                f"lag1_high_ratio_{pair}", "ratio", lag_one, lambda s: high_share(correlation(s)), n=n
             ),
         ]
         for window in WINDOWS[1:]:
@@ -181,7 +181,7 @@ def correlations(climate: Climate) -> Part:
             )
         far = climate.targets.lags[pair, 1][LAGS]
         estimates.append(
-            plain(f"lag{LAGS}_high_ratio_{pair}", float(_high_share(far)), "ratio", n=n, method="share of components")
+            plain(f"lag{LAGS}_high_ratio_{pair}", float(high_share(far)), "ratio", n=n, method="share of components")
         )
     findings = _correlation_findings(climate, estimates)
     return Part(
@@ -197,12 +197,6 @@ def _median(values: Floats) -> Floats:
     """Over the components that have a correlation; NaN where none has."""
     kept = np.where(np.isnan(values).all(axis=-1, keepdims=True), 0.0, values)
     return np.where(np.isnan(values).all(axis=-1), np.nan, np.nanmedian(kept, axis=-1))
-
-
-def _high_share(values: Floats) -> Floats:
-    there = np.sum(~np.isnan(values), axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.sum(values >= HIGH_CORRELATION, axis=-1) / there)
 
 
 def _label(pair: str) -> str:
