@@ -14,6 +14,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import Answer, Cell, Provenance
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
+from ioweather.derive.response_rollups import ROLLUP_COLUMNS
 from ioweather.derive.slowdown import OperationSeries, operation_series
 from ioweather.store import grid
 from ioweather.store.lake import Lake
@@ -21,7 +22,6 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies import choices
 from ioweather.studies.steps import steps_of
 from ioweather.tables import Quality
-from ioweather.tables.responses import RESPONSE_ROLLUPS
 
 WINDOW_NS: Final = 5 * MINUTE_NS
 # [ours] Half a year: eight weeks to learn from, the rest to judge by. More would cost reading and change nothing.
@@ -131,7 +131,7 @@ def _slowdown(
     step = -(-window_ns // MINUTE_NS) * MINUTE_NS
     period = ((end - HISTORY_NS) // step * step, end // step * step)
     where: dict[str, Cell] = {"interval_ns": MINUTE_NS, "op": chosen, "filesystem": name}
-    rows = snapshot.frame("response_rollups", RESPONSE_ROLLUPS.names, where, period)
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, where, period)
     names = {str(system): name for system in rows.text("system").categories}
     series = max(operation_series(rows, names, step), key=lambda s: int(s.count.sum()), default=None)
     if series is None:

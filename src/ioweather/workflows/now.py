@@ -17,7 +17,7 @@ from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.response_rollups import RESPONSE_COLUMNS
+from ioweather.derive.response_rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.derive.slowdown import COUNTINGS, LEAST_BASELINE, OperationSeries, exact_series, operation_series
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import Lake, open_lake
@@ -139,7 +139,7 @@ def lake_history(lake: Lake, at_ns: int | None = None, exact: bool = False) -> H
             rows, of_rows = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=period), exact_series
         else:
             usual = _baselines(snapshot, moment)
-            rows = snapshot.frame("response_rollups", (), {"interval_ns": MINUTE_NS}, period)
+            rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": MINUTE_NS}, period)
             of_rows = operation_series
 
     def by_key(interval_ns: int) -> Recent:
@@ -155,7 +155,7 @@ def _span(baseline: Baseline, moment: int) -> tuple[int, int] | None:
 
 def _baselines(snapshot: Snapshot, moment: int) -> Usual:
     baseline = snapshot.facility.baseline
-    hours = snapshot.frame("response_rollups", (), {"interval_ns": HOUR_NS}, _span(baseline, moment))
+    hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS}, _span(baseline, moment))
     found = {(s.filesystem, s.op, s.request_bytes): s.expected(baseline, moment)
              for s in operation_series(hours, {}, HOUR_NS)}  # fmt: skip
     return {key: (usual, n) for key, (usual, n) in found.items() if usual is not None}
