@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
-from ioweather.studies.steps import gaps, steps_of
+from ioweather.studies.steps import gaps, steps_of, traffic_steps
 
 STEP = 60 * 10**9
 
@@ -56,3 +58,14 @@ def test_the_period_asked_for_counts_as_expected() -> None:
 def test_an_empty_rollup_has_no_steps() -> None:
     assert steps_of(rollup([]), ("read_bytes",), STEP, (0, 0)).count == 0
     assert gaps(np.array([], bool)) == []
+
+
+def test_steps_above_the_peak_of_the_file_system_are_not_real() -> None:
+    values = [(i, metric, 60.0, 1.0) for i in range(4) for metric in ("read_bytes", "write_bytes")]
+    values[3] = (1, "write_bytes", 660.0, 1.0)
+    data = StudyData({"traffic": rollup(values)}, {}, (0, 0), STEP)
+    scratch = FileSystem("scratch", peak_bytes_per_s=10.0)
+    steps = traffic_steps(data, Facility(filesystems=(scratch,)), "scratch")
+    assert steps.usable.tolist() == [True, False, True, True]
+    assert dict(steps.excluded) == {"above the peak of the system": 1}
+    assert traffic_steps(data, Facility(), "scratch").usable.all(), "nobody said what the peak is"

@@ -17,12 +17,12 @@ from ioweather.studies import choices
 from ioweather.studies.intervals import INTERVALS, Floats, Intervals, plain
 from ioweather.studies.presenting import timeline_table
 from ioweather.studies.samples import share_estimate
-from ioweather.studies.steps import Steps, steps_of
+from ioweather.studies.steps import Steps, traffic_steps
 from ioweather.studies.utilisation import SERVER_TRAFFIC
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    steps = steps_of(data.frames["traffic"], choices.TRAFFIC, data.step_ns, data.period_ns)
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not steps.usable.any():
         return
     runs = data.frames["runs"]

@@ -23,7 +23,7 @@ from ioweather.studies import choices
 from ioweather.studies.intervals import Floats
 from ioweather.studies.runs import NEEDS as RUN_NEEDS
 from ioweather.studies.runs import Runs, instances_of
-from ioweather.studies.steps import Steps, steps_of
+from ioweather.studies.steps import Steps, steps_of, traffic_steps
 
 OPERATIONS: Final = ("read_ops", "write_ops")
 # As axes and legends name them.
@@ -138,7 +138,7 @@ class AssociationData:
 def association_data(data: StudyData, facility: Facility, params: Params) -> AssociationData | None:
     """None where there is no run, or no sample."""
     runs = instances_of(data, facility, params)
-    steps = steps_of(data.frames["traffic"], choices.TRAFFIC, data.step_ns, data.period_ns)
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not runs.rows or not steps.count:
         return None
     grid = system_grid(data, steps)

@@ -19,7 +19,7 @@ from ioweather.studies import choices
 from ioweather.studies.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
 from ioweather.studies.presenting import table
 from ioweather.studies.project_activity import ProjectDays, days_of_jobs, days_of_runs
-from ioweather.studies.steps import Steps, steps_of
+from ioweather.studies.steps import Steps, traffic_steps
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -59,7 +59,7 @@ class Days:
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    steps = steps_of(data.frames["traffic"], choices.TRAFFIC, data.step_ns, data.period_ns)
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
     if steps.usable.any():
         yield _volume(steps, data, facility, on=bool(params["intervals"]))
 

@@ -9,8 +9,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage
+from ioweather.studies.choices import TRAFFIC
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -80,6 +83,20 @@ def steps_of(frame: Frame, metrics: Sequence[str], step_ns: int, period_ns: tupl
         "one direction missing": int((lost & ~partial).sum()),
     }
     return Steps(origin, step_ns, values, {reason: n for reason, n in excluded.items() if n})
+
+
+def traffic_steps(data: StudyData, facility: Facility, filesystem: str) -> Steps:
+    """The need `traffic` on its grid. What exceeds the peak of the file system cannot be real (pat19 section 2.2)."""
+    steps = steps_of(data.frames["traffic"], TRAFFIC, data.step_ns, data.period_ns)
+    known = facility.filesystem(filesystem)
+    if known is None or known.peak_bytes_per_s is None or not steps.count:
+        return steps
+    above = np.max(list(steps.values.values()), axis=0) > known.peak_bytes_per_s * steps.step_seconds
+    if not above.any():
+        return steps
+    values = {metric: np.where(above, np.nan, value) for metric, value in steps.values.items()}
+    excluded = {**steps.excluded, "above the peak of the system": int(above.sum())}
+    return Steps(steps.start_ns, steps.step_ns, values, excluded)
 
 
 def _grid(start: NDArray[np.int64], step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from ioweather.core.units import format_bytes, format_seconds
 from ioweather.studies import choices
 from ioweather.studies.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
 from ioweather.studies.presenting import cdf_table, shaded, table, timeline_table
-from ioweather.studies.steps import Steps, gaps, steps_of
+from ioweather.studies.steps import Steps, gaps, traffic_steps
 
 THIRD = 0.33  # car11: "less than 33% of peak"
 MOSTLY = 0.9
@@ -25,7 +25,7 @@ _MAX_SHADES = 40
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    steps = steps_of(data.frames["traffic"], choices.TRAFFIC, data.step_ns, data.period_ns)
+    steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not steps.usable.any():
         return
     intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]))
