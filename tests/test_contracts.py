@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ioweather.core.contracts import ReadContext
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "ioweather"
 MODULES = sorted(SRC.rglob("*.py"))
@@ -31,3 +35,12 @@ def test_layers_and_forbidden_imports_are_kept():
     command = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(cache_dir=None))"
     checked = subprocess.run([sys.executable, "-c", command], cwd=SRC.parents[1], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(ReadContext)])
+def test_what_a_person_may_say_of_a_file_can_be_said_and_is_heard(name):
+    def some(folders, pattern):
+        return any(re.search(pattern, path.read_text()) for folder in folders for path in (SRC / folder).rglob("*.py"))
+
+    assert some(("cli", "workflows"), rf"\b{name}=")
+    assert some(("sources", "workflows"), rf"\bcontext\.{name}\b")

@@ -46,7 +46,6 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--host", help="Host the file speaks of, where it does not say.")
 @click.option("--system", help="File system the file speaks of, where it does not say.")
 @click.option("--cluster", help="Cluster of accounting that does not say (default: the facility's, if one).")
-@click.option("--ppn", type=click.IntRange(1), help="Processes per node, for logs without a node count.")
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
               help="What to do with file paths in Darshan logs.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
@@ -101,7 +100,6 @@ def _context(known: dict[str, Any], facility: Facility) -> Any:
         host=known["host"],
         system=known["system"],
         cluster=known["cluster"] or (facility.clusters[0] if len(facility.clusters) == 1 else None),
-        processes_per_node=known["ppn"],
         paths=known["path_policy"],
         keep_raw=known["raw"],
     )

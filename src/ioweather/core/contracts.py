@@ -31,12 +31,9 @@ class ReadContext:
     host: str | None = None
     system: str | None = None
     cluster: str | None = None
-    processes_per_node: int | None = None
     paths: PathPolicy = "keep"
     # Server archives are kept as 1-minute rows; their samples of 5 s only where somebody asks for them.
     keep_raw: bool = False
-    # What one storage target can physically move; learned from the file where it is not given.
-    limit_bytes_per_s: float | None = None
     # Whose rows the segment of a spool may hold, as a pattern of hosts; None: anybody's.
     hosts: str | None = None
 

@@ -138,7 +138,7 @@ def test_a_spike_that_makes_up_for_silence_is_late():
     for amounts in (read, write):
         amounts[100:103, 1] = 0  # the counters stand still,
     read[103, 1] = 3.6e9  # then the sum arrives
-    flags = flag_late({"read_bytes": read, "write_bytes": write}, {}, STEP, None)
+    flags = flag_late({"read_bytes": read, "write_bytes": write}, {}, STEP)
     assert flags["read_bytes"] is not None
     assert np.argwhere(flags["read_bytes"]).tolist() == [[103, 1]]
     assert flags["write_bytes"] is None
@@ -154,23 +154,13 @@ def test_a_spike_without_silence_or_beyond_belief_is_not():
     assert not late_spikes(read > limit, read, np.isnan(read), limit, 12).any()
 
 
-def test_a_given_limit_is_used():
-    read = busy()
-    read[100:103, 1] = np.nan
-    read[103, 1] = 1.2e9
-    assert flag_late({"read_bytes": read}, {}, STEP, None)["read_bytes"] is None
-    flags = flag_late({"read_bytes": read}, {}, STEP, 0.22e9)["read_bytes"]  # per second: 1.1e9 per step
-    assert flags is not None
-    assert np.argwhere(flags).tolist() == [[103, 1]]
-
-
 def test_a_quiet_file_teaches_no_limit():
     quiet = np.zeros((500, 4))
     quiet[::50, 2] = 1e9
     assert learned_limit(quiet) == np.inf
     assert learned_limit(np.full((5, 2), np.nan)) == np.inf
     assert learned_limit(np.ones((1, 2))) == np.inf
-    assert flag_late({}, {}, STEP, None) == {}
+    assert flag_late({}, {}, STEP) == {}
 
 
 def test_pieces_are_cut_at_midnight_and_overlap_backwards():

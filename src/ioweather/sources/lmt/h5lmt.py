@@ -95,7 +95,7 @@ def _target_rows(day: _Day, context: ReadContext) -> Iterator[tuple[str, Frame]]
     lookback = max(2, MINUTE_NS // axis.step_ns)
     for begin, first, end in pieces(axis.first_ns, axis.step_ns, axis.steps, lookback):
         values = {metric: array[begin:end] for metric, array in day.bytes.items()}
-        late = flag_late(values, {}, axis.step_ns, context.limit_bytes_per_s)
+        late = flag_late(values, {}, axis.step_ns)
         for metric, array in values.items():
             start_ns = axis.first_ns + begin * axis.step_ns
             samples = Samples(start_ns, axis.step_ns, array, True, quality=late[metric])

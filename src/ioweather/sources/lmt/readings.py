@@ -43,9 +43,7 @@ def _targets(collection: Collection, window: Window) -> Rows:
     memory = collection.memory.setdefault("OST_DATA", CounterMemory.empty(len(parts), 2))
     found = amounts(grid[:, :, :2], window.first, memory)
     values = {"read_bytes": found.values[:, :, 0], "write_bytes": found.values[:, :, 1]}
-    late = flag_late(
-        values, dict.fromkeys(values, found.spans), window.stamps.step_ns, collection.context.limit_bytes_per_s
-    )
+    late = flag_late(values, dict.fromkeys(values, found.spans), window.stamps.step_ns)
     for metric, array in values.items():
         yield from _amount_rows(collection, window, "ost", parts, metric, array, found, late[metric])
     yield from _fullness(window, "ost", parts, grid[:, :, 2:])

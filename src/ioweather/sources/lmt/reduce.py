@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.units import DAY_NS, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.tables.series import Quality
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -108,10 +108,7 @@ def late_spikes(
 
 
 def flag_late(
-    amounts: Mapping[str, Floats],
-    spans: Mapping[str, Spans | None],
-    step_ns: int,
-    limit_bytes_per_s: float | None,
+    amounts: Mapping[str, Floats], spans: Mapping[str, Spans | None], step_ns: int
 ) -> dict[str, Flags | None]:
     """LATE flags of the byte counters of one kind of component (all of one shape): what follows a gap whose amount it
     holds, and what breaks the limit after the counters stood still."""
@@ -119,7 +116,7 @@ def flag_late(
     flags: dict[str, Flags | None] = {}
     for metric, values in amounts.items():
         late = np.zeros(values.shape, np.bool_)
-        limit = learned_limit(values) if limit_bytes_per_s is None else limit_bytes_per_s * step_ns / NS
+        limit = learned_limit(values)
         spikes = values > limit
         if spikes.any():
             still = np.logical_and.reduce([np.isnan(other) | (other == 0) for other in amounts.values()])

@@ -156,7 +156,7 @@ def _amount_rows(
         # The value after a hole is the difference to the last counter before it: it holds the hole's amount.
         spans = {metric: spans_over_gaps(np.isnan(array)) for metric, array in values.items()}
         moved = {metric: array for metric, array in values.items() if metric.endswith("_bytes")}
-        late = flag_late(moved, spans, axis.step_ns, context.limit_bytes_per_s)
+        late = flag_late(moved, spans, axis.step_ns)
         for metric, array in values.items():
             start_ns = axis.first_ns + begin * axis.step_ns
             samples = Samples(start_ns, axis.step_ns, array, True, spans[metric], late.get(metric))
