@@ -1,4 +1,4 @@
-"""Episodes in the lake: each is listed once, whatever later rows and longer intervals make of it."""
+"""Episodes and sick components: each is listed once, whatever later rows and longer intervals make of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from store_lakes import series_frame
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
@@ -15,6 +16,7 @@ from ioweather.store.seal import compact
 from ioweather.tables import concat
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.events import EventRow, find_episodes, list_events
+from ioweather.workflows.health import find_sick_components
 
 START = parse_time_ns("2026-03-01 00:00Z")
 LONG = (3 * DAY_NS + 10 * HOUR_NS + 20 * MINUTE_NS, 3 * DAY_NS + 13 * HOUR_NS + 40 * MINUTE_NS)
@@ -91,3 +93,19 @@ def test_requests_of_other_sizes_than_the_usual_are_no_episodes(lake: Lake) -> N
     measure(lake, 0, 4 * DAY_NS, LONG)
     measure(lake, 0, 2 * DAY_NS, (DAY_NS, DAY_NS + HOUR_NS), size=1 << 26)
     assert listed(lake) == [LONG]
+
+
+def test_late_rows_move_the_silence_of_a_target_and_do_not_repeat_it(lake: Lake) -> None:
+    values = np.random.default_rng(4).lognormal(20, 0.3, (4 * 1440, 8))
+    silent = values.copy()
+    silent[2040:3000, 3] = np.nan
+    lake.append("series", series_frame(silent, start_ns=START), source="lmt")
+    late = np.full(values.shape, np.nan)
+    late[2040:2400, 3] = values[2040:2400, 3]
+    found = []
+    for _ in range(2):
+        find_sick_components(lake)
+        assert find_sick_components(lake) == 0, "a second look finds nothing new"
+        found.append(bounds(list_events(lake, kind="component_health")))
+        lake.append("series", series_frame(late, start_ns=START), source="lmt")
+    assert found == [[(2040 * MINUTE_NS, 3000 * MINUTE_NS)], [(2400 * MINUTE_NS, 3000 * MINUTE_NS)]]

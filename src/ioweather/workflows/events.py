@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.response_rollups import ROLLUP_COLUMNS
 from ioweather.derive.slowdown import Episode, all_episodes, operation_series
@@ -19,6 +20,8 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.slowdown import usual_requests
 from ioweather.tables import TABLES, concat
 from ioweather.workflows.analyse import ALL_TIME, Period
+
+Bools: TypeAlias = NDArray[np.bool_]
 
 SOURCE = "episodes"
 _THRESHOLD = 2.0
@@ -57,31 +60,42 @@ def find_episodes(lake: Lake) -> int:
         stored = snapshot.frame("events", where={"kind": "episode", "source": SOURCE, "start_ns >=": first})
     # By raw system name: what file system that is, is said when read.
     every = usual_requests(operation_series(rollups, {}, interval))
-    found = all_episodes(every, _THRESHOLD, baseline=snapshot.facility.baseline)
-    gone = stored.take(np.array(_no_longer(stored, found, interval), np.int64))
-    changed = concat([_frame(found), gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))])
-    return lake.append("events", changed, source=SOURCE)
+    found = _frame(all_episodes(every, _THRESHOLD, baseline=snapshot.facility.baseline))
+    covered = overtaken(stored, found, _series_of)
+    gone = covered | ~_is_too_short(stored, interval) & ~_is_among(stored, found)
+    return settle(lake, found, stored.take(gone), SOURCE)
 
 
-def _no_longer(stored: Frame, found: list[Episode], interval_ns: int) -> list[int]:
-    """Rows of stored episodes that another one covers now, or that a look at this interval would have found again.
+def settle(lake: Lake, found: Frame, gone: Frame, source: str) -> int:
+    """Store what was found now, and take back what is gone; returns how many rows are new."""
+    withdrawn = gone.with_columns(withdrawn=np.ones(gone.rows, np.bool_))
+    return lake.append("events", concat([found, withdrawn]), source=source)
 
-    What was found by shorter intervals may be too short for that, and stays; unless it was going on then.
-    """
-    of_series: dict[tuple[Cell, ...], list[Episode]] = {}
-    for episode in found:
-        of_series.setdefault(_series(vars(episode), episode.filesystem), []).append(episode)
-    identities = {_identity(episode) for episode in found}
-    rows = []
-    for row, event in enumerate(stored.records()):
-        details = json.loads(event["details"])
-        start, end = event["start_ns"], event["end_ns"]
-        others = of_series.get(_series(details, event["system"]), ())
-        covered = any(e.end_ns > start and (end is None or e.start_ns < end) for e in others)
-        too_short = details.get("interval_ns", interval_ns) < interval_ns and end is not None
-        if event["event_id"] not in identities and (covered or not too_short):
-            rows.append(row)
-    return rows
+
+def overtaken(stored: Frame, found: Frame, series_of: Callable[[Mapping[str, Any]], Hashable]) -> Bools:
+    """Stored events that another one of their series, found now, covers in part: the same with other bounds."""
+    of_series: dict[Hashable, list[Mapping[str, Any]]] = {}
+    for event in found.records():
+        of_series.setdefault(series_of(event), []).append(event)
+    covered = [any(_meet(event, other) for other in of_series.get(series_of(event), ())) for event in stored.records()]
+    return np.array(covered, np.bool_) & ~_is_among(stored, found)
+
+
+def _meet(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """An event without an end goes on."""
+    return all(a["end_ns"] is None or a["end_ns"] > b["start_ns"] for a, b in ((one, other), (other, one)))
+
+
+def _is_among(stored: Frame, found: Frame) -> Bools:
+    known = set(found.text("event_id").tolist())
+    return np.array([identity in known for identity in stored.text("event_id").tolist()], np.bool_)
+
+
+def _is_too_short(stored: Frame, interval_ns: int) -> Bools:
+    """What was found by shorter intervals may be too short for a look at this one; unless it was going on then."""
+    found_by = [json.loads(event["details"]).get("interval_ns", interval_ns) for event in stored.records()]
+    has_ended = ~np.ma.getmaskarray(np.ma.masked_array(stored.array("end_ns")))
+    return (np.array(found_by, np.int64) < interval_ns) & has_ended
 
 
 def _frame(found: list[Episode]) -> Frame:
@@ -98,14 +112,15 @@ def _frame(found: list[Episode]) -> Frame:
     )
 
 
-def _series(details: Mapping[str, Cell], system: Cell) -> tuple[Cell, ...]:
+def _series_of(event: Mapping[str, Any]) -> Hashable:
     """What an episode is one of."""
-    return (system, *(details.get(name) for name in ("op", "request_bytes", "mode")))
+    details = json.loads(event["details"])
+    return (event["system"], *(details.get(name) for name in ("op", "request_bytes", "mode")))
 
 
 def _identity(episode: Episode) -> str:
-    text = f"episode {_series(vars(episode), episode.filesystem)} {episode.start_ns}"
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
+    return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]
 
 
 def list_events(lake: Lake, *, kind: str | None = None, period_ns: Period = ALL_TIME) -> list[EventRow]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.choices import TRAFFIC
+from ioweather.tables import concat
+from ioweather.workflows.events import overtaken, settle
 
 SOURCE: Final = "health"
 TARGETS: Final = ("ost", "device")
@@ -27,7 +29,7 @@ _LOOKED_BACK_NS: Final = 60 * DAY_NS
 def find_sick_components(lake: Lake) -> int:
     """Targets that are capped, components that fell silent, servers whose processors stand apart from their peers';
     returns how many rows are new."""
-    stored = 0
+    changed = 0
     with lake.snapshot() as snapshot:
         held = {(g.filesystem, g.component_kind, g.metric): g.system for g in snapshot.series()}
         for filesystem, kind in sorted({(filesystem, kind) for filesystem, kind, _ in held}):
@@ -35,12 +37,18 @@ def find_sick_components(lake: Lake) -> int:
             if not metrics:
                 continue
             system = held[filesystem, kind, metrics[0]]
-            frames = [health_events(_apart(snapshot, filesystem, kind, metrics[0]), system)]
+            found = health_events(_apart(snapshot, filesystem, kind, metrics[0]), system)
             if kind in TARGETS:
                 moved = bytes_moved(snapshot, filesystem, kind, metrics)
-                frames.append(capped_events(capped_targets(moved, servers_of(snapshot)), system))
-            stored += sum(lake.append("events", frame, source=SOURCE) for frame in frames if len(frame))
-    return stored
+                found = concat([found, capped_events(capped_targets(moved, servers_of(snapshot)), system)])
+            stored = snapshot.frame("events", where={"kind": "component_health", "source": SOURCE, "system": system})
+            changed += settle(lake, found, stored.take(overtaken(stored, found, _series_of)), SOURCE)
+    return changed
+
+
+def _series_of(event: Mapping[str, Any]) -> str:
+    """The id without its last part, which is the start."""
+    return str(event["event_id"]).rpartition(":")[0]
 
 
 def bytes_moved(snapshot: Snapshot, filesystem: str, kind: str, metrics: Sequence[str] = TRAFFIC) -> Matrix:
