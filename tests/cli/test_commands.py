@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ioweather.cli.main import COMMANDS
@@ -188,7 +189,6 @@ def test_without_a_lake_the_catalogue_is_still_listed(call, tmp_path, monkeypatc
 
 
 def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
-    import numpy as np
     from store_lakes import series_frame
 
     from ioweather.store.lake import open_lake
@@ -217,3 +217,29 @@ def test_without_jobs_there_is_no_verdict(tmp_path):
     from ioweather.workflows.demo import first_verdict
 
     assert first_verdict(open_lake(tmp_path / "lake", create=True)) is None
+
+
+def test_what_was_probed_is_named_too(call, tmp_path):
+    from store_lakes import series_frame
+
+    from ioweather.core.facility import load_facility
+    from ioweather.store.lake import open_lake
+    from ioweather.tables import encode_text
+    from planted_responses import rows
+
+    place = tmp_path / "l"
+    lake = open_lake(place, create=True)
+    lake.append("series", series_frame(np.ones((2, 1)), system="scratch"), source="tts")
+    for size, mount in ((1 << 20, "mount:/scratch"), (2 << 20, "mount:/")):
+        frame = rows(size, 20)
+        lake.append("responses", frame.with_columns(system=encode_text([mount] * frame.rows)), source="spool")
+    code, out, _ = call("facility", "check", "--lake", place)
+    assert code == 1
+    assert "mount:/scratch" in out
+    assert call("facility", "init", "--lake", place)[0] == 0
+    made = load_facility(place / "facility.toml")
+    assert [(system.name, system.lustre, system.mounts) for system in made.filesystems] == [
+        ("scratch", ("scratch",), ("/scratch",)),
+        ("root", (), ("/",)),
+    ]
+    assert call("facility", "check", "--lake", place)[0] == 0

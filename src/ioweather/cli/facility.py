@@ -70,4 +70,6 @@ def check(lake_dir: str | None, as_json: bool) -> int:
 
 
 def _unmapped(snapshot: Snapshot) -> list[str]:
-    return sorted({g.system for g in snapshot.series() if not snapshot.facility.is_mapped(g.system)})
+    from ioweather.workflows.describe import systems_of
+
+    return sorted(name for name in systems_of(snapshot) if not snapshot.facility.is_mapped(name))

@@ -70,7 +70,7 @@ responses = "400d"
 FILESYSTEM_TEMPLATE = """
 [filesystem.{name}]
 lustre = {lustre}
-mounts = []                     # where clients see it; the longest matching mount wins
+mounts = {mounts}                     # where clients see it; the longest matching mount wins
 devices = {devices}             # host:device globs of its servers' disks
 # peak_bytes_per_s = 48e9       # nominal peak, for shares of peak and ceilings
 """

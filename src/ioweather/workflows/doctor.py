@@ -25,6 +25,7 @@ from ioweather.core.places import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
+from ioweather.workflows.describe import systems_of
 
 State = Literal["ok", "note", "problem"]
 # Samples of a second cannot be told apart in time better than this.
@@ -179,7 +180,9 @@ def _lake(root: Path) -> Iterator[Check]:
     with lake.snapshot() as snapshot:
         quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
-        yield Check("quarantine", "note", f"{quarantined} files were refused", "ioweather lake quarantine")
+        yield Check(
+            "quarantine", "note", f"{quarantined} files were refused or read in part", "ioweather lake quarantine"
+        )
 
 
 def _exclusive(root: Path) -> Check:
@@ -217,10 +220,7 @@ def _sealing(lake: Lake) -> Iterator[Check]:
 
 def _names(lake: Lake) -> Iterator[Check]:
     with lake.snapshot() as snapshot:
-        systems = {group.system for group in snapshot.series()}
-        if snapshot.pinned["responses"].uris:
-            named = "SELECT DISTINCT system FROM responses WHERE system IS NOT NULL"
-            systems |= {row[0] for row in snapshot.con.sql(named).fetchall()}
+        systems = systems_of(snapshot)
         unmapped = sorted(name for name in systems if not snapshot.facility.is_mapped(name))
     if unmapped:
         shown = ", ".join(unmapped[:4]) + (", ..." if len(unmapped) > 4 else "")
