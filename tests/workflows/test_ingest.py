@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from iostat_sample import write_sample
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import UsageError
 from ioweather.engine import local_executor
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import find_files, ingest
@@ -175,11 +177,65 @@ def test_hidden_files_and_links_below_directories_are_left_alone(tmp_path):
     assert [found.path for found in find_files([tmp_path / "d" / "link"])] == [tmp_path / "d" / "link"]
 
 
-def test_an_unreadable_name_is_a_usage_error(lake):
-    from ioweather.core.errors import UsageError
+def test_an_unreadable_name_is_a_usage_error(lake, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in ((Path("/no/such/file"), "no file"), (tmp_path / "pipe", "pipe"), (Path("/dev/null"), "device")):
+        with pytest.raises(UsageError, match=words):
+            ingest(lake, [path])
 
-    with pytest.raises(UsageError, match="no file"):
-        ingest(lake, [Path("/no/such/file")])
+
+def test_a_lake_below_a_directory_is_no_input(lake, tmp_path):
+    (tmp_path / "x").write_text("x")
+    assert [found.path.name for found in find_files([tmp_path])] == ["x"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, monkeypatch):
+    ingest(lake, [sample.folder])  # what that imports, the other may not read
+    monkeypatch.setattr("ioweather.workflows.ingest._STREAM_BYTES", 1000)  # so that one of the files is a large one
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's are the owner's alone
+        top = Path(folder)
+        (top / "locked").mkdir(mode=0)
+        (top / "shut").mkdir()
+        (top / "shut" / "x").write_text("x")
+        (top / "large").write_bytes(bytes(2000))
+        shutil.copy(sample.folder / "oss1.iostat.txt", top / "good")
+        for path, mode in ((top, 0o777), (top / "shut", 0o444), (top / "large", 0)):
+            path.chmod(mode)
+        os.seteuid(65534)
+        try:
+            made = open_lake(top / "lake", create=True)
+            report = ingest(made, [top])
+            with pytest.raises(UsageError, match="Permission denied"):
+                ingest(made, [top / "shut" / "x"])
+        finally:
+            os.seteuid(0)
+    assert [o.path.name for o in report.good] == ["good"], report.bad
+    assert sorted(o.path.name for o in report.bad if o.reason == "unreadable") == ["large", "locked", "x"]
+
+
+def test_the_quarantine_shows_how_it_ended(lake, sample, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    header = "JobID|JobIDRaw|State|Submit|Start|End\n"
+    row = "{}|{}|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T00:02:00\n"
+    dump = Path("dump")
+    context = ReadContext(zone=zone_named("UTC"))
+
+    def quarantine() -> list[tuple[str, ...]]:
+        with lake.snapshot() as snapshot:
+            return snapshot.con.sql("SELECT path, status, reason FROM quarantine").fetchall()
+
+    dump.write_text(header + row.format(1, 1))
+    ingest(lake, [dump])
+    assert quarantine() == [(str(tmp_path / "dump"), "quarantined", "undated_input")]
+    dump.write_text(header + row.format(1, 1) + "2|2|COMPL")
+    for _ in range(2):
+        report = ingest(lake, [dump], context=context)
+        assert [outcome.status for outcome in report.outcomes] == ["partial"], "and it is tried again"
+    assert quarantine() == [(str(tmp_path / "dump"), "partial", "corrupt_input")]
+    dump.write_text(header + row.format(1, 1) + row.format(2, 2))
+    ingest(lake, [dump], context=context)
+    assert quarantine() == []
 
 
 @pytest.mark.shared

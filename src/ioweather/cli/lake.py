@@ -142,12 +142,12 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
 @output_options
 @_of_lake
 def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
-    """List files that were refused, with the reason."""
+    """List files that were refused or read in part, with the reason."""
     from ioweather.cli.render import print_rows
 
     with open_lake_at(lake_dir).snapshot() as snapshot:
-        rows = snapshot.con.sql("SELECT path, reason, message FROM quarantine ORDER BY path").fetchall()
-    print_rows(("path", "reason", "message"), rows, output_form(as_json, as_csv))
+        rows = snapshot.con.sql("SELECT path, status, reason, message FROM quarantine ORDER BY path").fetchall()
+    print_rows(("path", "status", "reason", "message"), rows, output_form(as_json, as_csv))
 
 
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")

@@ -195,4 +195,7 @@ class Snapshot:
         self.close()
 
 
-QUARANTINE = "SELECT path, reason, message, source, ingested_ns FROM ingests WHERE status = 'quarantined'"
+# Of a file that was refused and is in since, only the end counts.
+QUARANTINE = """SELECT path, status, reason, message, source, ingested_ns FROM (
+    SELECT * FROM ingests QUALIFY row_number() OVER (PARTITION BY path ORDER BY ingested_ns DESC) = 1
+) WHERE status <> 'ok'"""

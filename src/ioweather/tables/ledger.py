@@ -16,7 +16,7 @@ INGESTS = TableSpec(
         ColumnSpec("status", "text", "ok, partial or quarantined"),
         ColumnSpec("reason", "text", "why not ok: the error's name", nullable=True),
         ColumnSpec("message", "text", "the error's sentence", nullable=True),
-        ColumnSpec("rows", "text", "JSON: rows added per table"),
+        ColumnSpec("rows", "text", "JSON: rows read per table, those that were there already too"),
         ColumnSpec("ingested_ns", "int64", "when"),
         ColumnSpec("software_version", "text", "by which version"),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.core.units import NS
 from ioweather.engine import Processes, Serial, in_order, local_executor, workers_of
 from ioweather.sources.catalogue import SOURCES
+from ioweather.store import layout
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
 from ioweather.workflows.reading import (
@@ -31,7 +33,6 @@ from ioweather.workflows.reading import (
     FileOutcome,
     Frames,
     Reading,
-    digest_of,
     digests_of,
     files_of_tree,
     is_hdf5,
@@ -83,28 +84,56 @@ class IngestReport:
 
 
 def find_files(paths: Sequence[Path]) -> list[Found]:
-    """Files named or below directories named; hidden ones and links below directories are left alone.
+    """Files named or below directories named; hidden ones, links below directories and lakes are left alone. What may
+    not be looked at is found too, so that reading says so.
 
     A directory that a source reads as one (a copied /proc tree) is one entry.
     """
     found: dict[Path, int] = {}
     for path in paths:
-        if path.is_dir():
-            for folder, subfolders, names in os.walk(path):
-                if not names and reads_as_one(Path(folder)):
-                    found[Path(folder)] = sum(file.stat().st_size for file in files_of_tree(Path(folder)))
-                    subfolders.clear()
-                    continue
-                subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-                for name in sorted(names):
-                    file = Path(folder, name)
-                    if not name.startswith(".") and file.is_file() and not file.is_symlink():
-                        found[file] = file.stat().st_size
-        elif path.exists():
-            found[path] = path.stat().st_size
+        if os.path.isdir(path):  # noqa: PTH112 - of Path, it fails where a directory above may not be entered
+            found |= _below(path)
         else:
-            raise UsageError(f"There is no file {path}.")
+            found[path] = _size_of_named(path)
     return [Found(path, size) for path, size in found.items()]
+
+
+def _below(top: Path) -> dict[Path, int]:
+    found: dict[Path, int] = {}
+    for folder, subfolders, names in os.walk(top, onerror=lambda error: found.update({Path(error.filename): 0})):
+        if layout.lake_marker(Path()).name in names:
+            subfolders.clear()
+        elif not names and reads_as_one(Path(folder)):
+            found[Path(folder)] = sum(_size(file) or 0 for file in files_of_tree(Path(folder)))
+            subfolders.clear()
+        else:
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            files = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+            found.update((file, size) for file in files if (size := _size(file)) is not None)
+    return found
+
+
+def _size(path: Path) -> int | None:
+    """Of a regular file; 0 where that may not be asked, None of anything else."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:  # just removed
+        return None
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _size_of_named(path: Path) -> int:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{path} is a pipe or a device, and a file is read twice.", hint="Write it to a file first.")
+    return status.st_size
 
 
 def ingest(
@@ -203,12 +232,12 @@ def _read_by_workers(
 
 
 def _known_digests(lake: Lake) -> set[str]:
-    """Files that are in. What was quarantined is tried again: the person may now say the zone."""
+    """Files that are in. What was refused, or read in part, is tried again: the person may now say the zone."""
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["ingests"].uris:
             return set()
         entries = snapshot.rows("ingests")
-        rows = snapshot.bare.sql(f"SELECT digest FROM ({entries}) WHERE status <> 'quarantined'").fetchall()
+        rows = snapshot.bare.sql(f"SELECT digest FROM ({entries}) WHERE status = 'ok'").fetchall()
     return {row[0] for row in rows}
 
 
@@ -238,7 +267,7 @@ def _batches(
 
 def _stream(writer: _Writer, file: Found, known: set[str], reading: Reading, report: IngestReport) -> int:
     """One large file, piece by piece; its ledger entry follows its last piece."""
-    digest = digest_of(file.path, reading)
+    (digest,) = digests_of([file.path], reading)
     if digest in known:
         report.known += 1
         return 0
@@ -287,7 +316,7 @@ class _Writer:
 def _ledger_entry(outcome: FileOutcome) -> LedgerEntry:
     return LedgerEntry(
         digest=outcome.digest,
-        path=str(outcome.path),
+        path=str(outcome.path.absolute()),
         bytes=outcome.bytes,
         source=outcome.source or "unknown",
         status=outcome.status,

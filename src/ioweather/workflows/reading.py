@@ -80,6 +80,7 @@ def digests_of(paths: list[Path], reading: Reading) -> list[str]:
 
 
 def files_of_tree(folder: Path) -> list[Path]:
+    os.scandir(folder).close()  # which says so where it may not be looked into; rglob does not
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
@@ -214,7 +215,9 @@ def is_hdf5(head: bytes) -> bool:
 
 def _source_for(path: Path, size: int, reading: Reading) -> Source:
     head = b""
-    if not path.is_dir():
+    if path.is_dir():
+        os.scandir(path).close()
+    else:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
         if not head:
