@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -131,12 +131,10 @@ def _started(outside: subprocess.Popen[bytes]) -> Machine | None:
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end and outside.poll() is None:
         time.sleep(0.2)
-        for first in children.read_text().split():
-            if (Path("/proc") / first / "comm").read_text().strip() != "systemd":
-                continue
-            try:
-                Machine(int(first))("systemctl is-active basic.target")
-            except (subprocess.SubprocessError, OSError):
-                continue
-            return Machine(int(first))
+        with suppress(OSError, ValueError, subprocess.SubprocessError):  # it changes while it is looked at
+            first = int(children.read_text())
+            if Path(f"/proc/{first}/comm").read_text() == "systemd\n":
+                machine = Machine(first)
+                machine("systemctl is-active basic.target")
+                return machine
     return None
