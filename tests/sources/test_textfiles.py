@@ -53,6 +53,13 @@ def test_damage_and_endless_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         list(line_blocks(path))
 
 
+def test_the_mark_of_an_editor_is_no_text(tmp_path: Path) -> None:
+    data = b"\xef\xbb\xbfLinux\nmore\n"
+    (tmp_path / "log").write_bytes(data)
+    assert [block.lines for block in line_blocks(tmp_path / "log")] == [["Linux", "more"]]
+    assert plain_head(data) == "Linux\nmore\n"
+
+
 def test_heads_never_fail() -> None:
     assert plain_head(b"\xff\xfeabc") == "\ufffd\ufffdabc"
     assert plain_head(gzip.compress(b"hello\n" * 100)[:40]).startswith("hello")

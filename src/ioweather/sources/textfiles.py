@@ -35,7 +35,7 @@ def plain_head(head: bytes) -> str:
             head = zlib.decompressobj(wbits=31).decompress(head, 64 << 10)
         except zlib.error:
             return ""
-    return head.decode("utf-8", errors="replace")
+    return head.decode("utf-8-sig", errors="replace")
 
 
 def text_blocks(path: Path) -> Iterator[str]:
@@ -43,7 +43,7 @@ def text_blocks(path: Path) -> Iterator[str]:
 
     What the encoding does not allow is replaced.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # an editor may have put its mark in front
     pending = b""
     for data in _bytes_of(path):
         data = pending + data

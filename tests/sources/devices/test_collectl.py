@@ -88,7 +88,8 @@ def test_a_restart_begins_anew(tmp_path: Path, read: Read, pick: Pick) -> None:
     """Between two runs nobody measured: the first sample of the second run is no hours long."""
     path = tmp_path / "tab"
     later = LINES.replace("06:32", "09:32")
-    path.write_text(COLUMNS + LINES + COLUMNS + later)
+    waiting = "waiting for 1 second sample...\n"
+    path.write_text(waiting + COLUMNS + LINES + waiting + COLUMNS + later)
     rows = read("collectl", path, zone="UTC", host="h")
     assert {key[1] for key in rows} == {10 * SECOND}
     assert len(pick(rows, metric="read_ops", component="sda")) == 6

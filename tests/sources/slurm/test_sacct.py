@@ -50,6 +50,11 @@ def test_a_plain_job(tmp_path):
     assert (job["user"], job["account"], job["cluster"]) == ("ruser1", "climate", "cluster")
 
 
+def test_dumps_put_into_one_file(tmp_path):
+    jobs = read(write(tmp_path, row(job_id="7"), HEADER, row(job_id="8"), row(job_id="9")))
+    assert [job["job_id"] for job in jobs] == ["7", "8", "9"]
+
+
 @pytest.mark.parametrize("name", ["fail|pipe", "|", "a|b|c", "|x", "x|", "a|2026-11-15T06:27:47|b", "7|7"])
 def test_a_delimiter_in_a_name_is_put_right(tmp_path, name):
     (job,) = read(write(tmp_path, row(name=name)))

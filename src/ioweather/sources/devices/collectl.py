@@ -146,8 +146,8 @@ def _batches(path: Path, context: ReadContext) -> Iterator[_Batch]:
             header = _read_header(header, line)
             batch, previous_ns, held = _Batch(header), None, None
             continue
-        if not header.columns:
-            continue  # 'waiting for 1 second sample...'
+        if not header.columns or line.startswith("waiting for"):  # 1 second sample...
+            continue
         row = line.split(header.separator)
         if len(row) != len(header.columns):
             raise CorruptInput(f"{path}, line {number}: expected {len(header.columns)} fields, found {len(row)}.")

@@ -91,7 +91,8 @@ def records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None,
     if missing:
         raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=f"Use: {ADVICE}")
     read = _Reader(header, where, zone, cluster)
-    for number, row in _rows(lines, header, where):
+    rows = ((number, line) for number, line in lines if line != first)  # dumps put into one file repeat it
+    for number, row in _rows(rows, header, where):
         yield read.record(number, row)
 
 
