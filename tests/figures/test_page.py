@@ -85,7 +85,7 @@ def exhibit(charts: Mapping[str, Chart]) -> Exhibit:
         findings=(Finding(NASTY, "supported"), Finding("No.", "refuted"), Finding("Maybe.", "undecided")),
         caveats=(NASTY,), coverage=(Coverage(100, 80, "days", {"gap": 20}, "Two months."), Coverage(0, 0, "jobs")),
         published=(
-            Published("car11.fig7", "Share below a third", 0.99, "ratio", "Figure 7"),
+            Published("car11.fig7", "Share below a third", 0.99, "ratio", "Figure 7", "more than"),
             Published("car11.fig7", "peak", 36, "", "Section IV", NASTY),
         ),
         provenance=Provenance("lake", {"series": 3}, {"system": NASTY}, "abc", "def", "0.1.0", 1_756_684_800 * NS),
@@ -190,7 +190,7 @@ def test_values_are_in_the_units_people_read(pages: dict[str, str]) -> None:
 def test_a_published_value_stands_beside_ours(pages: dict[str, str]) -> None:
     rows = re.findall(r"<tr>(.*?)</tr>", pages["exhibit"])
     (row,) = [row for row in rows if "share below a third" in row]
-    assert re.findall(r">([^<]+)</t", row)[:3] == ["share below a third", "99.2%", "99%"]
+    assert re.findall(r">([^<]+)</t", row)[:3] == ["share below a third", "99.2%", "&gt;99%"]
     assert any("peak" in row and "Section IV" in row for row in rows)
 
 

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ioweather.cli.sparks import bar, chart_lines
+from ioweather.core.papers import as_printed
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -144,9 +145,7 @@ def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Publ
         cells: dict[str, Text | str] = {
             "quantity": Text(quantity_label(estimate.name, estimate.unit)),
             "here": _cell(estimate.value, estimate.unit),
-            "published": _cell(printed[estimate.name].value, printed[estimate.name].unit)
-            if estimate.name in printed
-            else "",
+            "published": Text(as_printed(printed[estimate.name])) if estimate.name in printed else "",
             "n": _cell(estimate.n) if estimate.n is not None else "",
         }
         table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
@@ -261,7 +260,7 @@ def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
     out.print()
     table = _table([("published", False), ("value", True), ("place", False)])
     for item in rest[:most]:
-        table.add_row(Text(quantity_label(item.quantity, item.unit)), _cell(item.value, item.unit), Text(item.place))
+        table.add_row(Text(quantity_label(item.quantity, item.unit)), Text(as_printed(item)), Text(item.place))
     out.print(Padding(table, (0, 0, 0, 2)), style="dim")
     if len(rest) > most:
         out.print(Text(f"  ... {len(rest) - most} more published values: --json", style="dim"))

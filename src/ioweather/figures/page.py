@@ -13,6 +13,7 @@ from html import escape
 from typing import TypeAlias
 
 from ioweather.core.clock import format_time_ns
+from ioweather.core.papers import as_printed
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -194,7 +195,7 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
             paper = beside.get(estimate.name.casefold())
             own_value = format_value(estimate.value, estimate.unit)
             row = [(quantity_label(estimate.name, estimate.unit), ""), (own_value, "number")]
-            row += [(format_value(paper.value, paper.unit) if paper else "", "number")] if matched else []
+            row += [(as_printed(paper) if paper else "", "number")] if matched else []
             row += [
                 (_interval(estimate), "number"),
                 (format_value(estimate.n, "count"), "number"),
@@ -207,10 +208,7 @@ def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], le
             parts.append(f"<details><summary>{more} more</summary>{rest}</details>")
     others = [p for p in published if p.quantity.casefold() not in own]
     if others:
-        rows = [
-            [(quantity_label(p.quantity, p.unit), ""), (format_value(p.value, p.unit), "number"), (_place(p), "")]
-            for p in others
-        ]
+        rows = [[(quantity_label(p.quantity, p.unit), ""), (as_printed(p), "number"), (_place(p), "")] for p in others]
         heads = [("Quantity", ""), ("Published", "number"), ("Where", "")]
         parts.append(f"<h{level}>Published values</h{level}>" + _table(heads, rows))
     return "".join(parts)

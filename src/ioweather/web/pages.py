@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
-from ioweather.core.papers import PAPERS, exhibit_entry, published
+from ioweather.core.papers import PAPERS, as_printed, exhibit_entry, published
 from ioweather.core.results import quantity_label
 from ioweather.core.units import NS, format_value
 from ioweather.web.errors import status_of
@@ -218,9 +218,7 @@ def _exhibit_row(place: Place, item: Availability) -> str:
     name = escape(item.id)
     link = f'<a href="{escape(place.link(f"/exhibits/{item.id}"))}">{name}</a>'
     values = published(item.id)
-    printed = "; ".join(
-        f"{quantity_label(v.quantity, v.unit)} {format_value(v.value, v.unit)}" for v in values[:_MOST_PRINTED]
-    )
+    printed = "; ".join(f"{quantity_label(v.quantity, v.unit)} {as_printed(v)}" for v in values[:_MOST_PRINTED])
     more = f" and {len(values) - _MOST_PRINTED} more" if len(values) > _MOST_PRINTED else ""
     state = (
         '<span class="state ready">ready</span>'

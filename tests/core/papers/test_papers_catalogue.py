@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import UsageError
-from ioweather.core.papers import PAPERS, bound_of, context, exhibit_entry, exhibits, published
+from ioweather.core.papers import PAPERS, as_printed, context, exhibit_entry, exhibits, published
 from ioweather.core.results import Published
 from ioweather.core.units import UNITS
 
@@ -166,11 +166,12 @@ def test_jobs_of_a_table_add_up() -> None:
 
 
 def test_bounds_stay_bounds() -> None:
-    assert bound_of(value_of("pat19.fig4", "below_mean_ratio_write")) == ">"
-    assert bound_of(value_of("pat19.fig15", "mean_load")) == "<"
-    assert bound_of(value_of("car11.fig10", "filter_processes")) == ">="
-    assert bound_of(value_of("car11.fig11", "io_time[original]")) == "~"
-    assert bound_of(value_of("car11.fig6", "peak_minute_read")) == ""
+    assert as_printed(value_of("pat19.fig4", "below_mean_ratio_write")) == ">75%"
+    assert as_printed(value_of("pat19.fig15", "mean_load")) == "<2%"
+    assert as_printed(value_of("car11.fig10", "filter_processes")) == "≥1,024"
+    assert as_printed(value_of("car11.projects", "instances_per_job[EarthScience]")) == "≤22"
+    assert as_printed(value_of("car11.fig11", "io_time[original]")).startswith("~")
+    assert as_printed(value_of("car11.fig6", "peak_minute_read")) == "31.7 GiB/s"
     assert value_of("pat19.fig15", "mean_load").note.startswith("less than")
 
 

@@ -8,11 +8,11 @@ from ioweather.core.papers.catalogue import (
     PAPERS,
     ExhibitEntry,
     Paper,
-    bound_of,
+    as_printed,
     context,
     exhibit_entry,
     exhibits,
     published,
 )
 
-__all__ = ["PAPERS", "ExhibitEntry", "Paper", "bound_of", "context", "exhibit_entry", "exhibits", "published"]
+__all__ = ["PAPERS", "ExhibitEntry", "Paper", "as_printed", "context", "exhibit_entry", "exhibits", "published"]

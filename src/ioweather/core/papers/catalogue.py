@@ -11,6 +11,7 @@ from typing import Any, Final
 from ioweather.core.errors import UsageError
 from ioweather.core.papers.printed import BOUNDS, parse_printed
 from ioweather.core.results import Published
+from ioweather.core.units import format_value
 
 _KEYS: Final = ("car11", "don15", "kun19", "mad17", "pat19")
 # A dash in a printed table: there is no number.
@@ -98,10 +99,11 @@ def context(key: str) -> tuple[Published, ...]:
     return tuple(value for block in _document(key).get("context", ()) for value in _values(block))
 
 
-def bound_of(value: Published) -> str:
-    """'>', '<', '>=', '<=' or '~' where the paper gives a bound or says about; else empty."""
+def as_printed(value: Published) -> str:
+    """The value for people, with '>', '<', '≥', '≤' or '~' where the paper gives a bound or says about."""
     words = value.note.partition(";")[0]
-    return next((mark for mark, name in BOUNDS.items() if name == words), "")
+    mark = next((mark for mark, name in BOUNDS.items() if name == words), "")
+    return mark.replace(">=", "≥").replace("<=", "≤") + format_value(value.value, value.unit)
 
 
 @cache
@@ -159,8 +161,8 @@ def _number(exhibit: str, quantity: str, printed: str, default_unit: str, place:
         unit = parse_printed("0", default_unit).unit
         return Published(exhibit, quantity, None, unit, place, "; ".join(filter(None, ["printed as a dash", note])))
     number = parse_printed(printed, default_unit)
-    as_printed = printed.lstrip("<>=~ ")
-    if number.scaled and as_printed[-1].isdigit():  # a table's unit stands in its heading, not in the cell
-        as_printed += f" {default_unit}"
-    remarks = [BOUNDS.get(number.bound, ""), f"printed {as_printed}" if number.scaled else "", note]
+    digits = printed.lstrip("<>=~ ")
+    if number.scaled and digits[-1].isdigit():  # a table's unit stands in its heading, not in the cell
+        digits += f" {default_unit}"
+    remarks = [BOUNDS.get(number.bound, ""), f"printed {digits}" if number.scaled else "", note]
     return Published(exhibit, quantity, number.value, number.unit, place, "; ".join(filter(None, remarks)))
