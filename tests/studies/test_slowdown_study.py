@@ -51,6 +51,7 @@ def test_the_planted_slowdown_is_found_at_both_lengths():
     (episode,) = exhibits["kun19.episodes"].tables[0].rows
     assert episode[:4] == ("work", "read", T + 2 * DAY_NS + 12 * HOUR_NS, T + 2 * DAY_NS + 16 * HOUR_NS)
     assert {e.name for e in exhibits["kun19.fig4"].estimates} == {"read_median[work]"}
+    assert set(exhibits["kun19.fig4"].tables[0].column("counted")) == {"raw"}, "nothing was hidden"
 
 
 def test_requests_of_a_samplers_sizes_are_left_out_and_counted():

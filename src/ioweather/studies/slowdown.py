@@ -51,8 +51,8 @@ ROLLED_UP: Final = (
 )
 EXACT: Final = "Every statistic comes from the single operations, not from roll-ups."
 COUNTED: Final = (
-    "raw: operations that ended. omission_corrected: also each tick that a hang hid, as an operation that waited until "
-    "the hang ended."
+    "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
+    "that waited until the hang ended."
 )
 
 
@@ -135,6 +135,15 @@ def _failures(every: Sequence[OperationSeries]) -> list[str]:
     return [note] if missed else []
 
 
+def _countings(series: OperationSeries) -> tuple[str, ...]:
+    """Both where they differ: where no hang hid an operation, the corrected numbers are the raw ones."""
+    hidden = any(
+        not np.array_equal(series.omission_corrected[name], series.statistics[name], equal_nan=True)
+        for name in STATISTICS
+    )
+    return COUNTINGS if hidden else ("raw",)
+
+
 _FILESYSTEM, _OP = ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text")
 _COUNTED = ResultColumn("counted", "", "text")
 _PANEL = ResultColumn("panel", "", "text")
@@ -149,7 +158,7 @@ def _boxes(
     findings = []
     for series in every:
         for name in STATISTICS:
-            for counting in COUNTINGS:
+            for counting in _countings(series):
                 values = series.counted(counting)[name]
                 q = [number(v) for v in np.quantile(values[np.isfinite(values)], (0.05, 0.25, 0.5, 0.75, 0.95))]
                 rows.append((series.filesystem, series.op, name, counting, *q, series.label))
@@ -203,7 +212,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
             times, values = cells(series.start_ns[kept]), cells(statistic[kept])
             label = name if counting == "raw" else f"{name}, {counting}"
             rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
-        for counting in COUNTINGS:
+        for counting in _countings(series):
             peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
             worst.append((series.filesystem, series.op, counting, *peaks))
         estimates.append(
