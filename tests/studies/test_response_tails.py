@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from ioweather.core.frames import Frame
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
-from ioweather.core.units import MIB
+from ioweather.core.units import MIB, NS
+from ioweather.stats.mixture import fit_mixture
 from ioweather.studies.response_tails import STUDY
 from planted_responses import ALPHA, FACILITY, SIZES, TAIL_SHARE, data_of, law_of, params_of, rows
 
@@ -59,6 +61,15 @@ def test_normal_and_power_law_win(exhibits: dict[str, Exhibit]) -> None:
     fitted = np.array([(row[1], row[2]) for row in overlay.rows if row[0] == "fitted"])
     x, y = np.array(measured).T
     assert np.max(np.abs(np.interp(fitted[:, 0], x, y) - fitted[:, 1])) < 0.05
+
+
+def test_nearer_than_one_normal_is_told_of_distances_from_all_times() -> None:
+    data = data_of(rows(MIB, 600))
+    seconds = np.asarray(data.frames["responses"].array("duration_ns")) / NS
+    fig6 = list(STUDY.run(data, FACILITY, params_of(STUDY, replicates=0)))[-1]
+    single = kstest(seconds, "norm", (seconds.mean(), seconds.std())).statistic
+    both = kstest(seconds, fit_mixture(seconds).distribution.cdf).statistic
+    assert fig6.findings[-1].text.startswith(f"Head and tail together come {single / both:.2g}x nearer")
 
 
 def test_exhibits_survive_the_cache(exhibits: dict[str, Exhibit]) -> None:

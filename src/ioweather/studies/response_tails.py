@@ -8,13 +8,16 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from ioweather.core.contracts import Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
 from ioweather.stats.mixture import fit_mixture, fits_no_better
+from ioweather.stats.tails.families import Normal
+from ioweather.stats.tails.gaps import largest_gap
+from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.splits import HEADS, TAILS
 from ioweather.studies.intervals import LEVEL, Standing, plain
 from ioweather.studies.presenting import cdf_table, cells
@@ -334,14 +337,13 @@ def _winner_findings(by_ks: Sequence[tuple[str, str]], by_aic: Sequence[tuple[st
 
 
 def _distance_findings(fitted: Sequence[FittedSample]) -> Iterator[Finding]:
-    """How far the mixture comes from the single Normal that others assume."""
+    """How far the mixture comes from the single Normal that others assume: distances of both from all times."""
     gains = []
     for item in fitted:
-        seconds = item.sample.seconds
-        ordered = np.sort(seconds)
-        normal = ndtr((ordered - seconds.mean()) / seconds.std())
-        single = float(np.max(np.abs(normal - np.arange(1, len(ordered) + 1) / len(ordered))))
-        gains.append(single / item.fit.ks)
+        sample = sample_of(item.sample.seconds)
+        normal = Normal(float(item.sample.seconds.mean()), float(item.sample.seconds.std()))
+        one, both = (largest_gap(sample, law).distance for law in (normal, item.fit.distribution))
+        gains.append(one / both)
     yield Finding(f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median).")
 
 
