@@ -14,7 +14,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import grid, inventory, layout
 from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.store.seal import apply_retention, compact
-from ioweather.tables import TABLES, concat
+from ioweather.tables import TABLES, Quality, concat
 
 
 @pytest.fixture
@@ -48,6 +48,27 @@ def test_overlapping_batches_add_only_what_is_new(lake):
     added = lake.append("series", series_frame(values[8:], start_ns=DAY + 8 * MINUTE_NS), source="tts")
     assert added == 16
     assert total(lake) == values.sum()
+
+
+def test_a_minute_that_was_unfinished_is_completed(lake):
+    """The last minute of an archive that still grows."""
+    partial = int(Quality.PARTIAL)
+    lake.append("series", series_frame([[10.0, 20.0], [1.0, 2.0]], quality=[0, 0, partial, partial]), source="tts")
+    lake.append("series", series_frame([[7.0, 7.0]], start_ns=DAY + MINUTE_NS), source="h5lmt")
+    compact(lake)
+    grown = series_frame([[10.0, 20.0], [5.0, 2.0], [6.0, 6.0]], quality=[0, 0, 0, partial, 0, partial])
+    assert lake.append("series", grown, source="tts") == 3, "one completed, two new; who is unfinished still stays"
+    assert total(lake) == 10 + 20 + 5 + 2 + 6 + 6
+    assert lake.append("series", grown, source="tts") == 0
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM series") == 8
+        assert snapshot.scalar("SELECT sum(value) FROM series WHERE source = 'h5lmt'") == 14
+
+
+def test_of_two_readings_in_one_batch_the_finished_one_enters(lake):
+    unfinished = series_frame([[1.0, 2.0]], quality=[int(Quality.PARTIAL)] * 2)
+    lake.append("series", concat([unfinished, series_frame([[5.0, 6.0]]), unfinished]), source="tts")
+    assert total(lake) == 11
 
 
 def test_the_same_minutes_from_two_sources_do_not_change_the_total(lake):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lmt_files import loop_hdf5, write_h5lmt
+from lmt_files import loop_hdf5, write_h5lmt, write_tts
 
 from ioweather.engine import Processes, Serial
 from ioweather.store.lake import open_lake
@@ -39,3 +39,23 @@ def test_a_file_on_which_hdf5_loops_for_ever_is_quarantined_and_the_rest_goes_in
     with lake.snapshot() as snapshot:
         found = snapshot.con.sql("SELECT status, reason FROM ingests ORDER BY status").fetchall()
     assert found == [("ok", None), ("quarantined", "reader_stuck")]
+
+
+def test_an_archive_that_grows_ends_as_the_whole_one(tmp_path):
+    """Its writer lays out the day in advance, -0.0 in what it has not reached; visits fall into the midst of minutes."""
+    values = np.random.default_rng(5).integers(1, 10**6, (240, 2)).astype(float)
+
+    def read_bytes(lake) -> list[tuple[int, str, float, int]]:
+        with lake.snapshot() as snapshot:
+            wanted = "SELECT start_ns, component, value, quality FROM series WHERE metric = 'read_bytes' ORDER BY ALL"
+            return snapshot.con.sql(wanted).fetchall()
+
+    growing = open_lake(tmp_path / "growing", create=True)
+    for number, filled in enumerate((20, 90, 95, 240)):
+        so_far = np.where(np.arange(240)[:, None] < filled, values, -0.0)
+        path = write_tts(tmp_path / f"{number}.hdf5", {"readbytes": so_far})
+        assert not ingest(growing, [path]).bad
+    whole = open_lake(tmp_path / "whole", create=True)
+    ingest(whole, [path])
+    assert read_bytes(growing) == read_bytes(whole)
+    assert sum(row[2] for row in read_bytes(whole)) == values.sum()

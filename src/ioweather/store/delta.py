@@ -78,7 +78,8 @@ class TableFiles:
         key = ", ".join(quote(name) for name in self.spec.key)
         newest = _newest_first(self.spec, "ingest_id")
         kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
-        return f"{self.scan(days)} QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY {newest}) = 1{kept}"
+        ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest})"
+        return f"SELECT * FROM ({self.scan(days)}) QUALIFY {ranked} = 1{kept}"
 
 
 def _newest_first(spec: TableSpec, arrival: str) -> str:
@@ -120,23 +121,26 @@ def make_table(root: Path, spec: TableSpec) -> DeltaTable:
 
 
 def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id: str) -> int:
-    """Add the rows of the frame that are not there; returns how many. Safe against any number of racing writers."""
+    """Add the rows of the frame that are not there, and complete those that are there unfinished; returns how many.
+    Safe against any number of racing writers."""
     if frame.rows == 0:
         return 0
     con = duckdb.connect(":memory:")
     try:
         _load_batch(con, spec, frame, source, ingest_id)
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        attempt = 0
+        attempt = completed = 0
         while True:
             table = open_table(root, spec) or make_table(root, spec)
-            con.execute(f"CREATE OR REPLACE TEMP TABLE fresh AS {_fresh_sql(con, files_at(table, spec))}")
-            added: int = con.sql("SELECT count(*) FROM fresh").fetchall()[0][0]
-            if added == 0:
-                return 0
+            stored = _stored_sql(con, files_at(table, spec))
             try:
-                _commit(table, con, _streams(spec, frame, source))
-                return added
+                if _count(con, "finished", _finished_sql(spec, stored)):
+                    completed += _complete(table, con, spec)
+                    continue  # what is to be added is found in the version that this made
+                added = _count(con, "fresh", _fresh_sql(spec, stored))
+                if added:
+                    _commit(table, con, _streams(spec, frame, source))
+                return completed + added
             except CommitFailedError as error:
                 attempt += 1
                 if time.monotonic() > deadline:
@@ -152,7 +156,7 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
 
 
 def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> None:
-    """Table `batch`: the frame with the lake's columns, one row per identity; of several revisions, the one to show."""
+    """Table `batch`: the frame with the lake's columns, one row per identity; of several, the one to show."""
     selected = register_frame(con, "incoming", frame.select(spec.names))
     time_column = quote(spec.time)
     day = f"CAST(DATE '1970-01-01' + CAST({time_column} // {DAY_NS} AS INTEGER) AS VARCHAR)"
@@ -161,7 +165,11 @@ def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, s
         f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
         f"coalesce({day}, '{_NO_DAY}') AS day, row_number() OVER () AS place FROM ({selected})"
     )
-    order = f" ORDER BY {identity}, {_newest_first(spec, 'place')}" if spec.revisable else ""
+    order = ""
+    if spec.revisable:
+        order = f" ORDER BY {_newest_first(spec, 'place')}"
+    elif spec.unfinished and (frame.array("quality") & spec.unfinished).any():
+        order = f" ORDER BY quality & {spec.unfinished}, place"
     con.execute(
         f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
         f"FROM ({rows}){order})"
@@ -169,23 +177,54 @@ def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, s
     con.unregister("incoming")
 
 
-def _fresh_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
-    """The batch without what the table holds. Only the batch's own days and time range are looked at."""
+def _count(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
+    """Rows of a query, which is kept as a table of that name."""
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+    count: int = con.sql(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+    return count
+
+
+def _stored_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
+    """What the table holds in the batch's own days and time range; of revisable rows, those that count now."""
     spec = files.spec
     days = {row[0] for row in con.sql("SELECT DISTINCT day FROM batch").fetchall()}
-    stored_files = [uri for uri in files.uris if day_of_uri(uri) in days]
-    if not stored_files:
-        return "SELECT * FROM batch"
     if spec.revisable:
-        # A revision is new when it differs from the row that counts now.
+        uris = tuple(uri for uri in files.uris if day_of_uri(uri) in days)
+        return TableFiles(spec, files.version, uris).view()
+    moment = f"coalesce({quote(spec.time)}, 0)"
+    low, high = con.sql(f"SELECT min({moment}), max({moment}) FROM batch").fetchall()[0]
+    return f"SELECT * FROM ({files.scan(days)}) WHERE {moment} BETWEEN {low} AND {high}"
+
+
+def _fresh_sql(spec: TableSpec, stored: str) -> str:
+    """The batch without what is stored. A revision is new when it differs from the row that counts now."""
+    if spec.revisable:
         same = " AND ".join(f"b.{quote(n)} IS NOT DISTINCT FROM s.{quote(n)}" for n in spec.names)
-        stored = TableFiles(spec, files.version, tuple(stored_files)).view()
     else:
-        same = " AND ".join(f"b.{quote(name)} = s.{quote(name)}" for name in spec.identity)
-        moment = f"coalesce({quote(spec.time)}, 0)"
-        low, high = con.sql(f"SELECT min({moment}), max({moment}) FROM batch").fetchall()[0]
-        stored = f"SELECT * FROM ({files.scan(days)}) WHERE {moment} BETWEEN {low} AND {high}"
+        same = _same(spec.identity)
     return f"SELECT b.* FROM batch b ANTI JOIN ({stored}) s ON {same}"
+
+
+def _finished_sql(spec: TableSpec, stored: str) -> str:
+    """Rows of the batch that are stored unfinished, and are not any more."""
+    if not spec.unfinished:
+        return "SELECT * FROM batch LIMIT 0"
+    flag = f"quality & {spec.unfinished}"
+    held = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
+    return f"SELECT b.* FROM batch b SEMI JOIN ({held}) s ON {_same(spec.identity)} WHERE b.{flag} = 0"
+
+
+def _same(names: tuple[str, ...]) -> str:
+    return " AND ".join(f"b.{quote(name)} = s.{quote(name)}" for name in names)
+
+
+def _complete(table: DeltaTable, con: duckdb.DuckDBPyConnection, spec: TableSpec) -> int:
+    """Put the rows of `finished` into the place of theirs; returns how many."""
+    merge = table.merge(
+        con.sql("SELECT * FROM finished"), _same((*spec.identity, "day")), source_alias="b", target_alias="s"
+    )
+    replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
+    return replaced
 
 
 def _streams(spec: TableSpec, frame: Frame, source: str) -> set[str]:

@@ -49,6 +49,8 @@ class TableSpec:
     keeps_revisions: bool = True
     # Very many rows of few distinct texts: read without a copy of them.
     is_long: bool = False
+    # Of append-only tables: the flag in `quality` of a row that one of the same key without the flag replaces.
+    unfinished: int = 0
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]

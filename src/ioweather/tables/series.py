@@ -94,6 +94,8 @@ SERIES = TableSpec(
     key=("start_ns", "interval_ns", "system", "component_kind", "component", "metric"),
     time="start_ns",
     order=("system", "component_kind", "source", "interval_ns", "metric", "start_ns", "component"),
+    # The last minute of an archive that still grows.
+    unfinished=int(Quality.PARTIAL),
 )
 
 COMPONENTS = TableSpec(
