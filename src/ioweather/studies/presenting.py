@@ -46,6 +46,11 @@ def relabelled(made: ResultTable, **labels: str) -> ResultTable:
     return replace(made, columns=columns)
 
 
+def told_p(p: float) -> str:
+    """A p-value in words; below a thousandth its digits say nothing."""
+    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+
+
 def thin(values: Floats, buckets: int) -> NDArray[np.int64]:
     """Indices of the lowest and the highest value of each of `buckets` stretches; of an empty one, its first step."""
     steps = len(values)

@@ -17,7 +17,7 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Resu
 from ioweather.core.units import HOUR_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.studies.intervals import plain
-from ioweather.studies.presenting import relabelled
+from ioweather.studies.presenting import relabelled, told_p
 from ioweather.studies.samples import median_estimate, quantiles
 
 _POINTS: Final = 1500
@@ -209,9 +209,9 @@ def _hosts(part: Measured) -> Exhibit:
         estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method="Kruskal-Wallis"))
         text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
         findings.append(
-            Finding(f"{text} differ (p = {p:.2g}); {odd} differs most ({format_seconds(middles[odd])}).", "supported")
+            Finding(f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).", "supported")
             if p < 0.01
-            else Finding(f"{text} do not surely differ (p = {p:.2g}).", "undecided")
+            else Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided")
         )
     columns = (
         ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),

@@ -17,7 +17,7 @@ from ioweather.derive.job_ratios import quotient
 from ioweather.derive.signatures import scaling
 from ioweather.studies.intervals import plain
 from ioweather.studies.node_rates import NO_NODES, PER_NODE, below_ceiling
-from ioweather.studies.presenting import relabelled
+from ioweather.studies.presenting import relabelled, told_p
 from ioweather.studies.project_io import CLOSE_IS_METADATA, MEANS_OF_JOBS
 from ioweather.studies.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, jobs_of, large
 from ioweather.studies.samples import known, mean_estimate, median_estimate, quantiles
@@ -244,7 +244,9 @@ def _size_findings(
         rho, p = spearmanr(nodes, rates)
         kind: Any = "supported" if p < 0.05 else "undecided"
         trend = "falls" if rho < 0 else "rises"
-        yield Finding(f"Performance per node {trend} with size (Spearman {rho:.2f}, p {p:.2g}, n {len(nodes)}).", kind)
+        yield Finding(
+            f"Performance per node {trend} with size (Spearman {rho:.2f}, {told_p(p)}, n {len(nodes)}).", kind
+        )
     scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
     if scale and scale.strong:
         yield Finding(

@@ -20,6 +20,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Resu
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
 from ioweather.studies.intervals import LEVEL, number, plain
+from ioweather.studies.presenting import told_p
 from ioweather.studies.response_fits import COMBINATION, REPLICATES, FittedSample, choices, fit_samples, spread_about
 from ioweather.studies.response_samples import (
     FILESYSTEM,
@@ -176,15 +177,15 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
         )
     told = f"mean rank correlation {test.correlation:.2f} over {test.targets} targets and {test.rounds} rounds"
     if test.p_value > 0.05:
-        return Finding(f"Nothing speaks against targets being slow independently ({told}, p {test.p_value:.2g}).")
+        return Finding(f"Nothing speaks against targets being slow independently ({told}, {told_p(test.p_value)}).")
     if test.p_value > 0.01:
-        return Finding(f"Targets may not be slow independently ({told}, p {test.p_value:.2g}).", "undecided")
+        return Finding(f"Targets may not be slow independently ({told}, {told_p(test.p_value)}).", "undecided")
     if test.correlation > 0:
         return Finding(
-            f"Targets are slow together ({told}, p {test.p_value:.2g}): wide stripes are less slow than predicted.",
+            f"Targets are slow together ({told}, {told_p(test.p_value)}): wide stripes are less slow than predicted.",
             "supported",
         )
-    return Finding(f"Targets are not independent ({told}, p {test.p_value:.2g}).", "supported")
+    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", "supported")
 
 
 def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
