@@ -54,6 +54,20 @@ def test_the_planted_slowdown_is_found_at_both_lengths():
     assert set(exhibits["kun19.fig4"].tables[0].column("counted")) == {"raw"}, "nothing was hidden"
 
 
+def test_of_several_episodes_the_strongest_is_the_estimate():
+    calm = responses(slow_day=None)
+    seconds = np.asarray(calm.array("duration_ns")).copy()
+    hour = (np.asarray(calm.array("start_ns")) - T) // HOUR_NS
+    seconds[(hour >= 12) & (hour < 20)] *= 3
+    seconds[(hour >= 60) & (hour < 64)] *= 8  # eight times for four hours, then four times for eight
+    seconds[(hour >= 64) & (hour < 72)] *= 4
+    episodes = made(calm.with_columns(duration_ns=seconds))["kun19.episodes"]
+    values = {e.name: e.value for e in episodes.estimates}
+    assert len(values) == len(episodes.estimates) == 3
+    assert values["peak_slowdown_read[work]"] == pytest.approx(8, rel=0.1)
+    assert values["recovery_read[work]"] == 12 * 3600
+
+
 def test_requests_of_a_samplers_sizes_are_left_out_and_counted():
     exhibits = made(responses(sampled_every=10))
     for exhibit in exhibits.values():

@@ -321,8 +321,15 @@ def _episodes(
         )
     else:
         findings.insert(0, Finding(f"No interval was {threshold:g}x slower than usual."))
-    peaks = [plain(f"peak_slowdown_{e.op}[{e.filesystem}]", e.peak_ratio, "factor", method="peak of an episode")
-             for e in sorted(found, key=lambda e: -e.peak_ratio)[:5]]  # fmt: skip
+    strongest = {(e.filesystem, e.op): e for e in sorted(found, key=lambda e: e.peak_ratio)}
+    peaks = [
+        plain(f"{name}_{op}[{filesystem}]", value, unit, method=f"{what} of the strongest episode")
+        for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio)
+        for name, value, unit, what in (
+            ("peak_slowdown", e.peak_ratio, "factor", "peak"),
+            ("recovery", None if e.ongoing else e.recovery_ns / NS, "seconds", "time from peak to end"),
+        )
+    ]
     chart = Chart(
         "heatmap", week, {"x": "weekday", "y": "series", "value": "share"}, "Slow intervals by day of the week"
     )
