@@ -54,6 +54,7 @@ def test_agreement() -> None:
     assert row["per_node"] == pytest.approx(51.0)
     assert estimate(made, "within_3_percent_ratio").value == 1.0
     assert estimate(made, "estimated_write[N-N]").value == pytest.approx(102.0)
+    assert estimate(made, "per_node_write[N-N]").value == pytest.approx(51.0)
 
 
 def test_ranks_that_do_not_overlap_are_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -145,16 +146,18 @@ def _table(checks: list[_Check]) -> ResultTable:
 
 
 def _averages(checks: list[_Check]) -> Iterator[Estimate]:
-    """Named as the paper's Table I: actual and estimated, by pattern and operation."""
+    """Named as the paper's Table I: actual, estimated and per node, by pattern and operation."""
     for pattern in ("N-1", "N-N"):
         for verb in ("write", "read"):
             own = [c for c in checks if c.pattern == pattern and c.verb == verb]
             if own:
-                for name, values in (
-                    ("actual", [c.measured.bytes_per_s / MIB for c in own]),
-                    ("estimated", [c.ours / MIB for c in own]),
+                nodes = [c.row["node_count"] or math.nan for c in own]
+                for name, values, unit in (
+                    ("actual", [c.measured.bytes_per_s / MIB for c in own], "mib_per_s"),
+                    ("estimated", [c.ours / MIB for c in own], "mib_per_s"),
+                    ("per_node", [c.ours / MIB / n for c, n in zip(own, nodes, strict=True)], "mib_per_s_per_node"),
                 ):
-                    yield median_estimate(f"{name}_{verb}[{pattern}]", np.array(values), "mib_per_s")
+                    yield median_estimate(f"{name}_{verb}[{pattern}]", np.array(values), unit)
 
 
 def _charts(checks: list[_Check]) -> tuple[Chart, ...]:
