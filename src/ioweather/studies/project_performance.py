@@ -245,7 +245,7 @@ def _size_findings(
         kind: Any = "supported" if p < 0.05 else "undecided"
         trend = "falls" if rho < 0 else "rises"
         yield Finding(
-            f"Performance per node {trend} with size (Spearman {rho:.2f}, {told_p(p)}, n {len(nodes)}).", kind
+            f"Performance per node {trend} with size (Spearman {rho:.2f}, {told_p(float(p))}, n {len(nodes)}).", kind
         )
     scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
     if scale and scale.strong:
