@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.choices import TRAFFIC
 from ioweather.studies.climate_context import WAYS, Climate, Part, span
 from ioweather.studies.intervals import Floats, directed, plain
 from ioweather.studies.presenting import cdf_table, cumulative_table
+from ioweather.studies.steps import Steps
 
 
 def cumulative(climate: Climate) -> Part:
@@ -24,8 +26,9 @@ def cumulative(climate: Climate) -> Part:
     # Consistent over the period, or made by one stretch of it: the share of units in which reads lead.
     leads = np.stack([sums[:, 0] > sums[:, 1], np.sum(sums, axis=1) > 0], axis=1).astype(np.float64)
     steady = climate.intervals.estimate("read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=len(leads))
-    running = {way: np.cumsum(np.nan_to_num(climate.way(way), nan=0.0)) for way in WAYS}
-    line = cumulative_table("cumulative", steps.times_ns, running, "since the start", "bytes")
+    line = _running(steps, "")
+    if climate.burst_buffer is not None:
+        line = replace(line, rows=(*line.rows, *_running(climate.burst_buffer, "burst buffer ").rows))
     chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Volume since the start")
     factor, unit = ratio.value or 0.0, climate.intervals.unit_name
     findings = [
@@ -49,6 +52,14 @@ def cumulative(climate: Climate) -> Part:
             caveats=climate.caveats, coverage=climate.coverage(),
         )
     )  # fmt: skip
+
+
+def _running(steps: Steps, prefix: str) -> ResultTable:
+    running = {
+        f"{prefix}{way}": np.cumsum(np.nan_to_num(steps.values[metric], nan=0.0))
+        for way, metric in zip(WAYS, TRAFFIC, strict=True)
+    }
+    return cumulative_table("cumulative", steps.times_ns, running, "since the start", "bytes")
 
 
 def _burst_buffer(climate: Climate) -> Iterator[Estimate]:
