@@ -68,6 +68,22 @@ def test_of_several_episodes_the_strongest_is_the_estimate():
     assert values["recovery_read[work]"] == 12 * 3600
 
 
+def test_another_statistic_of_the_interval_may_be_compared():
+    calm = responses(slow_day=None)
+    seconds = np.asarray(calm.array("duration_ns")).copy()
+    seconds[2880:3120:10] *= 20  # a tenth of the operations of four hours
+    data = StudyData({"rollups": roll_up(calm.with_columns(duration_ns=seconds), 10 * MINUTE_NS)})
+    found = {
+        statistic: next(TWO_LENGTHS.run(data, FACILITY, LENGTHS | {"statistic": statistic})).estimates[0].value
+        for statistic in ("median", "mean", "q95")
+    }
+    assert found["median"] < 1.2 < found["mean"] < 4 < found["q95"]
+    (episodes,) = (e for e in STUDY.run(data, FACILITY, PARAMS | {"statistic": "q95"}) if e.id == "kun19.episodes")
+    assert episodes.tables[0].rows[0][2] == T + 2 * DAY_NS
+    with pytest.raises(UsageError, match="no statistic 'q42'"):
+        list(TWO_LENGTHS.run(data, FACILITY, LENGTHS | {"statistic": "q42"}))
+
+
 def test_requests_of_a_samplers_sizes_are_left_out_and_counted():
     exhibits = made(responses(sampled_every=10))
     for exhibit in exhibits.values():

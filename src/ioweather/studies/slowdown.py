@@ -71,7 +71,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     coverage = _coverage(usual, sum(int(s.count.sum()) for s in every), data.frames.get("rollups"))
     if len(lengths) > 1:
         long, short = ([series.by(length) for series in usual] for length in lengths)
-        yield _slowdowns(long, short, baseline, caveats, coverage)
+        yield _slowdowns(long, short, baseline, _statistic(params), caveats, coverage)
         return
     yield _boxes(usual, baseline, caveats, coverage)
     yield _time_lines(usual, caveats, coverage)
@@ -194,7 +194,9 @@ def _boxes(
 
 
 # The corrected line first: where it is the raw one, that is drawn over it.
-_LINES: Final = (("max", "omission_corrected"), ("max", "raw"), ("q99", "raw"), ("median", "raw"))
+_LINES: Final = (
+    ("max", "omission_corrected"), ("max", "raw"), ("q99", "raw"), ("q95", "raw"), ("mean", "raw"), ("median", "raw"),
+)  # fmt: skip
 
 
 def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
@@ -230,7 +232,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     )  # fmt: skip
     chart = Chart(
         "timeline", ResultTable("time_lines", columns, tuple(rows)), {"x": "time", "y": "value", "series": "series"},
-        "Median, 99% and slowest of each interval", facet="panel", scales={"y": "log"},
+        "Median, mean, 95%, 99% and slowest of each interval", facet="panel", scales={"y": "log"},
     )  # fmt: skip
     table = ResultTable(
         "worst",
@@ -246,15 +248,23 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     )  # fmt: skip
 
 
+def _statistic(params: Params) -> str:
+    """What of an interval is compared with the usual."""
+    asked = str(params.get("statistic") or "median")
+    if asked not in STATISTICS:
+        raise UsageError(f"There is no statistic {asked!r}.", hint=f"There are: {', '.join(STATISTICS)}.")
+    return asked
+
+
 def _slowdowns(
-    long: list[OperationSeries], short: list[OperationSeries], baseline: Baseline, caveats: tuple[str, ...],
-    coverage: tuple[Coverage, ...],
+    long: list[OperationSeries], short: list[OperationSeries], baseline: Baseline, statistic: str,
+    caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
 ) -> Exhibit:  # fmt: skip
     """kun19.fig6."""
     rows: list[tuple[Cell, ...]] = []
     estimates = []
     findings = []
-    ratios = [(series, series.slowdown(baseline=baseline)) for series in (*long, *short)]
+    ratios = [(series, series.slowdown(statistic, baseline)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
     for series, slowdown in every:
         length = format_seconds(series.interval_ns / 1e9)
@@ -263,7 +273,7 @@ def _slowdowns(
         rows += [(t, length, v, series.label) for t, v in zip(times, values, strict=True)]
         worst = float(np.nanmax(slowdown))
         estimates.append(plain(f"slowdown_{series.op}[{series.filesystem}, {length}]", worst, "factor", n=len(slowdown),
-                               method="greatest of the intervals' medians over expected"))  # fmt: skip
+                               method=f"greatest of the intervals' {statistic} over expected"))  # fmt: skip
         if series in long and worst >= 2:
             at = int(series.start_ns[int(np.nanargmax(slowdown))])
             findings.append(
@@ -281,7 +291,8 @@ def _slowdowns(
     )  # fmt: skip
     chart = Chart(
         "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "interval"},
-        "Slowdown", facet="panel", scales={"y": "log"}, references=(Reference("y", 1.0, "as usual"),),
+        f"Slowdown by the {statistic} of each interval", facet="panel", scales={"y": "log"},
+        references=(Reference("y", 1.0, "as usual"),),
     )  # fmt: skip
     calm = Finding("No operation was twice as slow as usual in any interval.")
     return Exhibit(
@@ -296,7 +307,8 @@ def _episodes(
 ) -> Exhibit:  # fmt: skip
     """kun19.episodes."""
     threshold = float(params["threshold"])
-    found = all_episodes(every, threshold, baseline=baseline)
+    statistic = _statistic(params)
+    found = all_episodes(every, threshold, statistic, baseline)
     table = ResultTable(
         "episodes",
         (
@@ -309,7 +321,7 @@ def _episodes(
                "ongoing" if e.ongoing else "") for e in found),
         "Episodes",
     )  # fmt: skip
-    week, findings = _weekly(every, facility, threshold, baseline)
+    week, findings = _weekly(every, facility, threshold, statistic, baseline)
     if found:
         worst = max(found, key=lambda e: e.peak_ratio)
         findings.insert(
@@ -336,20 +348,20 @@ def _episodes(
     return Exhibit(
         "kun19.episodes", "Slow episodes and weekly patterns", tables=(table, week), charts=(chart,),
         estimates=(plain("episodes", len(found), "count"), *peaks), findings=tuple(findings),
-        caveats=(f"An episode is a stretch of intervals whose median is at least {threshold:g}x expected.", *caveats),
+        caveats=(f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected.", *caveats),
         coverage=coverage,
     )  # fmt: skip
 
 
 def _weekly(
-    every: list[OperationSeries], facility: Facility, threshold: float, baseline: Baseline
+    every: list[OperationSeries], facility: Facility, threshold: float, statistic: str, baseline: Baseline
 ) -> tuple[ResultTable, list[Finding]]:
     """Share of slow intervals by local weekday; a day is named when its interval lies above that of all days."""
     zone, zone_name = facility_zone(facility)
     rows: list[tuple[Cell, ...]] = []
     findings: list[Finding] = []
     for series in every:
-        slowdown = series.slowdown(baseline=baseline)
+        slowdown = series.slowdown(statistic, baseline)
         known = np.isfinite(slowdown)
         weekday = local_clock(series.start_ns, zone).weekday
         whole = share_estimate("all", int((slowdown[known] >= threshold).sum()), int(known.sum()))
@@ -379,6 +391,7 @@ _RESPONSES = Need("responses", "responses", columns=RESPONSE_COLUMNS, optional=T
 _PARAMS = (
     Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
     Param("baseline", f"what is usual: {FORMS} (default: as facility.toml says, else whole)", "text"),
+    Param("statistic", f"what of an interval is compared with the usual: {', '.join(STATISTICS)}", default="median"),
     Param("exact", "from every operation instead of roll-ups", "flag", default=False),
 )
 STUDY = Study(
