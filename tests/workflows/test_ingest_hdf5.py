@@ -42,7 +42,7 @@ def test_a_file_on_which_hdf5_loops_for_ever_is_quarantined_and_the_rest_goes_in
 
 
 def test_an_archive_that_grows_ends_as_the_whole_one(tmp_path):
-    """Its writer lays out the day in advance, -0.0 in what it has not reached; visits fall into the midst of minutes."""
+    """Its writer lays out the day in advance, -0.0 where it has not been; visits fall into the midst of minutes."""
     values = np.random.default_rng(5).integers(1, 10**6, (240, 2)).astype(float)
 
     def read_bytes(lake) -> list[tuple[int, str, float, int]]:

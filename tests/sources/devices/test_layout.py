@@ -42,3 +42,15 @@ def test_numbers_that_are_not_there_make_no_row() -> None:
     assert values["read_bytes"][1].tolist() == [False, True]
     assert values["await_seconds"][0].tolist() == pytest.approx([(1 * 2 + 3 * 4) / 4 / 1000, np.nan], nan_ok=True)
     assert values["read_await_seconds"][0].tolist() == pytest.approx([0.002, np.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize("wrong", [-10.5, 18446744073709551.61, 1e308, np.inf])
+def test_what_no_device_can_do_is_no_sample(wrong: float) -> None:
+    columns = ("r/s", "rkB/s", "r_await", "w/s", "wkB/s", "w_await", "%util")
+    printed = np.array([[1.0, 10.0, 2.0, 1.0, 10.0, 2.0, 5.0]] * 2)
+    for index in range(len(columns)):
+        table = printed.copy()
+        table[1, index] = wrong
+        for metric, (values, present) in Layout(columns, IOSTAT).metrics(table, np.full(2, 10.0)).items():
+            kept = values if present is None else values[present]
+            assert np.unique(kept[~np.isnan(kept)]).size == 1, f"{columns[index]} = {wrong} reaches {metric}"

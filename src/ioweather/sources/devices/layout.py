@@ -20,6 +20,9 @@ Floats: TypeAlias = NDArray[np.float64]
 
 # /proc/diskstats and sysstat count in sectors of 512 bytes, whatever the device's own (kernel doc, iostats.rst).
 SECTOR_BYTES = 512
+# Where a counter wrapped or restarted, sysstat may print 18446744073709551.61 or less than nothing: that is no sample;
+# a little less than nothing is rounding.
+_MOST_PRINTED = 1e12
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ class Layout:
 
         The mask is None where all are. A value can be present and null: no request, no response time.
         """
+        printed = np.where((printed > -1) & (printed <= _MOST_PRINTED), np.maximum(printed, 0), np.nan)
         result: dict[str, tuple[Floats, NDArray[np.bool_] | None]] = {}
         for metric, (index, reading) in self._chosen.items():
             raw = printed[:, index]
