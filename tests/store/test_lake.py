@@ -149,6 +149,12 @@ def test_nulls_survive_the_round_trip(lake):
     assert [(r["uid"], r["user"], r["end_ns"]) for r in rows] == [(None, "ü", None), (5, None, None)]
 
 
+def test_an_infinity_is_no_value(lake):
+    lake.append("series", series_frame([[1.0, np.inf, -np.inf]]), source="spool")
+    with lake.snapshot() as snapshot:
+        assert snapshot.con.sql("SELECT count(*), count(value), sum(value) FROM series").fetchall() == [(3, 1, 1.0)]
+
+
 def test_nanoseconds_keep_every_digit(lake):
     odd = DAY + 1_234_567_890_123
     lake.append("series", series_frame([[1.0]], start_ns=odd), source="tts")

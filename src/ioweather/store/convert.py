@@ -1,6 +1,6 @@
 """Between Frames and DuckDB, by Arrow's C interface (arro3), without pyarrow or pandas.
 
-Nulls: DuckDB gets NaN as NULL and masks as companion columns; Frames get NULL back as NaN, mask or code -1.
+Nulls: DuckDB gets NaN and infinities as NULL and masks as companion columns; Frames get NULL as NaN, mask or code -1.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> s
             columns[column_name] = arro.Array.from_numpy(np.ascontiguousarray(column))
             plain = quote(column_name)
             is_float = column.dtype.kind == "f"
-            selects.append(f"CASE WHEN isnan({plain}) THEN NULL ELSE {plain} END AS {plain}" if is_float else plain)
+            # What is no number is no value either: one infinity would swallow every sum that it is in.
+            selects.append(f"CASE WHEN isfinite({plain}) THEN {plain} END AS {plain}" if is_float else plain)
     con.register(name, arro.Table(columns))
     return f"SELECT {', '.join(selects)} FROM {quote(name)}"
 
