@@ -55,7 +55,8 @@ def create_lake(root: Path) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LakeError(f"{root} cannot be made: {error.strerror}.", hint="Choose another place with --lake.") from None
+        hint = "Choose another place (--lake, or --out of a demonstration)."
+        raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
     foreign = [p.name for p in root.iterdir() if p.name not in ("lake.json", "facility.toml")]
     if foreign and not is_lake(root):
         raise LakeError(
