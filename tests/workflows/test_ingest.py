@@ -306,6 +306,19 @@ def test_names_that_are_no_text_go_in_and_are_told(sample, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("wrong", ['"interval_ns":0', '"interval_ns":-1', '"start_ns":9223372036854775000'])
+def test_a_row_on_which_every_question_would_fail_is_refused(lake, tmp_path, wrong):
+    row = (
+        '{"table":"series","start_ns":1700000000000000000,"interval_ns":10,"system":"h:sda","component_kind":"device",'
+        f'"component":"sda","metric":"read_bytes","value":1,"quality":0,{wrong}}}'
+    )
+    segment = tmp_path / "segment.ndjson"
+    segment.write_text(f'{{"ioweather_spool":1,"host":"h","boot_id":"b"}}\n{row}\n')
+    (refused,) = ingest(lake, [segment]).bad
+    assert refused.reason == "corrupt_input"
+    assert wrong.split('"')[1] in str(refused.message)
+
+
 def _stopped(*_: object) -> int:
     raise KeyboardInterrupt
 

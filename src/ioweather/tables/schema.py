@@ -16,6 +16,9 @@ ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 SCHEMA_VERSION = 1
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
+# Until the year 2116 a time and a length add up within int64. One row beyond would fail every question to the table.
+_END_NS = 1 << 62
+_LEAST_NS = {"interval_ns": 1, "duration_ns": 0}
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,16 @@ class TableSpec:
 
     def column(self, name: str) -> ColumnSpec:
         return next(column for column in self.columns if column.name == name)
+
+    def impossible(self, frame: Frame) -> str | None:
+        """What no row can have, as 'interval_ns = 0': a time or a length that is out of all bounds."""
+        for name, least in {self.time: 0, **_LEAST_NS}.items():
+            if name in frame:
+                values = np.ma.masked_array(frame.array(name)).compressed()
+                wrong = values[(values < least) | (values >= _END_NS)]
+                if len(wrong):
+                    return f"{name} = {wrong[0]}"
+        return None
 
     def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
         """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from ioweather.core.contracts import BatchSource, ReadContext, Source
-from ioweather.core.errors import AmbiguousFormat, EmptyInput, SourceError, UnknownFormat
+from ioweather.core.errors import AmbiguousFormat, CorruptInput, EmptyInput, SourceError, UnknownFormat
 from ioweather.core.frames import Frame
 from ioweather.core.units import MIB, format_seconds
 from ioweather.engine import allow, allow_anew
@@ -126,6 +126,9 @@ def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in pieces:
+            wrong = TABLES[table].impossible(frame)
+            if wrong is not None:
+                raise CorruptInput(f"{path} has a row with {wrong}, which `{table}` cannot hold.")
             rows[table] = rows.get(table, 0) + frame.rows
             if source_name in DERIVED:
                 made.setdefault(table, []).append(frame)
