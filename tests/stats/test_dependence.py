@@ -100,6 +100,26 @@ def test_intervals_hold_what_was_planted():
     assert all(count >= 8 for count in held.values()), held
 
 
+def test_a_change_of_rank_correlation_is_drawn_in_blocks_for_both():
+    rng = np.random.default_rng(8)
+    load = np.repeat(rng.standard_normal(40), 6)  # six neighbours share a state
+    times, blurred = load + 0.3 * rng.standard_normal(240), load + 2.0 * rng.standard_normal(240)
+    value, low, high = dependence.spearman_change((load, times, blurred, times))
+    assert value == pytest.approx(dependence.spearman(blurred, times) - dependence.spearman(load, times))
+    assert low < value < high < 0
+    assert dependence.spearman_change((load, times, load, times)) == (0.0, 0.0, 0.0)
+    assert dependence.spearman_change((load, np.ones(240), load, times)) is None
+
+
+def test_the_rank_correlation_alone_is_that_of_all_four():
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal(60)
+    y = x + rng.standard_normal(60)
+    one = dependence.associate(x, y)["spearman"]
+    assert dependence.spearman_interval(x, y) == (one.value, one.low, one.high)
+    assert dependence.spearman_interval(x[:5], y[:5]) is None
+
+
 def test_p_values_tell_chance_from_association():
     none = dependence.associate(*normal_pair(100, 0.0), replicates=50)
     strong = dependence.associate(*normal_pair(100, 0.8), replicates=50)

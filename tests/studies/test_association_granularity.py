@@ -26,3 +26,6 @@ def test_the_association_weakens(exhibits):
     change = next(e for e in exhibits["mad17.fig10"].estimates if e.name.startswith("spearman_change[strong"))
     assert change.high < 0
     assert {chart.table.name for chart in exhibits["mad17.fig10"].charts} == {"all", "ranks", "metadata"}
+    ranks = next(chart.table for chart in exhibits["mad17.fig10"].charts if chart.table.name == "ranks")
+    rows = [dict(zip((c.name for c in ranks.columns), row, strict=True)) for row in ranks.rows]
+    assert all(row["low"] <= row["value"] <= row["high"] and row["n"] >= 8 for row in rows)

@@ -221,17 +221,39 @@ def _associate(name: str, x: Floats, y: Floats, replicates: int) -> Association:
 
 def _bootstrap(name: str, x: Floats, y: Floats, value: float, replicates: int) -> tuple[float, float, str]:
     """Percentiles of circular blocks of pairs, expanded for few blocks."""
-    n = len(x)
-    block = default_block(n)
-    rng = np.random.default_rng(_SEED)
-    draws = -(-n // block)
-    starts = rng.integers(0, n, (replicates, draws))
-    index = ((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n]
     measure = MEASURES[name]
-    found = np.array([measure(x[row], y[row]) for row in index])
-    found = found[np.isfinite(found)]
-    low, high = np.quantile(found, expanded_levels(LEVEL, max(2, n // block)))
-    return float(low), float(high), f"bootstrap of blocks of {block} runs, {replicates} replicates"
+    low, high = _percentiles(np.array([measure(x[row], y[row]) for row in _blocks(len(x), replicates)]), len(x))
+    return low, high, f"bootstrap of blocks of {default_block(len(x))} runs, {replicates} replicates"
+
+
+def _blocks(n: int, replicates: int) -> Ints:
+    """Rows drawn in circular blocks: (replicates, n)."""
+    block = default_block(n)
+    starts = np.random.default_rng(_SEED).integers(0, n, (replicates, -(-n // block)))
+    return np.asarray(((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n], np.int64)
+
+
+def _percentiles(found: Floats, n: int) -> tuple[float, float]:
+    levels = expanded_levels(LEVEL, max(2, n // default_block(n)))
+    low, high = np.quantile(found[np.isfinite(found)], levels)
+    return float(low), float(high)
+
+
+def spearman_interval(x: Floats, y: Floats, replicates: int = REPLICATES) -> tuple[float, float, float] | None:
+    """Value, low and high of the rank correlation alone; None where it does not exist."""
+    value = spearman(x, y) if len(x) >= MIN_PAIRS else float("nan")
+    return (value, *_bootstrap("spearman", x, y, value, replicates)[:2]) if np.isfinite(value) else None
+
+
+def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[float, float, float] | None:
+    """Spearman of the last two less that of the first two, with its interval: the same rows are drawn for both."""
+    x, y, later_x, later_y = columns
+    value = spearman(later_x, later_y) - spearman(x, y)
+    if not np.isfinite(value):
+        return None
+    drawn = _blocks(len(x), REPLICATES)
+    found = np.array([spearman(later_x[row], later_y[row]) - spearman(x[row], y[row]) for row in drawn])
+    return (value, *_percentiles(found, len(x)))
 
 
 def _half_samples(name: str, x: Floats, y: Floats, value: float, replicates: int) -> tuple[float, float, str]:

@@ -14,12 +14,21 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
 from ioweather.derive.job_system import job_system
-from ioweather.stats.dependence import LEVEL, MIN_PAIRS, coefficients, complete_pairs, spearman
-from ioweather.studies.association_data import MEASURES, NEEDS, PARAMS, AssociationData, association_data
+from ioweather.stats.dependence import (
+    LEVEL,
+    MIN_PAIRS,
+    coefficients,
+    complete_pairs,
+    spearman,
+    spearman_change,
+    spearman_interval,
+)
+from ioweather.studies.association_data import IN_TIME_ORDER, MEASURES, NEEDS, PARAMS, AssociationData, association_data
 from ioweather.studies.intervals import Floats, Standing, number, plain
 
 COARSEST: Final = 20
-_REPLICATES: Final = 200
+# Of each rank correlation; there are more than a hundred of them.
+_REPLICATES: Final = 100
 
 
 @dataclass(frozen=True)
@@ -111,13 +120,16 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
             if level.group == data.asked:
                 found = coefficients(level.psid[way], level.d_d)
                 every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
-            ranks.append((level.step_seconds, f"{group} {way}", _rank(level.psid[way], level.d_d)))
+            pairs = complete_pairs(level.psid[way], level.d_d)
+            rank = spearman_interval(*pairs, _REPLICATES) or (None, None, None)
+            ranks.append((level.step_seconds, f"{group} {way}", *rank, len(pairs[0])))
         found = coefficients(level.psi_read_ops, level.metadata) if level.group == data.asked else {}
         metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
     charts = [
         _chart("all", every, ("way", "measure"), f"D_D with PsiD: {data.name(data.asked)}", facet="way"),
-        _chart("ranks", ranks, ("series",), "Spearman of D_D with PsiD"),
     ]
+    known = [row for row in ranks if row[2] is not None]
+    charts += [_rank_chart(known)] if known else []
     if any(row[2] is not None for row in metadata):
         charts.append(_chart("metadata", metadata, ("measure",), "D_U_M with PsiO_R"))
     estimates, findings = _change(data, levels)
@@ -127,7 +139,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
         caveats=(
             "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
             "D_D comes in ever fewer values, which alone lowers what a coefficient can show.",
-            *data.caveats,
+            IN_TIME_ORDER, *data.caveats,
         ),
         coverage=data.coverage,
     )  # fmt: skip
@@ -151,6 +163,19 @@ def _chart(
     )  # fmt: skip
 
 
+def _rank_chart(rows: list[tuple[Cell, ...]]) -> Chart:
+    columns = (
+        ResultColumn("interval", "sampling interval", "seconds"), ResultColumn("series", "", "text"),
+        ResultColumn("value", "Spearman"), ResultColumn("low", "90% from"), ResultColumn("high", "90% to"),
+        ResultColumn("n", "n", "count"),
+    )  # fmt: skip
+    encoding = {"x": "interval", "y": "value", "low": "low", "high": "high"}
+    return Chart(
+        "band", ResultTable("ranks", columns, tuple(rows)), encoding,
+        "Spearman of D_D with PsiD, and its 90% interval", facet="series",
+    )  # fmt: skip
+
+
 def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate], list[Finding]]:
     """Finest against coarsest, on the same runs, resampled together."""
     estimates, findings = [], []
@@ -164,7 +189,11 @@ def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate],
         there = np.isfinite(np.stack(columns)).all(axis=0)
         if there.sum() < MIN_PAIRS:
             continue
-        low, value, high = _difference([column[there] for column in columns])
+        a, b, c, d = (column[there] for column in columns)
+        change = spearman_change((a, b, c, d))
+        if change is None:
+            continue
+        value, low, high = change
         name = f"spearman_change[{data.name(group)}]"
         estimates.append(
             Estimate(name, value, "", low, high, LEVEL, int(there.sum()), "same runs resampled for both granularities")
@@ -175,17 +204,6 @@ def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate],
             f"{data.name(group)}: {steps} the rank correlation with {way}s changes by {value:+.2f} ({low:+.2f} to "
             f"{high:+.2f}).", kind))  # fmt: skip
     return estimates, findings
-
-
-def _difference(columns: list[Floats]) -> tuple[float, float, float]:
-    rng = np.random.default_rng(9)
-    a, b, c, d = columns
-    found = []
-    for _ in range(_REPLICATES):
-        index = rng.integers(0, len(a), len(a))
-        found.append(spearman(c[index], d[index]) - spearman(a[index], b[index]))
-    low, high = (number(v) or 0.0 for v in np.nanquantile(found, (0.05, 0.95)))
-    return low, number(spearman(c, d) - spearman(a, b)) or 0.0, high
 
 
 STUDY = Study(

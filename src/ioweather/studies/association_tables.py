@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from ioweather.stats.dependence import (
     associate,
     coefficients,
     shift_null,
-    spearman,
+    spearman_change,
     time_shifts,
 )
 from ioweather.studies.association_data import IN_TIME_ORDER, MEASURES, SHARED_STEPS, AssociationData
@@ -251,7 +251,11 @@ def _changes(data: AssociationData) -> Iterator[Finding]:
         there = np.isfinite(np.stack(columns)).all(axis=0)
         if there.sum() < 20:
             continue
-        low, middle, high = paired_difference([column[there] for column in columns])
+        a, b, c, d = (column[there] for column in columns)
+        change = spearman_change((a, b, c, d))
+        if change is None:
+            continue
+        middle, low, high = change
         kind: Standing = "supported" if low > 0 or high < 0 else "undecided"
         words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
         yield Finding(
@@ -259,16 +263,3 @@ def _changes(data: AssociationData) -> Iterator[Finding]:
             f"{middle:+.2f}, {low:+.2f} to {high:+.2f}).",
             kind,
         )
-
-
-def paired_difference(columns: list[NDArray[Any]], replicates: int = 400) -> tuple[float, float, float]:
-    """Spearman of the second pair less that of the first, with its interval over resampled runs."""
-    rng = np.random.default_rng(5)
-    n = len(columns[0])
-    a, b, c, d = columns
-    found = []
-    for _ in range(replicates):
-        index = rng.integers(0, n, n)
-        found.append(spearman(c[index], d[index]) - spearman(a[index], b[index]))
-    low, high = np.nanquantile(found, (0.05, 0.95))
-    return float(low), spearman(c, d) - spearman(a, b), float(high)
