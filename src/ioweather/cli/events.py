@@ -22,6 +22,7 @@ _KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maint
 @period_options
 @click.option("--kind", type=click.Choice(_KINDS), help="Only events of this kind.")
 @click.option("--strongest", is_flag=True, help="The strongest first, not the newest.")
+@click.option("--most", default=40, show_default=True, help="Lines in the terminal; --json and --csv give all.")
 def events(
     lake_dir: str | None,
     as_json: bool,
@@ -30,6 +31,7 @@ def events(
     to_text: str | None,
     kind: str | None,
     strongest: bool,
+    most: int,
 ) -> None:
     """List what happened: slow episodes (found here and stored), phases of benchmarks, incidents, maintenance, gaps.
 
@@ -54,9 +56,11 @@ def events(
         rows = [
             (format_time_ns(e.start_ns)[:16], _end(e.start_ns, e.end_ns), e.kind, e.filesystem, e.label,
              f"{e.strength:.1f}x" if e.strength is not None else "")
-            for e in found
+            for e in found[:most]
         ]  # fmt: skip
         print_rows(("from", "to", "kind", "where", "what", "strength"), rows, form)
+        if len(found) > most:
+            click.echo(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
         if not found:
             click.echo("Nothing happened that the lake knows of.")
         return

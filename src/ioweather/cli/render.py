@@ -33,7 +33,10 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import format_value
 
-_MARKS = {"supported": ("✓", "green"), "refuted": ("✗", "red"), "undecided": ("?", "yellow"), "note": ("·", "cyan")}
+_MARKS = {
+    "supported": ("✓", "green"), "refuted": ("✗", "red"), "undecided": ("?", "yellow"), "note": ("·", "cyan"),
+    "alarm": ("!", "red"),
+}  # fmt: skip
 _MOST_ROWS, _MOST_ROWS_OF_PARTS = 40, 24
 _TEXT_WIDTHS = (24, 18, 14)
 

@@ -89,10 +89,11 @@ def quantity_label(name: str, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A plain sentence, and how it stands: what the data say for sure, or cannot decide."""
+    """A plain sentence, and how it stands: what the data say for sure, or cannot decide. An alarm is something that
+    somebody should look at now."""
 
     text: str
-    kind: Literal["supported", "refuted", "undecided", "note"] = "note"
+    kind: Literal["supported", "refuted", "undecided", "note", "alarm"] = "note"
 
 
 @dataclass(frozen=True)

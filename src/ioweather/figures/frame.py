@@ -47,7 +47,8 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 .iow ul{padding-left:1.2rem;margin:.4rem 0}.iow li{margin:.25rem 0}
 .iow .findings{list-style:none;padding:0}
 .iow .findings li{border-left:3px solid var(--edge);padding:.1rem 0 .1rem .7rem;margin:.5rem 0}
-.iow .findings .supported{border-color:var(--accent)}.iow .findings .refuted{border-color:var(--warm)}
+.iow .findings .supported{border-color:var(--accent)}
+.iow .findings .refuted,.iow .findings .alarm{border-color:var(--warm)}
 .iow .tag{font-size:.75rem;font-weight:600;text-transform:uppercase;letter-spacing:.03em;color:var(--quiet);
  margin-right:.5em}
 .iow .scroll{overflow-x:auto;max-width:100%;margin:.6rem 0 1.4rem}

@@ -40,7 +40,9 @@ NARROW_PX = 330
 _MOST_ROWS = 400
 _MOST_CHART_ROWS = 60
 _MOST_ESTIMATES = 16
-_MARK = {"supported": "supported", "refuted": "not supported", "undecided": "undecided", "note": ""}
+_MARK = {
+    "supported": "supported", "refuted": "not supported", "undecided": "undecided", "note": "", "alarm": "attention",
+}  # fmt: skip
 Styled: TypeAlias = tuple[str, str]  # a text and the class it is shown in: number, time or none
 
 

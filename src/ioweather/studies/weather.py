@@ -87,13 +87,13 @@ def weather_answer(
     if agents:
         groups.append(FactGroup("Agents of other hosts (since last heard of)", tuple(map(_agent_fact, agents))))
     findings = [
-        Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}{h.told}.", "refuted")
+        Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}{h.told}.", "alarm")
         for h in hangs
     ]
     for o in operations:
         for name, n in o.errors.items():
             text = f"{n:,} {o.op} operations on {o.filesystem}{_seen_from(o)} failed with {name}."
-            findings.append(Finding(text, "refuted"))
+            findings.append(Finding(text, "alarm"))
     findings += [finding for agent in agents for finding in _agent_findings(agent)]
     good = sum(o.count for o in operations)
     missed = sum(o.missed for o in operations)
@@ -146,11 +146,11 @@ def _agent_fact(agent: AgentNow) -> Fact:
 def _agent_findings(agent: AgentNow) -> Iterator[Finding]:
     ago = format_seconds(agent.heard_seconds)
     if agent.state == "silent":
-        yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "refuted")
+        yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm")
     elif agent.state == "stopped":
         yield Finding(f"The agent on {agent.host} stopped {ago} ago.")
     for trouble in agent.troubles:
-        yield Finding(f"{agent.host}: {trouble}", "refuted")
+        yield Finding(f"{agent.host}: {trouble}", "alarm")
 
 
 def _fact(o: OperationNow, now_ns: int) -> Fact:
