@@ -12,7 +12,6 @@ from ioweather.core.clock import format_time_ns, zone_named
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Cell,
     Chart,
@@ -62,13 +61,13 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     rows = data.frames["responses" if exact else "rollups"]
     names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
     lengths = _lengths(params, exact)
-    every = [s for s in of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0]) if s.count.sum()]
-    if not every:
+    every = of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
+    usual = usual_requests([series for series in every if series.count.sum()])
+    if not usual:
         return
-    usual = usual_requests(every)
     baseline = _baseline(facility, params.get("baseline"))
     caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(usual))
-    coverage = _coverage(usual, sum(int(s.count.sum()) for s in every), data.frames.get("rollups"))
+    coverage = _coverage(usual, every)
     if len(lengths) > 1:
         long, short = ([series.by(length) for series in usual] for length in lengths)
         yield _slowdowns(long, short, baseline, _statistic(params), caveats, coverage)
@@ -118,11 +117,12 @@ def expected_note(baseline: Baseline) -> str:
     )
 
 
-def _coverage(every: Sequence[OperationSeries], ended: int, rollups: Frame | None) -> tuple[Coverage, ...]:
-    good = sum(int(s.count.sum()) for s in every)
+def _coverage(usual: Sequence[OperationSeries], every: Sequence[OperationSeries]) -> tuple[Coverage, ...]:
+    """Operations of which nothing ended well, or all was cached, are counted too."""
+    good, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
     excluded = {
         "of_another_size_or_mode": ended - good,
-        "answered_by_the_cache": int(np.asarray(rollups.array("cached_count")).sum()) if rollups is not None else 0,
+        "answered_by_the_cache": sum(int(s.reduced.cached_count.sum()) for s in every),
         "failed": sum(int(s.error_count.sum()) for s in every),
         "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
     }
