@@ -156,7 +156,7 @@ def _bands(part: Measured) -> Exhibit:
         for number, band in enumerate(bands, 1):
             inside = mine & (part.seconds >= band.low) & (part.seconds < band.high)
             cached = float(part.cached[inside].mean()) if inside.any() else 0.0
-            label = "cache" if cached > 0.5 else "storage" if number == len(bands) else "between"
+            label = "cache" if cached > 0.5 else "storage" if number == len(bands) else "faster"
             rows.append((filesystem, op, number, label, band.centre, band.share, cached, band.n))
             boxes.append((filesystem, op, label, *quantiles(part.seconds[inside])))
             estimates.append(
@@ -179,7 +179,10 @@ def _bands(part: Measured) -> Exhibit:
         "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,) if rows else (),
         estimates=tuple(estimates),
         findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW),),
-        caveats=("A band is called cache where the probe saw its data in the client's cache.",),
+        caveats=(
+            "A band is called cache where the probe saw its data in the client's cache; what is faster than the "
+            "slowest band without that may come from a cache of the servers.",
+        ),
         coverage=_coverage(part),
     )  # fmt: skip
 
