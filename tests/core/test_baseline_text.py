@@ -18,9 +18,13 @@ def test_every_form():
     period = parse_baseline("1970-01-02..1970-01-04", zone_named("UTC")).period_ns
     assert period == (DAY_NS, 3 * DAY_NS)
     assert parse_baseline("1970-01-02T00:00:00Z..@172800").period_ns == (DAY_NS, 2 * DAY_NS)
+    assert parse_baseline("q10:whole") == Baseline(quantile=0.1)
+    assert parse_baseline("q5:7d") == Baseline(window_ns=7 * DAY_NS, quantile=0.05)
+    assert parse_baseline("q25:1970-01-02T00:00:00Z..@172800").period_ns == (DAY_NS, 2 * DAY_NS)
 
 
-@pytest.mark.parametrize("text", ["", "often", "read=", "read=0s", "0s", "1970-01-03..1970-01-02", "read=fast"])
+@pytest.mark.parametrize("text", ["", "often", "read=", "read=0s", "0s", "1970-01-03..1970-01-02", "read=fast",
+                                  "q0:whole", "q10:", "q100:7d", "q10:read=1ms"])  # fmt: skip
 def test_anything_else_is_refused(text):
     with pytest.raises(ValueError, match=r"baseline|duration"):
         parse_baseline(text, zone_named("UTC"))
@@ -39,7 +43,8 @@ def test_the_facility_file_says_it_once_for_all():
 
 
 def test_it_is_said_in_words():
-    assert str(WHOLE) == "the whole period"
+    assert (WHOLE.statistic, str(WHOLE)) == ("median", "the whole period")
+    assert parse_baseline("q10:whole").statistic == "10% quantile"
     assert str(parse_baseline("7d")) == "the 7 d before each interval"
     assert "read 12 ms" in str(parse_baseline("read=12ms"))
     assert str(parse_baseline("1970-01-02..1970-01-04", zone_named("UTC"))).startswith("1970-01-02 00:00:00Z to")

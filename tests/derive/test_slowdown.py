@@ -128,6 +128,15 @@ def test_a_sliding_window_follows_a_lasting_change():
     assert sliding[399] == pytest.approx(1, rel=0.05)
 
 
+def test_another_quantile_may_be_what_is_usual():
+    durations = np.concatenate([np.full(100, 0.01), np.full(300, 0.03)])
+    series = series_of(durations)
+    assert series.slowdown(baseline=Baseline(quantile=0.1))[399] == pytest.approx(3, rel=0.05)
+    sliding = Baseline(window_ns=400 * MINUTE_NS, quantile=0.1)
+    assert series.slowdown(baseline=sliding)[399] == pytest.approx(3, rel=0.05)
+    assert series.slowdown()[399] == pytest.approx(1, rel=0.05)
+
+
 def test_a_fixed_period_and_fixed_values():
     durations = np.concatenate([np.full(200, 0.01), np.full(200, 0.03)])
     series = series_of(durations)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,19 +52,22 @@ def test_zero_and_nothing():
     assert empty.texts() == ["", ""]
 
 
-@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=200), st.integers(1, 8), st.integers(0, 9))
-def test_medians_of_moving_windows_equal_a_plain_loop(values, rows, width):
+@given(
+    st.lists(st.integers(1, 10**9), min_size=1, max_size=200), st.integers(1, 8), st.integers(0, 9),
+    st.sampled_from([0.1, 0.5, 0.9]),
+)  # fmt: skip
+def test_quantiles_of_moving_windows_equal_a_plain_loop(values, rows, width, at):
     nanoseconds = np.array(values)
     row = np.sort(np.arange(len(values)) % rows)
     made = Histograms.of_nanoseconds(row, nanoseconds, rows)
     first = np.maximum(0, np.arange(rows) - width)
-    found = made.medians_before(first, least=3)
+    found = made.quantiles_before(first, 3, at)
     for position in range(rows):
         inside = nanoseconds[(row >= first[position]) & (row < position)]
         if len(inside) < 3:
             assert np.isnan(found[position])
         else:
-            assert found[position] == np.quantile(inside, 0.5, method="inverted_cdf") / 1e9
+            assert found[position] == np.sort(inside)[max(1, math.ceil(at * len(inside) - 1e-9)) - 1] / 1e9
 
 
 def test_parts_and_sums_of_histograms():

@@ -5,23 +5,33 @@ One text says it, on the command line and in facility.toml alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import format_time_ns, parse_time_ns
 from ioweather.core.units import NS, format_seconds, parse_duration_ns
 
-FORMS = "whole; a duration such as 7d (the time before each interval); FROM..TO; or read=12ms,stat=1ms"
+FORMS = (
+    "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "
+    "in place of the median); or read=12ms,stat=1ms"
+)
+_QUANTILE = re.compile(r"q([1-9]\d?):(.+)")
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """At most one of the three is set; none is the whole period."""
+    """At most one of the first three is set; none is the whole period. `quantile` of it is what is usual."""
 
     window_ns: int | None = None
     period_ns: tuple[int, int] | None = None
     seconds: Mapping[str, float] | None = None  # by operation; others are compared with the whole period
+    quantile: float = 0.5
+
+    @property
+    def statistic(self) -> str:
+        return "median" if self.quantile == 0.5 else f"{self.quantile:.0%} quantile"
 
     def __str__(self) -> str:
         if self.window_ns is not None:
@@ -40,6 +50,11 @@ WHOLE = Baseline()
 def parse_baseline(text: str, zone: ZoneInfo | None = None) -> Baseline:
     """ValueError, or an error about a missing zone, where the text is none of the forms."""
     stripped = text.strip()
+    if found := _QUANTILE.fullmatch(stripped):
+        whole = parse_baseline(found[2], zone)
+        if whole.seconds is not None:
+            raise ValueError(f"{text!r} is not a baseline: values that are given have no quantile")
+        return replace(whole, quantile=int(found[1]) / 100)
     if stripped == "whole":
         return WHOLE
     if ".." in stripped:

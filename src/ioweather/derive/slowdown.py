@@ -94,19 +94,19 @@ class OperationSeries:
         n = int(self.count[first:last].sum())
         if n < LEAST_BASELINE:
             return None, n
-        return float(self.reduced.histograms.part(first, last).pooled().quantiles([0.5])[0, 0]), n
+        return float(self.reduced.histograms.part(first, last).pooled().quantiles([baseline.quantile])[0, 0]), n
 
-    def expected_before(self, window_ns: int) -> NDArray[np.float64]:
-        """Median of the window that ends where each interval begins; NaN below LEAST_BASELINE."""
+    def expected_before(self, window_ns: int, quantile: float = 0.5) -> NDArray[np.float64]:
+        """What is usual in the window that ends where each interval begins; NaN below LEAST_BASELINE."""
         first = np.searchsorted(self.start_ns, self.start_ns - window_ns, side="left")
-        return self.reduced.histograms.medians_before(first, LEAST_BASELINE)
+        return self.reduced.histograms.quantiles_before(first, LEAST_BASELINE, quantile)
 
     def slowdown(
         self, statistic: str = "median", baseline: Baseline = WHOLE, counting: str = "raw"
     ) -> NDArray[np.float64]:
         observed = self.counted(counting)[statistic]
         if baseline.window_ns is not None:
-            return observed / self.expected_before(baseline.window_ns)
+            return observed / self.expected_before(baseline.window_ns, baseline.quantile)
         usual, _ = self.expected(baseline)
         return observed / (usual if usual is not None else np.nan)
 

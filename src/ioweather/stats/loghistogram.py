@@ -11,6 +11,7 @@ An exact one has a bin for every nanosecond, so that the same code gives the tru
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -196,11 +197,11 @@ class Histograms:
         borders = [0, *(2 * np.cumsum(np.bincount(row, minlength=self.rows))).tolist()]
         return [_MARK + text[start:end] if end > start else "" for start, end in itertools.pairwise(borders)]
 
-    def medians_before(self, first: NDArray[np.int64], least: int) -> NDArray[np.float64]:
-        """Of each row, the median of rows first[i] .. i - 1 together; NaN where they hold fewer than `least`.
+    def quantiles_before(self, first: NDArray[np.int64], least: int, at: float = 0.5) -> NDArray[np.float64]:
+        """Of each row, a quantile of rows first[i] .. i - 1 together; NaN where they hold fewer than `least`.
 
         `first` only rises, so counts are moved along, not summed anew: by distinct bin, and by blocks of these to find
-        the middle in two short steps.
+        the place in two short steps.
         """
         result = np.full(self.rows, np.nan)
         bins, place = np.unique(self.bin, return_inverse=True)
@@ -219,7 +220,7 @@ class Histograms:
                     total += int(count.sum())
             gone = max(gone, start)
             if total >= least and total:
-                rank = (total + 1) // 2
+                rank = max(1, math.ceil(at * total - 1e-9))
                 before = np.cumsum(coarse)
                 block = int(np.searchsorted(before, rank))
                 inside = np.cumsum(fine[block * width : (block + 1) * width])

@@ -112,8 +112,8 @@ def expected_note(baseline: Baseline) -> str:
     if baseline.seconds is not None:
         return f"Expected is {baseline}; below 1 is faster than that."
     return (
-        f"Expected is the median of all operations of that kind on that file system over {baseline} (at least "
-        f"{LEAST_BASELINE}); below 1 is faster than usual."
+        f"Expected is the {baseline.statistic} of all operations of that kind on that file system over {baseline} "
+        f"(at least {LEAST_BASELINE}); below 1 is faster than usual."
     )
 
 
