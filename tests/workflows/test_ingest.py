@@ -14,7 +14,7 @@ import pytest
 from iostat_sample import write_sample
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import UsageError
+from ioweather.core.errors import LakeError, UsageError
 from ioweather.engine import local_executor
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import find_files, ingest
@@ -212,6 +212,12 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, mo
             os.seteuid(0)
     assert [o.path.name for o in report.good] == ["good"], report.bad
     assert sorted(o.path.name for o in report.bad if o.reason == "unreadable") == ["large", "locked", "x"]
+
+
+def test_a_lake_that_may_not_be_written_is_said_before_anything_is_read(lake, sample, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(LakeError, match="may only be read"):
+        ingest(lake, [sample.folder])
 
 
 def test_the_quarantine_shows_how_it_ended(lake, sample, tmp_path, monkeypatch):

@@ -137,6 +137,9 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (head, less): no complaint
         return 0
+    except OSError as error:  # no space, no permission
+        _complain(IoweatherError(f"{error.filename}: {error.strerror}." if error.filename else f"{error}."))
+        return 2
 
 
 def _complain(error: IoweatherError) -> None:

@@ -149,7 +149,7 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
                         hint="Run the same command again; nothing was lost.",
                     ) from None
                 time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
-    except OSError as error:
+    except (OSError, DeltaError) as error:
         raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
     finally:
         con.close()

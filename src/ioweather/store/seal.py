@@ -16,10 +16,11 @@ from typing import Any
 
 import duckdb
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
+from ioweather.core.errors import LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
@@ -91,6 +92,8 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
             return None
         if spec.name == "series":
             _write_seal(root, con, TableFiles(spec, None, (str(target),)), day)
+    except (OSError, DeltaError, duckdb.IOException) as error:
+        raise LakeError(f"`{spec.name}` cannot be sealed: {error}", hint="Check space and permissions.") from None
     finally:
         con.close()
     return Sealed(spec.name, day, len(uris), before, rows)

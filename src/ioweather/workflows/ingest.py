@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import UsageError
+from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import NS
@@ -154,6 +154,8 @@ def ingest(
     started = time.monotonic()
     if source is not None:
         SOURCES[source]  # an unknown name is one mistake, not one per file
+    if not os.access(lake.root, os.W_OK):
+        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     files = find_files(paths)
     reading = Reading(context or ReadContext(), source, mapping, lake.facility.stuck_after_ns / NS)
     report = IngestReport()
