@@ -98,7 +98,6 @@ def test_what_was_planted_is_the_headline(lake, what, words):
     assert [group.title for group in answer.facts] == [
         "What the run did", "Its time against its like", "What scratch did meanwhile", "Where the time went",
     ]  # fmt: skip
-    assert answer.findings[0].kind == "supported"
     assert answer.provenance.table_versions.keys() >= {"job_io", "series"}
     split = {fact.label: fact.value for fact in answer.facts[-1].facts}
     took = next(fact.value for fact in answer.facts[0].facts if fact.label == "I/O time")

@@ -226,9 +226,8 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         yield Finding(_what_would_help(verdict), "undecided")
     elif verdict.probabilities:
         rest = {kind: p for kind, p in verdict.probabilities.items() if kind != verdict.kind and p >= 0.01}
-        other = "".join(f"; {kind} {p:.0%}" for kind, p in rest.items())
-        sure = f"{verdict.probability:.0%}" if verdict.probability < 0.995 else "more than 99%"
-        yield Finding(f"{_WORDS[verdict.kind]}: {sure}{other}.", "supported")
+        if rest:
+            yield Finding(f"If not, then {', '.join(f'{kind} ({p:.0%})' for kind, p in rest.items())}.")
     if changes:
         yield Finding(f"This run differs from its like: {'; '.join(changes)}.")
     elif verdict.kind in ("you", "both"):
