@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding
 from ioweather.core.units import format_bytes
 from ioweather.derive.matching import match_jobs
 from ioweather.studies import choices
@@ -25,7 +25,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     steps = traffic_steps(data, facility, str(params["filesystem"]))
     if not steps.usable.any():
         return
-    runs = data.frames["runs"]
+    here, where, whose = _runs_here(data.frames["runs"], facility, str(params["filesystem"]))
+    runs = data.frames["runs"].take(here)
     own = spread_evenly(steps, runs)
     system = np.asarray(sum(steps.values[metric] for metric in choices.TRAFFIC), np.float64)
     usable = steps.usable
@@ -54,11 +55,24 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         "mad17.fig13", "Instrumented jobs against the whole system", charts=(chart,), estimates=estimates,
         findings=tuple(_findings(share.value, total, lines)),
         caveats=(
-            "A run's bytes are spread evenly over its run time; bytes it moved to other file systems count too.",
+            f"A run's bytes are spread evenly over its run time. {where}",
             SERVER_TRAFFIC,
         ),
-        coverage=(steps.coverage("sampling intervals"),),
+        coverage=(steps.coverage("sampling intervals"), *whose),
     )  # fmt: skip
+
+
+def _runs_here(runs: Frame, facility: Facility, filesystem: str) -> tuple[NDArray[np.bool_], str, tuple[Coverage, ...]]:
+    """Runs that moved most of their bytes on the file system, as far as mounts are known; and what to say of it."""
+    known = facility.filesystem(filesystem)
+    if known is None or not known.mounts:
+        return np.ones(runs.rows, np.bool_), "Bytes it moved to other file systems count too.", ()
+    mounts = runs.text("main_mount")
+    on = [facility.filesystem_of_path(mount) is known for mount in mounts.categories]
+    here = np.array([*on, True], np.bool_)[mounts.codes]  # a run whose mount nobody recorded counts
+    elsewhere = {"mostly on other file systems": int((~here).sum())} if not here.all() else {}
+    words = f"Runs that moved most of their bytes on {filesystem} count, with all their bytes."
+    return here, words, (Coverage(runs.rows, int(here.sum()), "runs", elsewhere),)
 
 
 def spread_evenly(steps: Steps, runs: Frame) -> Floats:
@@ -120,7 +134,7 @@ STUDY = Study(
             where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
             exclude_flags=("over_limit", "reset"),
         ),
-        Need("runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes")),
+        Need("runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes", "main_mount")),
         Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns"), optional=True),
         Need(
             "jobs", "jobs", columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns",
