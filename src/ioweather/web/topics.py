@@ -11,13 +11,14 @@ from ioweather.core.papers import exhibits
 @dataclass(frozen=True)
 class Topic:
     """A page of exhibits: `prefixes` name papers, or single exhibits where they end in no dot. `parts` stand above
-    them: a heading and the address of the fragment."""
+    them: a heading and the address of the fragment. `last` come after the others: checks of the method itself."""
 
     slug: str
     title: str
     lead: str
     prefixes: tuple[str, ...]
     parts: tuple[tuple[str, str], ...] = ()
+    last: tuple[str, ...] = ()
 
 
 TOPICS: Final = (
@@ -27,7 +28,7 @@ TOPICS: Final = (
     ),
     Topic(
         "applications", "Applications", "What jobs and projects do, and what the system does to them.",
-        ("car11.", "mad17."), (("Projects", "/fragments/projects"),),
+        ("car11.", "mad17."), (("Projects", "/fragments/projects"),), last=("car11.table1",),
     ),
     Topic("responses", "Response times", "How long operations take, and how far the tail reaches.",
           ("don15.", "kun19.")),
@@ -42,7 +43,8 @@ TOPICS: Final = (
 
 def exhibits_of(topic: Topic) -> tuple[str, ...]:
     """The exhibits of a page, in the order of their papers."""
-    return tuple(entry.id for entry in exhibits() if topic_of(entry.id) is topic)
+    found = [entry.id for entry in exhibits() if topic_of(entry.id) is topic]
+    return tuple(sorted(found, key=lambda exhibit_id: exhibit_id in topic.last))
 
 
 def topic_of(exhibit_id: str) -> Topic:
