@@ -97,6 +97,20 @@ def test_raw_and_minute_rows_of_one_source_are_not_summed(lake):
         assert grid.matrix(fine, "read_bytes").load().values.shape == (360, 2)
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize(
+    ("minutes", "seconds"), [((0, 1440), (600, 660)), ((600, 660), (0, 1440)), ((0, 60), (60, 90))]
+)
+def test_what_raw_and_minute_rows_tell_twice_counts_once(lake, minutes, seconds, sealed):
+    """An hour of a day that was kept raw; an hour of minutes in a raw day; one behind the other."""
+    for (first, last), step_ns in ((minutes, MINUTE_NS), (seconds, MINUTE_NS // 12)):
+        values = np.full(((last - first) * MINUTE_NS // step_ns, 2), 2.0 * step_ns)
+        lake.append("series", series_frame(values, start_ns=DAY + first * MINUTE_NS, step_ns=step_ns), source="tts")
+    if sealed:
+        compact(lake)
+    assert total(lake) == 2 * 2 * MINUTE_NS * max(minutes[1], seconds[1])
+
+
 def test_a_name_mapped_later_needs_no_new_ingest(lake):
     lake.append("series", series_frame(np.ones((3, 1)), system="snx11025"), source="tts")
     layout.facility_file(lake.root).write_text('[filesystem.scratch1]\nlustre = ["snx11025"]\n')

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -18,6 +18,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
 from ioweather.core.units import MINUTE_NS
 from ioweather.store import layout
+from ioweather.store.convert import literal
 from ioweather.store.delta import TableFiles
 from ioweather.tables import Quality
 
@@ -25,6 +26,9 @@ _FLAGS = tuple(flag for flag in Quality if flag)
 IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
 # Kinds whose `system` names one physical thing; the others may be known by several names.
 _SINGLE_KINDS = ("device", "host")
+# Below this share of what another resolution covers, a resolution is a sample of it.
+_MUCH = 0.9
+_Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> what there is of one thing
 
 
 def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
@@ -82,36 +86,51 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
                 {str(flag.name).lower(): n for flag, n in zip(_FLAGS, row[14:], strict=True) if n},
             )
         )
-    return [group for same in groups.values() for group in _one_or_two_resolutions(same)]
+    mixed = [place for place, same in groups.items() if len(same) > 1]
+    twice = _told_twice(con, scan, mixed) if mixed else set()
+    return [group for place, same in groups.items() for group in (same if place in twice else [_one_resolution(same)])]
 
 
-def _one_or_two_resolutions(groups: list[SeriesGroup]) -> list[SeriesGroup]:
-    """Minute rows beside raw rows are two readings of the same time when together they cover it more than once."""
+def _told_twice(con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """Where minute rows and raw rows are two readings of the same time: for more than a minute of some component."""
+    listed = ", ".join(f"({', '.join(map(literal, place))})" for place in places)
+    key = "day, source, system, component_kind, metric"
+    rows = con.sql(
+        f"""WITH rows AS (
+            SELECT {key}, component, {IS_MINUTE} AS minute, start_ns, start_ns + interval_ns AS end_ns
+            FROM ({scan}) WHERE ({key}) IN ({listed})),
+        others AS (
+            SELECT *, CASE WHEN minute THEN max(end_ns) FILTER (NOT minute) OVER before
+                ELSE max(end_ns) FILTER (minute) OVER before END AS other_end_ns
+            FROM rows WINDOW before AS (PARTITION BY {key}, component ORDER BY start_ns
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+        SELECT {key} FROM others WHERE other_end_ns > start_ns GROUP BY {key}, component
+        HAVING sum(least(end_ns, other_end_ns) - start_ns) > {MINUTE_NS}"""
+    ).fetchall()
+    return set(rows)
+
+
+def _one_resolution(groups: list[SeriesGroup]) -> SeriesGroup:
     if len(groups) == 1:
-        return [replace(groups[0], selection="all")]
+        return replace(groups[0], selection="all")
     first, second = groups
-    span = max(first.end_ns, second.end_ns) - min(first.first_ns, second.first_ns)
     components = max(first.components, second.components)
-    if first.covered_ns + second.covered_ns > 1.2 * span * components:
-        return groups
     larger = max(groups, key=lambda group: group.rows)
     flags = {
         name: first.flagged.get(name, 0) + second.flagged.get(name, 0) for name in {*first.flagged, *second.flagged}
     }
-    return [
-        replace(
-            larger,
-            selection="all",
-            regular=False,
-            rows=first.rows + second.rows,
-            components=components,
-            first_ns=min(first.first_ns, second.first_ns),
-            end_ns=max(first.end_ns, second.end_ns),
-            covered_ns=first.covered_ns + second.covered_ns,
-            total=first.total + second.total,
-            flagged=flags,
-        )
-    ]
+    return replace(
+        larger,
+        selection="all",
+        regular=False,
+        rows=first.rows + second.rows,
+        components=components,
+        first_ns=min(first.first_ns, second.first_ns),
+        end_ns=max(first.end_ns, second.end_ns),
+        covered_ns=first.covered_ns + second.covered_ns,
+        total=first.total + second.total,
+        flagged=flags,
+    )
 
 
 def inventory(root: Path, con: duckdb.DuckDBPyConnection, files: TableFiles, facility: Facility) -> list[SeriesGroup]:
@@ -137,24 +156,28 @@ def choose_sources(groups: Sequence[SeriesGroup], facility: Facility, step_ns: i
     """One source and one resolution per (file system, kind, metric, day); for devices and hosts, per system.
 
     The facility's source_order decides, then the finer interval, then the fuller coverage. Where a source holds raw and
-    1-minute rows, the minutes serve every step that is a multiple of a minute.
+    1-minute rows, the minutes serve every step that is a multiple of a minute, unless raw rows cover much more.
     """
     rank = {name: position for position, name in enumerate(facility.source_order)}
     minutes_do = step_ns is None or step_ns % MINUTE_NS == 0
-    rivals: dict[tuple[str, ...], dict[tuple[str, str], list[SeriesGroup]]] = {}
+    rivals: dict[tuple[str, ...], _Place] = {}
     for group in groups:
         what = group.system if group.component_kind in _SINGLE_KINDS else group.filesystem
         place = rivals.setdefault((what, group.component_kind, group.metric, group.day), {})
         place.setdefault((group.source, group.selection), []).append(group)
 
-    def preference(item: tuple[tuple[str, str], list[SeriesGroup]]) -> tuple[Any, ...]:
-        (source, selection), members = item
+    def covered(members: Sequence[SeriesGroup]) -> int:
+        return sum(group.covered_ns for group in members)
+
+    def preference(place: _Place, source: str, selection: str) -> tuple[Any, ...]:
+        members = place[source, selection]
+        fullest = max(covered(others) for (name, _), others in place.items() if name == source)
+        poor = minutes_do and covered(members) < _MUCH * fullest
         wrong_resolution = (selection == "raw") if minutes_do else (selection == "minute")
         interval = min(group.interval_ns for group in members)
-        covered = sum(group.covered_ns for group in members)
-        return (rank.get(source, len(rank)), wrong_resolution, interval, -covered, source)
+        return (rank.get(source, len(rank)), poor, wrong_resolution, interval, -covered(members), source)
 
-    return [group for place in rivals.values() for group in min(place.items(), key=preference)[1]]
+    return [group for place in rivals.values() for group in place[min(place, key=lambda key: preference(place, *key))]]
 
 
 def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str, Any]]:
