@@ -39,6 +39,19 @@ def test_responses_go_when_the_facility_says_so(lake):
         assert snapshot.scalar("SELECT count(*) FROM responses") == 1
 
 
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_sample_that_no_minute_tells_again_stays(lake, aligned):
+    """iostat's 60 s come out as 59, 60 and 61; an interval that was changed at noon leaves seconds and minutes."""
+    start_ns = DAY + (0 if aligned else 7 * MINUTE_NS // 60)
+    lake.append("series", series_frame(np.ones((3, 1)), start_ns=start_ns, kind="device"), source="iostat")
+    later = start_ns + 3 * MINUTE_NS
+    short = series_frame(np.ones((2, 1)), start_ns=later, step_ns=59 * MINUTE_NS // 60, kind="device")
+    lake.append("series", short, source="iostat")
+    assert apply_retention(lake, lake.facility)["series"] == 0
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM series") == 5
+
+
 def test_replaced_files_stay_until_their_version_is_past_its_time(lake, monkeypatch):
     for hour in range(3):
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + hour * 60 * MINUTE_NS), source="tts")

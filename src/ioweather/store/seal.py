@@ -27,7 +27,7 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal, quote
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
-from ioweather.store.inventory import group_as_json, group_rows, seal_of
+from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES, TableSpec
 
@@ -183,13 +183,7 @@ def _drop_rows(
         for day in sorted(day for day in files.days() if day_start_ns(day) + 24 * HOUR_NS <= before_ns):
             found = f"day = {literal(day)} AND ({condition})"
             if keep_if_only:
-                reduced = (
-                    f"SELECT source, system, component_kind, metric FROM ({files.scan({day})}) "
-                    f"WHERE interval_ns >= {MINUTE_NS}"
-                )
-                sql = f"""SELECT DISTINCT source, system, component_kind, metric FROM ({files.scan({day})}) r
-                    SEMI JOIN ({reduced}) m USING (source, system, component_kind, metric) WHERE {condition}"""
-                for source, system, kind, metric in con.sql(sql).fetchall():
+                for source, system, kind, metric in con.sql(_reduced_sql(files.scan({day}), condition)).fetchall():
                     same = (
                         f"{found} AND source = {literal(source)} AND system = {literal(system)} "
                         f"AND component_kind = {literal(kind)} AND metric = {literal(metric)}"
@@ -200,6 +194,18 @@ def _drop_rows(
     finally:
         con.close()
     return total
+
+
+def _reduced_sql(scan: str, condition: str) -> str:
+    """Series of which each raw row lies within a minute that is stored. One without is a sample that nothing tells
+    again: iostat prints 59 s as well as 60 s, and an interval may have been changed at noon."""
+    series = "source, system, component_kind, metric"
+    return f"""SELECT {series}
+        FROM (SELECT *, start_ns - start_ns % {MINUTE_NS} AS minute_ns FROM ({scan}) WHERE {condition}) r
+        LEFT JOIN (SELECT DISTINCT {series}, component, start_ns AS minute_ns, TRUE AS held
+            FROM ({scan}) WHERE {IS_MINUTE}) m
+        USING ({series}, component, minute_ns)
+        GROUP BY ALL HAVING bool_and(held IS TRUE AND r.start_ns + r.interval_ns <= minute_ns + {MINUTE_NS})"""
 
 
 def _delete(
