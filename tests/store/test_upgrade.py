@@ -10,6 +10,7 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.cli.main import run
+from ioweather.core.errors import LakeVersionError
 from ioweather.core.units import DAY_NS
 from ioweather.store import layout
 from ioweather.store.backup import backup, restore
@@ -62,6 +63,18 @@ def test_a_migration_that_fails_is_tried_again(lake, monkeypatch):
     monkeypatch.setitem(layout.MIGRATIONS, SCHEMA_VERSION - 1, lambda root: None)
     open_lake(lake.root)
     assert json.loads(layout.lake_marker(lake.root).read_text())["schema_version"] == SCHEMA_VERSION
+
+
+def test_older_software_does_not_seal_what_it_does_not_know(lake, monkeypatch):
+    with monkeypatch.context() as newer:
+        wider = (*TABLES["series"].columns, ColumnSpec("note", "text", "new", nullable=True))
+        newer.setitem(TABLES, "series", dataclasses.replace(TABLES["series"], columns=wider))
+        frame = TABLES["series"].frame({**series_frame([[1.0]], start_ns=DAY + DAY_NS), "note": "kept"}, rows=1)
+        lake.append("series", frame, source="tts")
+    lake.append("series", series_frame([[2.0]], start_ns=DAY + DAY_NS // 2), source="tts")
+    with pytest.raises(LakeVersionError, match="the column note"):
+        compact(lake)
+    assert lake.snapshot().scalar("SELECT sum(value) FROM series") == 7
 
 
 def test_a_wider_table_is_sealed_backed_up_and_restored(lake, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
-from ioweather.core.errors import LakeError
+from ioweather.core.errors import LakeError, LakeVersionError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
@@ -29,7 +29,7 @@ from ioweather.store.convert import literal, quote
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
-from ioweather.tables import TABLES, TableSpec
+from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
 _LEAST_VACUUM_HOURS = 24
@@ -54,6 +54,12 @@ def compact(
         table = open_table(layout.tables_dir(lake.root), spec)
         if table is None:
             continue
+        unknown = {field.name for field in table.schema().fields} - {*spec.names, *LAKE_COLUMNS}
+        if unknown:
+            raise LakeVersionError(
+                f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
+                hint="Upgrade ioweather.",
+            )
         files = files_at(table, spec)
         for day, uris in sorted(files.days().items()):
             if (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
