@@ -221,7 +221,7 @@ def _same(names: tuple[str, ...]) -> str:
 def _complete(table: DeltaTable, con: duckdb.DuckDBPyConnection, spec: TableSpec) -> int:
     """Put the rows of `finished` into the place of theirs; returns how many."""
     merge = table.merge(
-        con.sql("SELECT * FROM finished"), _same((*spec.identity, "day")), source_alias="b", target_alias="s"
+        con.sql("SELECT * FROM finished"), _same((*spec.identity, "day")), "b", "s", merge_schema=True
     )
     replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
     return replaced
