@@ -152,6 +152,15 @@ def test_an_event_that_ends_in_the_batch_it_begins_in_has_ended(lake):
         assert snapshot.frame("events", ["end_ns"]).array("end_ns").tolist() == [DAY + 5]
 
 
+def test_a_clock_that_is_set_back_does_not_hide_a_revision(lake, monkeypatch):
+    common = {"event_id": "incident:h:1", "kind": "incident", "start_ns": DAY, "label": "hang"}
+    for hour, end in ((3, None), (2, DAY + 5), (1, DAY + 7)):
+        monkeypatch.setattr("ioweather.store.lake.now_ns", lambda hour=hour: DAY + hour * 60 * MINUTE_NS)
+        assert lake.append("events", TABLES["events"].frame(**common, end_ns=end, rows=1), source="spool") == 1
+    with lake.snapshot() as snapshot:
+        assert snapshot.frame("events", ["end_ns"]).array("end_ns").tolist() == [DAY + 7]
+
+
 def test_nulls_survive_the_round_trip(lake):
     frame = TABLES["jobs"].frame(
         cluster=["c", "c"], raw_job_id=[1, 2], step=["", ""], restart=[0, 0], job_id=["1", "2"], state=["A", "B"],

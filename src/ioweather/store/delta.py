@@ -133,6 +133,8 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
         while True:
             table = open_table(root, spec) or make_table(root, spec)
             stored = _stored_sql(con, files_at(table, spec))
+            if spec.revisable:
+                _let_come_last(con, stored, ingest_id)
             try:
                 if _count(con, "finished", _finished_sql(spec, stored)):
                     completed += _complete(table, con, spec)
@@ -196,6 +198,14 @@ def _stored_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
     return f"SELECT * FROM ({files.scan(days)}) WHERE {moment} BETWEEN {low} AND {high}"
 
 
+def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
+    """A clock that was set back does not make a revision older than what it revises."""
+    newest = con.sql(f"SELECT max(ingest_id) FROM ({stored})").fetchall()[0][0]
+    if newest is not None and newest >= ingest_id:
+        moment, _, mark = newest.partition("-")
+        con.execute("UPDATE batch SET ingest_id = ?", [f"{int(moment) + 1:0{len(moment)}d}-{mark}"])
+
+
 def _fresh_sql(spec: TableSpec, stored: str) -> str:
     """The batch without what is stored. A revision is new when it differs from the row that counts now."""
     if spec.revisable:
@@ -220,9 +230,7 @@ def _same(names: tuple[str, ...]) -> str:
 
 def _complete(table: DeltaTable, con: duckdb.DuckDBPyConnection, spec: TableSpec) -> int:
     """Put the rows of `finished` into the place of theirs; returns how many."""
-    merge = table.merge(
-        con.sql("SELECT * FROM finished"), _same((*spec.identity, "day")), "b", "s", merge_schema=True
-    )
+    merge = table.merge(con.sql("SELECT * FROM finished"), _same((*spec.identity, "day")), "b", "s", merge_schema=True)
     replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
     return replaced
 
