@@ -14,7 +14,7 @@ from ioweather.core.units import MINUTE_NS
 from ioweather.stats.parallelism import ParallelismCounts, sorted_activity
 from ioweather.stats.series import lagged_correlation, window_sums
 from ioweather.studies import aligned_blocks, target_pass
-from ioweather.studies.target_pass import LAGS, PAIRS, Limits, limits_of, pass_over_targets
+from ioweather.studies.target_pass import LAGS, NEAREST_LAG, PAIRS, Limits, limits_of, pass_over_targets
 
 TARGETS, DAYS = 11, 23
 ROWS = DAYS * 1440
@@ -37,6 +37,7 @@ def planted() -> dict[str, np.ndarray]:
         array[rng.random(array.shape) < 0.1] = 0
         array[20_000:20_100] = np.nan
         array[rng.random(array.shape) < 1e-4] = np.nan
+        array[5000:5003, :2] = np.nan
     values["read_bytes"][:, 4] = np.nan  # one target of eleven: 9% are missing, the steps still count
     return values
 
@@ -47,8 +48,13 @@ def passed(planted: dict[str, np.ndarray]) -> target_pass.Targets:
 
 
 def usable(planted: dict[str, np.ndarray]) -> np.ndarray:
-    present = [np.mean(~np.isnan(planted[metric]), axis=1) for metric in METRICS]
-    return np.min(present, axis=0) >= 0.9
+    """At least 90% of the targets that the day knows."""
+    present = []
+    for metric in METRICS:
+        there = ~np.isnan(planted[metric])
+        known = there.reshape(DAYS, 1440, TARGETS).any(axis=1).sum(axis=1)
+        present.append(there.sum(axis=1) / np.repeat(known, 1440))
+    return np.min(present, axis=0) >= 0.9 - 1e-9
 
 
 def test_system_sums_and_exclusions(planted: dict[str, np.ndarray], passed: target_pass.Targets) -> None:
@@ -78,13 +84,13 @@ def test_lagged_correlations(planted: dict[str, np.ndarray], passed: target_pass
             np.testing.assert_allclose(passed.lags[pair, window][:, target], want, atol=1e-9, equal_nan=True)
 
 
-def test_lag_one_by_unit_adds_up(passed: target_pass.Targets) -> None:
+def test_nearest_lags_by_unit_add_up(passed: target_pass.Targets) -> None:
     from ioweather.stats.series import correlation
 
     for pair in PAIRS:
-        assert passed.lag_one[pair].shape == (DAYS, TARGETS, 6)
-        whole = correlation(passed.lag_one[pair].sum(axis=0))
-        np.testing.assert_allclose(whole, passed.lags[pair, 1][1], atol=1e-9, equal_nan=True)
+        assert passed.nearest[pair].shape == (DAYS, TARGETS, 6)
+        whole = correlation(passed.nearest[pair].sum(axis=0))
+        np.testing.assert_allclose(whole, passed.lags[pair, 1][NEAREST_LAG[pair]], atol=1e-9, equal_nan=True)
 
 
 def test_degrees(planted: dict[str, np.ndarray], passed: target_pass.Targets) -> None:
@@ -123,8 +129,23 @@ def test_long_silence_of_many_targets_is_a_shutdown() -> None:
     found = pass_over_targets(matrices(values), Limits())
     assert dict(found.system.excluded) == {"nothing moved for 10 min": 120}
     assert np.isnan(found.system.values["read_bytes"][500:620]).all()
+    at_midnight = {metric: np.concatenate([array, array]) for metric, array in values.items()}
+    for array in at_midnight.values():
+        array[1435:1447] = 0  # five minutes of one day and seven of the next
+    crossing = pass_over_targets(matrices(at_midnight), Limits())
+    assert np.isnan(crossing.system.values["read_bytes"][1435:1447]).all()
+    assert dict(crossing.system.excluded) == {"nothing moved for 10 min": 252}
     few = {m: Matrix(m, 0, MINUTE_NS, ("a",), v[:, :1], np.ones((3000, 1), np.float32)) for m, v in values.items()}
     assert not pass_over_targets(few, Limits()).system.excluded, "one disk may rest"
+
+
+def test_targets_that_came_later_are_no_gap_before() -> None:
+    values = {metric: np.random.default_rng(6).lognormal(20, 0.3, (30 * 1440, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[: 15 * 1440, 7:] = np.nan
+        array[100, :3] = np.nan  # three of the seven that there were
+    found = pass_over_targets(matrices(values), Limits())
+    assert dict(found.system.excluded) == {"less than 90% recorded": 1}
 
 
 def test_units_need_not_fit_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +181,7 @@ def test_stretches_leave_the_same_wherever_they_are_passed_over(
         return (pickle.loads(left[n]) for n in sorted(left))
 
     found = pass_over_targets(matrices(planted), Limits(), elsewhere)
-    for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.lag_one, passed.lag_one)):
+    for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.nearest, passed.nearest)):
         for key in theirs:
             np.testing.assert_array_equal(mine[key], theirs[key])
     for metric in METRICS:

@@ -147,7 +147,7 @@ OBSERVATIONS = (
             Claim("reads of [w1] tell about the next on most OSTs", "pat19.fig12", "lag1_high_ratio_read", above=_MOST),
             Claim("writes of [w1] do not on most OSTs", "pat19.fig12", "lag1_high_ratio_write", below=_MOST),
             Claim(
-                "reads and writes are not correlated on most OSTs", "pat19.fig12", "lag1_high_ratio_cross", below=_MOST
+                "reads and writes are not correlated on most OSTs", "pat19.fig12", "lag0_high_ratio_cross", below=_MOST
             ),
         ),
     ),

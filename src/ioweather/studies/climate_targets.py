@@ -14,7 +14,7 @@ from ioweather.studies.choices import TRAFFIC
 from ioweather.studies.climate_context import HIGH_CORRELATION, WAYS, Climate, Part, high_share, span
 from ioweather.studies.intervals import LEVEL, Floats, directed, plain
 from ioweather.studies.presenting import table
-from ioweather.studies.target_pass import LAGS, PAIRS, WINDOWS
+from ioweather.studies.target_pass import LAGS, NEAREST_LAG, PAIRS, WINDOWS
 
 # [ours] A target is worth relieving where its whole interval lies this far above the median target.
 RELIEVE = 1.25
@@ -166,19 +166,17 @@ def correlations(climate: Climate) -> Part:
     n = len(climate.targets.components)
     estimates: list[Estimate] = []
     for pair in PAIRS:
-        lag_one = climate.targets.lag_one[pair]
+        near, nearest = NEAREST_LAG[pair], climate.targets.nearest[pair]
         estimates += [
-            climate.intervals.estimate(f"lag1_median_{pair}", "", lag_one, lambda s: _median(correlation(s)), n=n),
+            climate.intervals.estimate(f"lag{near}_median_{pair}", "", nearest, lambda s: _median(correlation(s)), n=n),
             climate.intervals.estimate(
-                f"lag1_high_ratio_{pair}", "ratio", lag_one, lambda s: high_share(correlation(s)), n=n
+                f"lag{near}_high_ratio_{pair}", "ratio", nearest, lambda s: high_share(correlation(s)), n=n
             ),
         ]
         for window in WINDOWS[1:]:
             word = span(window, climate.system.step_ns)
-            wide = climate.targets.lags[pair, window][1]
-            estimates.append(
-                plain(f"lag1_median_{pair}[{word}]", float(_median(wide)), "", n=n, method="median over components")
-            )
+            wide = float(_median(climate.targets.lags[pair, window][near]))
+            estimates.append(plain(f"lag{near}_median_{pair}[{word}]", wide, "", n=n, method="median over components"))
         far = climate.targets.lags[pair, 1][LAGS]
         estimates.append(
             plain(f"lag{LAGS}_high_ratio_{pair}", float(high_share(far)), "ratio", n=n, method="share of components")
@@ -251,7 +249,7 @@ def _correlation_findings(climate: Climate, estimates: list[Estimate]) -> list[F
                 f"On most targets ({1 - (share.value or 0.0):.0%}) the {way}s of {step} tell little about the next.",
             )
         )  # fmt: skip
-    cross = by_name["lag1_high_ratio_cross"]
+    cross = by_name["lag0_high_ratio_cross"]
     out.append(
         directed(
             cross, 0.5,

@@ -31,9 +31,12 @@ Floats: TypeAlias = NDArray[np.float64]
 LAGS = 5
 WINDOWS = (1, 5, 25)  # steps; pat19 uses minutes
 WIDE_TOLERANCE = 0.10
+_SHUTDOWN = f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}"
 READ, WRITE = TRAFFIC
 # Which pairs are correlated: reads with reads, writes with writes, reads with the writes that follow.
 PAIRS: Mapping[str, tuple[str, str]] = {"read": (READ, READ), "write": (WRITE, WRITE), "cross": (READ, WRITE)}
+# The lag that says most: a series with its next step, reads with writes of the same step.
+NEAREST_LAG: Mapping[str, int] = {"read": 1, "write": 1, "cross": 0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,7 @@ class Targets:
     totals: Mapping[str, Floats]  # metric -> (units, targets)
     degrees: Mapping[tuple[str, float, int], ParallelismCounts]  # (metric, tolerance, window)
     lags: Mapping[tuple[str, int], Floats]  # (pair, window) -> (lags + 1, targets)
-    lag_one: Mapping[str, Floats]  # pair -> (units, targets, 6), window of one step
+    nearest: Mapping[str, Floats]  # pair -> (units, targets, 6): at NEAREST_LAG, window of one step
     over_limit_cells: int
 
 
@@ -101,16 +104,18 @@ class _Collected:
         self.units = slice(first // self.unit, -(-last // self.unit))
         units, targets = self.units.stop - self.units.start, len(grid.components)
         self.system = {metric: np.full(last - first, np.nan) for metric in TRAFFIC}
+        self.silent = np.zeros(last - first, np.bool_)  # steps in which nothing was seen to move
         self.reasons: dict[str, int] = {}
         self.over_limit_cells = 0
         self.totals = {metric: np.zeros((units, targets)) for metric in TRAFFIC}
         self.lags = {(pair, window): LaggedCorrelation(targets, LAGS) for pair in PAIRS for window in WINDOWS}
-        self.lag_one = {pair: np.zeros((units, 6, targets)) for pair in PAIRS}
+        self.nearest = {pair: np.zeros((units, 6, targets)) for pair in PAIRS}
         keys = ((TOLERANCE, 1), (WIDE_TOLERANCE, 1), *((TOLERANCE, window) for window in WINDOWS[1:]))
         self.degrees = {(metric, *key): ParallelismCounts(targets, key[0]) for metric in TRAFFIC for key in keys}
 
     def add(self, part: _Collected) -> None:
         """What steps within these leave; the parts come in time order."""
+        self.silent[part.rows] = part.silent
         for metric in TRAFFIC:
             self.system[metric][part.rows] = part.system[metric]
             self.totals[metric][part.units] += part.totals[metric]
@@ -119,20 +124,33 @@ class _Collected:
         self.over_limit_cells += part.over_limit_cells
         for key, lags in part.lags.items():
             self.lags[key].sums += lags.sums
-        for pair, sums in part.lag_one.items():
-            self.lag_one[pair][part.units] += sums
+        for pair, sums in part.nearest.items():
+            self.nearest[pair][part.units] += sums
         for name, counts in part.degrees.items():
             self.degrees[name].merge(counts)
 
     def finish(self) -> Targets:
+        self._leave_out_shutdowns()
         return Targets(
             self.grid.components, self.unit,
             Steps(self.grid.start_ns, self.grid.step_ns, self.system, self.reasons),
             self.totals, self.degrees,
             {key: accumulator.result() for key, accumulator in self.lags.items()},
-            {pair: np.moveaxis(parts, 1, -1) for pair, parts in self.lag_one.items()},
+            {pair: np.moveaxis(parts, 1, -1) for pair, parts in self.nearest.items()},
             self.over_limit_cells,
         )  # fmt: skip
+
+    def _leave_out_shutdowns(self) -> None:
+        """What of them lay on either side of a border, too short there to be told. The correlations of targets keep
+        these few steps."""
+        if len(self.grid.components) < FEWEST_COMPONENTS:
+            return
+        counted = ~np.isnan(np.sum(list(self.system.values()), axis=0))
+        rest = shutdown_steps(self.silent, self.grid.step_ns / NS) & counted
+        for values in self.system.values():
+            values[rest] = np.nan
+        if rest.any():
+            self.reasons[_SHUTDOWN] = self.reasons.get(_SHUTDOWN, 0) + int(rest.sum())
 
 
 class _Collector:
@@ -190,7 +208,7 @@ class _Collector:
         for metric, block in ready.items():
             self.collected.totals[metric][unit] += block.total
         for pair, part in self._correlate(ready, 1).items():
-            self.collected.lag_one[pair][unit] += part[1]
+            self.collected.nearest[pair][unit] += part[NEAREST_LAG[pair]]
         self._count_degrees(rows, 1, (TOLERANCE, WIDE_TOLERANCE))
 
     def _ready(self, rows: Mapping[str, Floats], window: int) -> dict[str, LagBlock]:
@@ -210,6 +228,7 @@ class _Collector:
         first = self.row - collected.rows.start
         for metric, total in cleaned.system.items():
             collected.system[metric][first : first + len(total)] = total
+        collected.silent[first : first + len(cleaned.silent)] = cleaned.silent
         for reason, steps in cleaned.reasons.items():
             collected.reasons[reason] = collected.reasons.get(reason, 0) + steps
         collected.over_limit_cells += cleaned.over_limit_cells
@@ -232,7 +251,7 @@ class _Collector:
         system = {metric: np.where(excluded, np.nan, total) for metric, total in zip(blocks, sums, strict=True)}
         if excluded.any():
             blocks = {metric: np.where(excluded[:, None], np.nan, values) for metric, values in blocks.items()}
-        return _Cleaned(blocks, system, reasons, over_limit_cells)
+        return _Cleaned(blocks, system, np.sum(sums, axis=0) == 0, reasons, over_limit_cells)
 
     def _marks(
         self, sums: tuple[Floats, ...], present: tuple[Floats, ...], row: int
@@ -244,7 +263,7 @@ class _Collector:
         ]
         if len(self.grid.components) >= FEWEST_COMPONENTS:
             silent = shutdown_steps(np.sum(sums, axis=0) == 0, self.grid.step_ns / NS)
-            marks.append((f"nothing moved for {format_seconds(SHUTDOWN_SECONDS)}", silent))
+            marks.append((_SHUTDOWN, silent))
         if self.limits.windows:
             times = self.grid.start_ns + np.arange(row, row + len(least), dtype=np.int64) * self.grid.step_ns
             closed = [(times >= first) & (times < last) for first, last in self.limits.windows]
@@ -256,10 +275,12 @@ class _Collector:
 
 @dataclass(frozen=True, eq=False)
 class _Cleaned:
-    """Rows with what does not count as missing; sums over targets; steps that do not count, by reason."""
+    """Rows with what does not count as missing; sums over targets, and where they are nothing; steps that do not
+    count, by reason."""
 
     rows: Mapping[str, Floats]
     system: Mapping[str, Floats]
+    silent: NDArray[np.bool_]
     reasons: Mapping[str, int]
     over_limit_cells: int
 
@@ -280,12 +301,14 @@ def _without_excess(values: Floats, limit: float) -> tuple[Floats, int]:
 
 
 def _row_sums(values: Floats) -> tuple[Floats, Floats]:
-    """Sum over targets and share of targets present, per row."""
+    """Sum over targets, and share of targets present, per row. Expected are those that some row has: a target that came
+    or went on another day is no gap (roll-ups of the lake count in the same way)."""
     total = values.sum(axis=1)
     broken = np.isnan(total)
     present = np.ones(len(values))
     if broken.any():
-        there = ~np.isnan(values[broken])
-        present[broken] = there.mean(axis=1)
-        total[broken] = np.where(there, values[broken], 0.0).sum(axis=1)
+        there = ~np.isnan(values)
+        expected = max(1, int(there.any(axis=0).sum()))
+        present[broken] = there[broken].sum(axis=1) / expected
+        total[broken] = np.where(there[broken], values[broken], 0.0).sum(axis=1)
     return total, present
