@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,18 @@ def test_totals_ratios_and_ranks(planted_climate: Any, climate_exhibits: dict[st
     half = len(planted_climate.values["read_bytes"]) // 2
     halves = [part.sum(axis=0) for part in np.split(planted_climate.values["read_bytes"], [half])]
     assert estimate_of(ten, "persistence_read").value == pytest.approx(scipy.stats.spearmanr(*halves).statistic)
+
+
+def test_a_target_that_came_later_is_named(planted_climate: Any, climate_exhibits: dict[str, Exhibit]) -> None:
+    data = planted_climate.data()
+    cut = {}
+    for metric, whole in data.matrices["targets"].items():
+        values = whole.values.copy()
+        values[: len(values) // 2, 5] = np.nan
+        cut[metric] = replace(whole, values=values)
+    ten = planted_climate.run(replace(data, matrices={**data.matrices, "targets": cut}))["pat19.fig10"]
+    (said,) = set(ten.caveats) - set(climate_exhibits["pat19.fig10"].caveats)
+    assert said.startswith("1 were recorded for less than 90% of the time of the others (OST0005)")
 
 
 def test_noise_alone_is_not_called_imbalance(climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:

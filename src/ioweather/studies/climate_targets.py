@@ -9,7 +9,7 @@ import numpy as np
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_bytes
 from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation
-from ioweather.stats.series import correlation
+from ioweather.stats.series import N, correlation
 from ioweather.studies.choices import TRAFFIC
 from ioweather.studies.climate_context import HIGH_CORRELATION, WAYS, Climate, Part, high_share, span
 from ioweather.studies.intervals import LEVEL, Floats, directed, plain
@@ -21,6 +21,7 @@ RELIEVE = 1.25
 # [ours] Totals that differ by less than a tenth are balanced.
 BALANCED = 1.10
 _MAX_ADVICE = 10
+_AS_LONG = 0.9
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -57,10 +58,24 @@ def totals(climate: Climate) -> Part:
         Exhibit(
             "pat19.fig10", "Imbalance between OSTs", tables=(_total_table(climate, sums),),
             charts=(_total_chart(climate, sums),), estimates=tuple(estimates),
-            findings=(*_total_findings(estimates), *advice), caveats=climate.caveats, coverage=climate.coverage(),
+            findings=(*_total_findings(estimates), *advice), caveats=(*climate.caveats, *_shorter(climate)),
+            coverage=climate.coverage(),
         ),
         advice,
     )  # fmt: skip
+
+
+def _shorter(climate: Climate) -> tuple[str, ...]:
+    """Targets that came, went or were silent for part of the period have moved less for that reason alone."""
+    steps = climate.targets.nearest["read"][..., N].sum(axis=0)
+    short = [climate.targets.components[i] for i in np.flatnonzero(steps < _AS_LONG * steps.max(initial=0.0))]
+    if not short:
+        return ()
+    named = ", ".join(short[:_MAX_ADVICE]) + (", ..." if len(short) > _MAX_ADVICE else "")
+    return (
+        f"{len(short)} were recorded for less than {_AS_LONG:.0%} of the time of the others ({named}): their totals are "
+        "smaller for that alone.",
+    )
 
 
 def _rank_correlations(totals: Floats) -> Floats:
