@@ -73,8 +73,8 @@ def _shorter(climate: Climate) -> tuple[str, ...]:
         return ()
     named = ", ".join(short[:_MAX_ADVICE]) + (", ..." if len(short) > _MAX_ADVICE else "")
     return (
-        f"{len(short)} were recorded for less than {_AS_LONG:.0%} of the time of the others ({named}): their totals are "
-        "smaller for that alone.",
+        f"{len(short)} were recorded for less than {_AS_LONG:.0%} of the time of the others ({named}): their totals "
+        "are smaller for that alone.",
     )
 
 
