@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
-OWNER_KINDS = ("all", "group", "project", "user")
 HISTOGRAM_NAMES = (
     "age_size", "atime", "capacity", "ctime", "depth", "directory_entries", "directory_size", "extension",
     "link_count", "mtime", "name_length", "overhead_negative", "overhead_positive", "size", "symlink_length",
 )  # fmt: skip
-ENTRY_KINDS = ("directory", "file", "other", "symlink")
 
 
 def _known(name: str, doc: str) -> ColumnSpec:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
-LEDGER_STATUSES = ("ok", "partial", "quarantined")
-
 INGESTS = TableSpec(
     name="ingests",
     doc="One row per file digest: committed last, so a file that is here is in.",

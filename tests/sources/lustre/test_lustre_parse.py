@@ -11,8 +11,6 @@ import pytest
 from ioweather.core.errors import CorruptInput
 from ioweather.sources.lustre.parse import (
     get_param_blocks,
-    parse_brw_stats,
-    parse_job_stats,
     parse_number,
     parse_stats,
     parse_version,
@@ -85,61 +83,6 @@ def test_versions():
     assert parse_version("2.12.9_12.llnl\n") == "2.12.9_12.llnl"
 
 
-JOBS = """job_stats:
-- job_id:
-  snapshot_time:   1510782606
-  write_bytes:     { samples:       10, unit: bytes, min:    4096, max: 4194304, sum:    1000 }
-  getattr:         { samples:           7, unit:  reqs }
-- job_id:          24
-  snapshot_time:   1510782607
-  write_bytes:     { samples:       20, unit: bytes, min:    4096, max: 4194304, sum:    5000 }
-- job_id:          "cp.1000 = x"
-  snapshot_time:   1684948453.142852820 secs.nsecs
-  start_time:      1684946875.504329012 secs.nsecs
-  elapsed_time:    1577.638523808 secs.nsecs
-  read_bytes:      { samples: 5, unit: bytes, min: 1, max: 9, sum: 30, sumsq: 250, hist: { 4K: 5, 8K: 77 } }
-"""
-
-
-def test_jobs():
-    table = parse_job_stats(JOBS.splitlines())
-    assert [job.job for job in table.jobs] == ["", "24", "cp.1000 = x"]
-    assert table.jobs[1].counters["write_bytes"].total == 5000
-    assert table.jobs[2].snapshot_ns == 1_684_948_453_142_852_820
-    assert table.jobs[2].counters["read_bytes"].total == 30
-    assert (table.rest, table.rest_jobs) == ({}, 0)
-
-
-def test_jobs_are_bounded_and_nothing_is_lost():
-    lines = ["job_stats:"]
-    for i in range(5000):
-        lines += [f"- job_id: {i}", "  snapshot_time: 1", f"  read_bytes: {{ samples: 1, unit: bytes, sum: {i} }}"]
-    table = parse_job_stats(lines, most=100)
-    assert len(table.jobs) == 100
-    assert {int(job.job) for job in table.jobs} == set(range(4900, 5000))  # the heaviest, in the order they came
-    assert [job.job for job in table.jobs] == sorted((job.job for job in table.jobs), key=int)
-    kept = sum(job.counters["read_bytes"].total or 0 for job in table.jobs)
-    assert kept + (table.rest["read_bytes"].total or 0) == sum(range(5000))
-    assert (table.rest["read_bytes"].samples, table.rest_jobs) == (4900, 4900)
-
-
-def test_histograms():
-    text = (
-        "snapshot_time:         1510782606.797216394 (secs.nsecs)\n\n"
-        "                           read      |     write\n"
-        "pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %\n"
-        "1:\t\t        13  56  56   |  153   0   0\n"
-        "1K:\t\t         0   0 100   | 4059303  94 100\n\n"
-        "                           read      |     write\n"
-        "disk I/Os in flight    ios   % cum % |  ios         % cum %\n"
-        "1:\t\t   5660769  73  73   | 1992457  37  37\n"
-    )
-    assert parse_brw_stats(text) == {
-        "pages per bulk r/w": [(1, 13, 153), (1024, 0, 4_059_303)],
-        "disk I/Os in flight": [(1, 5_660_769, 1_992_457)],
-    }
-
-
 def test_parameters():
     text = [
         "Mon Nov  5 10:00:00", "obdfilter.fs-OST0000.stats=", "snapshot_time 1 secs.usecs", "a 1 samples [reqs]",
@@ -174,29 +117,3 @@ def test_every_stats_file_of_every_version(shared_data: Path):
                 counter = stats.counters[fields[0]]
                 assert counter.samples == int(fields[1])
                 assert counter.total == (int(fields[6]) if len(fields) >= 7 else None)
-
-
-@pytest.mark.shared
-def test_every_histogram_adds_up_to_the_requests(shared_data: Path):
-    paths = list((shared_data / "lustre").rglob("brw_stats"))
-    assert len(paths) > 8
-    for path in paths:
-        sections = parse_brw_stats(path.read_text())
-        if "pages per bulk r/w" not in sections:
-            continue
-        pages, gaps = sections["pages per bulk r/w"], sections["discontiguous pages"]
-        for column in (1, 2):
-            assert sum(row[column] for row in pages) == sum(row[column] for row in gaps), path
-
-
-@pytest.mark.shared
-def test_every_job_table(shared_data: Path):
-    for path in (shared_data / "lustre").rglob("job_stats"):
-        text = path.read_text()
-        table = parse_job_stats(text.splitlines())
-        assert len(table.jobs) == text.count("job_id:")
-        bounded = parse_job_stats(text.splitlines(), most=3)
-        for name in {name for job in table.jobs for name in job.counters}:
-            everything = sum(job.counters[name].samples for job in table.jobs if name in job.counters)
-            kept = sum(job.counters[name].samples for job in bounded.jobs if name in job.counters)
-            assert kept + (bounded.rest[name].samples if name in bounded.rest else 0) == everything

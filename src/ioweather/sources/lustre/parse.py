@@ -1,7 +1,7 @@
 """The text of Lustre's counters, from 1.8 to 2.15. Standard library only: the live collector uses it too.
 
-Read off real 1.8.3, 2.10 and 2.12 servers; what 2.15 adds (start_time and elapsed_time lines, quoted job ids, `hist`
-in job_stats, counts and sums in [usecs]) is after its documentation and the fixtures of exporters.
+Read off real 1.8.3, 2.10 and 2.12 servers; what 2.15 adds (start_time and elapsed_time lines, counts and sums in
+[usecs]) is after its documentation and the fixtures of exporters.
 
 Traps: a line is absent until its operation is first used. `statfs` stands twice in obdfilter's stats: first the
 requests of clients, then the calls of the device below; the first is meant. The fraction of a time is a plain count of
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from heapq import heappush, heappushpop
+from dataclasses import dataclass
 
 from ioweather.core.errors import CorruptInput
 
@@ -23,9 +22,6 @@ _TIME = re.compile(
     r"(snapshot_time|start_time|elapsed_time):?\s+(\d+)(?:\.\s*(\d+))?\s*\(?(?:secs\.(usecs|nsecs))?\)?\s*"
 )
 _PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)+|version|health_check)=(.*)")
-_JOB_FIELD = re.compile(r"(\w+):\s*(-?\d+)")
-_BUCKET = re.compile(r"(\d+)([KMGT]?):\s+(\d+)\s+\d+\s+\d+\s+\|\s+(\d+)\s+\d+\s+\d+\s*")
-_SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,85 +70,6 @@ def _time_ns(match: re.Match[str]) -> int:
     elif match[4] is None and match[3]:
         fraction = int(match[3].ljust(9, "0")[:9])
     return int(match[2]) * _NS + fraction
-
-
-@dataclass(frozen=True, slots=True)
-class JobStats:
-    """What one job did on one target, since the server began to count it."""
-
-    job: str
-    snapshot_ns: int
-    counters: dict[str, Counter] = field(default_factory=dict)
-
-    @property
-    def weight(self) -> tuple[int, int]:
-        """Bytes, then operations: jobs that matter most stay when there are too many."""
-        moved = sum(c.total or 0 for c in self.counters.values() if c.unit == "bytes")
-        return moved, sum(c.samples for c in self.counters.values())
-
-
-@dataclass(frozen=True, slots=True)
-class JobTable:
-    """The heaviest jobs, and all others added up: a target may list tens of thousands."""
-
-    jobs: list[JobStats]
-    rest: dict[str, Counter]
-    rest_jobs: int
-
-
-def parse_job_stats(lines: Iterable[str], most: int = 1000) -> JobTable:
-    heap: list[tuple[tuple[int, int], int, JobStats]] = []
-    rest: dict[str, Counter] = {}
-    dropped = 0
-    for order, job in enumerate(_jobs(lines)):
-        entry = (job.weight, -order, job)
-        if len(heap) < most:
-            heappush(heap, entry)
-            continue
-        dropped += 1
-        for name, counter in heappushpop(heap, entry)[2].counters.items():
-            before = rest.get(name, Counter(0, counter.unit, 0))
-            rest[name] = Counter(
-                before.samples + counter.samples, counter.unit, (before.total or 0) + (counter.total or 0)
-            )
-    return JobTable([entry[2] for entry in sorted(heap, key=lambda entry: -entry[1])], rest, dropped)
-
-
-def _jobs(lines: Iterable[str]) -> Iterator[JobStats]:
-    job: JobStats | None = None
-    for line in lines:
-        key, _, value = line.strip().removeprefix("- ").partition(":")
-        if key == "job_id":
-            if job is not None:
-                yield job
-            job = JobStats(value.strip().strip('"'), 0)
-        elif job is None or not value:
-            continue
-        elif match := _TIME.fullmatch(line.strip()):
-            if match[1] == "snapshot_time":
-                job = JobStats(job.job, _time_ns(match), job.counters)
-        elif "samples:" in value:
-            numbers = {name: int(number) for name, number in _JOB_FIELD.findall(value.partition("hist:")[0])}
-            unit = re.search(r"unit:\s*(\w+)", value)
-            job.counters[key] = Counter(
-                numbers.get("samples", 0), unit[1] if unit else "", numbers.get("sum"), numbers.get("min"),
-                numbers.get("max"),
-            )  # fmt: skip
-    if job is not None:
-        yield job
-
-
-def parse_brw_stats(text: str) -> dict[str, list[tuple[int, int, int]]]:
-    """Histograms of bulk requests: section -> (bucket, reads, writes). Buckets are numbers; 1K is 1024."""
-    sections: dict[str, list[tuple[int, int, int]]] = {}
-    name = ""
-    for line in text.splitlines():
-        if match := _BUCKET.fullmatch(line):
-            sections.setdefault(name, []).append((int(match[1]) * _SCALE[match[2]], int(match[3]), int(match[4])))
-        elif "% cum %" in line:
-            # 'pages per bulk r/w     rpcs  % cum % |  rpcs  % cum %'
-            name = re.split(r"\s{2,}", line.strip())[0]
-    return sections
 
 
 def parse_number(text: str, where: str) -> int:
