@@ -294,6 +294,16 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
         assert len(report.good) == 1
 
 
+def test_a_mistake_in_the_mapping_stops_at_once(lake, tmp_path):
+    (tmp_path / "x.csv").write_text("when,what\n@5,first\n")
+    for table, columns, words in (("events", {"labels": {"from": "what"}}, "no column 'labels'"),
+                                  ("event", {}, "no table"), ("events", {}, "does not say")):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            ingest(lake, [tmp_path / "x.csv"], mapping=(table, {"columns": columns}))
+    with lake.snapshot() as snapshot:
+        assert not snapshot.pinned["ingests"].uris, "and leaves nothing in the quarantine"
+
+
 def test_names_that_are_no_text_go_in_and_are_told(sample, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()

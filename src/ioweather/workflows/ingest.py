@@ -154,6 +154,10 @@ def ingest(
     started = time.monotonic()
     if source is not None:
         SOURCES[source]  # an unknown name is one mistake, not one per file
+    if mapping is not None:
+        from ioweather.sources.mapped import read_mapped
+
+        read_mapped(Path(), *mapping, context or ReadContext())  # as is a mistake in the mapping; no file is read yet
     if not os.access(lake.root, os.W_OK):
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     files = find_files(paths)
