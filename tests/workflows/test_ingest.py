@@ -18,6 +18,7 @@ from ioweather.core.errors import LakeError, UsageError
 from ioweather.engine import local_executor
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import find_files, ingest
+from planted_logs import write_climate
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +293,25 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
         report = ingest(lake, [tmp_path / "x.csv"], mapping=("events", mapping))
         assert not report.bad, report.bad
         assert len(report.good) == 1
+
+
+def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, monkeypatch):
+    from ioweather.workflows import reading
+
+    logs = [write_climate(tmp_path / f"{number}.darshan", job_id=number) for number in (1, 2, 3)]
+    right = reading.DERIVED["darshan"]
+
+    def fail_on_two(made):
+        if 2 in made["applications"].array("job_id"):
+            raise ZeroDivisionError("two")
+        return right(made)
+
+    monkeypatch.setitem(reading.DERIVED, "darshan", fail_on_two)
+    report = ingest(lake, logs)
+    assert [(outcome.path, outcome.reason) for outcome in report.bad] == [(logs[1], "reader_failed")]
+    with lake.snapshot() as snapshot:
+        assert snapshot.con.sql("SELECT job_id FROM applications ORDER BY 1").fetchall() == [(1,), (3,)]
+        assert snapshot.scalar("SELECT count(*) FROM job_io") == 2
 
 
 def test_a_mistake_in_the_mapping_stops_at_once(lake, tmp_path):

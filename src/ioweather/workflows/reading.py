@@ -179,15 +179,21 @@ def _is_batch(name: str) -> bool:
 def _rows_together(
     name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
 ) -> list[FileOutcome]:
+    """All at once; one by one where that fails, to find the one to blame."""
     source = cast(BatchSource, SOURCES[name])
     counts: list[dict[str, int]] = [{} for _ in members]
     made: dict[str, Frame] = {}
-    for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
-        made[table] = frame
-        frames.setdefault((name, table), []).append(frame)
-        for position, count in Counter(owner.tolist()).items():
-            counts[position][table] = count
-    for table, frame in derive(name, made):
+    try:
+        for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
+            made[table] = frame
+            for position, count in Counter(owner.tolist()).items():
+                counts[position][table] = count
+        made.update(derive(name, made))
+    except Exception as error:
+        if len(members) == 1:
+            return [_refused(error, *members[0][:3], name, {})]
+        return [outcome for member in members for outcome in _rows_together(name, [member], reading, frames)]
+    for table, frame in made.items():
         frames.setdefault((name, table), []).append(frame)
     return [
         FileOutcome(path, digest, size, name, "ok", rows)
