@@ -47,11 +47,12 @@ from ioweather.workflows.rollups import refresh_rollups
 _LOG = logging.getLogger("ioweather.ingest")
 # One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
 _BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 256, 32, 4
-_BATCH_BYTES = 32 << 20
+# Logs are compressed: a megabyte may hold fifty thousand records, which are fifty megabytes of rows.
+_BATCH_BYTES = 4 << 20
 # Larger files are streamed in this process, not sent back from a worker whole.
 _STREAM_BYTES = 256 << 20
-# One commit: rows, or seconds, whichever comes first.
-_FLUSH_ROWS = 2_000_000
+# One commit: so many numbers (50 MB, and seven times as much while they are written), or seconds, what comes first.
+_FLUSH_CELLS = 6_000_000
 _FLUSH_SECONDS = 10.0
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
@@ -294,7 +295,7 @@ class _Writer:
         self._report = report
         self._frames: dict[tuple[str, str], list[Frame]] = {}
         self._outcomes: list[FileOutcome] = []
-        self._rows = 0
+        self._cells = 0
         self._since = time.monotonic()
 
     def add(self, outcomes: list[FileOutcome], frames: Mapping[tuple[str, str], Sequence[Frame]]) -> None:
@@ -302,8 +303,8 @@ class _Writer:
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
             self._frames.setdefault(key, []).extend(pieces)
-            self._rows += sum(piece.rows for piece in pieces)
-        if self._rows >= _FLUSH_ROWS or time.monotonic() - self._since > _FLUSH_SECONDS:
+            self._cells += sum(piece.rows * len(piece) for piece in pieces)
+        if self._cells >= _FLUSH_CELLS or time.monotonic() - self._since > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -316,7 +317,7 @@ class _Writer:
                 self._report.rows_added["response_rollups"] += refresh_rollups(self._lake, joined)
         if self._outcomes:
             self._lake.record([_ledger_entry(outcome) for outcome in self._outcomes])
-        self._frames, self._outcomes, self._rows, self._since = {}, [], 0, time.monotonic()
+        self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
 
 
 def _ledger_entry(outcome: FileOutcome) -> LedgerEntry:
