@@ -24,10 +24,9 @@ from ioweather.core.frames import Frame
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
-from ioweather.store import layout
 from ioweather.store.convert import register_frame
 from ioweather.store.lake import Lake, open_lake
-from ioweather.store.seal import compact, vacuum
+from ioweather.store.seal import compact
 from ioweather.workflows.rollups import refresh_rollups
 from lake import day_frame
 from scan import make_tree
@@ -43,11 +42,10 @@ def cpu(work: Callable[[], object]) -> float:
 
 
 def stored_bytes(lake: Lake) -> int:
-    """As it will stay: sealed, and without what sealing has replaced."""
+    """Of the sealed files; those that sealing has replaced stay a while for their readers and do not count."""
     compact(lake, everything=True)
-    vacuum(lake, lake.facility)
-    files = layout.tables_dir(lake.root).rglob("*.parquet")
-    return sum(path.stat().st_size for path in files if "_delta_log" not in path.parts)
+    with lake.snapshot() as snapshot:
+        return sum(Path(uri.removeprefix("file://")).stat().st_size for t in snapshot.pinned.values() for uri in t.uris)
 
 
 def line(what: str, count: int, seconds: float, peer: float, size: int | None) -> None:
