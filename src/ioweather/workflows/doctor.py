@@ -23,7 +23,9 @@ from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.places import default_lake_dir, default_spool_dir
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds
+from ioweather.sources.slurm.source import UNNAMED
 from ioweather.store import layout
+from ioweather.store.convert import literal
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.describe import systems_of
 
@@ -57,6 +59,7 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     checks.append(lambda: _agents_clocks(places))
     if layout.is_lake(root):
         checks += [lambda: _lake(root), lambda: _sealing(open_lake(root)), lambda: _names(open_lake(root))]
+        checks.append(lambda: _twice(open_lake(root)))
         checks += [lambda: _clocks(open_lake(root)), lambda: _elsewhere(root)]
     found: list[Check] = []
     for check in checks:
@@ -228,6 +231,18 @@ def _names(lake: Lake) -> Iterator[Check]:
                     "ioweather facility check, then edit facility.toml")  # fmt: skip
     elif systems:
         yield Check("names", "ok", "every name in the data is mapped")
+
+
+def _twice(lake: Lake) -> Iterator[Check]:
+    """A dump of accounting that does not name its cluster, beside one that does, brings every job a second time."""
+    with lake.snapshot() as snapshot:
+        doubled = snapshot.scalar(
+            "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE raw_job_id IS NOT NULL GROUP BY raw_job_id, step, submit_ns"
+            f" HAVING count(DISTINCT cluster) > 1 AND bool_or(cluster = {literal(UNNAMED)}))"
+        )
+    if doubled:
+        yield Check("accounting", "problem", f"{doubled:,} jobs are in twice: with their cluster and without",
+                    "ingest --cluster NAME, or `clusters` in facility.toml, for dumps without it")  # fmt: skip
 
 
 def _file_server_clock(root: Path) -> Check:

@@ -18,7 +18,7 @@ from ioweather.sources.textfiles import line_blocks, plain_head
 
 _BATCH = 100_000
 # A dump without the Cluster field, and nobody who says which it is.
-_UNNAMED = "cluster"
+UNNAMED = "cluster"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SacctSource:
             raise trouble
 
     def _records(self, path: Path, context: ReadContext) -> Iterator[JobRecord]:
-        cluster = context.cluster or _UNNAMED
+        cluster = context.cluster or UNNAMED
         with path.open("rb") as file:
             beginning = plain_head(file.read(64 << 10)).lstrip()
         if beginning.startswith("{"):
