@@ -26,6 +26,17 @@ def entries(folder: bytes, depth: int = 0) -> Iterator[tuple[bytes, int, os.stat
             yield path, depth + 1, found
 
 
+def runs_tree(root: Path, runs: int) -> Path:
+    """Directories of six files each, one of which has a second name above."""
+    for number in range(runs):
+        folder = root / f"p{number % 3}" / f"run{number}"
+        folder.mkdir(parents=True)
+        for index in range(6):
+            (folder / f"f{index}.dat").write_bytes(b"x" * number * index)
+        os.link(folder / "f1.dat", root / f"again{number}.txt")
+    return root
+
+
 def bin_of(amount: int) -> int:
     """0 is 0; otherwise k with 2^(k-1) <= amount < 2^k."""
     k = 0

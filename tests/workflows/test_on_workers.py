@@ -26,7 +26,7 @@ from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.score import score
 from ioweather.workflows.simulated import ingest_simulated
 from lake_contents import contents
-from scan_trees import counted
+from scan_trees import counted, runs_tree
 
 PRESET = replace(
     LAPTOP, days=2, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=3600, scan_files=300,
@@ -125,12 +125,6 @@ def test_a_score(alone, score_alone, workers, tmp_path):
 
 
 def test_a_scan(workers, tmp_path):
-    root = tmp_path / "tree"
-    for number in range(40):
-        folder = root / f"d{number % 7}" / f"d{number}"
-        folder.mkdir(parents=True)
-        for index in range(30):
-            (folder / f"f{index}.dat").write_bytes(b"x" * number * index)
-    plan = plan_scan(root, start_ns=(int(time.time()) + 1) * 10**9)
+    plan = plan_scan(runs_tree(tmp_path / "tree", 200), start_ns=(int(time.time()) + 1) * 10**9)
     here, there = (Scan(plan, ScanState(), 2, executor=executor).run() for executor in (None, workers))
     assert counted(there) == counted(here)

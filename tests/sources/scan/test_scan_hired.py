@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import replace
@@ -16,7 +15,7 @@ from ioweather.sources.scan.hired import walk_there
 from ioweather.sources.scan.plan import ROOT_ITEM
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
-from scan_trees import Naive, counted
+from scan_trees import Naive, counted, runs_tree
 
 
 class There(Executor):
@@ -41,14 +40,7 @@ class There(Executor):
 def tree(tmp_path, monkeypatch):
     for name, value in (("_TASK", 30), ("_SMALL_TASK", 20), ("_DIRECTORIES", 3), ("_ALONE", 0)):
         monkeypatch.setattr(scanner, name, value)
-    root = tmp_path / "tree"
-    for number in range(30):
-        folder = root / f"p{number % 3}" / f"run{number}"
-        folder.mkdir(parents=True)
-        for index in range(6):
-            (folder / f"f{index}.dat").write_bytes(b"x" * number * index)
-        os.link(folder / "f1.dat", root / f"again{number}.txt")
-    return root, int(time.time()) + 1
+    return runs_tree(tmp_path / "tree", 30), int(time.time()) + 1
 
 
 def scan_of(tree, executor) -> Scan:

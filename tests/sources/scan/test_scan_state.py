@@ -20,7 +20,7 @@ from ioweather.sources.scan.plan import ROOT_ITEM, Item, LinkRecord
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally
-from scan_trees import Naive, counted
+from scan_trees import Naive, counted, runs_tree
 
 
 class Crash(Exception):
@@ -43,14 +43,7 @@ def only_others_walk(monkeypatch):
 
 @pytest.fixture
 def tree(tmp_path):
-    root = tmp_path / "tree"
-    for number in range(40):
-        folder = root / f"p{number % 3}" / f"run{number}"
-        folder.mkdir(parents=True)
-        for index in range(6):
-            (folder / f"f{index}.dat").write_bytes(b"x" * number * index)
-        os.link(folder / "f1.dat", root / f"again{number}.txt")
-    return root, int(time.time()) + 1
+    return runs_tree(tmp_path / "tree", 40), int(time.time()) + 1
 
 
 def scan_of(root: Path, now: int, state: Path, **options) -> Scan:
