@@ -47,7 +47,7 @@ from ioweather.workflows.rollups import refresh_rollups
 _LOG = logging.getLogger("ioweather.ingest")
 # One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
 _BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 256, 32, 4
-# Logs are compressed: a megabyte may hold fifty thousand records, which are fifty megabytes of rows.
+# Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows.
 _BATCH_BYTES = 4 << 20
 # Larger files are streamed in this process, not sent back from a worker whole.
 _STREAM_BYTES = 256 << 20
