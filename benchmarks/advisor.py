@@ -32,8 +32,8 @@ from ioweather.simulate.truth import run_parts
 from ioweather.simulate.world import World
 from ioweather.sources.darshan.model import DarshanJob
 from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.heat_map import SCREEN
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job.heat_map import SCREEN
+from ioweather.studies.job.view import JobView
 from ioweather.workflows.job_log import view_of_log
 
 # What undoes each change of a simulated run.

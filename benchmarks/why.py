@@ -23,7 +23,7 @@ from ioweather.derive.job_io import job_io
 from ioweather.store import grid
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
-from ioweather.studies.choices import TRAFFIC
+from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.tables import TABLES
 from ioweather.tables.applications import APPLICATIONS, FILES
 from ioweather.workflows.job import JobRequest

@@ -9,8 +9,8 @@ from typing import Any
 
 from ioweather.sources.darshan.model import Module, Ragged
 from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.heat_map import SCREEN
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job.heat_map import SCREEN
+from ioweather.studies.job.view import JobView
 from ioweather.workflows.job_log import view_of_log
 from planted_logs import JOB, KIB, MIB, records
 

@@ -8,7 +8,7 @@ from planted_jobs import planted
 
 from ioweather.advice.group_states import BYTES, OPERATIONS, TARGETS, group_states, run_slowdowns
 from ioweather.derive.groups import group_runs
-from ioweather.studies.association_data import association_data
+from ioweather.studies.association.data import association_data
 from planted_association import PARAMS, planted_association, site
 
 

@@ -17,7 +17,7 @@ from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, Module
 from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.store.lake import open_lake
-from ioweather.studies.heat_map import Resolution
+from ioweather.studies.job.heat_map import Resolution
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest import ingest
 from ioweather.workflows.job import JobRequest, compare_jobs, describe_job, find_job

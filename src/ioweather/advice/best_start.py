@@ -25,8 +25,8 @@ from ioweather.stats.climatology import (
     climate_tables,
 )
 from ioweather.stats.resampling import BlockBootstrap
-from ioweather.studies.intervals import LEVEL, Intervals
-from ioweather.studies.presenting import table
+from ioweather.studies.shared.intervals import LEVEL, Intervals
+from ioweather.studies.shared.presenting import table
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]

@@ -29,8 +29,8 @@ from ioweather.core.results import (
 from ioweather.core.units import GIB, format_seconds
 from ioweather.derive.groups import program_names
 from ioweather.derive.job_ratios import quotient
-from ioweather.studies.job_view import JobView
-from ioweather.studies.one_job import job_answer
+from ioweather.studies.job.summary import job_answer
+from ioweather.studies.job.view import JobView
 
 _MOST_NOTES: Final = 3
 # What is said of how slow it was for others.

@@ -26,7 +26,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.derive.calendar import facility_zone, local_clock
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
 from ioweather.stats.forecast import LEVEL, rolling_forecasts
-from ioweather.studies.intervals import standing
+from ioweather.studies.shared.intervals import standing
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 HEADLINE_NS: Final = 60 * MINUTE_NS

@@ -14,7 +14,7 @@ from ioweather.core.results import Estimate
 from ioweather.core.units import MIB, MINUTE_NS, format_value
 from ioweather.derive.calendar import local_clock
 from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
-from ioweather.studies.intervals import Intervals, standing
+from ioweather.studies.shared.intervals import Intervals, standing
 
 Floats: TypeAlias = NDArray[np.float64]
 

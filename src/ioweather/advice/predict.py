@@ -15,8 +15,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.stats.orderstats import BySize, MaximumOf
-from ioweather.studies.presenting import cdf_table
-from ioweather.studies.striping import independence_finding, targets_together
+from ioweather.studies.responses.striping import independence_finding, targets_together
+from ioweather.studies.shared.presenting import cdf_table
 
 _QUANTILES: Final = (0.05, 0.5, 0.9, 0.95, 0.99)
 _LABELS: Final = {

@@ -12,8 +12,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Coverage
 from ioweather.core.units import format_bytes
-from ioweather.studies.response_fits import FittedSample, choices, fit_samples
-from ioweather.studies.response_samples import ResponseSample, Samples, largest_place, samples_of
+from ioweather.studies.responses.fits import FittedSample, choices, fit_samples
+from ioweather.studies.responses.samples import ResponseSample, Samples, largest_place, samples_of
 
 MINIMUM: Final = 100
 REPLICATES: Final = 40

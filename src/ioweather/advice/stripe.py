@@ -12,7 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Estimate, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds
-from ioweather.studies.striping import (
+from ioweather.studies.responses.striping import (
     PROBABILITIES,
     WORTH_IT,
     BestWidth,

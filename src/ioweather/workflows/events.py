@@ -17,7 +17,7 @@ from ioweather.derive.response_rollups import ROLLUP_COLUMNS
 from ioweather.derive.slowdown import Episode, all_episodes, operation_series
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.slowdown import usual_requests
+from ioweather.studies.weather.slowdown import usual_requests
 from ioweather.tables import TABLES, concat
 from ioweather.workflows.analyse import ALL_TIME, Period
 

@@ -19,8 +19,8 @@ from ioweather.derive.slowdown import OperationSeries, operation_series
 from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies import choices
-from ioweather.studies.steps import steps_of
+from ioweather.studies.shared import choices
+from ioweather.studies.shared.rollup_steps import steps_of
 from ioweather.tables import Quality
 
 WINDOW_NS: Final = 5 * MINUTE_NS

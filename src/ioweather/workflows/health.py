@@ -14,7 +14,7 @@ from ioweather.derive.health import ComponentHealth, component_health, health_ev
 from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.choices import TRAFFIC
+from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.tables import concat
 from ioweather.workflows.events import overtaken, settle
 

@@ -19,9 +19,9 @@ from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Answer, Provenance
 from ioweather.core.visibility import Owner
-from ioweather.studies.heat_map import PAGE, SCREEN, Resolution
-from ioweather.studies.job_view import JobView
-from ioweather.studies.one_job import job_answer
+from ioweather.studies.job.heat_map import PAGE, SCREEN, Resolution
+from ioweather.studies.job.summary import job_answer
+from ioweather.studies.job.view import JobView
 from ioweather.workflows.job_log import view_of_log
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def describe_job(target: str, request: JobRequest, *, detail: bool = False) -> A
     advised = advise(view)
     answer = job_answer(view, lines_beside=brief_lines(advised))
     if detail:
-        from ioweather.studies.one_job_page import page_exhibits
+        from ioweather.studies.job.page import page_exhibits
 
         answer = replace(answer, exhibits=tuple(page_exhibits(view)))
     answer = advised_answer(answer, advised, brief=True)
@@ -87,7 +87,7 @@ def compare_jobs(targets: Sequence[str], request: JobRequest) -> Answer:
     """The answer of `ioweather compare`; the first target is the original."""
     if len(targets) < 2:
         raise UsageError("Name at least two runs to compare, the original first.")
-    from ioweather.studies.before_after import comparison
+    from ioweather.studies.job.before_after import comparison
 
     views = [find_job(target, request) for target in targets]
     answer = comparison([view.row() for view in views], [view.label for view in views])

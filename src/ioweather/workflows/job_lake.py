@@ -23,7 +23,7 @@ from ioweather.sources.darshan.places import path_hash
 from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.job_view import JobView, printable
+from ioweather.studies.job.view import JobView, printable
 
 _MOST_LISTED = 8
 _HASH = re.compile(r"[0-9a-f]{16}")

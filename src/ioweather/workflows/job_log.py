@@ -13,8 +13,8 @@ from ioweather.derive.job_io import job_io
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog
 from ioweather.sources.darshan.rows import rows_of_logs
-from ioweather.studies.heat_map import HeatMap, Resolution, from_bins, from_segments
-from ioweather.studies.job_view import JobView, LogFacts, ModuleRecords, printable
+from ioweather.studies.job.heat_map import HeatMap, Resolution, from_bins, from_segments
+from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords, printable
 
 _TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
 _HEAT_NAMES = {"MPIIO": "MPI-IO"}

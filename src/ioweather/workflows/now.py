@@ -22,7 +22,7 @@ from ioweather.derive.slowdown import COUNTINGS, LEAST_BASELINE, OperationSeries
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.weather import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, weather_answer
+from ioweather.studies.weather.now import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, weather_answer
 
 _SPARK_MINUTES = 30
 _RECENT_NS = _SPARK_MINUTES * MINUTE_NS

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Answer
 from ioweather.store.lake import Lake
-from ioweather.studies.one_project import PROJECT_QUESTION, project_answer
+from ioweather.studies.applications.project import PROJECT_QUESTION, project_answer
 from ioweather.workflows.analyse import ALL_TIME, Period, fetch
 from ioweather.workflows.params import check_names, resolve_params
 

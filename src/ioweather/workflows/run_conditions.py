@@ -34,9 +34,9 @@ from ioweather.stats.series import window_sums
 from ioweather.store import grid
 from ioweather.store.convert import fetch_frame
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies import choices
-from ioweather.studies.association_data import OPERATIONS, monitored_mounts, system_grid
-from ioweather.studies.steps import steps_of
+from ioweather.studies.association.data import OPERATIONS, monitored_mounts, system_grid
+from ioweather.studies.shared import choices
+from ioweather.studies.shared.rollup_steps import steps_of
 from ioweather.tables import ColumnSpec, Quality
 
 Ints = NDArray[np.int64]

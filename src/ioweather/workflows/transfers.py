@@ -14,7 +14,7 @@ from ioweather.core.results import Answer
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import MODULES, rows_of_logs
 from ioweather.store.lake import Lake
-from ioweather.studies.response_samples import NEED
+from ioweather.studies.responses.samples import NEED
 from ioweather.workflows.analyse import ALL_TIME, Period
 
 

@@ -24,8 +24,8 @@ from ioweather.derive.groups import alike
 from ioweather.store import layout
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies import choices
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job.view import JobView
+from ioweather.studies.shared import choices
 from ioweather.tables import concat
 from ioweather.workflows.job import JobRequest, find_job
 from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions, week_before

@@ -14,7 +14,7 @@ from ioweather.advice.advisor.rule import Advice
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import MIB
 from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.heat_map import SCREEN
+from ioweather.studies.job.heat_map import SCREEN
 from ioweather.tables import concat
 from ioweather.workflows.job_log import view_of_log
 from planted_advice import each, own, requests, shared, view_of

@@ -15,7 +15,7 @@ from ioweather.advice.advisor.ranks import RANK_RULES
 from ioweather.advice.advisor.requests import REQUEST_RULES
 from ioweather.advice.advisor.rule import Advice, Rule
 from ioweather.core.contracts import Param
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job.view import JobView
 
 RULES: Final[tuple[Rule, ...]] = (*REQUEST_RULES, *METADATA_RULES, *RANK_RULES, *LAYOUT_RULES)
 FLOOR_SECONDS: Final = Param("floor_seconds", "Advice that saves less is not given.", "float", 1.0)

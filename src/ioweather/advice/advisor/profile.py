@@ -22,7 +22,7 @@ from ioweather.core.units import GIB, MIB
 from ioweather.derive.ceiling import peak_of
 from ioweather.derive.file_records import Bools, FileRecords, Floats, Ints, file_records, sums
 from ioweather.derive.job_files import strategy_of_files
-from ioweather.studies.job_view import JobView, LogFacts
+from ioweather.studies.job.view import JobView, LogFacts
 from ioweather.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
 
 Verb: TypeAlias = Literal["read", "write"]

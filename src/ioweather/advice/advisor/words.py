@@ -10,7 +10,7 @@ from ioweather.advice.advisor.advise import Advised, advise
 from ioweather.advice.advisor.rule import Advice
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import format_seconds
-from ioweather.studies.job_view import JobView
+from ioweather.studies.job.view import JobView
 
 TITLE: Final = "What to change"
 MOST_SHOWN: Final = 3

@@ -1,0 +1,299 @@
+"""How applications do their I/O (car11 section III): interfaces and strategies by job size, files by processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.units import format_value
+from ioweather.studies.shared.intervals import plain
+from ioweather.studies.shared.job_estimates import share_estimate
+from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
+from ioweather.tables.applications import INTERFACES, STRATEGIES
+
+SIZES: Final = Param(
+    "sizes", "lowest number of processes in each bin of job size", default="1,2,64,256,1024,2048,4096,8192,16384,32768"
+)
+_LABELS: Final = {"unique": "unique", "partially_shared": "partially shared", "shared": "shared"}
+# N:1 in the manner of car11 V-H, "fewer than 10 total files regardless of job size". [ours]
+_FEW_FILES: Final = 10
+_MOST_POINTS: Final = 1500
+_STREAMS: Final = "Standard input, output and error are not counted as files."
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    jobs = jobs_of(data, facility, params)
+    if jobs.rows:
+        bins = SizeBins(jobs.ints("nprocs"), str(params["sizes"]))
+        yield _interfaces(jobs, bins)
+        yield _strategies(jobs, bins)
+        yield _files(instances_of(data, facility, params))
+
+
+class SizeBins:
+    """Bins of job size by processes; only those that hold jobs are shown."""
+
+    def __init__(self, nprocs: NDArray[np.int64], edges: str) -> None:
+        lowest = np.array(sorted({int(edge) for edge in edges.split(",")}), np.int64)
+        self.index = np.searchsorted(lowest, nprocs, "right") - 1
+        self.shown = [int(i) for i in np.unique(self.index)]
+        self.labels = {i: _bin_label(lowest, i) for i in self.shown}
+        self.lowest = {i: int(lowest[i]) if i >= 0 else 0 for i in self.shown}
+
+    def sums(self, values: NDArray[Any]) -> dict[int, float]:
+        return {i: float(values[self.index == i].sum()) for i in self.shown}
+
+
+def _bin_label(lowest: NDArray[np.int64], i: int) -> str:
+    if i < 0:
+        return f"under {lowest[0]:,}"
+    if i + 1 == len(lowest):
+        return f"{lowest[i]:,} and more"
+    last = int(lowest[i + 1]) - 1
+    return f"{lowest[i]:,}" if last == lowest[i] else f"{lowest[i]:,} to {last:,}"
+
+
+def _shares_by_size(
+    bins: SizeBins, kind: str, used: dict[str, NDArray[np.bool_]], read: dict[str, NDArray[Any]],
+    written: dict[str, NDArray[Any]],
+) -> tuple[ResultTable, ResultTable]:  # fmt: skip
+    """A table of counts and shares, and the same in long form for a chart: jobs, bytes read, bytes written.
+
+    What no job used has no rows.
+    """
+    jobs = {i: int((bins.index == i).sum()) for i in bins.shown}
+    all_read, all_written = (bins.sums(np.sum(list(parts.values()), axis=0)) for parts in (read, written))
+    rows: list[tuple[Cell, ...]] = []
+    long: list[tuple[Cell, ...]] = []
+    for i in bins.shown:
+        for name in [name for name, flags in used.items() if flags.any()]:
+            count = int(used[name][bins.index == i].sum())
+            r, w = float(read[name][bins.index == i].sum()), float(written[name][bins.index == i].sum())
+            shares = (count / jobs[i], _share(r, all_read[i]), _share(w, all_written[i]))
+            rows.append((bins.labels[i], name, jobs[i], count, shares[0], int(r), shares[1], int(w), shares[2]))
+            for quantity, share in zip(("jobs", "bytes read", "bytes written"), shares, strict=True):
+                long.append((quantity, bins.labels[i], name, share))
+    size, what = ResultColumn("size", "processes", "text"), ResultColumn(kind, "", "text")
+    table = ResultTable(
+        f"{kind}_by_size",
+        (
+            size, what, ResultColumn("jobs", "", "count"),
+            ResultColumn("using", "jobs using it", "count"), ResultColumn("using_ratio", "of jobs", "ratio"),
+            ResultColumn("read_bytes", "read", "bytes"), ResultColumn("read_ratio", "of bytes read", "ratio"),
+            ResultColumn("write_bytes", "written", "bytes"), ResultColumn("write_ratio", "of bytes written", "ratio"),
+        ),
+        tuple(rows),
+    )  # fmt: skip
+    columns = (ResultColumn("quantity", "", "text"), size, what, ResultColumn("share", "", "ratio"))
+    return table, ResultTable(f"{kind}_shares", columns, tuple(long))
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
+    """car11.fig2."""
+    sets = jobs.frame.text("interfaces")
+    used: dict[str, NDArray[np.bool_]] = {}
+    for name in INTERFACES:
+        has = np.array([name in category.split(",") for category in sets.categories] + [False], np.bool_)
+        used[name] = has[sets.codes]
+    read, written = (
+        {name: jobs.ints(f"{name.lower().replace('-', '')}_{verb}_bytes") for name in INTERFACES}
+        for verb in ("read", "write")
+    )
+    table, chart = _shares_by_size(bins, "interface", used, read, written)
+    moved = {name: int(read[name].sum()) + int(written[name].sum()) for name in INTERFACES}
+    everything = sum(moved.values())
+    estimates = [share_estimate(f"jobs_ratio[{name}]", int(used[name].sum()), jobs.rows) for name in INTERFACES]
+    estimates += [
+        plain(f"bytes_ratio[{name}]", moved[name] / everything if everything else None, "ratio", n=jobs.rows,
+              method="share of bytes")
+        for name in INTERFACES
+    ]  # fmt: skip
+    return Exhibit(
+        "car11.fig2", "Interfaces by job size", tables=(table,),
+        charts=(
+            Chart("bars", chart, {"x": "size", "y": "share", "series": "interface"},
+                  "Interfaces used by jobs of each size", facet="quantity"),
+        ),
+        estimates=tuple(estimates), findings=tuple(_interface_findings(jobs.rows, used, moved, everything)),
+        caveats=(
+            "A job counts under every interface that it called directly, so shares of jobs add up to more than 100%. "
+            "Each byte counts once, at the highest layer.",
+            "Small files that an MPI library opens for itself show as POSIX.",
+            *jobs.caveats,
+        ),
+        coverage=jobs.coverage,
+    )  # fmt: skip
+
+
+def _interface_findings(
+    n: int, used: dict[str, NDArray[np.bool_]], moved: dict[str, int], everything: int
+) -> Iterator[Finding]:
+    posix = used["POSIX"] | used["STDIO"]
+    by_posix = moved["POSIX"] + moved["STDIO"]
+    majority = posix.mean() > 0.5
+    text = f"POSIX interfaces (streams included) predominate: {posix.mean():.0%} of the {n:,} jobs used them"
+    if everything:
+        text += f", for {by_posix / everything:.0%} of the bytes"
+    yield Finding(f"{text}.", "supported" if majority and (not everything or by_posix > everything / 2) else "refuted")
+    libraries = used["HDF5"] | used["PnetCDF"]
+    if libraries.any():
+        share = (moved["HDF5"] + moved["PnetCDF"]) / everything if everything else 0.0
+        yield Finding(
+            f"High-level libraries were used by {libraries.mean():.1%} of jobs and moved {share:.1%} of the bytes."
+        )
+    else:
+        yield Finding("No job used a high-level library.")
+    if used["MPI-IO"].any() and everything:
+        yield Finding(
+            f"MPI-IO was used by {used['MPI-IO'].mean():.0%} of jobs and moved {moved['MPI-IO'] / everything:.0%}."
+        )
+
+
+def _strategies(jobs: Runs, bins: SizeBins) -> Exhibit:
+    """car11.fig3."""
+    used = {_LABELS[name]: jobs.ints(f"{name}_file_count") > 0 for name in STRATEGIES}
+    read, written = (
+        {_LABELS[name]: jobs.ints(f"{name}_{verb}_bytes") for name in STRATEGIES} for verb in ("read", "write")
+    )
+    table, chart = _shares_by_size(bins, "strategy", used, read, written)
+    moved = {name: read[name] + written[name] for name in used}
+    by_jobs = _predominant_from(bins, used["shared"] | used["partially shared"], used["unique"])
+    by_bytes = _predominant_from(bins, moved["shared"] + moved["partially shared"], moved["unique"])
+    estimates = (
+        plain("shared_predominant_from_processes", by_jobs, "count", n=jobs.rows, method="lowest bin edge, by jobs"),
+        plain("shared_predominant_by_bytes_from_processes", by_bytes, "count", n=jobs.rows, method="lowest bin edge"),
+        *(share_estimate(f"jobs_ratio[{name}]", int(flags.sum()), jobs.rows) for name, flags in used.items()),
+    )
+    return Exhibit(
+        "car11.fig3", "File strategy by job size", tables=(table,),
+        charts=(
+            Chart("bars", chart, {"x": "size", "y": "share", "series": "strategy"},
+                  "Files used by jobs of each size", facet="quantity"),
+        ),
+        estimates=estimates, findings=tuple(_strategy_findings(by_jobs, by_bytes)),
+        caveats=(
+            "A job counts under every strategy it used. Unique: one process; shared: all; partially shared: some.",
+            _STREAMS, *jobs.caveats,
+        ),
+        coverage=jobs.coverage,
+    )  # fmt: skip
+
+
+def _predominant_from(bins: SizeBins, shared: NDArray[Any], unique: NDArray[Any]) -> int | None:
+    """Lowest size from which shared and partially shared files outweigh unique ones in every larger bin too."""
+    by_shared, by_unique = bins.sums(shared), bins.sums(unique)
+    lowest: int | None = None
+    for i in sorted(bins.shown, reverse=True):
+        if by_shared[i] <= by_unique[i]:
+            break
+        lowest = bins.lowest[i]
+    return lowest
+
+
+def _strategy_findings(by_jobs: int | None, by_bytes: int | None) -> Iterator[Finding]:
+    for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
+        if lowest is None:
+            yield Finding(f"By {what}, shared or partially shared files predominate among the largest jobs.", "refuted")
+        else:
+            yield Finding(
+                f"By {what}, shared or partially shared files predominate from {lowest:,} processes up.", "supported"
+            )
+
+
+def category_of(files: NDArray[np.int64], nprocs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 no files, 1 N:1 (few files, whatever the size), 2 N:M, 3 N:N (a file per process or more), 4 one process."""
+    result = np.where(files >= nprocs, 3, np.where(files <= _FEW_FILES, 1, 2))
+    return np.where(files == 0, 0, np.where(nprocs == 1, 4, result))
+
+
+_CATEGORIES: Final = ("no files", "N:1", "N:M", "N:N", "one process")
+
+
+def _files(runs: Runs) -> Exhibit:
+    """car11.fig5: every application run on its own."""
+    shown = runs.largest_projects()
+    mine = np.isin(runs.projects.codes, [runs.projects.categories.index(name) for name in shown])
+    runs = runs.take(mine)
+    files, nprocs = runs.ints("file_count"), runs.ints("nprocs")
+    category = category_of(files, nprocs)
+    counts = np.bincount(category, minlength=len(_CATEGORIES))
+    per_process = files / np.maximum(nprocs, 1)
+    categories = ResultTable(
+        "categories",
+        (
+            ResultColumn("category", "", "text"),
+            ResultColumn("runs", "runs", "count"),
+            ResultColumn("ratio", "", "ratio"),
+        ),
+        tuple((name, int(n), _share(float(n), float(runs.rows))) for name, n in zip(_CATEGORIES, counts, strict=True)),
+    )
+    most = float(per_process.max(initial=0.0))
+    estimates = (
+        plain("files_per_process_max", most, "count", n=runs.rows, method="maximum"),
+        plain("categories", int((counts[:4] > 0).sum()), "count", n=runs.rows, method="of N:N, N:1, N:M and no files"),
+        share_estimate("zero_files_ratio", int(counts[0]), runs.rows),
+    )
+    return Exhibit(
+        "car11.fig5", "Files against processes", tables=(categories,), charts=_file_charts(runs, files, nprocs),
+        estimates=estimates, findings=tuple(_file_findings(runs.rows, counts.tolist(), most)),
+        caveats=(
+            f"N:1 is up to {_FEW_FILES} files whatever the size, N:N a file per process or more, N:M between.",
+            "Shown are the runs of the ten projects that moved most.", _STREAMS, *runs.caveats,
+        ),
+        coverage=runs.coverage,
+    )  # fmt: skip
+
+
+def _file_charts(runs: Runs, files: NDArray[np.int64], nprocs: NDArray[np.int64]) -> tuple[Chart, ...]:
+    """Equal runs are one point with a size; runs without files cannot stand on a logarithmic axis."""
+    there = files > 0
+    if not there.any():
+        return ()
+    keys = np.stack([runs.projects.codes.astype(np.int64), nprocs, files])[:, there]
+    points, counts = np.unique(keys, axis=1, return_counts=True)
+    largest = np.argsort(-counts, kind="stable")[:_MOST_POINTS]
+    picked = (*points[:, largest], counts[largest])
+    table = ResultTable(
+        "points",
+        (
+            ResultColumn("processes", "", "count"), ResultColumn("files", "files accessed", "count"),
+            ResultColumn("project", "", "text"), ResultColumn("runs", "runs", "count"),
+        ),
+        tuple((int(n), int(f), runs.projects.categories[p], int(k)) for p, n, f, k in zip(*picked, strict=True)),
+    )  # fmt: skip
+    return (
+        Chart(
+            "scatter", table, {"x": "processes", "y": "files", "series": "project", "size": "runs"},
+            "Files accessed by each application run", scales={"x": "log", "y": "log"},
+            references=(Reference("y", float(_FEW_FILES), "N:1 below"),),
+        ),
+    )  # fmt: skip
+
+
+def _file_findings(n: int, counts: Sequence[int], most: float) -> Iterator[Finding]:
+    seen = [f"{count:,} {name}" for name, count in zip(_CATEGORIES, counts, strict=True) if count]
+    yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.")
+    yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.")
+    if counts[0]:
+        yield Finding(f"{counts[0]:,} of {n:,} runs ({counts[0] / n:.1%}) accessed no file at all.")
+    if most > 1:
+        yield Finding("Programs with several files per process deserve attention before they grow to the full machine.")
+
+
+STUDY = Study(
+    name="access_methods",
+    exhibits=("car11.fig2", "car11.fig3", "car11.fig5"),
+    needs=NEEDS,
+    run=run,
+    params=(SIZES, PROCESSES_PER_NODE),
+)

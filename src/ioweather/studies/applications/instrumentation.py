@@ -1,0 +1,213 @@
+"""How much of what ran left a log (car11 Table II): instrumented jobs and core-hours of all, per project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import DAY_NS, NS, format_value
+from ioweather.derive.file_records import rows_of
+from ioweather.derive.matching import match_jobs, state_counts
+from ioweather.studies.shared.intervals import number, plain
+from ioweather.studies.shared.job_estimates import share_estimate
+
+_MOST_PROJECTS: Final = 10
+_LETTERS: Final = {"POSIX": "P", "STDIO": "S", "MPI-IO": "M", "HDF5": "H", "PnetCDF": "N"}
+
+
+@dataclass(frozen=True, eq=False)
+class Allocations:
+    """Scheduler jobs that ran: core-hours, project, how many logs match, and the interfaces in these."""
+
+    core_hours: NDArray[np.float64]
+    start_ns: NDArray[np.int64]
+    project: list[str]
+    logs: NDArray[np.int64]
+    interfaces: list[frozenset[str]]
+
+    def of(self, name: str) -> NDArray[np.bool_]:
+        return np.fromiter((project == name for project in self.project), np.bool_, len(self.project))
+
+
+def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) -> tuple[Allocations, dict[str, int]]:
+    """Allocations with a start and an end; and how many were left out, by reason."""
+    whole = jobs.text("step").equals("")
+    started = ~np.ma.getmaskarray(np.ma.masked_array(jobs.array("start_ns")))
+    ended = ~np.ma.getmaskarray(np.ma.masked_array(jobs.array("end_ns")))
+    kept = np.flatnonzero(whole & started & ended)
+    left_out = {"never_started": int((whole & ~started).sum()), "still_running": int((whole & started & ~ended).sum())}
+    job_row = np.ma.filled(np.ma.masked_array(matches.array("job_row")), -1)
+    position = np.full(jobs.rows, -1)
+    position[kept] = np.arange(len(kept))
+    of_log = np.where(job_row >= 0, position[np.maximum(job_row, 0)], -1)
+    start = np.ma.getdata(jobs.array("start_ns"))[kept].astype(np.int64)
+    seconds = (np.ma.getdata(jobs.array("end_ns"))[kept].astype(np.int64) - start) / NS
+    cpus = np.ma.filled(np.ma.masked_array(jobs.array("cpu_count")).astype(np.float64), np.nan)[kept]
+    return (
+        Allocations(
+            core_hours=np.asarray(cpus * seconds / 3600, np.float64),
+            start_ns=start,
+            project=_projects(jobs.take(kept), facility),
+            logs=np.bincount(of_log[of_log >= 0], minlength=len(kept)),
+            interfaces=_interfaces(matches, job_io, of_log, len(kept)),
+        ),
+        left_out,
+    )
+
+
+def _projects(jobs: Frame, facility: Facility) -> list[str]:
+    uids = np.ma.masked_array(jobs.array("uid")).tolist()
+    return [
+        facility.project_of(account=account, uid=uid)
+        for account, uid in zip(jobs.text("account").tolist(), uids, strict=True)
+    ]
+
+
+def _interfaces(matches: Frame, job_io: Frame, of_log: NDArray[Any], count: int) -> list[frozenset[str]]:
+    used: list[set[str]] = [set() for _ in range(count)]
+    place = rows_of(job_io.text("log_digest"), matches.text("log_digest"))
+    names = job_io.text("interfaces").tolist()
+    for allocation, row in zip(of_log.tolist(), place.tolist(), strict=True):
+        if allocation >= 0 and row >= 0:
+            used[allocation].update(filter(None, (names[row] or "").split(",")))
+    return [frozenset(names) for names in used]
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    applications = data.frames["applications"]
+    matches = match_jobs(applications, data.frames["jobs"])
+    known, left_out = allocations(data.frames["jobs"], matches, data.frames["job_io"], facility)
+    total = len(known.project)
+    if not total:
+        return
+    instrumented = known.logs > 0
+    hours, with_hours = np.nansum(known.core_hours), np.nansum(known.core_hours[instrumented])
+    share = share_estimate("jobs_instrumented_ratio", int(instrumented.sum()), total)
+    projects = set(known.project)
+    captured = {name for name, there in zip(known.project, instrumented.tolist(), strict=True) if there}
+    findings = [
+        Finding(
+            f"{int(instrumented.sum()):,} of {total:,} jobs ({format_value(share.value, 'ratio')}) left a Darshan log; "
+            f"they used {format_value(number(with_hours / hours) if hours else None, 'ratio')} of the core-hours."
+        ),
+        Finding(f"{len(captured):,} of {len(projects):,} projects are seen in at least one log."),
+    ]
+    unseen = sorted(projects - captured, key=lambda name: -float(np.nansum(known.core_hours[known.of(name)])))
+    if unseen and hours:
+        lost = float(np.nansum(known.core_hours[known.of(unseen[0])])) / hours
+        findings.append(
+            Finding(
+                f"The largest project without a log is {unseen[0]}: {format_value(lost, 'ratio')} of the core-hours."
+            )
+        )
+    yield Exhibit(
+        "car11.table2",
+        "Coverage by instrumentation",
+        tables=(_by_project(known, instrumented),),
+        charts=(_over_time(known, instrumented),),
+        estimates=(
+            plain("jobs_all", total, "count"),
+            plain("jobs_instrumented", int(instrumented.sum()), "count", n=total),
+            share,
+            plain("core_hours_all", number(hours), "count", n=int(np.isfinite(known.core_hours).sum())),
+            plain("core_hours_instrumented", number(with_hours), "count", n=int(instrumented.sum())),
+            plain("core_hours_instrumented_ratio", number(with_hours / hours) if hours else None, "ratio", n=total),
+            plain("projects_all", len(projects), "count"),
+            plain("projects_captured", len(captured), "count", n=len(projects)),
+        ),
+        findings=tuple(findings),
+        caveats=(
+            "A job counts as instrumented when at least one log matches it by id, user and time; a log may cover only "
+            "a part of the job.",
+            "Interfaces: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF, of instrumented jobs.",
+        ),
+        coverage=(
+            Coverage(
+                total + sum(left_out.values()), total, "jobs", {k: n for k, n in left_out.items() if n}, "that ran"
+            ),
+            Coverage(
+                applications.rows, int((known.logs).sum()), "logs", state_counts(matches), "matched to such a job"
+            ),
+        ),
+    )
+
+
+def _by_project(known: Allocations, instrumented: NDArray[np.bool_]) -> ResultTable:
+    names = sorted(set(known.project), key=lambda name: (-float(np.nansum(known.core_hours[known.of(name)])), name))
+    rows: list[tuple[Cell, ...]] = []
+    for name in names[:_MOST_PROJECTS]:
+        mine = known.of(name)
+        both = mine & instrumented
+        used = frozenset().union(*(known.interfaces[i] for i in np.flatnonzero(both)))
+        hours = float(np.nansum(known.core_hours[mine]))
+        with_log = float(np.nansum(known.core_hours[both]))
+        letters = ",".join(_LETTERS[name] for name in ("HDF5", "PnetCDF", "MPI-IO", "STDIO", "POSIX") if name in used)
+        rows.append(
+            (name, int(both.sum()), int(mine.sum()), float(both.sum() / mine.sum()), with_log, hours,
+             with_log / hours if hours else None, letters or None)
+        )  # fmt: skip
+    return ResultTable(
+        "projects",
+        (
+            ResultColumn("project", "", "text"),
+            ResultColumn("instrumented", "jobs with log", "count"),
+            ResultColumn("jobs", "of jobs", "count"),
+            ResultColumn("jobs_ratio", "share", "ratio"),
+            ResultColumn("instrumented_hours", "core-hours with log", "count"),
+            ResultColumn("hours", "of core-hours", "count"),
+            ResultColumn("hours_ratio", "share of hours", "ratio"),
+            ResultColumn("interfaces", "APIs", "text"),
+        ),
+        tuple(rows),
+        "The projects with the most core-hours",
+    )
+
+
+def _over_time(known: Allocations, instrumented: NDArray[np.bool_]) -> Chart:
+    """Share of each day's jobs and core-hours that left a log."""
+    day = known.start_ns // DAY_NS
+    rows: list[tuple[Cell, ...]] = []
+    for number_of_day in np.unique(day).tolist():
+        there = day == number_of_day
+        hours = float(np.nansum(known.core_hours[there]))
+        with_log = float(np.nansum(known.core_hours[there & instrumented]))
+        moment = int(number_of_day) * DAY_NS
+        rows.append((moment, utc_day(moment), float(instrumented[there].mean()), "jobs"))
+        rows.append((moment, utc_day(moment), with_log / hours if hours else None, "core-hours"))
+    columns = (
+        ResultColumn("time", "", "time_ns"),
+        ResultColumn("day", "", "text"),
+        ResultColumn("share", "with a log", "ratio"),
+        ResultColumn("of", "", "text"),
+    )
+    return Chart(
+        "timeline",
+        ResultTable("over_time", columns, tuple(rows)),
+        {"x": "time", "y": "share", "series": "of"},
+        "Share of each day's jobs and core-hours with a Darshan log",
+    )
+
+
+STUDY = Study(
+    name="instrumentation",
+    exhibits=("car11.table2",),
+    needs=(
+        Need(
+            "jobs", "jobs",
+            columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns", "end_ns",
+                     "node_count", "cpu_count"),
+        ),
+        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns", "end_ns")),
+        Need("job_io", "job_io", columns=("log_digest", "interfaces")),
+    ),
+    run=run,
+)  # fmt: skip

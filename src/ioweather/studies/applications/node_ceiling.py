@@ -1,0 +1,153 @@
+"""The most that network and file system allow a node, by job size, and the jobs above it (car11 II-D)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import MIB
+from ioweather.studies.applications.node_rates import NO_CEILING, NO_NODES, PER_NODE, above_ceiling, ceilings
+from ioweather.studies.shared.intervals import plain
+from ioweather.studies.shared.job_estimates import known
+from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, Runs, jobs_of
+
+_MOST_POINTS: Final = 1500
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    jobs = jobs_of(data, facility, params)
+    if jobs.rows:
+        yield _ceiling(jobs, facility)
+
+
+def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
+    """car11.ceiling: all jobs, not only the large ones."""
+    rates, nodes, limits = jobs.floats(PER_NODE), jobs.floats("node_count"), ceilings(jobs, facility)
+    there = np.isfinite(rates)
+    above = above_ceiling(jobs, facility)
+    sizes = np.unique(nodes[there])
+    by_size = tuple(
+        (int(size), int((there & (nodes == size)).sum()), _highest(limits[nodes == size]),
+         _highest(rates[nodes == size]), int(above[nodes == size].sum()))
+        for size in sizes
+    )  # fmt: skip
+    listed = ResultTable(
+        "ceiling_by_size",
+        (
+            ResultColumn("nodes", "", "count"), ResultColumn("jobs", "", "count"),
+            ResultColumn("ceiling", "", PER_NODE), ResultColumn("highest", "highest seen", PER_NODE),
+            ResultColumn("above", "jobs above", "count"),
+        ),
+        by_size[-200:],
+    )  # fmt: skip
+    decided = bool(np.isfinite(limits).any())
+    n = int((there & np.isfinite(limits)).sum())
+    estimates = [
+        plain("outlier_jobs", int(above.sum()) if decided else None, "count", n=n, method="jobs above their ceiling")
+    ]
+    if facility.node_limit_bytes_per_s is not None:
+        estimates.append(
+            plain("ceiling[node]", facility.node_limit_bytes_per_s / MIB, PER_NODE, method="facility file")
+        )
+    if decided:
+        widest = int(np.nanmax(nodes[np.isfinite(limits)]))
+        lowest = float(np.nanmin(limits[nodes == widest]))
+        estimates.append(plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes"))
+    return Exhibit(
+        "car11.ceiling", "The ceiling per node", tables=(listed, _outliers(jobs, above, limits)),
+        charts=_ceiling_charts(nodes, rates, limits, above, there), estimates=tuple(estimates),
+        findings=tuple(_ceiling_findings(decided, n, above, rates, limits, there)),
+        caveats=(
+            "Reads from a cache can exceed what network and servers deliver.",
+            *(() if decided else (NO_CEILING,)), *jobs.node_caveats,
+        ),
+        coverage=jobs.node_coverage,
+    )  # fmt: skip
+
+
+def _highest(values: NDArray[np.float64]) -> float | None:
+    there = known(values)
+    return float(there.max()) if len(there) else None
+
+
+def _outliers(jobs: Runs, above: NDArray[np.bool_], limits: NDArray[np.float64]) -> ResultTable:
+    found = np.flatnonzero(above)[:50]
+    rows = [
+        (str(row["job_id"]), row["project"], row["nprocs"], row["node_count"], row["moved_bytes"], row["io_seconds"],
+         row[PER_NODE], float(limits[i]))
+        for i, row in zip(found, jobs.frame.take(found).records(), strict=True)
+    ]  # fmt: skip
+    return ResultTable(
+        "above",
+        (
+            ResultColumn("job_id", "job", "text"), ResultColumn("project", "", "text"),
+            ResultColumn("processes", "", "count"), ResultColumn("nodes", "", "count"),
+            ResultColumn("moved", "", "bytes"), ResultColumn("io_seconds", "I/O time", "seconds"),
+            ResultColumn("per_node", "per node", PER_NODE), ResultColumn("ceiling", "", PER_NODE),
+        ),
+        tuple(rows), "Jobs above their ceiling",
+    )  # fmt: skip
+
+
+def _ceiling_charts(
+    nodes: NDArray[Any], rates: NDArray[Any], limits: NDArray[Any], above: NDArray[np.bool_], there: NDArray[np.bool_]
+) -> tuple[Chart, ...]:
+    shown = np.flatnonzero(there & (rates > 0))
+    if not len(shown):
+        return ()
+    if len(shown) > _MOST_POINTS:  # jobs above the ceiling, then an even sample of the rest
+        rest = shown[~above[shown]]
+        shown = np.concatenate([shown[above[shown]][:500], rest[:: max(1, len(rest) // (_MOST_POINTS - 500))]])
+    points: list[tuple[Cell, ...]] = [
+        (int(nodes[i]), float(rates[i]), "above the ceiling" if above[i] else "job") for i in shown
+    ]
+    for size in np.unique(nodes[there]):
+        limit = _highest(limits[nodes == size])
+        if limit is not None:
+            points.append((int(size), limit, "ceiling"))
+    columns = (
+        ResultColumn("nodes", "", "count"),
+        ResultColumn("per_node", "performance", PER_NODE),
+        ResultColumn("what", "", "text"),
+    )
+    table = ResultTable("points", columns, tuple(points))
+    return (
+        Chart("scatter", table, {"x": "nodes", "y": "per_node", "series": "what"}, "Jobs against their ceiling",
+              scales={"x": "log", "y": "log"}),
+    )  # fmt: skip
+
+
+def _ceiling_findings(
+    decided: bool, n: int, above: NDArray[np.bool_], rates: NDArray[Any], limits: NDArray[Any], there: NDArray[np.bool_]
+) -> Iterator[Finding]:
+    if not there.any():
+        yield NO_NODES
+    if not decided:
+        yield Finding("Whether jobs reach the ceiling cannot be said without the limits of this facility.", "undecided")
+        return
+    if above.any():
+        yield Finding(
+            f"{int(above.sum()):,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache."
+        )
+    else:
+        yield Finding(f"None of {n:,} jobs is above its ceiling.")
+    share = rates[there] / limits[there]
+    close = int(np.sum((share > 0.5) & (share <= 1)))
+    yield Finding(
+        f"{close:,} jobs reach more than half of their ceiling; the median job reaches {np.nanmedian(share):.1%} of it."
+    )
+
+
+STUDY = Study(
+    name="node_ceiling",
+    exhibits=("car11.ceiling",),
+    needs=NEEDS,
+    run=run,
+    params=(PROCESSES_PER_NODE,),
+)

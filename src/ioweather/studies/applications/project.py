@@ -1,0 +1,166 @@
+"""One project on one screen: what it moved, how its jobs perform, what dominates, what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Finding, ResultColumn, ResultTable
+from ioweather.core.units import DAY_NS, format_bytes
+from ioweather.derive.matching import match_jobs
+from ioweather.studies.applications.instrumentation import allocations
+from ioweather.studies.applications.project_signatures import project_sentences
+from ioweather.studies.shared.job_estimates import known
+from ioweather.studies.shared.runs import NEEDS as RUN_NEEDS
+from ioweather.studies.shared.runs import PROCESSES_PER_NODE, Runs, jobs_of
+
+_SIZES: Final = {"owner_kind": "project", "histogram": "size"}
+
+
+def _no_exhibits(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    return iter(())
+
+
+# Not an exhibit of a paper: the needs of `ioweather project`, fetched as those of a study are.
+PROJECT_QUESTION = Study(
+    name="one_project",
+    exhibits=(),
+    needs=(
+        *RUN_NEEDS,
+        Need(
+            "sizes",
+            "scan_bins",
+            columns=("scan_id", "start_ns", "owner", "count", "bytes"),
+            where=_SIZES,
+            optional=True,
+        ),
+    ),
+    run=_no_exhibits,
+    params=(PROCESSES_PER_NODE,),
+)
+
+
+def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:
+    jobs = jobs_of(data, facility, params)
+    if name not in jobs.projects.categories:
+        near = get_close_matches(name, jobs.projects.categories, n=3) or jobs.largest_projects(5)
+        raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
+    mine = jobs.of_project(name)
+    read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
+    share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
+    groups = [
+        FactGroup("Volume", (
+            Fact("read", read, "bytes", read / max(1, read + written)),
+            Fact("written", written, "bytes", written / max(1, read + written)),
+            Fact("of all bytes of all jobs", share, "ratio", share),
+        )),
+        _job_facts(name, mine, data, facility),
+        _performance(mine),
+        _files(mine),
+        *_contents(name, data.frames.get("sizes")),
+    ]  # fmt: skip
+    return Answer(
+        question=f"project {name}",
+        headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
+        facts=tuple(groups),
+        exhibits=(_daily(name, mine),),
+        findings=tuple(Finding(sentence) for sentence in project_sentences(name, jobs)),
+        caveats=mine.node_caveats,
+        coverage=mine.coverage,
+    )
+
+
+def _median(values: Any) -> float | None:
+    sample = known(values)
+    return float(np.median(sample)) if len(sample) else None
+
+
+def _job_facts(name: str, mine: Runs, data: StudyData, facility: Facility) -> FactGroup:
+    low, high = int(mine.ints("nprocs").min()), int(mine.ints("nprocs").max())
+    facts = [
+        Fact("jobs with a log", mine.rows, "count"),
+        Fact("users", len(set(mine.ints("uid").tolist())), "count"),
+        Fact("processes", f"{low:,}" if low == high else f"{low:,} to {high:,}"),
+        Fact("first", int(mine.ints("start_ns").min()), "time_ns"),
+        Fact("last", int(mine.ints("start_ns").max()), "time_ns"),
+    ]
+    accounting = data.frames.get("jobs")
+    if accounting is not None and accounting.rows:
+        matches = match_jobs(data.frames["applications"], accounting)
+        every, _ = allocations(accounting, matches, data.frames["job_io"], facility)
+        of_project = every.of(name)
+        if of_project.any():
+            seen = float((every.logs[of_project] > 0).mean())
+            facts.append(Fact("of its accounted jobs", seen, "ratio", seen, "have a log"))
+            facts.append(Fact("core-hours", float(np.nansum(every.core_hours[of_project])), "count"))
+    return FactGroup("Jobs", tuple(facts))
+
+
+def _performance(mine: Runs) -> FactGroup:
+    seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
+    total = sum(seconds) or 1.0
+    io_share = known(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
+    return FactGroup("Performance", (
+        Fact("per node, median", _median(mine.floats("mib_per_s_per_node")), "mib_per_s_per_node"),
+        Fact("bandwidth, median", _median(mine.floats("bytes_per_s")), "bytes_per_s"),
+        Fact("I/O of run time, median", _median(io_share), "ratio", min(1.0, _median(io_share) or 0.0)),
+        Fact("reading", seconds[0], "seconds", seconds[0] / total, "of all processes"),
+        Fact("writing", seconds[1], "seconds", seconds[1] / total),
+        Fact("metadata", seconds[2], "seconds", seconds[2] / total, "close() included"),
+    ))  # fmt: skip
+
+
+def _files(mine: Runs) -> FactGroup:
+    counts = {kind: int(mine.ints(f"{kind}_file_count").sum()) for kind in ("unique", "partially_shared", "shared")}
+    total = max(1, sum(counts.values()))
+    facts = [Fact(f"{kind.replace('_', ' ')} files", n, "count", n / total) for kind, n in counts.items()]
+    facts.append(Fact("files per process, mean", float(np.nanmean(mine.floats("files_per_process"))), "count"))
+    return FactGroup("Files in its jobs", tuple(facts))
+
+
+def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
+    """What the newest scan found of the project, and how it grew since the oldest."""
+    if sizes is None or not sizes.rows:
+        return []
+    mine = sizes.take(sizes.text("owner").equals(name))
+    if not mine.rows:
+        return []
+    moments = sorted(set(np.asarray(mine.array("start_ns")).tolist()))
+
+    def at(moment: int) -> tuple[int, int]:
+        rows = np.asarray(mine.array("start_ns")) == moment
+        return int(np.asarray(mine.array("count"))[rows].sum()), int(np.asarray(mine.array("bytes"))[rows].sum())
+
+    count, held = at(moments[-1])
+    facts = [Fact("files", count, "count"), Fact("bytes", held, "bytes"), Fact("scanned", moments[-1], "time_ns")]
+    if len(moments) > 1:
+        before, _ = at(moments[0])
+        days = (moments[-1] - moments[0]) / DAY_NS
+        facts.append(Fact("files added per day", (count - before) / days if days else None, "count"))
+    return [FactGroup("What it keeps", tuple(facts))]
+
+
+def _daily(name: str, mine: Runs) -> Exhibit:
+    day = mine.ints("start_ns") // DAY_NS
+    days, place = np.unique(day, return_inverse=True)
+    rows = []
+    for label, column in (("read", "read_bytes"), ("written", "write_bytes")):
+        totals = np.bincount(place, weights=mine.ints(column).astype(float), minlength=len(days))
+        rows += [(int(d) * DAY_NS, label, float(v)) for d, v in zip(days.tolist(), totals.tolist(), strict=True)]
+    columns = (
+        ResultColumn("day", "", "time_ns"),
+        ResultColumn("direction", "", "text"),
+        ResultColumn("bytes", "", "bytes"),
+    )
+    table = ResultTable("daily", columns, tuple(rows))
+    encoding = {"x": "day", "y": "bytes", "series": "direction"}
+    return Exhibit(
+        "project.daily", f"Bytes per day of {name}", charts=(Chart("timeline", table, encoding, "Bytes per day"),)
+    )

@@ -1,0 +1,250 @@
+"""What dominates the I/O of each project, and why (the case studies of car11 V.A-J, for the projects of this site)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable, quantity_label
+from ioweather.core.units import format_bytes, format_value
+from ioweather.derive.job_ratios import quotient
+from ioweather.derive.signatures import SIGNATURES, Scaling, program_of, scaling, signatures, similar_groups
+from ioweather.studies.applications.project_io import CLOSE_IS_METADATA
+from ioweather.studies.shared.intervals import plain
+from ioweather.studies.shared.job_estimates import known, median_estimate, share_estimate
+from ioweather.studies.shared.runs import (
+    MIN_SIZES,
+    NEEDS,
+    PROCESSES_PER_NODE,
+    Runs,
+    instances_of,
+    jobs_of,
+    large,
+)
+
+# A signature is worth a sentence when so many of the project's jobs bear it.
+_TYPICAL: Final = 0.5
+_IDENTICAL: Final = 8
+_PARTS: Final = ("metadata", "reading", "writing")
+
+
+@dataclass(frozen=True, eq=False)
+class _Project:
+    name: str
+    jobs: Runs
+    marks: Frame
+    times: tuple[float, float, float]
+    identical: int
+    scaling: Scaling | None
+    zero_files: float
+
+    @property
+    def dominant(self) -> int | None:
+        """Index into _PARTS of what takes most of the time of all processes."""
+        return int(np.argmax(self.times)) if sum(self.times) > 0 else None
+
+    def share(self, signature: str) -> float:
+        if signature == "zero_files":
+            return self.zero_files
+        return float(np.mean(self.marks.array(signature)))
+
+    def median(self, name: str, source: str = "jobs") -> float | None:
+        values = known(self.marks.array(name) if source == "marks" else self.jobs.floats(name))
+        return float(np.median(values)) if len(values) else None
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    every = jobs_of(data, facility, params)
+    jobs = large(every, params)
+    shown = [name for name in every.largest_projects() if jobs.projects.equals(name).any()]
+    if not shown:
+        return
+    per_instance = instances_of(data, facility, params)
+    projects = [_project(name, jobs.of_project(name), every.of_project(name)) for name in shown]
+    yield Exhibit(
+        "car11.projects", "What dominates each project's I/O",
+        tables=(_overview(projects), _signature_table(projects)), charts=(_chart(projects),),
+        estimates=tuple(e for project in projects for e in _estimates(project, per_instance)),
+        findings=tuple(Finding(sentence) for project in projects for sentence in _sentences(project)),
+        caveats=(
+            CLOSE_IS_METADATA,
+            "Signatures are read off counters by stated thresholds; what a program's authors meant is not in a log.",
+            "A file shared by all processes counts as I/O of all of them, unless the log shows that one did it all.",
+            *jobs.node_caveats,
+        ),
+        coverage=jobs.node_coverage,
+    )  # fmt: skip
+
+
+def project_sentences(name: str, jobs: Runs) -> list[str]:
+    """What there is to say of one project; nothing if it moved no data."""
+    mine = jobs.of_project(name)
+    return list(_sentences(_project(name, mine, mine))) if int(mine.ints("moved_bytes").sum()) else []
+
+
+def _project(name: str, jobs: Runs, every: Runs) -> _Project:
+    """`every` has the jobs that the filter leaves out too: those without files are among them."""
+    times = tuple(float(np.nansum(jobs.floats(f"{part}_seconds"))) for part in ("meta", "read", "write"))
+    groups = similar_groups(jobs.frame)
+    return _Project(
+        name, jobs, signatures(jobs.frame), (times[0], times[1], times[2]),
+        int(np.bincount(groups).max(initial=0)), scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes")),
+        float(np.mean(every.ints("file_count") == 0)),
+    )  # fmt: skip
+
+
+def _overview(projects: list[_Project]) -> ResultTable:
+    rows: list[tuple[Cell, ...]] = []
+    for project in projects:
+        jobs, total = project.jobs, sum(project.times)
+        programs = {program_of(exe) for exe in jobs.frame.text("exe").tolist() if exe}
+        rows.append(
+            (
+                project.name, jobs.rows, len(set(jobs.ints("uid").tolist())), len(programs),
+                int(jobs.ints("nprocs").min()), int(jobs.ints("nprocs").max()),
+                int(jobs.ints("read_bytes").sum()), int(jobs.ints("write_bytes").sum()),
+                None if project.dominant is None else _PARTS[project.dominant],
+                None if project.dominant is None else project.times[project.dominant] / total,
+                project.median("io_ratio", "marks"), project.median("request_bytes", "marks"),
+                project.median("io_rank_count"), int(jobs.ints("instance_count").max()), project.identical,
+                project.median("mib_per_s_per_node"),
+            )
+        )  # fmt: skip
+    return ResultTable(
+        "projects",
+        (
+            ResultColumn("project", "", "text"), ResultColumn("jobs", "", "count"), ResultColumn("users", "", "count"),
+            ResultColumn("programs", "", "count"), ResultColumn("processes_low", "processes from", "count"),
+            ResultColumn("processes_high", "to", "count"), ResultColumn("read", "", "bytes"),
+            ResultColumn("written", "", "bytes"), ResultColumn("dominant", "most time in", "text"),
+            ResultColumn("dominant_ratio", "of I/O time", "ratio"),
+            ResultColumn("io_ratio", "I/O of run time, median", "ratio"),
+            ResultColumn("request", "mean request, median", "bytes"),
+            ResultColumn("io_ranks", "processes doing I/O, median", "count"),
+            ResultColumn("instances", "runs per job, most", "count"),
+            ResultColumn("identical", "largest group of near-identical jobs", "count"),
+            ResultColumn("per_node", "per node, median", "mib_per_s_per_node"),
+        ),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _signature_table(projects: list[_Project]) -> ResultTable:
+    rows = tuple(
+        (project.name, quantity_label(name, ""), words, project.share(name))
+        for project in projects
+        for name, words in SIGNATURES.items()
+    )
+    columns = (
+        ResultColumn("project", "", "text"), ResultColumn("signature", "", "text"), ResultColumn("meaning", "", "text"),
+        ResultColumn("share", "of the project's jobs", "ratio"),
+    )  # fmt: skip
+    return ResultTable("signatures", columns, rows)
+
+
+def _chart(projects: list[_Project]) -> Chart:
+    table = _signature_table(projects)
+    return Chart(
+        "matrix", table, {"x": "signature", "y": "project", "value": "share"}, "Share of jobs with a signature"
+    )
+
+
+def _estimates(project: _Project, per_instance: Runs) -> Iterator[Estimate]:
+    """Named as the paper's numbers are, so that these stand beside them."""
+    name, jobs, n = project.name, project.jobs, project.jobs.rows
+    read, written = int(jobs.ints("read_bytes").sum()), int(jobs.ints("write_bytes").sum())
+    yield plain(f"jobs[{name}]", n, "count")
+    yield plain(f"users[{name}]", len(set(jobs.ints("uid").tolist())), "count", n=n)
+    yield plain(f"processes_low[{name}]", int(jobs.ints("nprocs").min()), "count", n=n, method="minimum")
+    yield plain(f"processes_high[{name}]", int(jobs.ints("nprocs").max()), "count", n=n, method="maximum")
+    yield plain(f"identical_jobs[{name}]", project.identical, "count", n=n, method="largest group")
+    yield plain(f"instances_per_job[{name}]", int(jobs.ints("instance_count").max()), "count", n=n, method="maximum")
+    yield median_estimate(f"files_per_instance[{name}]", per_instance.of_project(name).floats("file_count"), "count")
+    yield plain(f"written[{name}]", written, "bytes", n=n, method="sum")
+    yield plain(
+        f"read_over_written[{name}]", read / written if written else None, "factor", n=n, method="ratio of sums"
+    )
+    files = int(jobs.ints("write_only_file_count").sum() + jobs.ints("read_write_file_count").sum())
+    yield plain(
+        f"file_size_mean[{name}]", written / files if files else None, "bytes", n=files, method="written / files"
+    )
+    yield median_estimate(f"io_time_ratio[{name}]", project.marks.array("io_ratio"), "ratio")
+    yield median_estimate(f"io_ranks[{name}]", jobs.floats("io_rank_count"), "count")
+    yield median_estimate(f"seeks_per_operation[{name}]", project.marks.array("seeks_per_operation"), "count")
+    for direction in ("read", "write"):
+        sizes = quotient(jobs.floats(f"{direction}_bytes"), jobs.floats(f"{direction}_count"))
+        yield median_estimate(f"{direction}_size[{name}]", sizes, "bytes")
+    metadata = known(jobs.floats("metadata_ratio"))
+    yield plain(
+        f"metadata_ratio_max[{name}]", metadata.max() if len(metadata) else None, "ratio", n=n, method="maximum"
+    )
+    rank0 = int(np.sum(project.marks.array("rank0_io")))
+    yield share_estimate(f"rank0_jobs_ratio[{name}]", rank0, n)
+
+
+def _sentences(project: _Project) -> Iterator[str]:
+    """Plain sentences: what there is, what takes the time, why, and whether it matters."""
+    jobs, n, name = project.jobs, project.jobs.rows, project.name
+    read, written = int(jobs.ints("read_bytes").sum()), int(jobs.ints("write_bytes").sum())
+    text = f"{name}: {n:,} job{'s' if n > 1 else ''} read {format_bytes(read)} and wrote {format_bytes(written)}"
+    if project.dominant is not None:
+        share = project.times[project.dominant] / sum(project.times)
+        text += f"; {share:.0%} of the I/O time of all processes is {_PARTS[project.dominant]}"
+    yield f"{text}."
+    if project.identical >= _IDENTICAL and project.identical > n / 2:
+        yield f"{name} is dominated by {project.identical:,} nearly identical jobs."
+    most = int(jobs.ints("instance_count").max())
+    if most > 1:
+        yield f"{name} runs up to {most:,} instances of its applications in one job."
+    yield from _causes(project)
+    yield from _scale(project)
+    if project.share("negligible_io") > _TYPICAL:
+        yield f"{name}: I/O takes less than 1% of the run in most jobs, so none of this is likely to matter."
+
+
+def _causes(project: _Project) -> Iterator[str]:
+    name = project.name
+    if project.share("rank0_io") > _TYPICAL:
+        yield f"{name}: one process does all the I/O in {project.share('rank0_io'):.0%} of the jobs."
+    elif project.share("subset_io") > _TYPICAL:
+        ranks, size = project.median("io_rank_count"), project.median("nprocs")
+        yield (
+            f"{name} aggregates by itself: typically {ranks:,.0f} of {size:,.0f} processes do all the I/O, without "
+            "MPI-IO collectives."
+        )
+    if project.share("file_per_process") > _TYPICAL:
+        files, created = (
+            format_value(project.median(name), "count") for name in ("files_per_process", "creates_per_process")
+        )
+        yield f"{project.name} uses {files} files per process and creates {created}: metadata grows with the job."
+    if project.share("seek_per_operation") > _TYPICAL:
+        yield f"{name} seeks with every read or write."
+    if project.share("small_requests") > _TYPICAL:
+        request = project.median("request_bytes", "marks")
+        yield f"{name} moves its data in small requests, {format_value(request, 'bytes')} on average."
+    if project.zero_files > 0:
+        yield f"{name}: {project.zero_files:.0%} of all its jobs access no file."
+
+
+def _scale(project: _Project) -> Iterator[str]:
+    if project.scaling is not None and project.scaling.strong:
+        first, last = project.scaling.sizes[0], project.scaling.sizes[-1]
+        yield (
+            f"{project.name} scales strongly: from {first:,} to {last:,} processes its jobs move about the same bytes, "
+            "so that each process moves less the larger the job is."
+        )
+
+
+STUDY = Study(
+    name="project_signatures",
+    exhibits=("car11.projects",),
+    needs=NEEDS,
+    run=run,
+    params=(*MIN_SIZES, PROCESSES_PER_NODE),
+)

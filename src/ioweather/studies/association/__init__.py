@@ -1,0 +1,1 @@
+"""Whether a run's I/O time follows the system's activity (mad17)."""

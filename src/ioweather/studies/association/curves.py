@@ -1,0 +1,223 @@
+"""I/O time as a function of the system's volume: a forest's curve (mad17 fig. 6) and the joint density (fig. 7, 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from ioweather.core.contracts import Param
+from ioweather.core.errors import UsageError
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.units import format_bytes, format_seconds
+from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
+from ioweather.stats.density import Bandwidth, Density, density
+from ioweather.stats.dependence import complete_pairs
+from ioweather.stats.forest import forest_curve
+from ioweather.studies.association.data import SHARED_STEPS, TIME, VOLUME, AssociationData
+from ioweather.studies.association.groups import HALF_WIDTH_SD
+from ioweather.studies.shared.intervals import LEVEL, Floats, plain
+from ioweather.studies.shared.presenting import thin
+
+BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")
+_POINTS: Final = 60
+_CELLS: Final = 40
+_SCATTER: Final = 400
+
+
+def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    rows = data.members(data.asked)
+    if len(rows) < MIN_POINTS:
+        words = f"{data.name(data.asked)} has {len(rows)} runs with samples; a curve needs {MIN_POINTS}."
+        for exhibit_id, title in (
+            ("mad17.fig6", "Random-forest curve"), ("mad17.fig7", "Density of I/O time and system volume")
+        ):  # fmt: skip
+            yield Exhibit(
+                exhibit_id, title, findings=(Finding(words, "undecided"),), caveats=data.caveats, coverage=data.coverage
+            )
+        return
+    times = data.of("d_d_seconds")[rows]
+    yield _forest(data, {way: complete_pairs(data.of(f"psid_{way}_bytes")[rows], times) for way in ("read", "write")})
+    yield _density(data)
+
+
+def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> Exhibit:
+    """mad17.fig6."""
+    charts, estimates, findings = [], [], []
+    missing = False
+    for way, (x, y) in pairs.items():
+        least, most = np.quantile(x, (0.01, 0.99))
+        at = np.linspace(float(least), float(most), _POINTS)
+        band = cast(Band, conformal_folds(x, y, at))
+        curve = forest_curve(x, y, at)
+        missing |= curve is None
+        middle, words = (band.median, "median of neighbours") if curve is None else (curve[0], "forest")
+        charts.append(
+            Chart(
+                "band", _band_table(at, middle, band.low, band.high),
+                {"x": "volume", "y": "middle", "low": "low", "high": "high"},
+                f"D_D against PsiD, {way}s: {words}, and 90% of new runs",
+            )
+        )  # fmt: skip
+        rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
+        estimates.append(
+            plain(f"rise_{way}", rise, "ratio", n=len(x), method=f"{words}, from the 1% to the 99% volume")
+        )
+        if curve is not None:
+            estimates.append(
+                plain(f"explained_{way}", curve[1], "ratio", n=len(x), method="variance explained out of bag")
+            )
+        findings.append(Finding(
+            f"From little to much system volume of {way}s, D_D goes from {format_seconds(float(middle[0]))} to "
+            f"{format_seconds(float(middle[-1]))} ({rise:+.0%})."))  # fmt: skip
+    caveats = (
+        "The forest needs scikit-learn (`pip install ioweather[forest]`); shown is the median of the nearest runs."
+        if missing else "The forest has 200 trees with leaves of at least 5 runs; the paper does not name its own.",
+        "The band is conformal: 90% of new runs of this group fall inside.",
+        SHARED_STEPS,
+    )  # fmt: skip
+    return Exhibit(
+        "mad17.fig6", f"Random-forest curve: {data.name(data.asked)}", charts=tuple(charts),
+        estimates=tuple(estimates), findings=tuple(findings), caveats=(*caveats, *data.caveats), coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _band_table(x: Floats, middle: Floats, low: Floats, high: Floats) -> ResultTable:
+    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("middle", TIME, "seconds"),
+               ResultColumn("low", "", "seconds"), ResultColumn("high", "", "seconds"))  # fmt: skip
+    rows = zip(*(values.tolist() for values in (x, middle, low, high)), strict=True)
+    return ResultTable("curve", columns, tuple(row for row in rows if all(np.isfinite(v) for v in row)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """Volumes x and times y of a group's runs in one direction, and quantiles of time at each x of their density."""
+
+    group: str
+    way: str
+    x: Floats
+    y: Floats
+    joint: Density
+    low: Floats
+    median: Floats
+    high: Floats
+
+    @property
+    def symbol(self) -> str:
+        return f"PsiD_{self.way[0].upper()}"
+
+    def at(self, level: float) -> int:
+        """Place of a quantile of the volumes."""
+        return int(np.clip(np.searchsorted(self.joint.x, np.quantile(self.x, level)), 0, len(self.joint.x) - 1))
+
+
+def _given(data: AssociationData, group: int, bandwidth: Bandwidth) -> Iterator[_Given]:
+    """Reads and writes, where volume and time vary."""
+    rows = data.members(group)
+    for way in ("read", "write"):
+        x, y = complete_pairs(data.of(f"psid_{way}_bytes")[rows], data.of("d_d_seconds")[rows])
+        joint = density(x, y, bandwidth=bandwidth) if len(x) >= MIN_POINTS else None
+        if joint is not None:
+            low, median, high = joint.conditional_quantiles(((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
+            yield _Given(data.name(group), way, x, y, joint, low, median, high)
+
+
+def _density(data: AssociationData) -> Exhibit:
+    """mad17.fig7: the group asked for (fig. 7), and the next largest beside it (fig. 8)."""
+    bandwidth = str(data.params.get("bandwidth") or "scott")
+    if bandwidth not in ("scott", "botev"):
+        raise UsageError(f"There is no bandwidth {bandwidth!r}.", hint="There are: scott, botev.")
+    charts: list[Chart] = []
+    estimates: list[Estimate] = []
+    findings: list[Finding] = []
+    for group in data.shown[:2]:
+        for given in _given(data, group, cast(Bandwidth, bandwidth)):
+            charts.append(_conditional_chart(given))
+            if group == data.asked:
+                charts += _joint_charts(given)
+                estimates += _conditional(given)
+            findings += _density_findings(given)
+    return Exhibit(
+        "mad17.fig7", f"Density of I/O time and system volume: {data.name(data.asked)}", charts=tuple(charts),
+        estimates=tuple(estimates),
+        findings=tuple(findings) or (Finding("Volume or time does not vary.", "undecided"),),
+        caveats=(f"Gaussian kernels on a grid, bandwidth by {bandwidth.capitalize()}.", SHARED_STEPS, *data.caveats),
+        coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _conditional_chart(given: _Given) -> Chart:
+    x, mean, sd = given.joint.x, float(given.y.mean()), float(given.y.std())
+    lines = tuple(
+        Reference("y", mean + k * HALF_WIDTH_SD * sd, words)
+        for k, words in ((0, "mean"), (-1, "-1.645 sd"), (1, "+1.645 sd"))
+    )
+    inside = np.flatnonzero((x >= given.x.min()) & (x <= given.x.max()))
+    picked = inside[:: max(1, len(inside) // _POINTS)]
+    return Chart(
+        "band", _band_table(x[picked], given.median[picked], given.low[picked], given.high[picked]),
+        {"x": "volume", "y": "middle", "low": "low", "high": "high"},
+        f"{given.group}: D_D given {given.symbol}, median and central 90%, against mean ± 1.645 sd of all",
+        references=lines,
+    )  # fmt: skip
+
+
+def _joint_charts(given: _Given) -> Iterator[Chart]:
+    encoding = {"x": "volume", "y": "time"}
+    yield Chart("heatmap", _heat_table(given.joint), {**encoding, "value": "density"}, f"Joint density, {given.way}s")
+    yield Chart("scatter", _scatter_table(given.x, given.y), encoding, f"The runs, {given.way}s")
+
+
+def _conditional(given: _Given) -> Iterator[Estimate]:
+    for words, level in (("low", 0.1), ("median", 0.5), ("high", 0.9)):
+        i, volume = given.at(level), float(np.quantile(given.x, level))
+        if np.isfinite(given.median[i]):
+            yield Estimate(
+                f"D_D_given_{words}_volume_{given.way}", float(given.median[i]), "seconds", float(given.low[i]),
+                float(given.high[i]), LEVEL, len(given.x),
+                f"conditional median and central interval at {given.symbol} = {format_bytes(volume)}",
+            )  # fmt: skip
+
+
+def _density_findings(given: _Given) -> Iterator[Finding]:
+    x, y = given.x, given.y
+    place = np.clip(np.searchsorted(given.joint.x, x), 0, len(given.joint.x) - 1)
+    top = x >= np.quantile(x, 0.9)
+    inside = (y >= given.low[place]) & (y <= given.high[place])
+    plainly = np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std()
+    yield Finding(
+        f"{given.group}: in the top tenth of {given.way} volume, mean ± 1.645 sd holds {plainly[top].mean():.0%} of "
+        f"the runs, the conditional interval {inside[top].mean():.0%} (of the runs it was made from)."
+    )
+    little, much = (format_seconds(float(given.median[given.at(level)])) for level in (0.1, 0.9))
+    yield Finding(
+        f"{given.group}: the median D_D is {little} at little {given.way} volume (10%) and {much} at much (90%)."
+    )
+
+
+def _heat_table(joint: Density) -> ResultTable:
+    factor = len(joint.x) // _CELLS
+    count = factor * _CELLS
+    cells = joint.values[:count, :count].reshape(_CELLS, factor, _CELLS, factor).mean(axis=(1, 3))
+    xs = joint.x[:count].reshape(_CELLS, factor).mean(axis=1)
+    ys = joint.y[:count].reshape(_CELLS, factor).mean(axis=1)
+    share = cells / cells.sum()
+    rows: list[tuple[Cell, ...]] = [
+        (float(xs[i]), float(ys[j]), float(share[i, j]))
+        for i in range(_CELLS)
+        for j in range(_CELLS)
+        # Kernels reach below zero; bytes and seconds do not.
+        if share[i, j] > 1e-5 and xs[i] >= 0 and ys[j] >= 0
+    ]
+    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"),
+               ResultColumn("density", "share", "ratio"))  # fmt: skip
+    return ResultTable("density", columns, tuple(rows))
+
+
+def _scatter_table(x: Floats, y: Floats) -> ResultTable:
+    order = np.argsort(x)
+    kept: Any = order[thin(y[order], _SCATTER // 2)]
+    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"))
+    return ResultTable("runs", columns, tuple(zip(x[kept].tolist(), y[kept].tolist(), strict=True)))

@@ -1,0 +1,215 @@
+"""What coarser sampling hides (mad17 VI-B): steps used and coefficients with k samples in one, k = 1 to 20."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import format_seconds
+from ioweather.derive.job_system import job_system
+from ioweather.stats.dependence import (
+    LEVEL,
+    MIN_PAIRS,
+    coefficients,
+    complete_pairs,
+    spearman,
+    spearman_change,
+    spearman_interval,
+)
+from ioweather.studies.association.data import IN_TIME_ORDER, MEASURES, NEEDS, PARAMS, AssociationData, association_data
+from ioweather.studies.shared.intervals import Floats, Standing, number, plain
+
+COARSEST: Final = 20
+# Of each rank correlation; there are more than a hundred of them.
+_REPLICATES: Final = 100
+
+
+@dataclass(frozen=True)
+class Level:
+    """One group at one granularity: steps used, and columns of time and volume."""
+
+    group: int
+    factor: int
+    step_seconds: float
+    steps: Floats
+    d_d: Floats
+    psid: dict[str, Floats]
+    metadata: Floats
+    psi_read_ops: Floats
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    found = association_data(data, facility, params)
+    if found is None:
+        return
+    levels = [level for group in found.shown for level in _levels(found, group)]
+    yield _steps_used(found, levels)
+    yield _weakening(found, levels)
+
+
+def _levels(data: AssociationData, group: int) -> Iterator[Level]:
+    rows = data.members(group)
+    spans = data.spans.of_runs(rows)
+    start, end = (data.runs.ints(name)[rows] for name in ("start_ns", "end_ns"))
+    metadata = data.of("d_u_m_seconds")[rows]
+    for factor in range(1, COARSEST + 1):
+        grid = data.grid.coarsened(factor)
+        if grid.count < 2:
+            return
+        system = job_system(grid, start, end, spans)
+        steps = np.asarray(np.ma.filled(system.array("d_d_steps").astype(np.float64), np.nan))
+        yield Level(
+            group, factor, grid.step_seconds, steps, np.asarray(system.array("d_d_seconds")),
+            {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in ("read", "write")}, metadata,
+            np.asarray(system.array("psi_read_ops_count")),
+        )  # fmt: skip
+
+
+def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
+    """mad17.fig9."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            level.step_seconds,
+            data.name(level.group),
+            number(np.nanmean(level.steps)),
+            int(np.isfinite(level.steps).sum()),
+        )
+        for level in levels
+        if np.isfinite(level.steps).any()
+    ]
+    columns = (ResultColumn("interval", "sampling interval", "seconds"), ResultColumn("group", "", "text"),
+               ResultColumn("steps", "steps with I/O, mean", "count"), ResultColumn("n", "n", "count"))  # fmt: skip
+    table = ResultTable("steps", columns, tuple(rows))
+    chart = Chart("timeline", table, {"x": "interval", "y": "steps", "series": "group"}, "Sampling intervals with I/O")
+    findings = []
+    for group in data.shown:
+        own = [row for row in rows if row[1] == data.name(group)]
+        if len(own) > 1:
+            findings.append(Finding(
+                f"{own[0][1]}: {own[0][2]:.3g} intervals of {format_seconds(float(own[0][0] or 0))} hold its I/O, "
+                f"{own[-1][2]:.3g} of {format_seconds(float(own[-1][0] or 0))}."))  # fmt: skip
+    return Exhibit(
+        "mad17.fig9", "Intervals used at each granularity", tables=(table,), charts=(chart,) if rows else (),
+        estimates=tuple(_span(levels)), findings=tuple(findings), caveats=data.caveats, coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _span(levels: list[Level]) -> Iterator[Estimate]:
+    if levels:
+        yield plain("interval_low", min(level.step_seconds for level in levels), "seconds")
+        yield plain("interval_high", max(level.step_seconds for level in levels), "seconds")
+        yield plain("coarsening_low", min(level.factor for level in levels), "count")
+        yield plain("coarsening_high", max(level.factor for level in levels), "count")
+
+
+def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
+    """mad17.fig10."""
+    every: list[tuple[Cell, ...]] = []
+    ranks: list[tuple[Cell, ...]] = []
+    metadata: list[tuple[Cell, ...]] = []
+    for level in levels:
+        group = data.name(level.group)
+        for way in ("read", "write"):
+            if level.group == data.asked:
+                found = coefficients(level.psid[way], level.d_d)
+                every += [(level.step_seconds, way, MEASURES[name], number(value)) for name, value in found.items()]
+            pairs = complete_pairs(level.psid[way], level.d_d)
+            rank = spearman_interval(*pairs, _REPLICATES) or (None, None, None)
+            ranks.append((level.step_seconds, f"{group} {way}", *rank, len(pairs[0])))
+        found = coefficients(level.psi_read_ops, level.metadata) if level.group == data.asked else {}
+        metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
+    charts = [
+        _chart("all", every, ("way", "measure"), f"D_D with PsiD: {data.name(data.asked)}", facet="way"),
+    ]
+    known = [row for row in ranks if row[2] is not None]
+    charts += [_rank_chart(known)] if known else []
+    if any(row[2] is not None for row in metadata):
+        charts.append(_chart("metadata", metadata, ("measure",), "D_U_M with PsiO_R"))
+    estimates, findings = _change(data, levels)
+    return Exhibit(
+        "mad17.fig10", "Association at each granularity", charts=tuple(charts),
+        estimates=(*_span(levels), *estimates), findings=tuple(findings),
+        caveats=(
+            "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
+            "D_D comes in ever fewer values, which alone lowers what a coefficient can show.",
+            IN_TIME_ORDER, *data.caveats,
+        ),
+        coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _rank(x: NDArray[Any], y: NDArray[Any]) -> float | None:
+    a, b = complete_pairs(x, y)
+    return number(spearman(a, b)) if len(a) >= MIN_PAIRS else None
+
+
+def _chart(
+    name: str, rows: list[tuple[Cell, ...]], keys: tuple[str, ...], title: str, *, facet: str | None = None
+) -> Chart:
+    columns = (
+        ResultColumn("interval", "sampling interval", "seconds"), *(ResultColumn(key, "", "text") for key in keys),
+        ResultColumn("value", "coefficient"),
+    )  # fmt: skip
+    return Chart(
+        "timeline", ResultTable(name, columns, tuple(rows)), {"x": "interval", "y": "value", "series": keys[-1]}, title,
+        facet=facet,
+    )  # fmt: skip
+
+
+def _rank_chart(rows: list[tuple[Cell, ...]]) -> Chart:
+    columns = (
+        ResultColumn("interval", "sampling interval", "seconds"), ResultColumn("series", "", "text"),
+        ResultColumn("value", "Spearman"), ResultColumn("low", "90% from"), ResultColumn("high", "90% to"),
+        ResultColumn("n", "n", "count"),
+    )  # fmt: skip
+    encoding = {"x": "interval", "y": "value", "low": "low", "high": "high"}
+    return Chart(
+        "band", ResultTable("ranks", columns, tuple(rows)), encoding,
+        "Spearman of D_D with PsiD, and its 90% interval", facet="series",
+    )  # fmt: skip
+
+
+def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate], list[Finding]]:
+    """Finest against coarsest, on the same runs, resampled together."""
+    estimates, findings = [], []
+    for group in data.shown:
+        own = [level for level in levels if level.group == group]
+        if len(own) < 2:
+            continue
+        way = max(("read", "write"), key=lambda w: abs(_rank(own[0].psid[w], own[0].d_d) or 0.0))
+        fine, coarse = own[0], own[-1]
+        columns = (fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d)
+        there = np.isfinite(np.stack(columns)).all(axis=0)
+        if there.sum() < MIN_PAIRS:
+            continue
+        a, b, c, d = (column[there] for column in columns)
+        change = spearman_change((a, b, c, d))
+        if change is None:
+            continue
+        value, low, high = change
+        name = f"spearman_change[{data.name(group)}]"
+        estimates.append(
+            Estimate(name, value, "", low, high, LEVEL, int(there.sum()), "same runs resampled for both granularities")
+        )
+        kind: Standing = "supported" if high < 0 or low > 0 else "undecided"
+        steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
+        findings.append(Finding(
+            f"{data.name(group)}: {steps} the rank correlation with {way}s changes by {value:+.2f} ({low:+.2f} to "
+            f"{high:+.2f}).", kind))  # fmt: skip
+    return estimates, findings
+
+
+STUDY = Study(
+    name="association_granularity",
+    exhibits=("mad17.fig9", "mad17.fig10"),
+    needs=NEEDS,
+    run=run,
+    params=PARAMS,
+)

@@ -1,0 +1,173 @@
+"""The groups of like runs (mad17 IV): what they are, how long their I/O takes, how it is distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.units import format_seconds
+from ioweather.derive.groups import LEAST_RUNS
+from ioweather.studies.association.data import TIME, AssociationData
+from ioweather.studies.shared.intervals import Floats, number, plain
+from ioweather.studies.shared.job_estimates import known, mean_estimate
+
+_MOST_GROUPS: Final = 12
+HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
+TIMES: Final = {
+    "D_U_M": "d_u_m_seconds", "D_U_RW": "d_u_rw_seconds", "D_S": "d_s_seconds", "D_D": "d_d_seconds",
+    "D_F_R": "d_f_r_seconds", "D_F_W": "d_f_w_seconds", "D_J": "run_seconds",
+}  # fmt: skip
+_COUNTS: Final = (
+    ("processes", "nprocs", "count"), ("unique_files", "unique_file_count", "count"),
+    ("shared_files", "shared_file_count", "count"), ("read", "read_bytes", "bytes"),
+    ("written", "write_bytes", "bytes"),
+)  # fmt: skip
+
+
+def group_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    yield _table1(data)
+    yield _table2(data)
+    yield _histograms(data)
+
+
+def _table1(data: AssociationData) -> Exhibit:
+    """mad17.table1."""
+    listed = sorted(dict.fromkeys([data.asked, *range(min(_MOST_GROUPS, len(data.groups.names)))]))
+    rows: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    for group in listed:
+        members = data.groups.members(group)
+        complete = len(data.members(group))
+        name = data.name(group)
+        cells = [float(np.median(data.runs.floats(column)[members])) for _, column, _ in _COUNTS]
+        files = number(np.nanmedian(data.of("monitored_file_count")[members])) if data.mounts_known else None
+        read, written = (
+            float(np.median(data.of(f"own_{verb}_bytes")[members])) if data.mounts_known else None
+            for verb in ("read", "write")
+        )
+        rows.append((name, *cells, len(members), complete, files, read, written))
+        if group in data.shown:
+            estimates += [
+                plain(f"{what}[{name}]", value, unit, n=len(members), method="median of the group")
+                for (what, _, unit), value in zip(_COUNTS, cells, strict=True)
+            ]
+            estimates.append(plain(f"runs[{name}]", complete, "count"))
+    columns = (
+        ResultColumn("group", "", "text"),
+        *(ResultColumn(name, "", unit) for name, _, unit in _COUNTS),
+        ResultColumn("runs", "", "count"),
+        ResultColumn("monitored_runs", "runs with samples", "count"),
+        ResultColumn("files_monitored", "files on monitored mounts", "count"),
+        ResultColumn("read_monitored", "read there", "bytes"),
+        ResultColumn("written_monitored", "written there", "bytes"),
+    )
+    large = len(data.groups.large)
+    of_all = int(data.groups.sizes[data.groups.large].sum()) / max(1, data.runs.rows)
+    findings = [
+        Finding(f"{large} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs."),
+    ]
+    return Exhibit(
+        "mad17.table1", "The application groups",
+        tables=(ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians"),),
+        estimates=tuple(estimates), findings=tuple(findings), caveats=(*_mount_caveat(data), *data.caveats),
+        coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _mount_caveat(data: AssociationData) -> tuple[str, ...]:
+    if data.mounts_known:
+        return ()
+    return (
+        f"Where {data.params['filesystem']} is mounted is not known: set `mounts` in facility.toml to tell files on "
+        "monitored file systems from others.",
+    )
+
+
+def _table2(data: AssociationData) -> Exhibit:
+    """mad17.table2."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    for group in data.shown:
+        members, name = data.members(group), data.name(group)
+        cells: list[Cell] = [name, len(members)]
+        for symbol, column in TIMES.items():
+            values = known(data.of(column)[members])
+            deviation = float(values.std(ddof=1)) if len(values) > 1 else None
+            mean = mean_estimate(f"{symbol}_mean[{name}]", values, "seconds")
+            estimates += [mean, plain(f"{symbol}_sd[{name}]", deviation, "seconds", n=len(values),
+                                      method="standard deviation")]  # fmt: skip
+            cells += [mean.value, deviation]
+        rows.append(tuple(cells))
+    columns = [ResultColumn("group", "", "text"), ResultColumn("runs", "", "count")]
+    for symbol in TIMES:
+        columns += [ResultColumn(symbol, symbol, "seconds"), ResultColumn(f"{symbol}_sd", f"{symbol} sd", "seconds")]
+    return Exhibit(
+        "mad17.table2", "I/O time of the groups", tables=(ResultTable("times", tuple(columns), tuple(rows)),),
+        estimates=tuple(estimates), findings=tuple(_time_findings(data)),
+        caveats=(
+            "D_S is the slowest rank's time on shared files where the log has it, else the span of each file, summed.",
+            *data.span_caveat(data.members(data.asked)), *data.caveats,
+        ),
+        coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _time_findings(data: AssociationData) -> Iterator[Finding]:
+    for group in data.shown:
+        times = known(data.of("io_seconds")[data.members(group)])
+        if len(times) < 2 or not times.mean():
+            continue
+        spread = times.std(ddof=1) / times.mean()
+        yield Finding(
+            f"{data.name(group)}: the same I/O took {format_seconds(float(times.min()))} to "
+            f"{format_seconds(float(times.max()))} (standard deviation {spread:.0%} of the mean, n {len(times)})."
+        )
+
+
+def _histograms(data: AssociationData) -> Exhibit:
+    """mad17.fig2."""
+    charts, estimates, findings = [], [], []
+    for group in data.shown:
+        values, name = known(data.of("d_d_seconds")[data.members(group)]), data.name(group)
+        if not len(values):
+            continue
+        mean, deviation = float(values.mean()), float(values.std())
+        low, high = mean - HALF_WIDTH_SD * deviation, mean + HALF_WIDTH_SD * deviation
+        charts.append(
+            Chart(
+                "histogram", _histogram(values, data.grid.step_seconds), {"low": "low", "high": "high", "y": "runs"},
+                f"D_D of {name}",
+                references=(Reference("x", mean, "mean"), Reference("x", low, "-1.645 sd"),
+                            Reference("x", high, "+1.645 sd")),
+            )
+        )  # fmt: skip
+        outside = float(np.mean((values < low) | (values > high)))
+        skew = float(np.mean(((values - mean) / deviation) ** 3)) if deviation else None
+        estimates += [
+            plain(f"skewness[{name}]", skew, "", n=len(values), method="third standardised moment"),
+            plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method="share outside mean ± 1.645 sd"),
+        ]
+        side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
+        findings.append(Finding(f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines."))
+    return Exhibit(
+        "mad17.fig2", "Histograms of I/O time", charts=tuple(charts), estimates=tuple(estimates),
+        findings=tuple(findings),
+        caveats=("The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal.", *data.caveats),
+        coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _histogram(values: Floats, step: float) -> ResultTable:
+    """Bins of whole steps, as D_D comes in them; at most 40."""
+    low = np.floor(values.min() / step) - 0.5
+    high = np.floor(values.max() / step) + 0.5
+    width = max(1.0, np.ceil((high - low) / 40))
+    edges = np.arange(low, high + width, width) * step
+    counts, _ = np.histogram(values, edges)
+    rows = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+    columns = (ResultColumn("low", TIME, "seconds"), ResultColumn("high", "", "seconds"),
+               ResultColumn("runs", "", "count"))  # fmt: skip
+    return ResultTable("histogram", columns, tuple(rows))

@@ -1,0 +1,265 @@
+"""Association of a run's I/O time with the system's activity (mad17 tables III and IV), with intervals and nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import HOUR_NS
+from ioweather.derive.io_spans import own_bytes
+from ioweather.derive.job_system import Stretches, io_ends, io_steps, volume
+from ioweather.stats.dependence import (
+    LEVEL,
+    Association,
+    ShiftNull,
+    associate,
+    coefficients,
+    shift_null,
+    spearman_change,
+    time_shifts,
+)
+from ioweather.studies.association.data import IN_TIME_ORDER, MEASURES, SHARED_STEPS, AssociationData
+from ioweather.studies.shared.intervals import Floats, Standing, number, plain
+
+_SHIFTS: Final = 99
+SURE: Final = 0.05
+# What a coefficient is called; mad17 calls .55 strong, .2 to .35 mild. [ours]
+STRONG: Final = 0.4
+MILD: Final = 0.15
+_WAYS: Final = ("read", "write")
+BIASED: Final = (
+    "Distance correlation and mutual information are never below 0 and lie above it by chance: read them with their p, "
+    "the share of random pairings that reach them."
+)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One group, one direction: coefficients of the system's volume with the run's time, and beside them those of its
+    rate; `nulls` with moved times."""
+
+    group: str
+    way: str
+    found: dict[str, Association]
+    rate: dict[str, float]
+    nulls: dict[str, ShiftNull]
+
+
+def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
+    by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
+    yield _exhibit(
+        data, "mad17.table3", "I/O time against system activity", by_volume, "D_D", "PsiD",
+        (SHARED_STEPS, *data.span_caveat(data.members(data.asked))),
+    )  # fmt: skip
+    yield _metadata(data)
+    yield _monitored(data)
+
+
+def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
+    rows = data.members(group)
+    volumes, times = data.of(f"{prefix}_{way}_bytes")[rows], data.of(f"{time}_seconds")[rows]
+    found = associate(volumes, times)
+    rates = np.divide(volumes, times, out=np.full(len(rows), np.nan), where=times > 0)
+    observed = {name: one.value for name, one in found.items()}
+    moved = _moved_in_time(data, rows, f"{way}_bytes", monitored=prefix == "psii")
+    return Pairing(data.name(group), way, found, coefficients(rates, times), shift_null(times, observed, moved))
+
+
+def _moved_in_time(
+    data: AssociationData, rows: NDArray[np.int64], metric: str, *, monitored: bool = False
+) -> Iterator[Floats]:
+    """PsiD of the same runs moved by whole steps, all together, around the end of the period: the number of steps
+    stays, and so does what neighbours in time have in common; what system and runs did to each other does not."""
+    spans = data.spans.of_runs(rows)
+    spans = spans.only_monitored() if monitored else spans
+    stretches = io_steps(data.grid, spans)
+    first, last = io_ends(spans)
+    count, step = data.grid.count, data.grid.step_ns
+    least = int(max(1, HOUR_NS // step))
+    usable = stretches.steps > 0
+    for shift in time_shifts(count, _SHIFTS, least=min(least, count // 10)).tolist():
+        # A run goes around the end as a whole; one that would be cut there reaches outside and is left out.
+        move = np.where(data.grid.closed(first) + shift >= count, shift - count, shift)
+        here = Stretches(
+            stretches.run, stretches.first + move[stretches.run], stretches.last + move[stretches.run], stretches.runs
+        )
+        yield volume(data.grid, metric, here, first + move * step, last + move * step, usable).value
+
+
+def _exhibit(
+    data: AssociationData, exhibit_id: str, title: str, pairs: list[Pairing], time: str, symbol: str,
+    caveats: tuple[str, ...],
+) -> Exhibit:  # fmt: skip
+    table = _table(pairs)
+    chart = Chart(
+        "matrix",
+        _matrix(pairs),
+        {"x": "measure", "y": "pair", "value": "value"},
+        f"Coefficients of {symbol} with {time}",
+    )
+    return Exhibit(
+        exhibit_id, title, tables=(table,), charts=(chart,) if pairs else (),
+        estimates=tuple(estimate for pair in pairs for estimate in _estimates(pair)),
+        findings=tuple(in_words(pairs, time, symbol)) or (Finding("No group has runs enough.", "undecided"),),
+        caveats=(*caveats, BIASED, IN_TIME_ORDER, *data.caveats), coverage=data.coverage,
+    )  # fmt: skip
+
+
+def _estimates(pair: Pairing) -> Iterator[Estimate]:
+    for name, found in pair.found.items():
+        level = LEVEL if found.low is not None else None
+        yield Estimate(
+            f"{name}_{pair.way}[{pair.group}]", number(found.value), "", found.low, found.high, level, found.n,
+            found.method,
+        )  # fmt: skip
+
+
+def _table(pairs: list[Pairing]) -> ResultTable:
+    rows: list[tuple[Cell, ...]] = []
+    for pair in pairs:
+        for name, found in pair.found.items():
+            null = pair.nulls.get(name)
+            rows.append(
+                (pair.group, pair.way, MEASURES[name], number(found.value), found.low, found.high, found.p,
+                 number(pair.rate.get(name, float("nan"))), null.median if null else None, null.p if null else None,
+                 found.n)
+            )  # fmt: skip
+    columns = (
+        ResultColumn("group", "", "text"), ResultColumn("way", "", "text"), ResultColumn("measure", "", "text"),
+        ResultColumn("value"), ResultColumn("low", "90% from"), ResultColumn("high", "90% to"),
+        ResultColumn("p", "p by chance"), ResultColumn("rate", "of the rate"),
+        ResultColumn("null", "moved in time, median"), ResultColumn("null_p", "p moved in time"),
+        ResultColumn("n", "n", "count"),
+    )  # fmt: skip
+    return ResultTable("coefficients", columns, tuple(rows))
+
+
+def _matrix(pairs: list[Pairing]) -> ResultTable:
+    rows: list[tuple[Cell, ...]] = [
+        (f"{pair.group} {pair.way}", MEASURES[name], number(found.value))
+        for pair in pairs
+        for name, found in pair.found.items()
+    ]
+    columns = (ResultColumn("pair", "", "text"), ResultColumn("measure", "", "text"), ResultColumn("value"))
+    return ResultTable("matrix", columns, tuple(rows))
+
+
+def strength(value: float) -> str:
+    return "strong" if abs(value) >= STRONG else "mild" if abs(value) >= MILD else "no"
+
+
+def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
+    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most."""
+    for group in dict.fromkeys(pair.group for pair in pairs):
+        mine = [pair for pair in pairs if pair.group == group]
+        own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
+        if not own:
+            yield Finding(f"{group}: nothing can be said ({mine[0].found['spearman'].method}).", "undecided")
+            continue
+        pair = max(own, key=_beyond_null)
+        found, null = pair.found["spearman"], pair.nulls.get("spearman")
+        words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
+        words += f"; Spearman {found.value:.2f}, {found.low or 0:.2f} to {found.high or 0:.2f}, n {found.n})"
+        if found.p is None or found.p > SURE:
+            yield Finding(f"{words}: no more than chance.", "undecided" if strength(found.value) != "no" else "note")
+        elif null is not None and null.p > SURE:
+            yield Finding(
+                f"{words}: no more than the shared steps alone give ({null.median:.2f} with runs moved in time).",
+                "undecided",
+            )
+        else:
+            beyond = f", {null.median:.2f} with runs moved in time" if null else ""
+            yield Finding(f"{words}: more than chance gives{beyond}.", "supported")
+
+
+def _beyond_null(pair: Pairing) -> float:
+    null = pair.nulls.get("spearman")
+    return abs(pair.found["spearman"].value) - (max(null.median, 0.0) if null else 0.0)
+
+
+def _metadata(data: AssociationData) -> Exhibit:
+    """mad17.table4."""
+    pairs = []
+    for group in data.shown:
+        rows = data.members(group)
+        times = data.of("d_u_m_seconds")[rows]
+        for way in _WAYS:
+            counts = data.of(f"psi_{way}_ops_count")[rows]
+            found = associate(counts, times)
+            length = data.of("run_seconds")[rows]
+            rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
+            pairs.append(Pairing(data.name(group), way, found, coefficients(rates, times), {}))
+    return _exhibit(
+        data, "mad17.table4", "Metadata time against system operations", pairs, "D_U_M", "PsiO", (
+            "A longer run sees more of everything, so the rate PsiO/D_J stands beside.",
+            *_no_operations(data),
+        ),
+    )  # fmt: skip
+
+
+def _no_operations(data: AssociationData) -> tuple[str, ...]:
+    if any(name in data.grid.values for name in ("read_ops", "write_ops")):
+        return ()
+    return ("The servers' samples hold no operation counts (read_ops, write_ops).",)
+
+
+def _monitored(data: AssociationData) -> Exhibit:
+    """mad17.monitored."""
+    title = "Only the monitored file systems"
+    if not data.mounts_known:
+        return Exhibit(
+            "mad17.monitored", title, coverage=data.coverage, caveats=data.caveats,
+            findings=(Finding(
+                f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml.",
+                "undecided"),),
+        )  # fmt: skip
+    pairs = [_during_io(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
+    made = _exhibit(data, "mad17.monitored", title, pairs, "D_I", "PsiI", (SHARED_STEPS,))
+    shares, findings = [], []
+    for group in data.shown:
+        rows, name = data.members(group), data.name(group)
+        files, all_files = data.of("monitored_file_count")[rows], data.of("file_count")[rows]
+        moved, all_moved = (
+            float(sum(own[rows].sum() for own in own_bytes(data.spans, monitored=only))) for only in (True, False)
+        )
+        if len(rows) and all_files.sum():
+            of_files, of_bytes = float(files.sum() / all_files.sum()), moved / all_moved
+            for what, share in (("files", of_files), ("bytes", of_bytes)):
+                shares.append(
+                    plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=f"share of {what}")
+                )
+            findings.append(
+                Finding(f"{name}: {of_files:.0%} of the files and {of_bytes:.0%} of the bytes lie on monitored mounts.")
+            )
+    findings += list(_changes(data))
+    return Exhibit(
+        made.id, made.title, made.tables, made.charts, (*shares, *made.estimates), (*findings, *made.findings),
+        made.caveats, made.coverage,
+    )  # fmt: skip
+
+
+def _changes(data: AssociationData) -> Iterator[Finding]:
+    """Does it help to look at monitored mounts alone? The same runs are resampled for both."""
+    for group in data.shown:
+        rows = data.members(group)
+        columns = [data.of(name)[rows] for name in ("psid_read_bytes", "d_d_seconds", "psii_read_bytes", "d_i_seconds")]
+        there = np.isfinite(np.stack(columns)).all(axis=0)
+        if there.sum() < 20:
+            continue
+        a, b, c, d = (column[there] for column in columns)
+        change = spearman_change((a, b, c, d))
+        if change is None:
+            continue
+        middle, low, high = change
+        kind: Standing = "supported" if low > 0 or high < 0 else "undecided"
+        words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
+        yield Finding(
+            f"{data.name(group)}: restricting to monitored mounts {words} (Spearman with reads changes by "
+            f"{middle:+.2f}, {low:+.2f} to {high:+.2f}).",
+            kind,
+        )

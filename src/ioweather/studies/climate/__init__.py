@@ -1,0 +1,1 @@
+"""What the whole facility does over months (pat19; car11 section IV)."""

@@ -1,0 +1,227 @@
+"""How many targets work alike at the same time (pat19 section 6): fig11, table1, and the sensitivity of both."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.stats.parallelism import DEGREES, TOLERANCE, ParallelismCounts
+from ioweather.stats.phases import members, thresholds
+from ioweather.stats.resampling import sums_by_unit
+from ioweather.studies.climate.context import WAYS, Climate, Part, span
+from ioweather.studies.climate.targets_in_one_pass import WIDE_TOLERANCE, WINDOWS
+from ioweather.studies.shared.choices import TRAFFIC
+from ioweather.studies.shared.intervals import Floats, Intervals, directed, standing
+from ioweather.studies.shared.presenting import table
+
+TABLE_DEGREES = (10, 25, 50, 75, 100)
+LIMITED = 20  # targets; the paper's "less than 20 OSTs"
+_CAVEAT = (
+    "Targets that move similar amounts in the same step are counted as working together; by chance alone busy targets "
+    "fall together too, so a degree is an upper bound of what applications stripe."
+)
+
+
+def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: int = 1) -> ParallelismCounts:
+    return climate.targets.degrees[TRAFFIC[WAYS.index(way)], tolerance, window]
+
+
+def _sums(climate: Climate, counts: ParallelismCounts, chosen: NDArray[np.bool_] | None = None) -> Floats:
+    """Clusters, targets in clusters, clusters of at least each degree, by unit of time."""
+    rows = counts.per_interval()
+    if chosen is not None:
+        rows = rows * chosen[:, None]
+    return sums_by_unit(rows, climate.intervals.unit)
+
+
+def _high(climate: Climate, way: str) -> NDArray[np.bool_]:
+    return members(climate.way(way), thresholds(climate.way(way))[1], "high")
+
+
+def _mean_degree(sums: Floats) -> Floats:
+    return np.asarray(sums[:, 1] / sums[:, 0])
+
+
+def degree_distribution(climate: Climate) -> Part:
+    """pat19.fig11."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    both = np.zeros((climate.intervals.units, 2 + len(DEGREES)))
+    for way in WAYS:
+        counts = _counts(climate, way)
+        sums = _sums(climate, counts)
+        both += sums
+        n = int(counts.histogram.sum())
+        estimates.append(climate.intervals.estimate(f"mean_{way}", "count", sums, _mean_degree, n=n))
+        estimates += [_below(climate, sums, degree, f"below_ratio_{way}[{degree}]", n) for degree in (10, 20)]
+        degree, share = counts.cdf()
+        last = int(np.flatnonzero(counts.histogram).max(initial=1))
+        rows += [(way, int(d), float(s)) for d, s in zip(degree[:last], share[:last], strict=True)]
+    total = int(both[:, 0].sum())
+    estimates += [_below(climate, both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
+    columns = (
+        ResultColumn("series", "", "text"),
+        ResultColumn("degree", "targets working alike", "count"),
+        ResultColumn("share", "share of clusters", "ratio"),
+    )
+    chart = Chart(
+        "cdf", ResultTable("degrees", columns, tuple(rows)), {"x": "degree", "y": "share", "series": "series"},
+        "Degree of parallelism", scales={"x": "log"},
+    )  # fmt: skip
+    return Part(
+        Exhibit(
+            "pat19.fig11", "Degree of parallelism", charts=(chart,), estimates=tuple(estimates),
+            findings=tuple(_degree_findings(climate, estimates)), caveats=(*climate.caveats, _CAVEAT),
+            coverage=climate.coverage(),
+        )
+    )  # fmt: skip
+
+
+def _below(climate: Climate, sums: Floats, degree: int, name: str, n: int) -> Estimate:
+    place = 2 + DEGREES.index(degree)
+    return climate.intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n)
+
+
+def _degree_findings(climate: Climate, estimates: list[Estimate]) -> list[Finding]:
+    by_name = {estimate.name: estimate for estimate in estimates}
+    read, write, below = by_name["mean_read"], by_name["mean_write"], by_name[f"below_ratio[{LIMITED}]"]
+    targets = len(climate.targets.components)
+    text = (
+        f"On average {read.value or 0.0:.2f} of {targets} targets are read alike and {write.value or 0.0:.2f} are "
+        f"written alike in the same step."
+    )
+    limited = (
+        f"In {below.value or 0.0:.1%} of all cases fewer than {LIMITED} targets work together: the parallelism of the "
+        "storage is hardly used."
+    )
+    kind = standing(below, above=0.9)
+    return [Finding(text), Finding(limited, "note" if kind == "refuted" else kind)]
+
+
+def high_phase_counts(climate: Climate) -> Part:
+    """pat19.table1: clusters, not minutes."""
+    sums = {way: _sums(climate, _counts(climate, way), _high(climate, way)) for way in WAYS}
+    both = np.concatenate([sums["read"], sums["write"]], axis=1)
+    width = 2 + len(DEGREES)
+    rows: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    for degree in TABLE_DEGREES:
+        place = 2 + DEGREES.index(degree)
+        read, write = (int(sums[way][:, place].sum()) for way in WAYS)
+        pair = both[:, [place, width + place]]
+        difference = climate.intervals.estimate(
+            f"difference[>={degree}]", "ratio", pair, lambda s: (s[:, 1] - s[:, 0]) / s[:, 0], n=read + write
+        )
+        estimates += [
+            Estimate(f"clusters_read[>={degree}]", read, "count", n=climate.n, method="exact count"),
+            Estimate(f"clusters_write[>={degree}]", write, "count", n=climate.n, method="exact count"),
+            difference,
+        ]
+        rows.append((f"≥ {degree}", read, write, difference.value, difference.low, difference.high))
+    columns = (
+        ResultColumn("degree", "degree of parallelism", "text"),
+        ResultColumn("read", "clusters, reads", "count"),
+        ResultColumn("write", "clusters, writes", "count"),
+        ResultColumn("difference", "difference (W-R)/R", "ratio"),
+        ResultColumn("low", "90% from", "ratio"),
+        ResultColumn("high", "90% to", "ratio"),
+    )
+    seen = [e for e in estimates if e.name.startswith("difference") and e.value is not None]
+    findings = [
+        directed(
+            e, 0.0,
+            f"In high phases writes reach a degree {e.name[11:-1]} more often than reads, by {e.value or 0.0:.0%}.",
+            f"In high phases writes reach a degree {e.name[11:-1]} less often than reads, by {-(e.value or 0.0):.0%}.",
+        )
+        for e in seen
+    ]  # fmt: skip
+    return Part(
+        Exhibit(
+            "pat19.table1", "Parallelism in high phases", tables=(ResultTable("degrees", columns, tuple(rows)),),
+            estimates=tuple(estimates), findings=tuple(findings), caveats=(*climate.caveats, _CAVEAT),
+            coverage=climate.coverage(),
+        )
+    )  # fmt: skip
+
+
+def sensitivity(climate: Climate) -> Part:
+    """pat19.sensitivity: mean degree by tolerance, by length of the interval, and in high phases."""
+    estimates: list[Estimate] = []
+    labels: list[str] = []
+    for way in WAYS:
+        plain_sums, high_sums = _sums(climate, _counts(climate, way)), _sums(
+            climate, _counts(climate, way), _high(climate, way)
+        )  # fmt: skip
+        wide_sums = _sums(climate, _counts(climate, way, WIDE_TOLERANCE))
+        step = span(1, climate.system.step_ns)
+        for name, label, sums in (
+            (f"mean_{way}", f"{step}, {TOLERANCE:.0%}", plain_sums),
+            (f"mean_high_phases_{way}", f"{step}, {TOLERANCE:.0%}, high phases", high_sums),
+            (f"mean_{way}[{WIDE_TOLERANCE:.0%}]", f"{step}, {WIDE_TOLERANCE:.0%}", wide_sums),
+        ):
+            estimates.append(climate.intervals.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum())))
+            labels.append(label)
+        for window in WINDOWS[1:]:
+            word = span(window, climate.system.step_ns)
+            estimates.append(_windowed(climate, way, window, f"mean_{way}[{word}]"))
+            labels.append(f"{word}, {TOLERANCE:.0%}")
+    difference = _high_difference(climate)
+    half = len(labels) // 2
+    made = table(
+        "sensitivity",
+        {
+            "variant": ("interval and tolerance", "text", labels[:half]),
+            "read": ("mean degree, reads", "count", [e.value for e in estimates[:half]]),
+            "write": ("mean degree, writes", "count", [e.value for e in estimates[half:]]),
+        },
+    )
+    return Part(
+        Exhibit(
+            "pat19.sensitivity", "How the degree of parallelism depends on its definition", tables=(made,),
+            estimates=(*estimates, difference), findings=tuple(_sensitivity_findings(estimates, difference)),
+            caveats=(*climate.caveats, _CAVEAT), coverage=climate.coverage(),
+        )
+    )  # fmt: skip
+
+
+def _windowed(climate: Climate, way: str, window: int, name: str) -> Estimate:
+    rows = _counts(climate, way, TOLERANCE, window).per_interval()
+    unit = max(1, round(climate.intervals.unit / window))
+    own = Intervals(
+        rows[:, 0] > 0, climate.system.step_ns * window, on=climate.intervals.on, unit=unit,
+        unit_name=climate.intervals.unit_name,
+    )  # fmt: skip
+    sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
+    return own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()))
+
+
+def _high_difference(climate: Climate) -> Estimate:
+    read, write = (_sums(climate, _counts(climate, way), _high(climate, way)) for way in WAYS)
+    both = np.concatenate([read[:, :2], write[:, :2]], axis=1)
+    n = int(both[:, 0].sum() + both[:, 2].sum())
+    return climate.intervals.estimate(
+        "mean_high_phases_write_minus_read", "count", both, lambda s: s[:, 3] / s[:, 2] - s[:, 1] / s[:, 0], n=n
+    )
+
+
+def _sensitivity_findings(estimates: list[Estimate], difference: Estimate) -> list[Finding]:
+    by_name = {estimate.name: estimate.value or 0.0 for estimate in estimates}
+    out = []
+    for way in WAYS:
+        usual, wide = by_name[f"mean_{way}"], by_name[f"mean_{way}[{WIDE_TOLERANCE:.0%}]"]
+        high = by_name[f"mean_high_phases_{way}"]
+        out.append(
+            Finding(
+                f"The mean {way} degree is {usual:.2f}; with a tolerance of {WIDE_TOLERANCE:.0%} {wide:.2f}, in high "
+                f"phases {high:.2f}."
+            )
+        )
+    out.append(
+        directed(
+            difference, 0.0,
+            f"In high phases writes are more parallel than reads, by {difference.value or 0.0:.2f} targets.",
+            f"In high phases reads are more parallel than writes, by {-(difference.value or 0.0):.2f} targets.",
+        )
+    )  # fmt: skip
+    return out

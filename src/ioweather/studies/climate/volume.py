@@ -1,0 +1,152 @@
+"""How much is read and written (pat19 section 3): cumulative volume (fig3), distribution of the rate (fig4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.units import format_bytes
+from ioweather.stats.series import variation_from_sums
+from ioweather.studies.climate.context import WAYS, Climate, Part, span
+from ioweather.studies.shared.choices import TRAFFIC
+from ioweather.studies.shared.intervals import Floats, directed, plain
+from ioweather.studies.shared.presenting import cdf_table, cumulative_table
+from ioweather.studies.shared.rollup_steps import Steps
+
+
+def cumulative(climate: Climate) -> Part:
+    """pat19.fig3."""
+    steps = climate.system
+    sums = climate.intervals.sums(climate.way("read"), climate.way("write"))
+    ratio = climate.intervals.estimate("read_over_written", "factor", sums, lambda s: s[:, 0] / s[:, 1], n=climate.n)
+    totals = [plain(f"total_{way}", float(np.nansum(climate.way(way))), "bytes", n=climate.n) for way in WAYS]
+    # Consistent over the period, or made by one stretch of it: the share of units in which reads lead.
+    leads = np.stack([sums[:, 0] > sums[:, 1], np.sum(sums, axis=1) > 0], axis=1).astype(np.float64)
+    steady = climate.intervals.estimate("read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=len(leads))
+    line = _running(steps, "")
+    if climate.burst_buffer is not None:
+        line = replace(line, rows=(*line.rows, *_running(climate.burst_buffer, "burst buffer ").rows))
+    chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Volume since the start")
+    factor, unit = ratio.value or 0.0, climate.intervals.unit_name
+    findings = [
+        directed(
+            ratio, 1.0,
+            f"{factor:.2f} times as much is read as written.",
+            f"{1 / factor if factor else 0.0:.2f} times as much is written as read.",
+        ),
+        directed(
+            steady, 0.5,
+            f"Reads lead in {steady.value or 0.0:.0%} of all {unit}s, not in a short stretch alone.",
+            f"Writes lead in {1 - (steady.value or 0.0):.0%} of all {unit}s.",
+        ),
+    ]  # fmt: skip
+    burst = list(_burst_buffer(climate))
+    return Part(
+        Exhibit(
+            "pat19.fig3", "Cumulative reads and writes",
+            charts=(chart,), estimates=(*totals, ratio, steady, *burst),
+            findings=(*findings, *_burst_findings(ratio, burst)),
+            caveats=climate.caveats, coverage=climate.coverage(),
+        )
+    )  # fmt: skip
+
+
+def _running(steps: Steps, prefix: str) -> ResultTable:
+    running = {
+        f"{prefix}{way}": np.cumsum(np.nan_to_num(steps.values[metric], nan=0.0))
+        for way, metric in zip(WAYS, TRAFFIC, strict=True)
+    }
+    return cumulative_table("cumulative", steps.times_ns, running, "since the start", "bytes")
+
+
+def _burst_buffer(climate: Climate) -> Iterator[Estimate]:
+    """Totals of the burst buffer, and the ratio when it is counted in."""
+    if climate.burst_buffer is None:
+        return
+    own = [float(np.nansum(climate.burst_buffer.values[metric])) for metric in TRAFFIC]
+    main = [float(np.nansum(climate.way(way))) for way in WAYS]
+    n = int(climate.burst_buffer.usable.sum())
+    for way, total in zip(WAYS, own, strict=True):
+        yield plain(f"burst_buffer_{way}", total, "bytes", n=n)
+    both = [a + b for a, b in zip(main, own, strict=True)]
+    if both[1] > 0:
+        yield plain("read_over_written_with_burst_buffer", both[0] / both[1], "factor", n=n, method="ratio of totals")
+    yield plain("burst_buffer_ratio", sum(own) / sum(both), "ratio", n=n, method="share of all bytes")
+
+
+def _burst_findings(ratio: Estimate, burst: list[Estimate]) -> list[Finding]:
+    known = {estimate.name: estimate.value for estimate in burst}
+    with_it = known.get("read_over_written_with_burst_buffer")
+    if with_it is None:
+        return []
+    return [
+        Finding(
+            f"With the burst buffer counted in, {with_it:.2f} times as much is read as written ({ratio.value or 0:.2f} "
+            f"without); it carries {known.get('burst_buffer_ratio') or 0.0:.1%} of all bytes."
+        )
+    ]
+
+
+def rate_distribution(climate: Climate) -> Part:
+    """pat19.fig4."""
+    seconds = climate.system.step_seconds
+    rates = {way: climate.way(way) / seconds for way in WAYS}
+    estimates: list[Estimate] = []
+    for way, rate in rates.items():
+        there = ~np.isnan(rate)
+        mean = float(np.nanmean(rate))
+        sums = climate.intervals.sums(there, rate, rate**2, there & (rate < mean))
+        estimates += [
+            climate.intervals.estimate(
+                f"mean_rate_{way}", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=climate.n
+            ),
+            climate.intervals.estimate(f"variation_{way}", "ratio", sums, _variation, n=climate.n),
+            climate.intervals.estimate(
+                f"below_mean_ratio_{way}", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=climate.n
+            ),
+        ]
+    there = climate.system.usable
+    read, write = (np.where(there, rates[way], 0.0) for way in WAYS)
+    both = climate.intervals.sums(there, read, read**2, write, write**2)
+    more = climate.intervals.estimate(
+        "variation_write_minus_read", "ratio", both,
+        lambda s: variation_from_sums(s[:, 0], s[:, 3], s[:, 4]) - _variation(s), n=climate.n,
+    )  # fmt: skip
+    by_name = {estimate.name: estimate for estimate in estimates}
+    chart = Chart(
+        "cdf", cdf_table("rates", rates, "rate", "bytes_per_s"), {"x": "value", "y": "share", "series": "series"},
+        f"Rates of intervals of {span(1, climate.system.step_ns)}",
+        references=tuple(
+            Reference("x", by_name[f"mean_rate_{way}"].value or 0.0, f"mean {way}") for way in WAYS
+        ),
+    )  # fmt: skip
+    return Part(
+        Exhibit(
+            "pat19.fig4", "Distribution of transfer rates", charts=(chart,), estimates=(*estimates, more),
+            findings=tuple(_rate_findings(by_name, more)), caveats=climate.caveats, coverage=climate.coverage(),
+        )
+    )  # fmt: skip
+
+
+def _variation(sums: Floats) -> Floats:
+    return variation_from_sums(sums[:, 0], sums[:, 1], sums[:, 2])
+
+
+def _rate_findings(by_name: dict[str, Estimate], more: Estimate) -> Iterator[Finding]:
+    for way, word in zip(WAYS, ("read", "written"), strict=True):
+        mean, variation = by_name[f"mean_rate_{way}"].value or 0.0, by_name[f"variation_{way}"]
+        yield Finding(f"On average {format_bytes(mean * 60)} are {word} per minute ({format_bytes(mean)}/s).")
+        yield directed(
+            variation, 1.0,
+            f"The {way} rate is bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",
+            f"The {way} rate is not very bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",
+        )  # fmt: skip
+    points = 100 * (more.value or 0.0)
+    yield directed(
+        more, 0.0,
+        f"Writes vary more than reads: the coefficient of variation is {points:.0f} points higher.",
+        f"Reads vary more than writes: the coefficient of variation is {-points:.0f} points higher.",
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What lies on the file systems (car11 section IV): sizes, ages, growth."""

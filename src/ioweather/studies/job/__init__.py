@@ -1,0 +1,1 @@
+"""One job, and runs of one program before and after a change."""

@@ -1,0 +1,315 @@
+"""Everything that one job's log tells, for a page: job and modules, activity, cost, each interface, mounts, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.clock import format_time_ns
+from ioweather.core.results import Cell, Chart, Exhibit, ResultColumn, ResultTable
+from ioweather.core.units import format_seconds
+from ioweather.derive.file_records import NEVER_LAST, FileRecords, file_records, sums
+from ioweather.derive.job_files import strategy_of_files
+from ioweather.studies.job.heat_map import heat_chart
+from ioweather.studies.job.modules import Usage, file_sizes, usages
+from ioweather.studies.job.summary import bin_labels, run_text
+from ioweather.studies.job.view import JobView
+from ioweather.tables.applications import STRATEGIES
+
+MOST_FILES: Final = 20
+_PARTS: Final[tuple[tuple[str, str], ...]] = (
+    ("reading", "read_seconds"),
+    ("writing", "write_seconds"),
+    ("metadata", "meta_seconds"),
+    ("waiting", "wait_seconds"),
+)
+_TEXT: Final = "text"
+
+
+def page_exhibits(view: JobView) -> Iterator[Exhibit]:
+    """In the order of a page. What is not recorded has no section; the notes of the answer say so."""
+    records = file_records(view.applications, view.files)
+    used = usages(records, view.log)
+    yield _about(view)
+    if view.heat_maps:
+        yield _activity(view)
+    if used:
+        yield _interfaces(view, used)
+    for usage in used:
+        yield _interface(usage)
+    if records.counted.any():
+        yield _mounts(view, records)
+        yield _files(records)
+
+
+def _columns(*columns: tuple[str, str, str]) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(*column) for column in columns)
+
+
+def _about(view: JobView) -> Exhibit:
+    row = view.row()
+    logs = view.applications.records()
+    pairs: list[tuple[str, Cell]] = [
+        ("job id", str(row["job_id"])),
+        ("user", row.get("user") or f"uid {row['uid']}"),
+        ("account", row.get("account")),
+        ("processes", f"{row['nprocs']:,}"),
+        ("nodes", None if row["node_count"] is None else f"{row['node_count']:,} ({row['node_source']})"),
+        ("start", format_time_ns(row["start_ns"])),
+        ("end", format_time_ns(row["end_ns"])),
+        ("run time" if view.logs == 1 else "run time, added up", run_text(view, row)),
+        ("command", row["exe"]),
+        ("logs", f"{view.logs:,}" if view.logs > 1 else None),
+        ("log", view.label if view.log else None),
+        ("log version", ", ".join(sorted({str(log["log_version"]) for log in logs}))),
+    ]
+    if view.log is not None:
+        pairs += [("Darshan library", view.log.library_version or None)]
+        pairs += [("run time as Darshan shows it", format_seconds(view.log.run_seconds))] if view.whole_seconds else []
+    shown = tuple((name, value) for name, value in pairs if value not in (None, ""))
+    about = ResultTable("job", _columns(("what", "", _TEXT), ("value", "", _TEXT)), shown)
+    return Exhibit("job.about", "Job and log", tables=(about, _module_table(view)))
+
+
+def _module_table(view: JobView) -> ResultTable:
+    """Which modules the log has, how many records, and whether Darshan ran out of memory for them."""
+    title = "Modules of the log" if view.logs == 1 else "Modules of the logs"
+    columns = _columns(("module", "", _TEXT), ("version", "", "count"), ("records", "", "count"), ("state", "", _TEXT))
+    rows: list[tuple[Cell, ...]] = []
+    if view.log is not None:
+        for module in view.log.modules:
+            state = "partial: memory ran out" if module.partial else "complete"
+            rows.append((module.name, module.version, len(module.records), state))
+        rows += [(name, None, None, "not read: private to another tool, or newer") for name in view.log.unknown_modules]
+        return ResultTable("modules", columns, tuple(rows), title)
+    listed = [(log["modules"] or "", log["partial_modules"] or "") for log in view.applications.records()]
+    partial = {name for _, names in listed for name in names.split(",")}
+    for name in sorted({name for names, _ in listed for name in names.split(",") if name}):
+        rows.append((name, "partial: memory ran out" if name in partial else "complete"))
+    return ResultTable("modules", (columns[0], columns[-1]), tuple(rows), title)
+
+
+def _activity(view: JobView) -> Exhibit:
+    charts = tuple(
+        heat_chart(heat, heat.module if heat.origin == "heat map" else f"{heat.module}, from its trace", split=True)
+        for heat in view.heat_maps
+    )
+    title = "Bytes over time" if view.heat_maps[0].nprocs == 1 else "Bytes by rank and time"
+    caveats = [
+        f"{heat.module}: the bytes of each traced operation are spread evenly over the time it took."
+        for heat in view.heat_maps
+        if heat.origin == "trace"
+    ]
+    return Exhibit("job.activity", title, charts=charts, caveats=tuple(caveats))
+
+
+def _overview(used: list[Usage]) -> ResultTable:
+    return ResultTable(
+        "interfaces",
+        _columns(
+            ("interface", "", _TEXT), ("files", "", "count"), ("read", "", "bytes"), ("written", "", "bytes"),
+            ("io_seconds", "I/O time (slowest process)", "seconds"), ("bandwidth", "bandwidth estimate", "bytes_per_s"),
+        ),
+        tuple((u.name, u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s) for u in used),
+        "What each interface moved",
+    )  # fmt: skip
+
+
+def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
+    """What each interface moved, and the mean time per process in each kind of call."""
+    row = view.row()
+    processes = int(np.asarray(view.applications.array("nprocs"), np.int64).sum())
+    parts = [part for part in _PARTS if part[0] != "waiting" or any(usage.wait_seconds for usage in used)]
+    rows: list[tuple[Cell, ...]] = []
+    for usage in used:
+        for label, name in parts:
+            seconds = getattr(usage, name)
+            share = seconds / row["process_seconds"] if row["process_seconds"] else None
+            rows.append((usage.name, label, seconds / processes, share))
+    table = ResultTable(
+        "cost",
+        _columns(
+            ("interface", "", _TEXT), ("part", "", _TEXT), ("seconds", "time per process", "seconds"),
+            ("share", "of the run", "ratio"),
+        ),
+        tuple(rows),
+        "Mean time per process",
+    )  # fmt: skip
+    chart = Chart(
+        "bars", table, {"x": "interface", "y": "seconds", "series": "part"}, "I/O cost: mean time per process"
+    )
+    notes = ["Time of an interface holds the time of those below it: HDF5 calls MPI-IO, which calls POSIX."]
+    notes += ["Metadata includes close(), where file systems flush."]
+    if len(parts) == len(_PARTS):
+        notes += ["Waiting is measured in PnetCDF's waits for non-blocking operations only."]
+    return Exhibit(
+        "job.interfaces", "Interfaces", tables=(_overview(used), table), charts=(chart,), caveats=tuple(notes)
+    )
+
+
+def _interface(usage: Usage) -> Exhibit:
+    tables: list[ResultTable] = []
+    if usage.kinds:
+        tables.append(
+            ResultTable(
+                "file_kinds",
+                _columns(("kind", "", _TEXT), ("count", usage.noun, "count"), ("mean", "mean highest byte", "bytes"),
+                         ("largest", "highest byte", "bytes")),
+                tuple((k.kind, k.count, k.mean_bytes, k.largest_bytes) for k in usage.kinds if k.count),
+                "Files by use",
+            )
+        )  # fmt: skip
+    if usage.common_sizes:
+        columns = _columns(
+            ("size", "access size", "bytes"), ("bytes", "exactly", "count"), ("count", "accesses", "count")
+        )
+        rows = tuple((size, size, count) for size, count in usage.common_sizes)
+        tables.append(ResultTable("common_sizes", columns, rows, "Most common access sizes"))
+    charts = []
+    for chart in (_sizes(usage), _operations(usage), _pattern(usage)):
+        # One bar alone says nothing: its number is enough.
+        if chart is not None and len(set(chart.table.column(chart.encoding["x"]))) > 1:
+            charts.append(chart)
+        elif chart is not None:
+            tables.append(replace(chart.table, title=chart.title))
+    caveats = []
+    if usage.name == "STDIO":
+        caveats.append("Darshan keeps no access sizes of STDIO. Standard input, output and error are left out.")
+    if usage.name == "MPI-IO" and usage.accesses:
+        caveats.append("Access sizes of MPI-IO are those of whole datatypes.")
+    slug = usage.name.lower().replace("-", "")
+    return Exhibit(f"job.{slug}", usage.name, tables=tuple(tables), charts=tuple(charts), caveats=tuple(caveats))
+
+
+def _sizes(usage: Usage) -> Chart | None:
+    """From the first to the last bin that is not empty."""
+    if not usage.accesses:
+        return None
+    rows = list(zip(bin_labels(), usage.read_sizes, usage.write_sizes, strict=True))
+    filled = [i for i, (_, read, write) in enumerate(rows) if read + write]
+    inside = rows[filled[0] : filled[-1] + 1]
+    cells: list[tuple[Cell, ...]] = []
+    for name, place in (("read", 1), ("written", 2)):
+        if any(row[place] for row in inside):
+            cells += [(row[0], name, row[place]) for row in inside]
+    columns = _columns(("size", "access size", _TEXT), ("operation", "", _TEXT), ("accesses", "", "count"))
+    table = ResultTable("access_sizes", columns, tuple(cells))
+    return Chart("bars", table, {"x": "size", "y": "accesses", "series": "operation"}, "Access sizes")
+
+
+def _operations(usage: Usage) -> Chart | None:
+    rows = tuple((label, count) for label, count in usage.operations if count > 0)
+    if not rows:
+        return None
+    table = ResultTable("operations", _columns(("operation", "", _TEXT), ("calls", "", "count")), rows)
+    return Chart("bars", table, {"x": "operation", "y": "calls"}, "Operations")
+
+
+def _pattern(usage: Usage) -> Chart | None:
+    """Sequential (a higher offset than before) holds consecutive (where the last one ended)."""
+    rows: list[tuple[Cell, ...]] = []
+    for label, total, sequential, consecutive in usage.pattern:
+        if total:
+            rows += [(label, "all", total), (label, "sequential", sequential), (label, "consecutive", consecutive)]
+    if not rows:
+        return None
+    columns = _columns(("operation", "", _TEXT), ("order", "", _TEXT), ("calls", "", "count"))
+    table = ResultTable("pattern", columns, tuple(rows))
+    return Chart("bars", table, {"x": "operation", "y": "calls", "series": "order"}, "Access pattern")
+
+
+def _mounts(view: JobView, records: FileRecords) -> Exhibit:
+    """Bytes and files by the mount point that holds them, each byte once."""
+    kinds: dict[str, str] = {}
+    for text in view.applications.text("mounts").tolist():
+        kinds |= json.loads(text) if text else {}
+    mount = records.text("mount")
+    codes = mount.codes.astype(np.int64)
+    groups = len(mount.categories) + 1
+    code = np.where(codes < 0, groups - 1, codes)
+    read, written = (sums(records.ints(name), code, groups, records.counted) for name in ("read_bytes", "write_bytes"))
+    first = np.zeros(len(records.file), np.bool_)
+    first[np.unique(records.file, return_index=True)[1]] = True
+    files = sums(first.astype(np.int64), code, groups)
+    order = [i for i in np.argsort(-(read + written), kind="stable").tolist() if files[i]]
+    names = [*mount.categories, "no mount point known"]
+    rows = tuple(
+        (names[i], kinds.get(names[i]), int(files[i]), int(read[i]), int(written[i])) for i in order
+    )  # fmt: skip
+    table = ResultTable(
+        "mounts",
+        _columns(("mount", "", _TEXT), ("type", "file system", _TEXT), ("files", "", "count"), ("read", "", "bytes"),
+                 ("written", "", "bytes")),
+        rows,
+    )  # fmt: skip
+    cells = tuple((row[0], name, row[place]) for row in rows for name, place in (("read", 3), ("written", 4)))
+    bars = ResultTable(
+        "by_mount", _columns(("mount", "", _TEXT), ("operation", "", _TEXT), ("moved", "", "bytes")), cells
+    )
+    moved = any(row[2] for row in cells)
+    chart = Chart("bars", bars, {"x": "mount", "y": "moved", "series": "operation"}, "Bytes by mount point")
+    charts = (chart,) if moved and len(rows) > 1 else ()
+    return Exhibit("job.mounts", "Data by mount point", tables=(table,), charts=charts)
+
+
+def _files(records: FileRecords) -> Exhibit:
+    read, written = (records.per_file(records.ints(name), records.counted) for name in ("read_bytes", "write_bytes"))
+    spent = sum(
+        records.per_file(records.seconds(f"{part}_seconds"), records.counted) for part in ("meta", "read", "write")
+    )
+    seconds = np.asarray(spent, np.float64)
+    by_bytes = np.lexsort((-seconds, -(read + written)))[:MOST_FILES]
+    by_time = np.lexsort((-(read + written), -seconds))[:MOST_FILES]
+    tables = [_file_table(records, by_bytes, read, written, seconds, "largest", "Most bytes moved")]
+    if by_time.tolist() != by_bytes.tolist() and seconds.max(initial=0.0) > 0:
+        tables.append(_file_table(records, by_time, read, written, seconds, "slowest", "Most time spent"))
+    more = records.files - MOST_FILES
+    caveats = (f"{more:,} more files are not listed.",) if more > 0 else ()
+    return Exhibit("job.files", "Largest files", tables=tuple(tables), caveats=caveats)
+
+
+def _file_table(
+    records: FileRecords,
+    chosen: NDArray[Any],
+    read: NDArray[Any],
+    written: NDArray[Any],
+    seconds: NDArray[np.float64],
+    name: str,
+    title: str,
+) -> ResultTable:
+    first = np.unique(records.file, return_index=True)[1][chosen]
+    paths, rank = records.text("path")[first].tolist(), records.rank[first].tolist()
+    stripes = _stripes(records)
+    strategy, size = strategy_of_files(records), file_sizes(records)
+    operations = records.per_file(records.ints("read_count") + records.ints("write_count"), records.counted)
+    rows: list[tuple[Cell, ...]] = []
+    for position, file in enumerate(chosen.tolist()):
+        kind = STRATEGIES[int(strategy[file])].replace("_", " ")
+        of = f"rank {rank[position]}" if kind == "unique" and rank[position] >= 0 else kind
+        rows.append(
+            (
+                paths[position] or "(path not shown)", of, int(read[file]), int(written[file]),
+                None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]),
+                int(stripes[file]) or None,
+            )
+        )  # fmt: skip
+    columns = _columns(
+        ("file", "", _TEXT), ("of", "used by", _TEXT), ("read", "", "bytes"), ("written", "", "bytes"),
+        ("size", "highest byte", "bytes"), ("operations", "reads and writes", "count"),
+        ("seconds", "time of all processes", "seconds"), ("stripes", "", "count"),
+    )  # fmt: skip
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    return ResultTable(name, columns, tuple(rows), title)
+
+
+def _stripes(records: FileRecords) -> NDArray[np.int64]:
+    """Lustre stripes of each file; 0 where they are not recorded."""
+    widest = np.zeros(records.files, np.int64)
+    np.maximum.at(widest, records.file, records.ints("stripe_count"))
+    return widest

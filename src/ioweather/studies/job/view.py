@@ -1,0 +1,106 @@
+"""A job and all that is known of it, as plain frames and arrays: what studies of one job look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.units import NS
+from ioweather.studies.job.heat_map import HeatMap
+from ioweather.studies.shared.runs import Runs, jobs_of
+
+
+def printable(text: str) -> str:
+    """A name from a log as it may go to a terminal: what would steer it is shown as a question mark."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleRecords:
+    """One module of a log as its records stand there: a structured array with Darshan's counters."""
+
+    name: str
+    version: int
+    partial: bool
+    records: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LogFacts:
+    """What a log says besides its file records. `run_seconds` is what Darshan's own tools show."""
+
+    name: str
+    library_version: str
+    run_seconds: float
+    modules: tuple[ModuleRecords, ...]
+    unknown_modules: tuple[str, ...] = ()
+
+    def records(self, name: str) -> NDArray[Any] | None:
+        return next((module.records for module in self.modules if module.name == name), None)
+
+
+@dataclass(frozen=True, eq=False)
+class JobView:
+    """A job and all that is known of it: `applications`, `files`, `job_io` of its logs, and `jobs` where there is
+    accounting. `log` and `heat_maps` are there for a log that was read itself; the lake keeps neither."""
+
+    label: str
+    applications: Frame
+    files: Frame
+    job_io: Frame
+    jobs: Frame | None = None
+    facility: Facility = field(default_factory=Facility)
+    processes_per_node: int | None = None
+    log: LogFacts | None = None
+    heat_maps: tuple[HeatMap, ...] = ()
+    # Where the logs of a job in the lake came from, for what the lake does not keep.
+    log_paths: tuple[str, ...] = ()
+    # Storage targets that were sampled on its day, where the lake knows.
+    target_count: int | None = None
+
+    def runs(self) -> Runs:
+        """The jobs that these logs are: normally one row."""
+        frames = {"job_io": self.job_io, "applications": self.applications}
+        if self.jobs is not None:
+            frames["jobs"] = self.jobs
+        return jobs_of(StudyData(frames=frames), self.facility, {"processes_per_node": self.processes_per_node})
+
+    def row(self) -> dict[str, Any]:
+        """The job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
+        row: dict[str, Any] = self.runs().frame.records()[0]
+        length = np.asarray(self.applications.array("end_ns"), np.int64) - self.applications.array("start_ns")
+        seconds = float((np.asarray(self.applications.array("nprocs"), np.int64) * np.maximum(length, 0)).sum() / NS)
+        run = row["run_seconds"] if row["run_seconds"] and row["run_seconds"] > 0 else None
+        return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": _wait_seconds(self.log)}
+
+    @property
+    def logs(self) -> int:
+        return self.applications.rows
+
+    @property
+    def overlapping(self) -> bool:
+        """Some of its runs went on at the same time."""
+        start, end = (np.asarray(self.applications.array(name), np.int64) for name in ("start_ns", "end_ns"))
+        order = np.argsort(start, kind="stable")
+        return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
+
+    @property
+    def whole_seconds(self) -> bool:
+        """Before log version 3.41 start and end are cut to whole seconds."""
+        return any(
+            version is not None and version < "3.41" for version in self.applications.text("log_version").tolist()
+        )
+
+
+def _wait_seconds(log: LogFacts | None) -> float | None:
+    """Time in waits of non-blocking PnetCDF calls: the only waiting that Darshan measures."""
+    records = log.records("PNETCDF_FILE") if log else None
+    if records is None or "PNETCDF_FILE_F_WAIT_TIME" not in (records.dtype.names or ()):
+        return None
+    return float(np.maximum(records["PNETCDF_FILE_F_WAIT_TIME"], 0.0).sum())

@@ -1,0 +1,1 @@
+"""How long single requests take, and how far the tail reaches (don15)."""

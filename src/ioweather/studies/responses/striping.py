@@ -1,0 +1,289 @@
+"""How long a striped transfer takes (don15 Eq. 1): the slowest of n requests, against the stripe width n.
+
+A transfer of S bytes over n targets is n requests of S/n, and as slow as the slowest. More targets make each request
+smaller, and make it likelier that one of them falls into the tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import NS, format_bytes, format_seconds
+from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
+from ioweather.studies.responses.fits import COMBINATION, REPLICATES, FittedSample, choices, fit_samples, spread_about
+from ioweather.studies.responses.samples import (
+    FILESYSTEM,
+    MINIMUM,
+    NEED,
+    ResponseSample,
+    Samples,
+    largest_place,
+    samples_of,
+)
+from ioweather.studies.shared.intervals import LEVEL, number, plain
+from ioweather.studies.shared.presenting import told_p
+
+TRANSFER_SIZE: Final = Param("transfer_size", "bytes of the striped transfer (default: largest sampled)", kind="size")
+OVERHEAD: Final = Param("overhead", "time to put the parts together (psi of Eq. 1)", kind="duration", default="0s")
+PROBABILITIES: Final = (0.5, 0.9, 0.99)
+_NAMES: Final = {0.5: "median", 0.9: "q90", 0.99: "q99"}
+_WIDEST: Final = 256
+# A wider stripe must earn more than this at q90, since it takes targets from others. [ours]
+WORTH_IT: Final = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class WidthPrediction:
+    """Seconds of the transfer over `width` targets: estimates by quantile, and the mean (infinite for alpha <= 2)."""
+
+    width: int
+    request_bytes: float
+    quantiles: tuple[Estimate, ...]
+    mean: float
+    replicates: NDArray[np.float64]
+
+    def seconds(self, probability: float) -> float:
+        value = self.quantiles[PROBABILITIES.index(probability)].value
+        assert value is not None
+        return value
+
+
+@dataclass(frozen=True)
+class BestWidth:
+    """`width`: the narrowest within 5% of the least q90. `agreement`: share of bootstrap replicates that choose
+    the same width, or its neighbour; None without replicates."""
+
+    width: int
+    fastest: int
+    agreement: float | None
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    samples = samples_of(data, facility, params)
+    if not samples.samples:
+        return
+    filesystem, mode, op = largest_place(samples.samples)
+    mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
+    if len({sample.request_bytes for sample in mine}) < 2:
+        return
+    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread)
+    if len(fitted) < 2:
+        return
+    total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
+    predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS)
+    if predictions:
+        yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused))
+
+
+def predict_widths(
+    fitted: Sequence[FittedSample], total_bytes: int, *, overhead_seconds: float = 0.0, widest: int = _WIDEST
+) -> list[WidthPrediction]:
+    """Every power-of-two width whose request size lies between sampled sizes; nothing is extrapolated."""
+    ordered = sorted(fitted, key=lambda item: item.sample.request_bytes)
+    sizes = tuple(item.sample.request_bytes for item in ordered)
+    laws = BySize(sizes, tuple(item.fit.distribution for item in ordered))
+    rounds = min(len(item.again) for item in ordered)
+    again = [BySize(sizes, tuple(item.again[b].distribution for item in ordered)) for b in range(rounds)]
+    upper = np.array([1 - p for p in PROBABILITIES])
+    n = sum(item.sample.n for item in ordered)
+    found = []
+    for width in (2**k for k in range(int(math.log2(widest)) + 1)):
+        if not laws.covers(total_bytes / width):
+            continue
+        law = laws.transfer(total_bytes, width, overhead_seconds)
+        values = law.upper_quantile(upper)
+        replicates = np.array(
+            [other.transfer(total_bytes, width, overhead_seconds).upper_quantile(upper) for other in again]
+        ).reshape(rounds, len(upper))
+        quantiles = tuple(
+            _quantile(f"{_NAMES[p]}[{width}]", float(values[i]), replicates[:, i], n)
+            for i, p in enumerate(PROBABILITIES)
+        )
+        found.append(WidthPrediction(width, total_bytes / width, quantiles, law.mean, replicates))
+    return found
+
+
+def _quantile(name: str, value: float, replicates: NDArray[np.float64], n: int) -> Estimate:
+    if not replicates.size:
+        return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval asked for")
+    low, high = spread_about(value, replicates)
+    method = f"fitted mixtures, spread of {len(replicates)} bootstrap replicates"
+    return Estimate(name, value, "seconds", low, high, LEVEL, n, method)
+
+
+def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:
+    q90 = PROBABILITIES.index(0.9)
+    widths = [prediction.width for prediction in predictions]
+    chosen = _narrowest(np.array([prediction.seconds(0.9) for prediction in predictions]))
+    fastest = widths[int(np.argmin([prediction.seconds(0.9) for prediction in predictions]))]
+    replicates = np.array([prediction.replicates[:, q90] for prediction in predictions])
+    if not replicates.size:
+        return BestWidth(widths[chosen], fastest, None)
+    places = np.array([_narrowest(column) for column in replicates.T])
+    return BestWidth(widths[chosen], fastest, float(np.mean(np.abs(places - chosen) <= 1)))
+
+
+def _narrowest(seconds: NDArray[np.float64]) -> int:
+    return int(np.flatnonzero(seconds <= seconds.min() * (1 + WORTH_IT))[0])
+
+
+def concurrent_rounds(sample: ResponseSample) -> NDArray[np.float64] | None:
+    """Times of several targets measured together: rounds x targets, complete rounds only; None with one target.
+
+    A round lasts as long as a target usually waits for its next request; of several in a round the first counts.
+    """
+    component = sample.frame.text("component").codes[sample.rows]
+    targets = np.unique(component[component >= 0])
+    start, seconds = sample.start_ns, sample.seconds
+    if len(targets) < 2:
+        return None
+    gaps = [np.median(np.diff(start[component == target])) for target in targets if (component == target).sum() > 1]
+    if not gaps or max(gaps) <= 0:
+        return None
+    length = int(np.median(gaps)) or 1
+    place = (start - int(start[0])) // length
+    table = np.full((int(place.max()) + 1, len(targets)), np.nan)
+    known = np.flatnonzero(component >= 0)[::-1]  # backwards, so that the first of a round is written last
+    table[place[known], np.searchsorted(targets, component[known])] = seconds[known]
+    often = np.mean(~np.isnan(table), axis=0) >= 0.5 * np.max(np.mean(~np.isnan(table), axis=0))
+    table = table[:, often]
+    return np.asarray(table[~np.isnan(table).any(axis=1)], np.float64)
+
+
+def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest | None, tuple[MaximaCheck, ...]]:
+    """Independence across targets on the sample with most of them, and predicted maxima beside measured ones."""
+    tables = [(item, table) for item in fitted if (table := concurrent_rounds(item.sample)) is not None and table.size]
+    if not tables:
+        return None, ()
+    item, table = max(tables, key=lambda pair: (pair[1].shape[1], pair[1].shape[0]))
+    return independence(table), check_maxima(table, item.fit.distribution)
+
+
+def independence_finding(test: IndependenceTest | None) -> Finding:
+    if test is None:
+        return Finding(
+            "Whether targets are slow independently cannot be tested: no two targets were sampled together often "
+            "enough. The prediction assumes it.",
+            "undecided",
+        )
+    told = f"mean rank correlation {test.correlation:.2f} over {test.targets} targets and {test.rounds} rounds"
+    if test.p_value > 0.05:
+        return Finding(f"Nothing speaks against targets being slow independently ({told}, {told_p(test.p_value)}).")
+    if test.p_value > 0.01:
+        return Finding(f"Targets may not be slow independently ({told}, {told_p(test.p_value)}).", "undecided")
+    if test.correlation > 0:
+        return Finding(
+            f"Targets are slow together ({told}, {told_p(test.p_value)}): wide stripes are less slow than predicted.",
+            "supported",
+        )
+    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", "supported")
+
+
+def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
+    rows: list[tuple[Cell, ...]] = []
+    for prediction in predictions:
+        cells = [cell for quantile in prediction.quantiles for cell in (quantile.value, quantile.low, quantile.high)]
+        rows.append((prediction.width, round(prediction.request_bytes), *cells, number(prediction.mean)))
+    columns = [ResultColumn("width", "stripe width", "count"), ResultColumn("request", "each request", "bytes")]
+    for name in _NAMES.values():
+        columns += [
+            ResultColumn(name, "", "seconds"), ResultColumn(f"{name}_low", "90% from", "seconds"),
+            ResultColumn(f"{name}_high", "90% to", "seconds"),
+        ]  # fmt: skip
+    return ResultTable("widths", (*columns, ResultColumn("mean", "mean", "seconds")), tuple(rows))
+
+
+def striping_exhibit(
+    samples: Samples, fitted: Sequence[FittedSample], predictions: Sequence[WidthPrediction], total: int,
+    caveats: tuple[str, ...],
+) -> Exhibit:  # fmt: skip
+    """don15.maxorder."""
+    sample = fitted[0].sample
+    title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
+    best = best_width(predictions)
+    test, checks = targets_together(fitted)
+    estimates = [quantile for prediction in predictions for quantile in prediction.quantiles]
+    estimates.append(plain("best_width", best.width, "count", method="narrowest within 5% of the least q90"))
+    if best.agreement is not None:
+        estimates.append(plain("best_width_agreement", best.agreement, "ratio", method="share of bootstrap replicates"))
+    if test is not None:
+        estimates += [
+            plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method),
+            plain("independence_p", test.p_value, "", n=test.rounds, method=test.method),
+        ]
+    return Exhibit(
+        "don15.maxorder",
+        "Response time of a striped request",
+        tables=(widths_table(predictions), *((_checks_table(checks),) if checks else ())),
+        charts=(_chart(predictions, title),),
+        estimates=tuple(estimates),
+        findings=(_advice(predictions, best, title), independence_finding(test)),
+        caveats=(
+            "F of the transfer is F(S/n)^n; request sizes between sampled ones are interpolated, and widths whose "
+            "requests would lie outside the sampled sizes are left out.",
+            *_mean_caveat(predictions),
+            *caveats,
+        ),
+        coverage=samples.coverage,
+    )
+
+
+def _chart(predictions: Sequence[WidthPrediction], title: str) -> Chart:
+    rows = [
+        (prediction.width, name, quantile.value, quantile.low, quantile.high)
+        for prediction in predictions
+        for name, quantile in zip(_NAMES.values(), prediction.quantiles, strict=True)
+    ]
+    columns = (
+        ResultColumn("width", "stripe width", "count"), ResultColumn("quantile", "", "text"),
+        ResultColumn("seconds", "time of the transfer", "seconds"), ResultColumn("low", "", "seconds"),
+        ResultColumn("high", "", "seconds"),
+    )  # fmt: skip
+    return Chart(
+        "band", ResultTable("by_width", columns, tuple(rows)),
+        {"x": "width", "y": "seconds", "low": "low", "high": "high", "series": "quantile"}, title,
+        scales={"x": "log", "y": "log"},
+    )  # fmt: skip
+
+
+def _advice(predictions: Sequence[WidthPrediction], best: BestWidth, title: str) -> Finding:
+    chosen = next(prediction for prediction in predictions if prediction.width == best.width)
+    text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
+    text += f"{format_seconds(chosen.seconds(0.5))}, 99% within {format_seconds(chosen.seconds(0.99))}."
+    if best.agreement is None:
+        return Finding(text)
+    return Finding(text, "supported" if best.agreement >= 0.8 else "undecided")
+
+
+def _mean_caveat(predictions: Sequence[WidthPrediction]) -> Iterator[str]:
+    if any(math.isinf(prediction.mean) for prediction in predictions):
+        yield "Where no mean is given it is infinite: the tail has alpha <= 2. Judge by quantiles."
+
+
+def _checks_table(checks: Sequence[MaximaCheck]) -> ResultTable:
+    columns = (
+        ResultColumn("requests", "slowest of", "count"), ResultColumn("probability", "quantile", "ratio"),
+        ResultColumn("predicted", "", "seconds"), ResultColumn("measured", "", "seconds"),
+        ResultColumn("ratio", "predicted / measured", "factor"), ResultColumn("rounds", "", "count"),
+    )  # fmt: skip
+    rows = tuple((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks)
+    return ResultTable("maxima", columns, rows, "Predicted and measured slowest request, targets measured together")
+
+
+STUDY = Study(
+    "striping",
+    ("don15.maxorder",),
+    (NEED,),
+    run,
+    (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD),
+    spreads=True,
+)

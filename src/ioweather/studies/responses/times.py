@@ -1,0 +1,345 @@
+"""What single requests take (don15 sections 3 and 4.1): the samples, over time, as histograms, and single fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import format_bytes
+from ioweather.stats.tails import fit_whole
+from ioweather.stats.tails.whole import WHOLE_FAMILIES
+from ioweather.studies.responses.fits import FAMILY_LABELS, over_samples, parameters_text
+from ioweather.studies.responses.samples import (
+    FILESYSTEM,
+    MINIMUM,
+    NEED,
+    REQUEST_SIZE,
+    ResponseSample,
+    Samples,
+    samples_of,
+    shown_size,
+)
+from ioweather.studies.shared.intervals import finding, plain
+from ioweather.studies.shared.job_estimates import mean_estimate, median_estimate, share_estimate
+from ioweather.studies.shared.presenting import MAX_ROWS, cells, thin
+
+_BINS: Final = 40
+# Beyond this share of the times a histogram's axis would show little else than emptiness.
+_SHOWN: Final = 0.99
+# The 5% point of the Kolmogorov distribution. Fitted parameters only make a true family's distance smaller.
+_KS_LIMIT: Final = 1.358
+_PERSISTENCE: Final = (
+    "Intervals take the times as independent. Times close together are often alike, which makes the intervals too "
+    "narrow for cached runs of repeated requests."
+)
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    samples = samples_of(data, facility, params)
+    if not samples.samples:
+        return
+    shown = samples.of_size(shown_size(samples.samples, params))
+    yield _sampling(samples)
+    yield _over_time(samples, shown)
+    yield _histograms(samples, shown)
+    yield _single_fits(samples)
+    yield _moment_plane(samples)
+
+
+def _sampling(samples: Samples) -> Exhibit:
+    """don15.table2. A job of the paper is a run of the sampler here."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates = []
+    for place in samples.places:
+        mine = [sample for sample in samples.samples if sample.place == place]
+        runs = len(set().union(*(_runs(sample) for sample in mine))) or None
+        observations = sum(sample.n for sample in mine)
+        sizes = {sample.request_bytes for sample in mine}
+        starts = [sample.start_ns for sample in mine]
+        first, last = min(int(s[0]) for s in starts), max(int(s[-1]) for s in starts)
+        operations = ", ".join(sorted({sample.op for sample in mine}))
+        rows.append((place, runs, observations, len(sizes), min(sizes), max(sizes), operations, first, last))
+        estimates += [
+            plain(f"jobs[{place}]", runs, "count"),
+            plain(f"observations[{place}]", observations, "count"),
+        ]
+    sizes = {sample.request_bytes for sample in samples.samples}
+    pairs = {(sample.place, sample.request_bytes) for sample in samples.samples}
+    known = [row[1] for row in rows if isinstance(row[1], int)]
+    estimates += [
+        plain("jobs_all", sum(known) if known else None, "count"),
+        plain("request_sizes", len(sizes), "count"),
+        plain("request_low", min(sizes), "bytes"),
+        plain("request_high", max(sizes), "bytes"),
+        plain("samples", len(pairs), "count", method="exact count of file system, mode and size"),
+    ]
+    columns = (
+        ResultColumn("place", "file system and mode", "text"), ResultColumn("jobs", "runs", "count"),
+        ResultColumn("observations", "", "count"), ResultColumn("sizes", "request sizes", "count"),
+        ResultColumn("smallest", "", "bytes"), ResultColumn("largest", "", "bytes"),
+        ResultColumn("operations", "", "text"), ResultColumn("first", "", "time_ns"),
+        ResultColumn("last", "", "time_ns"),
+    )  # fmt: skip
+    return Exhibit(
+        "don15.table2",
+        "What was sampled",
+        tables=(ResultTable("sampling", columns, tuple(rows)),),
+        estimates=tuple(estimates),
+        caveats=() if known else ("The rows do not name their runs, so runs cannot be counted.",),
+        coverage=samples.coverage,
+    )
+
+
+def _runs(sample: ResponseSample) -> set[str]:
+    text = sample.frame.text("run_id")
+    codes = np.unique(text.codes[sample.rows])
+    return {text.categories[code] for code in codes if code >= 0}
+
+
+def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
+    """don15.fig1."""
+    buckets = max(1, MAX_ROWS // (2 * len(shown)))
+    rows: list[tuple[Cell, ...]] = []
+    for sample in shown:
+        seconds = sample.seconds
+        kept = thin(seconds, buckets)
+        times, values = cells(sample.start_ns[kept]), cells(seconds[kept])
+        rows += zip(times, [sample.place] * len(kept), [sample.op] * len(kept), values, strict=True)
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
+        ResultColumn("seconds", "response time", "seconds"),
+    )  # fmt: skip
+    table = ResultTable("over_time", columns, tuple(rows))
+    medians = [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
+    spreads = [
+        plain(f"variation[{s.place} {s.op}]", _variation(s.seconds), "percent", n=s.n, method="sd / mean")
+        for s in shown
+    ]
+    return Exhibit(
+        "don15.fig1",
+        "Response time over time",
+        tables=(_summary(shown),),
+        charts=(
+            Chart(
+                "timeline", table, {"x": "time", "y": "seconds", "series": "op"},
+                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="place", scales={"y": "log"},
+            ),
+        ),
+        estimates=(*medians, *spreads),
+        findings=tuple(_cache_findings(shown)),
+        caveats=(
+            "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all.",
+            _PERSISTENCE,
+        ),
+        coverage=samples.coverage,
+    )  # fmt: skip
+
+
+def _variation(seconds: NDArray[np.float64]) -> float:
+    return float(seconds.std() / seconds.mean() * 100)
+
+
+def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
+    columns = (
+        ResultColumn("sample", "", "text"), ResultColumn("n", "", "count"), ResultColumn("fastest", "", "seconds"),
+        ResultColumn("median", "", "seconds"), ResultColumn("q90", "", "seconds"), ResultColumn("q99", "", "seconds"),
+        ResultColumn("slowest", "", "seconds"), ResultColumn("variation", "variation (CoV)", "percent"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for sample in shown:
+        seconds = sample.seconds
+        quantiles = [float(q) for q in np.quantile(seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
+        rows.append((sample.label, sample.n, *quantiles, _variation(seconds)))
+    return ResultTable("samples", columns, tuple(rows))
+
+
+def _cache_findings(shown: Sequence[ResponseSample]) -> Iterator[Finding]:
+    """The paper: the cache smooths and shortens reads, and does little for the variability of writes."""
+    by_key = {(s.filesystem, s.op, s.mode): s for s in shown}
+    for (filesystem, op, mode), uncached in by_key.items():
+        cached = by_key.get((filesystem, op, "cache"))
+        if mode != "nocache" or cached is None:
+            continue
+        before, after = (median_estimate("median", s.seconds, "seconds") for s in (uncached, cached))
+        if not (before.low and before.high and after.low and after.high and before.value and after.value):
+            continue
+        shorter = after.value < before.value
+        apart = after.high < before.low if shorter else before.high < after.low
+        change = (
+            f"{before.value / after.value:.3g}x shorter" if shorter else f"{after.value / before.value:.3g}x longer"
+        )
+        yield finding(
+            f"On {filesystem} the cache makes the median {op} {change}; variation goes from "
+            f"{_variation(uncached.seconds):.0f}% to {_variation(cached.seconds):.0f}%.",
+            "supported" if apart else "undecided",
+        )
+
+
+def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
+    """don15.fig2."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates, findings = [], []
+    for sample in shown:
+        seconds = sample.seconds
+        end = float(np.quantile(seconds, _SHOWN))
+        density, edges = np.histogram(seconds, bins=np.linspace(0.0, max(end, float(seconds.min()) * 1.01), _BINS + 1))
+        share = density / sample.n
+        rows += zip(
+            [sample.place] * _BINS, [sample.op] * _BINS, cells(edges[:-1]), cells(edges[1:]), cells(share), strict=True
+        )
+        skew, _ = _moments(seconds)
+        if math.isnan(skew):
+            findings.append(Finding(f"{sample.label}: all times are equal."))
+            continue
+        estimates.append(plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment"))
+        # Twice the standard error that a Normal sample of this size would have.
+        certain = abs(skew) > 2 * math.sqrt(6 / sample.n)
+        text = f"{sample.label}: the histogram has its long side to the {'right' if skew > 0 else 'left'}"
+        findings.append(finding(f"{text} (skewness {skew:.3g}).", "supported" if certain else "undecided"))
+    columns = (
+        ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
+        ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
+        ResultColumn("share", "share of requests", "ratio"),
+    )  # fmt: skip
+    return Exhibit(
+        "don15.fig2",
+        "Histograms of response time",
+        tables=(_summary(shown),),
+        charts=(
+            Chart(
+                "histogram", ResultTable("histogram", columns, tuple(rows)),
+                {"low": "low", "high": "high", "y": "share", "series": "op"},
+                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="place",
+            ),
+        ),
+        estimates=tuple(estimates),
+        findings=tuple(findings),
+        caveats=(f"Each histogram ends at its {_SHOWN:.0%} quantile; the table says how far the slowest lie beyond.",),
+        coverage=samples.coverage,
+    )  # fmt: skip
+
+
+def _moments(seconds: NDArray[np.float64]) -> tuple[float, float]:
+    """Skewness and kurtosis (3 for a Normal)."""
+    if seconds.min() == seconds.max():
+        return math.nan, math.nan
+    away = seconds - seconds.mean()
+    variance = float(np.mean(away**2))
+    return float(np.mean(away**3)) / variance**1.5, float(np.mean(away**4)) / variance**2
+
+
+def _single_fits(samples: Samples) -> Exhibit:
+    """don15.singlefits."""
+    rows: list[tuple[Cell, ...]] = []
+    distances: dict[str, list[float]] = {family: [] for family in WHOLE_FAMILIES}
+    wins = dict.fromkeys(WHOLE_FAMILIES, 0)
+    fitted = rejected = 0
+    skipped: list[str] = []
+    for sample in samples.samples:
+        try:
+            fits = fit_whole(sample.seconds)
+        except ValueError as error:
+            skipped.append(f"{sample.label}: {error}.")
+            continue
+        fitted += 1
+        wins[fits[0].family] += 1
+        rejected += fits[0].ks is not None and fits[0].ks * math.sqrt(sample.n) > _KS_LIMIT
+        for rank, fit in enumerate(fits, 1):
+            told = parameters_text(fit.distribution.parameters) if fit.distribution else fit.problem
+            rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
+            if fit.ks is not None:
+                distances[fit.family].append(fit.ks)
+    columns = (
+        ResultColumn("sample", "", "text"), ResultColumn("n", "", "count"), ResultColumn("family", "", "text"),
+        ResultColumn("rank", "", "count"), ResultColumn("ks", "KS distance"), ResultColumn("aic", "AIC"),
+        ResultColumn("parameters", "", "text"),
+    )  # fmt: skip
+    bars = ResultTable(
+        "distances",
+        (ResultColumn("family", "", "text"), ResultColumn("ks", "mean KS distance")),
+        tuple((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
+    )
+    means = [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
+    shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
+    return Exhibit(
+        "don15.singlefits",
+        "Single distributions on whole samples",
+        tables=(ResultTable("single_fits", columns, tuple(rows)),),
+        charts=(Chart("bars", bars, {"x": "family", "y": "ks"}, "Mean distance of single families"),),
+        estimates=(*means, *shares),
+        findings=(_none_fits(fitted, rejected),),
+        caveats=(
+            "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
+            "fastest time. The distance is the two-sided Kolmogorov-Smirnov one.",
+            *skipped,
+        ),
+        coverage=samples.coverage,
+    )  # fmt: skip
+
+
+def _none_fits(fitted: int, rejected: int) -> Finding:
+    text = f"No single family fits: in {rejected} of {fitted} samples even the best is further away than chance at 5%."
+    if fitted and rejected == fitted:
+        return Finding(text, "supported")
+    return Finding(text, "refuted" if rejected < fitted / 2 else "undecided")
+
+
+def _moment_plane(samples: Samples) -> Exhibit:
+    """don15.fig3."""
+    rows: list[tuple[Cell, ...]] = []
+    away = considered = 0
+    for sample in samples.samples:
+        skew, kurtosis = _moments(sample.seconds)
+        if math.isnan(skew):
+            continue
+        # Jarque and Bera: chi-square with two degrees of freedom under a Normal.
+        statistic = sample.n / 6 * (skew**2 + (kurtosis - 3) ** 2 / 4)
+        considered += 1
+        away += math.exp(-statistic / 2) < 0.01
+        rows.append((sample.label, sample.place, skew, kurtosis, sample.n, statistic))
+    columns = (
+        ResultColumn("sample", "", "text"), ResultColumn("place", "", "text"), ResultColumn("skewness"),
+        ResultColumn("kurtosis"), ResultColumn("n", "", "count"), ResultColumn("statistic", "Jarque-Bera"),
+    )  # fmt: skip
+    marks = (("Normal", "Normal", 0.0, 3.0, None, None), ("Uniform", "Uniform", 0.0, 1.8, None, None))
+    share = share_estimate("not_normal_ratio", away, considered)
+    median = median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
+    return Exhibit(
+        "don15.fig3",
+        "Skewness and kurtosis",
+        tables=(ResultTable("moments", columns, tuple(rows)),),
+        charts=(
+            Chart(
+                "scatter", ResultTable("plane", columns, (*rows, *marks)),
+                {"x": "skewness", "y": "kurtosis", "series": "place"}, "Each sample, with Normal and Uniform",
+                scales={"y": "log"},
+            ),
+        ),
+        estimates=(share, median),
+        findings=(
+            Finding(
+                f"No sample is Normal: {away} of {considered} lie further off than chance allows (Jarque-Bera, 1%).",
+                "supported" if away == considered else "refuted" if away < considered / 2 else "undecided",
+            ),
+        ),
+        caveats=(
+            "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes.",
+        ),
+        coverage=samples.coverage,
+    )  # fmt: skip
+
+
+STUDY = Study(
+    "response_times",
+    ("don15.table2", "don15.fig1", "don15.fig2", "don15.singlefits", "don15.fig3"),
+    (NEED,),
+    run,
+    (FILESYSTEM, REQUEST_SIZE, MINIMUM),
+)

@@ -1,0 +1,1 @@
+"""How slow storage is, as its users feel it (kun19)."""

@@ -1,0 +1,175 @@
+"""A benchmark as the probe felt it (kun19 4.5): response time and slowdown while it ran, its phases shaded.
+
+Slow is what takes longer than usual over the whole period, not than in the hour of the benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.derive.response_rollups import ROLLUP_COLUMNS
+from ioweather.derive.slowdown import operation_series
+from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.studies.shared.intervals import plain
+from ioweather.studies.shared.presenting import cells, table
+from ioweather.studies.weather.probing import COLUMNS, Measured, drawn_note, drawn_points, measured
+from ioweather.studies.weather.slowdown import expected_note
+
+Usual: TypeAlias = Mapping[tuple[str, str, int, str], float]
+
+_LEAST: Final = 5  # measurements in a phase
+_PHASES: Final = "FROM events WHERE kind = 'phase' AND end_ns IS NOT NULL"
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    part, phases = measured(data.frames["benchmark"], facility), data.frames["phases"]
+    if not len(part.seconds) or not phases.rows:
+        return
+    records = sorted(phases.records(), key=lambda row: row["start_ns"])
+    usual = _usual(data.frames.get("rollups"), facility, records[0]["start_ns"])
+    exact = f"It comes from roll-ups and is right to within {RELATIVE_ERROR:.1%}."
+    yield _benchmark(part, records, usual, f"{expected_note(facility.baseline)} {exact}")
+
+
+def _usual(rollups: Frame | None, facility: Facility, before_ns: int) -> Usual:
+    """Seconds that are usual, by file system, operation, size and mode."""
+    if rollups is None:
+        return {}
+    names = {system: facility.filesystem_of(system) for system in rollups.text("system").categories}
+    found = {}
+    for series in operation_series(rollups, names, HOUR_NS):
+        seconds, _ = series.expected(facility.baseline, before_ns)
+        if seconds:
+            found[series.filesystem, series.op, series.request_bytes, series.mode] = seconds
+    return found
+
+
+def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expected: str) -> Exhibit:
+    """kun19.fig3: every measurement (3a, 3b), and means of 60 s (3c)."""
+    stored = ~part.cached  # the cache's answers are not in what is usual either
+    slowdown = np.full(len(part.seconds), np.nan)
+    means: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    unknown = []
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op) & stored
+        seconds = usual.get(_kind(part, filesystem, op))
+        if seconds is None:
+            unknown.append(f"{filesystem} {op}")
+            continue
+        slowdown[mine] = part.seconds[mine] / seconds
+        means += [(*mean, op, filesystem) for mean in _minute_means(part.start_ns[mine], slowdown[mine])]
+        estimates += _in_phases(part.start_ns[mine], slowdown[mine], phases, f"{filesystem} {op}")
+    shown = np.flatnonzero(stored)[drawn_points(part.seconds[stored])]
+    shown = shown[np.argsort(part.op[shown], kind="stable")]  # the order, and so the colours, of the means
+    notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
+    cached = int((~stored).sum())
+    left_out = {
+        "failed_or_missed": part.failed, "of_another_size_or_mode": part.other, "answered_by_the_cache": cached,
+    }  # fmt: skip
+    total = len(part.seconds) + part.failed + part.other
+    return Exhibit(
+        "kun19.fig3", "A benchmark and its phases", charts=tuple(_charts(part, slowdown, shown, means, phases)),
+        estimates=tuple(estimates), findings=(_slowest(estimates),),
+        caveats=(*notes, expected, *drawn_note(shown, part.seconds[stored])),
+        coverage=(Coverage(total, len(part.seconds) - cached, "operations", {k: n for k, n in left_out.items() if n}),),
+    )  # fmt: skip
+
+
+def _kind(part: Measured, filesystem: str, op: str) -> tuple[str, str, int, str]:
+    """All measurements of an operation have one size and mode."""
+    first = int(np.argmax(part.of(filesystem, op)))
+    return filesystem, op, int(part.request_bytes[first]), str(part.mode[first])
+
+
+def _minute_means(start_ns: NDArray[np.int64], slowdown: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
+    minute, place = np.unique(start_ns // MINUTE_NS, return_inverse=True)
+    means = np.bincount(place, weights=slowdown) / np.bincount(place)
+    yield from zip((minute * MINUTE_NS).tolist(), means.tolist(), strict=True)
+
+
+def _in_phases(
+    start_ns: NDArray[np.int64], slowdown: NDArray[np.float64], phases: list[dict[str, Any]], label: str
+) -> Iterator[Estimate]:
+    for phase in phases:
+        during = (start_ns >= phase["start_ns"]) & (start_ns < (phase["end_ns"] or 2**62))
+        if during.sum() >= _LEAST:
+            ratio = float(np.median(slowdown[during]))
+            yield plain(f"slowdown[{phase['label']}, {label}]", ratio, "factor", n=int(during.sum()),
+                        method="median in the phase over what is usual")  # fmt: skip
+
+
+def _charts(
+    part: Measured, slowdown: NDArray[np.float64], shown: NDArray[np.int64], means: list[tuple[Cell, ...]],
+    phases: list[dict[str, Any]],
+) -> Iterator[Chart]:  # fmt: skip
+    shades = tuple(
+        Reference("x", float(p["start_ns"]), str(p["label"]), float(p["end_ns"])) for p in phases if p["end_ns"]
+    )
+
+    def chart(kind: Any, y: str, made: ResultTable, title: str) -> Chart:
+        encoding = {"x": "time", "y": y, "series": "op"}
+        return Chart(kind, made, encoding, title, facet="filesystem", scales={"y": "log"}, references=shades)
+
+    points: dict[str, tuple[str, str, Any]] = {
+        "time": ("", "time_ns", part.start_ns[shown]), "seconds": ("response time", "seconds", part.seconds[shown]),
+        "slowdown": ("slowdown", "factor", slowdown[shown]), "op": ("operation", "text", part.op[shown].tolist()),
+        "filesystem": ("", "text", part.filesystem[shown].tolist()),
+    }  # fmt: skip
+    measurements = table("measurements", points)
+    yield chart("scatter", "seconds", measurements, "Every measurement while a benchmark ran")
+    if not means:
+        return
+    yield chart("scatter", "slowdown", measurements, "Slowdown of every measurement")
+    times, ratios, ops, filesystems = zip(*means, strict=True)
+    reduced: dict[str, tuple[str, str, Any]] = {
+        "time": ("", "time_ns", times), "slowdown": ("slowdown, means of 60 s", "factor", cells(ratios)),
+        "op": ("operation", "text", ops), "filesystem": ("", "text", filesystems),
+    }  # fmt: skip
+    yield chart("timeline", "slowdown", table("run", reduced), "Slowdown, means of 60 s")
+
+
+def _slowest(estimates: list[Estimate]) -> Finding:
+    worst = max(estimates, key=lambda e: e.value or 0.0, default=None)
+    if worst is None:
+        return Finding(f"No phase has {_LEAST} measurements of an operation whose usual time is known.")
+    where = worst.name.removeprefix("slowdown[").removesuffix("]")
+    return Finding(f"Slowest was {where}: {worst.value or 0.0:.1f} times the usual.")
+
+
+def _bound(which: str, margin_ns: int) -> Callable[[Inventory, Params], Cell]:
+    """The newest day with phases, and an hour on either side."""
+
+    def choose(inventory: Inventory, _: Params) -> Cell:
+        found = inventory.scalar(f"SELECT {which} {_PHASES} AND day = (SELECT max(day) {_PHASES})")
+        return int(found) + margin_ns if isinstance(found, int) else 0
+
+    return choose
+
+
+_STRETCH: Final = {"start_ns >=": "$first_ns", "start_ns <": "$last_ns"}
+STUDY = Study(
+    name="benchmark_phases",
+    exhibits=("kun19.fig3",),
+    needs=(
+        Need("benchmark", "responses", columns=COLUMNS, where=_STRETCH),
+        Need("phases", "events", columns=("label", "start_ns", "end_ns"), where={"kind": "phase", **_STRETCH}),
+        Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": HOUR_NS}, optional=True),
+    ),
+    run=run,
+    params=(
+        Param("first_ns", "where it begins (UTC ns); default: an hour before the newest day's phases", "int",
+              choose=_bound("min(start_ns)", -HOUR_NS)),
+        Param("last_ns", "where it ends (UTC ns); default: an hour after them", "int",
+              choose=_bound("max(end_ns)", HOUR_NS)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,273 @@
+"""Single measurements of the probe (kun19 4.3, 4.4): ten minutes, bands, hosts side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.units import HOUR_NS, NS, format_seconds
+from ioweather.stats.bands import find_bands
+from ioweather.studies.shared.intervals import plain
+from ioweather.studies.shared.job_estimates import median_estimate, quantiles
+from ioweather.studies.shared.presenting import relabelled, told_p
+
+_POINTS: Final = 1500
+COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
+_OK: Final = "status = 'ok'"
+TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. A longer --set window=1h may hold more."
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Finished operations of a stretch of time."""
+
+    start_ns: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    op: NDArray[Any]
+    host: NDArray[Any]
+    filesystem: NDArray[Any]
+    request_bytes: NDArray[np.int64]
+    mode: NDArray[Any]
+    cached: NDArray[np.bool_]
+    failed: int
+    other: int  # of another size or mode than most of their kind, which would not be the same measurement
+
+    def kinds(self) -> list[tuple[str, str]]:
+        return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
+
+    def of(self, filesystem: str, op: str) -> NDArray[np.bool_]:
+        return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
+
+
+def measured(responses: Frame, facility: Facility) -> Measured:
+    ok = responses.text("status").equals("ok")
+    duration = np.ma.masked_array(responses.array("duration_ns"))
+    ended = ok & ~np.ma.getmaskarray(duration)
+    usual = _usual_requests(responses, facility)
+    kept = np.flatnonzero(ended & usual)
+    frame = responses.take(kept)
+    systems = frame.text("system")
+    names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
+    return Measured(
+        start_ns=np.asarray(frame.array("start_ns"), np.int64),
+        seconds=np.ma.getdata(duration)[kept] / NS,
+        op=np.array(frame.text("op").tolist(), object),
+        host=np.array(frame.text("host").tolist(), object),
+        filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
+        request_bytes=np.asarray(frame.array("request_bytes"), np.int64),
+        mode=np.array(frame.text("mode").tolist(), object),
+        cached=np.asarray(np.ma.filled(np.ma.masked_array(frame.array("cached")), False), np.bool_),
+        failed=int((~ended & usual).sum()),
+        other=int((~usual).sum()),
+    )
+
+
+def _usual_requests(responses: Frame, facility: Facility) -> NDArray[np.bool_]:
+    """Whether a row has the size and mode that most rows of its file system and operation have: a sampler's requests
+    of many sizes (don15) lie in the same table."""
+    systems = responses.text("system")
+    places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
+    place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
+    ops = np.stack([place[systems.codes], responses.text("op").codes]) if responses.rows else np.empty((2, 0), np.int64)
+    sizes = np.asarray(responses.array("request_bytes"), np.int64)
+    kinds, kind, counts = np.unique(
+        np.vstack([ops, sizes, responses.text("mode").codes]), axis=1, return_inverse=True, return_counts=True
+    )
+    most: dict[tuple[int, ...], int] = {}
+    for i in np.argsort(counts, kind="stable"):
+        most[tuple(kinds[:2, i].tolist())] = int(i)
+    return np.isin(kind, list(most.values()))
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    window = measured(data.frames["window"], facility)
+    if len(window.seconds):
+        yield _every_measurement(window, int(params["window"]))
+        yield _bands(window)
+    hour = measured(data.frames["hour"], facility)
+    if len(hour.seconds):
+        yield _hosts(hour)
+
+
+def _coverage(part: Measured) -> tuple[Coverage, ...]:
+    left_out = {"failed_or_missed": part.failed, "of_another_size_or_mode": part.other}
+    total = len(part.seconds) + sum(left_out.values())
+    return (Coverage(total, len(part.seconds), "operations", {why: n for why, n in left_out.items() if n}),)
+
+
+def drawn_points(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Every n-th, and all of the slowest: a thinned picture must not hide what it is for."""
+    step = max(1, -(-len(seconds) // _POINTS))
+    return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
+
+
+def drawn_note(shown: NDArray[np.int64], seconds: NDArray[np.float64]) -> tuple[str, ...]:
+    if len(shown) == len(seconds):
+        return ()
+    return (f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them.",)
+
+
+def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
+    """kun19.fig1."""
+    shown = drawn_points(part.seconds)
+    rows = tuple(
+        zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
+            part.filesystem[shown].tolist(), strict=True)
+    )  # fmt: skip
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("seconds", "response time", "seconds"),
+        ResultColumn("op", "operation", "text"), ResultColumn("filesystem", "", "text"),
+    )  # fmt: skip
+    chart = Chart(
+        "scatter", ResultTable("measurements", columns, rows), {"x": "time", "y": "seconds", "series": "op"},
+        f"Every measurement of {format_seconds(length_ns / NS)}", facet="filesystem", scales={"y": "log"},
+    )  # fmt: skip
+    estimates, findings = [], []
+    for filesystem, op in part.kinds():
+        mine = part.seconds[part.of(filesystem, op)]
+        middle = float(np.median(mine))
+        estimates.append(median_estimate(f"{op}_median[{filesystem}]", mine, "seconds"))
+        slow = float((mine >= 10 * middle).mean())
+        if slow > 0:
+            findings.append(Finding(f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."))
+    return Exhibit(
+        "kun19.fig1", "Every measurement of ten minutes", charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings), caveats=drawn_note(shown, part.seconds), coverage=_coverage(part),
+    )  # fmt: skip
+
+
+def _bands(part: Measured) -> Exhibit:
+    """kun19.bands."""
+    rows: list[tuple[Cell, ...]] = []
+    boxes: list[tuple[Cell, ...]] = []
+    estimates, findings = [], []
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        bands = find_bands(part.seconds[mine])
+        for number, band in enumerate(bands, 1):
+            inside = mine & (part.seconds >= band.low) & (part.seconds < band.high)
+            cached = float(part.cached[inside].mean()) if inside.any() else 0.0
+            label = "cache" if cached > 0.5 else "storage" if number == len(bands) else "faster"
+            rows.append((filesystem, op, number, label, band.centre, band.share, cached, band.n))
+            boxes.append((filesystem, op, label, *quantiles(part.seconds[inside])))
+            estimates.append(
+                plain(f"{op}_band{number}[{filesystem}]", band.centre, "seconds", n=band.n, method="median of the band")
+            )
+        if len(bands) > 1:
+            listed = ", ".join(f"{format_seconds(b.centre)} ({b.share:.0%})" for b in bands)
+            findings.append(Finding(f"{filesystem} {op} has {len(bands)} bands: {listed}."))
+    columns = (
+        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
+        ResultColumn("band", "", "count"), ResultColumn("label", "", "text"), ResultColumn("centre", "", "seconds"),
+        ResultColumn("share", "", "ratio"), ResultColumn("cached", "known as cached", "ratio"),
+        ResultColumn("n", "", "count"),
+    )  # fmt: skip
+    table = ResultTable("bands", columns, tuple(rows))
+    drawn = ResultTable("boxes", (*columns[:2], columns[3], *_boxes("response time")), tuple(boxes))
+    chart = Chart("box", drawn, {"x": "op", **_BOX, "series": "label"}, "Bands of response time",
+                  facet="filesystem", scales={"y": "log"})  # fmt: skip
+    return Exhibit(
+        "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,) if rows else (),
+        estimates=tuple(estimates),
+        findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW),),
+        caveats=(
+            "A band is called cache where the probe saw its data in the client's cache; what is faster than the "
+            "slowest band without that may come from a cache of the servers.",
+        ),
+        coverage=_coverage(part),
+    )  # fmt: skip
+
+
+_BOX: Final = {name: name for name in ("q05", "q25", "q50", "q75", "q95")}
+
+
+def _boxes(middle: str) -> tuple[ResultColumn, ...]:
+    labels = ("5%", "25%", middle, "75%", "95%")
+    return tuple(ResultColumn(name, label, "seconds") for name, label in zip(_BOX, labels, strict=True))
+
+
+def _hosts(part: Measured) -> Exhibit:
+    """kun19.fig2, with a test of difference."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates, findings = [], []
+    for filesystem, op in part.kinds():
+        mine = part.of(filesystem, op)
+        hosts = sorted(set(part.host[mine].tolist()))
+        samples = {host: part.seconds[mine & (part.host == host)] for host in hosts}
+        rows += [(filesystem, op, host, *quantiles(values), len(values)) for host, values in samples.items()]
+        if len(hosts) < 2:
+            continue
+        p = kruskal_wallis(list(samples.values()))
+        middles = {host: float(np.median(values)) for host, values in samples.items()}
+        odd = max(middles, key=lambda host: abs(np.log(middles[host] / float(np.median(list(middles.values()))))))
+        estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method="Kruskal-Wallis"))
+        text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
+        findings.append(
+            Finding(f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).", "supported")
+            if p < 0.01
+            else Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided")
+        )
+    columns = (
+        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
+        ResultColumn("host", "", "text"), *_boxes("median"), ResultColumn("n", "", "count"),
+    )  # fmt: skip
+    table = ResultTable("hosts", columns, tuple(rows))
+    drawn = relabelled(table, q50="response time")
+    chart = Chart("box", drawn, {"x": "host", **_BOX, "series": "op"}, "Response times by host", facet="filesystem",
+                  scales={"y": "log"})  # fmt: skip
+    one = Finding("All measurements come from one host: nothing to compare.")
+    hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
+    return Exhibit(
+        "kun19.fig2", "Hosts side by side", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),
+        findings=tuple(findings) or (one,),
+        caveats=("The test takes measurements as independent; neighbours in time are alike: p is too small.",),
+        coverage=_coverage(part),
+    )  # fmt: skip
+
+
+def kruskal_wallis(samples: list[NDArray[np.float64]]) -> float:
+    """p of H with the correction for ties; the chi-square approximation, fine from five values a group on."""
+    values = np.concatenate(samples)
+    n = len(values)
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    borders = np.cumsum([len(sample) for sample in samples])[:-1]
+    h = 12 / (n * (n + 1)) * sum(part.sum() ** 2 / len(part) for part in np.split(ranks, borders)) - 3 * (n + 1)
+    ties = 1 - float((counts**3 - counts).sum()) / (n**3 - n)
+    return float(chdtrc(len(samples) - 1, max(0.0, h / ties))) if ties > 0 else 1.0
+
+
+_LAST: Final = f"SELECT max(start_ns) FROM responses WHERE {_OK}"
+
+
+def _end(inventory: Inventory, _: Params) -> Cell:
+    last = inventory.scalar(_LAST)
+    return int(last) + 1 if isinstance(last, int) else 0
+
+
+STUDY = Study(
+    name="probing",
+    exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
+    needs=(
+        Need("window", "responses", columns=COLUMNS, where={"start_ns >=": "$first_ns", "start_ns <": "$last_ns"}),
+        Need("hour", "responses", columns=COLUMNS, where={"start_ns >=": "$hour_ns", "start_ns <": "$last_ns"}),
+    ),
+    run=run,
+    params=(
+        Param("window", "length of fig1", "duration", default="10min"),
+        Param("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end),
+        Param("first_ns", "where fig1 begins (UTC ns); default: one window before the end", "int",
+              choose=lambda _, values: values["last_ns"] - values["window"]),
+        Param("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", "int",
+              choose=lambda _, values: values["last_ns"] - HOUR_NS),
+    ),
+)  # fmt: skip

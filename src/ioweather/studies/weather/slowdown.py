@@ -1,0 +1,328 @@
+"""Slowdown as users perceive it (kun19 4.6, 4.7): interval statistics, slowdown, episodes, weekly pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.baseline import FORMS, Baseline, parse_baseline
+from ioweather.core.clock import format_time_ns, zone_named
+from ioweather.core.contracts import Need, Param, Params, Study, StudyData
+from ioweather.core.errors import UsageError
+from ioweather.core.facility import Facility
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultColumn,
+    ResultTable,
+    quantity_label,
+)
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.derive.response_rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
+from ioweather.derive.slowdown import (
+    COUNTINGS,
+    LEAST_BASELINE,
+    STATISTICS,
+    OperationSeries,
+    exact_series,
+    operation_series,
+)
+from ioweather.stats.loghistogram import RELATIVE_ERROR
+from ioweather.studies.shared.intervals import number, plain
+from ioweather.studies.shared.job_estimates import median_estimate
+from ioweather.studies.shared.presenting import cells, thin
+from ioweather.studies.weather.slow_episodes import episodes_exhibit
+
+_POINTS: Final = 1800
+_TEN_MINUTES: Final = 10 * MINUTE_NS
+ROLLED_UP: Final = (
+    f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
+    "With --exact they come from every operation."
+)
+EXACT: Final = "Every statistic comes from the single operations, not from roll-ups."
+COUNTED: Final = (
+    "raw: operations that ended. omission_corrected, where it differs: also each tick that a hang hid, as an operation "
+    "that waited until the hang ended."
+)
+
+
+def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    exact = "responses" in data.frames
+    of_rows = exact_series if exact else operation_series
+    rows = data.frames["responses" if exact else "rollups"]
+    names = {system: facility.filesystem_of(system) for system in rows.text("system").categories}
+    lengths = _lengths(params, exact)
+    every = of_rows(rows, names, _TEN_MINUTES if len(lengths) > 1 else lengths[0])
+    usual = usual_requests([series for series in every if series.count.sum()])
+    if not usual:
+        return
+    baseline = _baseline(facility, params.get("baseline"))
+    caveats = (expected_note(baseline), EXACT if exact else ROLLED_UP, *_failures(usual))
+    coverage = _coverage(usual, every)
+    if len(lengths) > 1:
+        long, short = ([series.by(length) for series in usual] for length in lengths)
+        yield _slowdowns(long, short, baseline, _statistic(params), caveats, coverage)
+        return
+    yield _boxes(usual, baseline, caveats, coverage)
+    yield _time_lines(usual, caveats, coverage)
+    yield episodes_exhibit(usual, facility, float(params["threshold"]), _statistic(params), baseline, caveats, coverage)
+
+
+def _lengths(params: Params, exact: bool) -> list[int]:
+    """What is asked for, if roll-ups can be added up to it: those of an hour, or of ten minutes where two are asked."""
+    asked = {name: int(params[name]) for name in ("interval", "short_interval") if name in params}
+    part = _TEN_MINUTES if len(asked) > 1 else MINUTE_NS if exact else HOUR_NS
+    for name, length in asked.items():
+        if length <= 0 or length % part:
+            raise UsageError(
+                f"{name}: {format_seconds(length / NS)} is not a multiple of {format_seconds(part / NS)}.",
+                hint="Roll-ups are not cut in pieces; --exact takes every operation, and any whole minutes.",
+            )
+    return list(asked.values())
+
+
+def usual_requests(every: Sequence[OperationSeries]) -> list[OperationSeries]:
+    """Of each operation on a file system, the size and mode with the most operations: the probe's. A sampler's
+    requests of many sizes (don15) lie in the same table, and are no one's usual wait."""
+    most: dict[tuple[str, str], OperationSeries] = {}
+    for series in sorted(every, key=lambda s: int(s.count.sum())):
+        most[series.filesystem, series.op] = series
+    return [series for series in every if most[series.filesystem, series.op] is series]
+
+
+def _baseline(facility: Facility, text: str | None) -> Baseline:
+    if text is None:
+        return facility.baseline
+    try:
+        return parse_baseline(text, zone_named(facility.zone) if facility.zone else None)
+    except ValueError as error:
+        raise UsageError(f"baseline: {error}.") from None
+
+
+def expected_note(baseline: Baseline) -> str:
+    if baseline.seconds is not None:
+        return f"Expected is {baseline}; below 1 is faster than that."
+    return (
+        f"Expected is the {baseline.statistic} of all operations of that kind on that file system over {baseline} "
+        f"(at least {LEAST_BASELINE}); below 1 is faster than usual."
+    )
+
+
+def _coverage(usual: Sequence[OperationSeries], every: Sequence[OperationSeries]) -> tuple[Coverage, ...]:
+    """Operations of which nothing ended well, or all was cached, are counted too."""
+    good, ended = (sum(int(s.count.sum()) for s in series) for series in (usual, every))
+    excluded = {
+        "of_another_size_or_mode": ended - good,
+        "answered_by_the_cache": sum(int(s.reduced.cached_count.sum()) for s in every),
+        "failed": sum(int(s.error_count.sum()) for s in every),
+        "missed_ticks": sum(int(s.missed_count.sum()) for s in every),
+    }
+    return (Coverage(good + sum(excluded.values()), good, "operations", {k: n for k, n in excluded.items() if n}),)
+
+
+def _failures(every: Sequence[OperationSeries]) -> list[str]:
+    missed = sum(int(s.missed_count.sum()) for s in every)
+    note = f"{missed:,} ticks were missed while an operation hung: statistics of finished operations understate that."
+    return [note] if missed else []
+
+
+def _countings(series: OperationSeries) -> tuple[str, ...]:
+    """Both where they differ: where no hang hid an operation, the corrected numbers are the raw ones."""
+    hidden = any(
+        not np.array_equal(series.omission_corrected[name], series.statistics[name], equal_nan=True)
+        for name in STATISTICS
+    )
+    return COUNTINGS if hidden else ("raw",)
+
+
+_FILESYSTEM, _OP = ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text")
+_COUNTED = ResultColumn("counted", "", "text")
+_PANEL = ResultColumn("panel", "", "text")
+
+
+def _boxes(
+    every: list[OperationSeries], baseline: Baseline, caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
+) -> Exhibit:
+    """kun19.fig4."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates: list[Estimate] = []
+    findings = []
+    for series in every:
+        for name in STATISTICS:
+            for counting in _countings(series):
+                values = series.counted(counting)[name]
+                q = [number(v) for v in np.quantile(values[np.isfinite(values)], (0.05, 0.25, 0.5, 0.75, 0.95))]
+                rows.append((series.filesystem, series.op, name, counting, *q, series.label))
+        medians = series.statistics["median"][series.count > 0]
+        estimates.append(median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds"))
+        slowest = float(series.statistics["q99"][series.count > 0].max())
+        usual, _ = series.expected(baseline)
+        if usual:
+            findings.append(
+                Finding(
+                    f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
+                    f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long."
+                )
+            )
+    columns = (
+        _FILESYSTEM, _OP, ResultColumn("statistic", "", "text"), _COUNTED, ResultColumn("q05", "5%", "seconds"),
+        ResultColumn("q25", "25%", "seconds"), ResultColumn("q50", "median", "seconds"),
+        ResultColumn("q75", "75%", "seconds"), ResultColumn("q95", "95%", "seconds"), _PANEL,
+    )  # fmt: skip
+    named = tuple(ResultColumn("q50", "response time", "seconds") if c.name == "q50" else c for c in columns)
+    drawn = ResultTable("intervals", named, tuple(rows))
+    table = ResultTable("intervals", columns[:-1], tuple(row[:-1] for row in rows))
+    encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"}
+    length = format_seconds(every[0].interval_ns / 1e9)
+    chart = Chart(
+        "box", drawn, {**encoding, "series": "counted"}, f"Statistics of intervals of {length}", facet="panel",
+        scales={"y": "log"},
+    )  # fmt: skip
+    return Exhibit(
+        "kun19.fig4", "Box plots of interval statistics", tables=(table,), charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings), caveats=(*caveats, COUNTED), coverage=coverage,
+    )  # fmt: skip
+
+
+# The corrected line first: where it is the raw one, that is drawn over it.
+_LINES: Final = (
+    ("max", "omission_corrected"), ("max", "raw"), ("q99", "raw"), ("q95", "raw"), ("mean", "raw"), ("median", "raw"),
+)  # fmt: skip
+
+
+def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
+    """kun19.fig5."""
+    rows: list[tuple[Cell, ...]] = []
+    worst: list[tuple[Cell, ...]] = []
+    estimates = []
+    for series in every:
+        for name, counting in _LINES:
+            statistic = series.counted(counting)[name]
+            # Where nothing was hidden the corrected line is the raw one.
+            if counting != "raw" and np.array_equal(statistic, series.statistics[name], equal_nan=True):
+                continue
+            kept = thin(statistic, max(1, _POINTS // (2 * len(_LINES) * len(every))))
+            times, values = cells(series.start_ns[kept]), cells(statistic[kept])
+            label = name if counting == "raw" else f"{name}, {counting}"
+            rows += [(t, label, v, series.label) for t, v in zip(times, values, strict=True)]
+        for counting in _countings(series):
+            peaks = [number(np.nanmax(series.counted(counting)[name])) for name in ("median", "q99", "max")]
+            worst.append((series.filesystem, series.op, counting, *peaks))
+        estimates.append(
+            plain(
+                f"slowest_{series.op}[{series.filesystem}]",
+                float(np.nanmax(series.statistics["max"])),
+                "seconds",
+                n=int(series.count.sum()),
+                method="maximum",
+            )
+        )
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("series", "", "text"),
+        ResultColumn("value", "response time", "seconds"), _PANEL,
+    )  # fmt: skip
+    chart = Chart(
+        "timeline", ResultTable("time_lines", columns, tuple(rows)), {"x": "time", "y": "value", "series": "series"},
+        "Median, mean, 95%, 99% and slowest of each interval", facet="panel", scales={"y": "log"},
+    )  # fmt: skip
+    table = ResultTable(
+        "worst",
+        (_FILESYSTEM, _OP, _COUNTED, ResultColumn("median", "median", "seconds"), ResultColumn("q99", "99%", "seconds"),
+         ResultColumn("max", "slowest", "seconds")),
+        tuple(worst), "The worst interval by each statistic",
+    )  # fmt: skip
+    most = max(estimates, key=lambda e: e.value or 0.0)
+    text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
+    return Exhibit(
+        "kun19.fig5", "Time lines of interval statistics", tables=(table,), charts=(chart,),
+        estimates=tuple(estimates), findings=(Finding(text),), caveats=(*caveats, COUNTED), coverage=coverage,
+    )  # fmt: skip
+
+
+def _statistic(params: Params) -> str:
+    """What of an interval is compared with the usual."""
+    asked = str(params.get("statistic") or "median")
+    if asked not in STATISTICS:
+        raise UsageError(f"There is no statistic {asked!r}.", hint=f"There are: {', '.join(STATISTICS)}.")
+    return asked
+
+
+def _slowdowns(
+    long: list[OperationSeries], short: list[OperationSeries], baseline: Baseline, statistic: str,
+    caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
+) -> Exhibit:  # fmt: skip
+    """kun19.fig6."""
+    rows: list[tuple[Cell, ...]] = []
+    estimates = []
+    findings = []
+    ratios = [(series, series.slowdown(statistic, baseline)) for series in (*long, *short)]
+    every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
+    for series, slowdown in every:
+        length = format_seconds(series.interval_ns / 1e9)
+        kept = thin(slowdown, max(1, _POINTS // (2 * len(every))))
+        times, values = cells(series.start_ns[kept]), cells(slowdown[kept])
+        rows += [(t, length, v, series.label) for t, v in zip(times, values, strict=True)]
+        worst = float(np.nanmax(slowdown))
+        estimates.append(plain(f"slowdown_{series.op}[{series.filesystem}, {length}]", worst, "factor", n=len(slowdown),
+                               method=f"greatest of the intervals' {statistic} over expected"))  # fmt: skip
+        if series in long and worst >= 2:
+            at = int(series.start_ns[int(np.nanargmax(slowdown))])
+            findings.append(
+                Finding(
+                    f"{series.label} took {worst:.1f} times as long as usual in the {length} from {format_time_ns(at)}."
+                )
+            )
+    unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
+    notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
+    calmer = format_seconds(long[0].interval_ns / 1e9)
+    rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
+    columns = (
+        ResultColumn("time", "", "time_ns"), ResultColumn("interval", "interval", "text"),
+        ResultColumn("slowdown", "slowdown", "factor"), _PANEL,
+    )  # fmt: skip
+    chart = Chart(
+        "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "interval"},
+        f"Slowdown by the {statistic} of each interval", facet="panel", scales={"y": "log"},
+        references=(Reference("y", 1.0, "as usual"),),
+    )  # fmt: skip
+    calm = Finding("No operation was twice as slow as usual in any interval.")
+    return Exhibit(
+        "kun19.fig6", "Slowdown at two interval lengths", charts=(chart,), estimates=tuple(estimates),
+        findings=tuple(findings) or (calm,), caveats=(*notes, *caveats), coverage=coverage,
+    )  # fmt: skip
+
+
+_HOURS, _TENS = (
+    Need("rollups", "response_rollups", ROLLUP_COLUMNS, where={"interval_ns": length}, when="not exact")
+    for length in (HOUR_NS, _TEN_MINUTES)
+)
+_RESPONSES = Need("responses", "responses", columns=RESPONSE_COLUMNS, optional=True, when="exact")
+_PARAMS = (
+    Param("interval", "length of an interval, in whole hours", "duration", default="4h"),
+    Param("baseline", f"what is usual: {FORMS} (default: as facility.toml says, else whole)", "text"),
+    Param("statistic", f"what of an interval is compared with the usual: {', '.join(STATISTICS)}", default="median"),
+    Param("exact", "from every operation instead of roll-ups", "flag", default=False),
+)
+STUDY = Study(
+    name="slowdown",
+    exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
+    needs=(_HOURS, _RESPONSES),
+    run=run,
+    params=(*_PARAMS, Param("threshold", "slowdown that makes an episode", "float", default=2.0)),
+)
+# By itself, because the shorter intervals are six times the rows.
+TWO_LENGTHS = Study(
+    name="slowdown_lengths",
+    exhibits=("kun19.fig6",),
+    needs=(_TENS, _RESPONSES),
+    run=run,
+    params=(*_PARAMS, Param("short_interval", "the shorter length, a multiple of ten minutes", "duration",
+                            default="10min")),
+)  # fmt: skip

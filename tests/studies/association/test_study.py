@@ -1,0 +1,158 @@
+"""mad17's three shapes (strong, mild, none) are found again in planted runs, and shared steps do not pass for cause."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted_jobs import cells, estimate, words
+
+from ioweather.core.contracts import StudyData
+from ioweather.core.errors import UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.papers import published
+from ioweather.stats.dependence import associate
+from ioweather.studies.association.curves import curve_exhibits
+from ioweather.studies.association.data import association_data
+from ioweather.studies.association.tables import Pairing, in_words
+from ioweather.studies.catalogue import STUDIES
+from planted_association import PARAMS, made, planted_association, site
+
+
+@pytest.fixture(scope="module")
+def data() -> StudyData:
+    return planted_association()
+
+
+@pytest.fixture(scope="module")
+def exhibits(data):
+    return made("association", data)
+
+
+def group(exhibits, program):
+    return next(row["group"] for row in cells(exhibits["mad17.table1"]) if row["group"].startswith(program))
+
+
+def finding(exhibit, program):
+    return next(f for f in exhibit.findings if f.text.startswith(program) and "association" in f.text)
+
+
+def test_every_exhibit_is_made(exhibits):
+    assert set(exhibits) == set(STUDIES["association"].exhibits)
+
+
+@pytest.mark.parametrize(("program", "strength"), [("strong", "strong"), ("mild", "mild"), ("none", "no")])
+def test_the_three_shapes(exhibits, program, strength):
+    found = finding(exhibits["mad17.table3"], program)
+    assert f": {strength} association" in found.text
+    assert (found.kind == "supported") == (program == "strong")
+    assert f": {strength} association" in finding(exhibits["mad17.table4"], program).text
+
+
+def test_writes_that_nobody_waits_for_correlate_by_shared_steps_alone(exhibits):
+    """The planted writes are shuffled in time: the coefficient is high, that of the rate and the moved runs say why."""
+    (row,) = cells(exhibits["mad17.table3"], group=group(exhibits, "strong"), way="write", measure="Spearman")
+    assert row["value"] > 0.6
+    assert abs(row["rate"]) < 0.25
+    assert row["null_p"] > 0.05
+    (reads,) = cells(exhibits["mad17.table3"], group=group(exhibits, "strong"), way="read", measure="Spearman")
+    assert reads["rate"] > 0.8
+    assert reads["null_p"] <= 0.02
+
+
+def test_estimates_bear_the_names_of_published_values(exhibits):
+    names = {item.quantity.replace("[ESB]", "") for item in published("mad17.table3") if "[ESB]" in item.quantity}
+    ours = {e.name.partition("[")[0] for e in exhibits["mad17.table3"].estimates}
+    assert names == ours
+    for e in exhibits["mad17.table3"].estimates:
+        assert e.n is not None
+        assert e.low is not None
+        assert e.low <= e.value <= e.high
+
+
+def test_runs_in_gaps_are_left_out_and_counted(exhibits, data):
+    coverage = exhibits["mad17.table3"].coverage[-2]
+    assert coverage.expected == data.frames["job_io"].rows
+    assert coverage.excluded == {"touch a gap of the samples": coverage.expected - coverage.present}
+    assert coverage.excluded["touch a gap of the samples"] > 0
+
+
+def test_groups_and_their_times(exhibits):
+    (row,) = cells(exhibits["mad17.table1"], group=group(exhibits, "strong"))
+    assert (row["runs"], row["processes"], row["unique_files"]) == (110, 4096, 5)
+    assert row["files_monitored"] == 3
+    assert row["monitored_runs"] <= 110
+    name = group(exhibits, "none")
+    mean = estimate(exhibits["mad17.table2"], f"D_D_mean[{name}]")
+    assert mean.value == pytest.approx(27.6 * 60, rel=0.02)
+    assert mean.low < mean.value < mean.high
+    assert estimate(exhibits["mad17.table2"], f"D_J_sd[{name}]").value == pytest.approx(32, rel=0.4)
+
+
+def test_the_slowest_run_is_shown_with_its_end_effects(exhibits):
+    low, value, high = (getattr(estimate(exhibits["mad17.fig1"], "PsiD_R"), part) for part in ("low", "value", "high"))
+    assert low < value < high
+    assert "PsiD" in {r.label.split(": ")[-1] for r in exhibits["mad17.fig1"].charts[0].references}
+
+
+def test_monitored_files_are_the_share_that_was_planted(exhibits):
+    name = group(exhibits, "strong")
+    for what in ("files", "bytes"):
+        assert estimate(exhibits["mad17.monitored"], f"{what}_monitored_ratio[{name}]").value == pytest.approx(0.6)
+    assert f"{name}: 60% of the files and 60% of the bytes" in words(exhibits["mad17.monitored"])
+
+
+def test_curve_and_density_rise_with_load(data):
+    one = association_data(data, site(), PARAMS | {"group": "strong"})
+    found = {e.id: e for e in curve_exhibits(one)}
+    assert estimate(found["mad17.fig6"], "rise_read").value > 0.5
+    density = found["mad17.fig7"]
+    for way in ("read", "write"):
+        given = [estimate(density, f"D_D_given_{part}_volume_{way}") for part in ("low", "median", "high")]
+        assert given[0].value < given[2].value
+        assert all(e.low < e.value < e.high for e in given)
+    bands = [chart.title.split(",")[0] for chart in density.charts if chart.kind == "band"]
+    groups = [one.name(group) for group in one.shown[:2]]
+    assert bands == [f"{group}: D_D given PsiD_{letter}" for group in groups for letter in "RW"]
+    assert [chart.kind for chart in density.charts].count("heatmap") == 2, "of the group asked for"
+    sklearn_missing = any("scikit-learn" in caveat for caveat in found["mad17.fig6"].caveats)
+    assert sklearn_missing != any(e.name == "explained_read" for e in found["mad17.fig6"].estimates)
+
+
+def test_unknown_mounts_and_operations_are_said(data):
+    frames = {name: frame for name, frame in data.frames.items() if name != "operations"}
+    few = StudyData({**frames, "job_io": _some(frames["job_io"], 25)}, {}, data.period_ns, data.step_ns)
+    found = made("association", few, site(mounts=()))
+    assert "set `mounts`" in words(found["mad17.monitored"])
+    assert any("no operation counts" in caveat for caveat in found["mad17.table4"].caveats)
+
+
+def _some(frame: Frame, rows: int) -> Frame:
+    return frame.take(np.arange(rows))
+
+
+def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
+    def pairing(name, times):
+        return Pairing(name, "read", associate(np.arange(len(times)) + 0.0, np.array(times)), {}, {})
+
+    pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
+    told = [finding.text for finding in in_words(pairs, "D_D", "PsiD")]
+    assert told[1] == "steady: nothing can be said (one of the two does not vary)."
+
+
+def test_few_runs_decide_nothing(data):
+    few = StudyData({**data.frames, "job_io": _some(data.frames["job_io"], 5)}, {}, data.period_ns, data.step_ns)
+    found = made("association", few)
+    assert set(found) == set(STUDIES["association"].exhibits)
+    assert all(f.kind == "undecided" for f in found["mad17.table3"].findings)
+
+
+def test_nothing_is_nothing(data):
+    none = StudyData({**data.frames, "job_io": _some(data.frames["job_io"], 0)}, {}, data.period_ns, data.step_ns)
+    assert made("association", none) == {}
+
+
+@pytest.mark.parametrize("wrong", [{"group": "nobody"}, {"grouping": "odd"}])
+def test_wrong_names_are_refused(data, wrong):
+    params = {"filesystem": "scratch", "grouping": None, "group": None, "job": None}
+    with pytest.raises(UsageError, match="There is no"):
+        association_data(data, site(), params | wrong)

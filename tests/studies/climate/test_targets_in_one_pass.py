@@ -1,0 +1,191 @@
+"""The one pass against the same statistics of the whole matrix at once, with gaps, excess and maintenance."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioweather.core.facility import Facility, FileSystem, Window
+from ioweather.core.frames import Matrix
+from ioweather.core.units import MINUTE_NS
+from ioweather.stats.parallelism import ParallelismCounts, sorted_activity
+from ioweather.stats.series import lagged_correlation, window_sums
+from ioweather.studies.climate import aligned_blocks, targets_in_one_pass
+from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, Limits, limits_of, pass_over_targets
+
+TARGETS, DAYS = 11, 23
+ROWS = DAYS * 1440
+METRICS = ("read_bytes", "write_bytes")
+
+
+def matrices(values: dict[str, np.ndarray]) -> dict[str, Matrix]:
+    names = tuple(f"OST{i:04x}" for i in range(TARGETS))
+    return {
+        metric: Matrix(metric, 0, MINUTE_NS, names, array, np.broadcast_to(np.float32(1), array.shape))
+        for metric, array in values.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def planted() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(19)
+    values = {metric: rng.lognormal(20, 1, (ROWS, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[rng.random(array.shape) < 0.1] = 0
+        array[20_000:20_100] = np.nan
+        array[rng.random(array.shape) < 1e-4] = np.nan
+        array[5000:5003, :2] = np.nan
+    values["read_bytes"][:, 4] = np.nan  # one target of eleven: 9% are missing, the steps still count
+    return values
+
+
+@pytest.fixture(scope="module")
+def passed(planted: dict[str, np.ndarray]) -> targets_in_one_pass.Targets:
+    return pass_over_targets(matrices(planted), Limits())
+
+
+def usable(planted: dict[str, np.ndarray]) -> np.ndarray:
+    """At least 90% of the targets that the day knows."""
+    present = []
+    for metric in METRICS:
+        there = ~np.isnan(planted[metric])
+        known = there.reshape(DAYS, 1440, TARGETS).any(axis=1).sum(axis=1)
+        present.append(there.sum(axis=1) / np.repeat(known, 1440))
+    return np.min(present, axis=0) >= 0.9 - 1e-9
+
+
+def test_system_sums_and_exclusions(planted: dict[str, np.ndarray], passed: targets_in_one_pass.Targets) -> None:
+    keep = usable(planted)
+    for metric in METRICS:
+        want = np.where(keep, np.nansum(planted[metric], axis=1), np.nan)
+        np.testing.assert_allclose(passed.system.values[metric], want)
+    assert passed.system.excluded["not recorded"] == 100
+    assert passed.system.excluded["less than 90% recorded"] == (~keep).sum() - 100
+    assert passed.unit == 1440
+
+
+def test_totals_by_unit(planted: dict[str, np.ndarray], passed: targets_in_one_pass.Targets) -> None:
+    keep = usable(planted)
+    for metric in METRICS:
+        kept = np.where(keep[:, None], np.nan_to_num(planted[metric]), 0)
+        np.testing.assert_allclose(passed.totals[metric], kept.reshape(DAYS, 1440, TARGETS).sum(axis=1))
+
+
+@pytest.mark.parametrize("window", [1, 5, 25])
+def test_lagged_correlations(planted: dict[str, np.ndarray], passed: targets_in_one_pass.Targets, window: int) -> None:
+    keep = usable(planted)[:, None]
+    for pair, (x, y) in PAIRS.items():
+        left, right = (window_sums(np.where(keep, planted[m], np.nan), window) for m in (x, y))
+        for target in range(TARGETS):
+            want = lagged_correlation(left[:, target], right[:, target], LAGS)
+            np.testing.assert_allclose(passed.lags[pair, window][:, target], want, atol=1e-9, equal_nan=True)
+
+
+def test_nearest_lags_by_unit_add_up(passed: targets_in_one_pass.Targets) -> None:
+    from ioweather.stats.series import correlation
+
+    for pair in PAIRS:
+        assert passed.nearest[pair].shape == (DAYS, TARGETS, 6)
+        whole = correlation(passed.nearest[pair].sum(axis=0))
+        np.testing.assert_allclose(whole, passed.lags[pair, 1][NEAREST_LAG[pair]], atol=1e-9, equal_nan=True)
+
+
+def test_degrees(planted: dict[str, np.ndarray], passed: targets_in_one_pass.Targets) -> None:
+    keep = usable(planted)[:, None]
+    for (metric, tolerance, window), found in passed.degrees.items():
+        counts = ParallelismCounts(TARGETS, tolerance)
+        counts.update(sorted_activity(window_sums(np.where(keep, planted[metric], np.nan), window)))
+        assert np.array_equal(found.histogram, counts.histogram)
+        assert np.array_equal(found.per_interval(), counts.per_interval())
+
+
+def test_excess_and_maintenance_are_left_out_and_counted() -> None:
+    rng = np.random.default_rng(3)
+    values = {metric: rng.lognormal(20, 0.3, (3000, TARGETS)) for metric in METRICS}
+    values["read_bytes"][7, 2] = 1e15  # one cell: 1 of 11 is missing then, the step stays
+    values["write_bytes"][9] *= 50  # the whole system above its peak
+    facility = Facility(
+        filesystems=(FileSystem("scratch", component_limit_bytes_per_s=1e12, peak_bytes_per_s=2e9),),
+        maintenance=(Window(100 * MINUTE_NS, 160 * MINUTE_NS, "work"),),
+    )
+    found = pass_over_targets(matrices(values), limits_of(facility, "scratch", MINUTE_NS))
+    assert found.over_limit_cells == 1
+    assert dict(found.system.excluded) == {"maintenance": 60, "above the peak of the system": 1}
+    assert np.isnan(found.system.values["write_bytes"][9])
+    assert not np.isnan(found.system.values["read_bytes"][7])
+    assert found.system.values["read_bytes"][7] < 1e12
+    assert limits_of(Facility(), "scratch", MINUTE_NS) == Limits()
+
+
+def test_long_silence_of_many_targets_is_a_shutdown() -> None:
+    rng = np.random.default_rng(5)
+    values = {metric: rng.lognormal(20, 0.3, (3000, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[500:620] = 0
+        array[900:905] = 0  # too short
+    found = pass_over_targets(matrices(values), Limits())
+    assert dict(found.system.excluded) == {"nothing moved for 10 min": 120}
+    assert np.isnan(found.system.values["read_bytes"][500:620]).all()
+    at_midnight = {metric: np.concatenate([array, array]) for metric, array in values.items()}
+    for array in at_midnight.values():
+        array[1435:1447] = 0  # five minutes of one day and seven of the next
+    crossing = pass_over_targets(matrices(at_midnight), Limits())
+    assert np.isnan(crossing.system.values["read_bytes"][1435:1447]).all()
+    assert dict(crossing.system.excluded) == {"nothing moved for 10 min": 252}
+    few = {m: Matrix(m, 0, MINUTE_NS, ("a",), v[:, :1], np.ones((3000, 1), np.float32)) for m, v in values.items()}
+    assert not pass_over_targets(few, Limits()).system.excluded, "one disk may rest"
+
+
+def test_targets_that_came_later_are_no_gap_before() -> None:
+    values = {metric: np.random.default_rng(6).lognormal(20, 0.3, (30 * 1440, TARGETS)) for metric in METRICS}
+    for array in values.values():
+        array[: 15 * 1440, 7:] = np.nan
+        array[100, :3] = np.nan  # three of the seven that there were
+    found = pass_over_targets(matrices(values), Limits())
+    assert dict(found.system.excluded) == {"less than 90% recorded": 1}
+
+
+def test_units_need_not_fit_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours as units, stretches and blocks of one day, and a step that does not divide the day."""
+    monkeypatch.setattr(aligned_blocks, "_BLOCK_DAYS", 1)
+    monkeypatch.setattr(aligned_blocks, "_STRETCH_DAYS", 1)
+    rng = np.random.default_rng(4)
+    step = 7 * 60 * 10**9
+    values = rng.lognormal(20, 1, (700, TARGETS))
+    names = tuple(map(str, range(TARGETS)))
+    made = {m: Matrix(m, 0, step, names, values, np.ones(values.shape, np.float32)) for m in METRICS}
+    found = pass_over_targets(made, Limits())
+    np.testing.assert_allclose(found.totals["read_bytes"].sum(axis=0), values.sum(axis=0))
+    edges = np.arange(0, 700, found.unit)
+    np.testing.assert_allclose(found.totals["read_bytes"], np.add.reduceat(values, edges, axis=0))
+    np.testing.assert_allclose(found.lags["read", 25], found.lags["write", 25])
+    for target in range(TARGETS):
+        for window in (1, 5, 25):
+            wide = window_sums(values[:, target], window)
+            want = lagged_correlation(wide, wide, LAGS)
+            np.testing.assert_allclose(found.lags["read", window][:, target], want, atol=1e-9)
+
+
+def test_stretches_leave_the_same_wherever_they_are_passed_over(
+    planted: dict[str, np.ndarray], passed: targets_in_one_pass.Targets
+) -> None:
+    """Each as if in a process of its own: what it is given and what it leaves are pickled, and only order is kept."""
+
+    def elsewhere(task: Any, inputs: Any) -> Any:
+        later = [pickle.loads(pickle.dumps((task, given))) for given in inputs]
+        left = {n: pickle.dumps(run(*given)) for n, (run, given) in reversed(list(enumerate(later)))}
+        assert len(left) > 1
+        return (pickle.loads(left[n]) for n in sorted(left))
+
+    found = pass_over_targets(matrices(planted), Limits(), elsewhere)
+    for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.nearest, passed.nearest)):
+        for key in theirs:
+            np.testing.assert_array_equal(mine[key], theirs[key])
+    for metric in METRICS:
+        np.testing.assert_array_equal(found.system.values[metric], passed.system.values[metric])
+    for name, counts in passed.degrees.items():
+        np.testing.assert_array_equal(found.degrees[name].per_interval(), counts.per_interval())
+    assert found.system.excluded == passed.system.excluded
