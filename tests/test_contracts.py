@@ -23,7 +23,7 @@ def test_a_module_says_what_it_is_for_and_stays_short(module):
     text = module.read_text()
     tree = ast.parse(text)
     assert not text.strip() or ast.get_docstring(tree), "no docstring"
-    assert text.count("\n") <= 420, "over 400 lines: would two names explain it better?"
+    assert text.count("\n") <= 600, "over 600 lines: would two names explain it better?"
     assert module.stem not in FORBIDDEN_NAMES
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

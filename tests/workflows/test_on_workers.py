@@ -21,7 +21,7 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.sources.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.store.layout import exhibits_dir
-from ioweather.studies.climate.study import aligned_blocks
+from ioweather.studies.climate import aligned_blocks
 from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.score import score
 from ioweather.workflows.simulated import ingest_simulated

@@ -29,7 +29,7 @@ STUDIES: Catalogue[Study] = Catalogue(
         "slowdown": "ioweather.studies.weather.slowdown:STUDY",
         "slowdown_lengths": "ioweather.studies.weather.slowdown:TWO_LENGTHS",
         "striping": "ioweather.studies.responses.striping:STUDY",
-        "tuning": "ioweather.studies.job.tuning:STUDY",
+        "tuning": "ioweather.studies.job.before_after:STUDY",
         "utilisation": "ioweather.studies.climate.utilisation:STUDY",
     },
 )

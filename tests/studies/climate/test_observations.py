@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ioweather.core.results import Estimate, Exhibit, Finding
-from ioweather.studies.climate.claims import OBSERVATIONS, Claim
 from ioweather.studies.climate.context import Part
-from ioweather.studies.climate.observations import observations
+from ioweather.studies.climate.observations import OBSERVATIONS, Claim, observations
 
 WORDS = ("1 min", "5 min", "25 min")
 

@@ -14,8 +14,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.papers import published
 from ioweather.core.results import Exhibit, exhibit_from_json, to_jsonable
 from ioweather.core.units import DAY_NS, KIB, MIB, TIB
-from ioweather.studies.contents.age import data_age, short_lived
 from ioweather.studies.contents.overwriting import STUDY as OVERWRITING
+from ioweather.studies.contents.overwriting import data_age, short_lived
 from ioweather.studies.contents.scans import view
 from ioweather.studies.contents.study import STUDY
 from ioweather.tables import TABLES, concat, encode_text

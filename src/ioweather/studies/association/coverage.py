@@ -13,12 +13,11 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding
 from ioweather.core.units import format_bytes
 from ioweather.derive.matching import match_jobs
-from ioweather.studies.climate.utilisation import SERVER_TRAFFIC
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, plain
 from ioweather.studies.shared.job_estimates import share_estimate
 from ioweather.studies.shared.presenting import timeline_table
-from ioweather.studies.shared.rollup_steps import Steps, traffic_steps
+from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, Steps, traffic_steps
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:

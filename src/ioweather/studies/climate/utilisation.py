@@ -13,14 +13,10 @@ from ioweather.core.units import format_bytes, format_seconds
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
 from ioweather.studies.shared.presenting import cdf_table, shaded, table, timeline_table
-from ioweather.studies.shared.rollup_steps import Steps, gaps, traffic_steps
+from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, Steps, gaps, traffic_steps
 
 THIRD = 0.33  # car11: "less than 33% of peak"
 MOSTLY = 0.9
-SERVER_TRAFFIC = (
-    "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
-    "itself to complete unaligned writes (read-modify-write)."
-)
 _MAX_SHADES = 40
 
 

@@ -15,6 +15,11 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage
 from ioweather.studies.shared.choices import TRAFFIC
 
+SERVER_TRAFFIC = (
+    "Traffic measured at the servers includes login and visualisation nodes, and the reads that a file system makes "
+    "itself to complete unaligned writes (read-modify-write)."
+)
+
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
