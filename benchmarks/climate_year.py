@@ -32,7 +32,7 @@ from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Exhibit
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS
-from ioweather.derive.calendar import local_clock
+from ioweather.derive.system.calendar import local_clock
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.studies.catalogue import STUDIES

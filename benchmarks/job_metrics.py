@@ -12,7 +12,7 @@ import time
 import warnings
 from pathlib import Path
 
-from ioweather.derive.job_io import job_io
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import MODULES, rows_of_logs
 

@@ -12,10 +12,10 @@ import time
 import numpy as np
 
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.groups import LEAST_RUNS
-from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
-from ioweather.derive.job_system import job_system
-from ioweather.derive.system_grid import SystemGrid
+from ioweather.derive.jobs.groups import LEAST_RUNS
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans
+from ioweather.derive.system.grid import SystemGrid
+from ioweather.derive.system.job_system import job_system
 from ioweather.tables.applications import APPLICATIONS, FILES
 
 MINUTES = 525_600

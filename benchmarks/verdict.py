@@ -22,9 +22,9 @@ import numpy as np
 from ioweather.advice.group_states import BYTES, group_states
 from ioweather.advice.verdict import KINDS, LEAST_PROBABILITY, GroupRuns, Verdict, judge
 from ioweather.core.contracts import ReadContext
-from ioweather.derive.io_spans import SPAN_COLUMNS, io_spans
-from ioweather.derive.job_system import job_system
-from ioweather.derive.system_grid import SystemGrid
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans
+from ioweather.derive.system.grid import SystemGrid
+from ioweather.derive.system.job_system import job_system
 from ioweather.workflows.reading import Reading, read_batch
 
 SECTOR = 512

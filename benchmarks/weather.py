@@ -35,7 +35,7 @@ from ioweather.collect.status import (
 from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
-from ioweather.derive.response_rollups import all_intervals
+from ioweather.derive.responses.rollups import all_intervals
 from ioweather.store import layout
 from ioweather.store.convert import register_frame
 from ioweather.store.delta import ONE_PER_KEY, make_table

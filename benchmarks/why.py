@@ -19,7 +19,7 @@ import numpy as np
 
 from ioweather.core.frames import Text
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS, NS
-from ioweather.derive.job_io import job_io
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.store import grid
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact

@@ -13,7 +13,7 @@ from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Exhibit, to_jsonable
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
-from ioweather.derive.io_spans import SPAN_COLUMNS
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables.applications import FILES
 

@@ -16,7 +16,7 @@ from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Matrix, Text
 from ioweather.core.results import Estimate, Exhibit
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.calendar import local_clock
+from ioweather.derive.system.calendar import local_clock
 from ioweather.studies.catalogue import STUDIES
 
 STEP_NS = 5 * MINUTE_NS

@@ -10,7 +10,7 @@ from store_lakes import series_frame
 
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.response_rollups import roll_up
+from ioweather.derive.responses.rollups import roll_up
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import concat

@@ -16,7 +16,7 @@ from store_lakes import DAY, series_frame
 from ioweather.cli.main import run
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.response_rollups import all_intervals
+from ioweather.derive.responses.rollups import all_intervals
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.forecast import forecast

@@ -8,7 +8,7 @@ from planted_jobs import GIB, planted
 from store_lakes import DAY, series_frame
 
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.job_io import job_io
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables import TABLES
 from ioweather.tables.applications import FILES

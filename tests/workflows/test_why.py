@@ -14,7 +14,7 @@ from ioweather.cli.main import run as command
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.job_io import job_io
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables.applications import FILES
 from ioweather.workflows.job import JobRequest

@@ -27,8 +27,8 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.core.units import GIB, format_seconds
-from ioweather.derive.groups import program_names
-from ioweather.derive.job_ratios import quotient
+from ioweather.derive.jobs.groups import program_names
+from ioweather.derive.jobs.ratios import quotient
 from ioweather.studies.job.summary import job_answer
 from ioweather.studies.job.view import JobView
 

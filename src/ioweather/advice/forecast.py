@@ -23,7 +23,7 @@ from ioweather.core.clock import format_time_ns, ns_to_datetime
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer, Coverage, Estimate, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
-from ioweather.derive.calendar import facility_zone, local_clock
+from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
 from ioweather.stats.forecast import LEVEL, rolling_forecasts
 from ioweather.studies.shared.intervals import standing

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ioweather.advice.patterns import alike_patterns, patterns_of, usual_pattern
 from ioweather.advice.verdict import LEAST_RUNS, GroupRuns
 from ioweather.core.frames import Frame
-from ioweather.derive.groups import Groups
-from ioweather.derive.job_ratios import quotient
+from ioweather.derive.jobs.groups import Groups
+from ioweather.derive.jobs.ratios import quotient
 
 BYTES: Final = "others_bytes_per_s"
 TARGETS: Final = "others_bytes_per_s_on_targets"

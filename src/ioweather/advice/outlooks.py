@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ioweather.core.facility import Facility
 from ioweather.core.results import Estimate
 from ioweather.core.units import MIB, MINUTE_NS, format_value
-from ioweather.derive.calendar import local_clock
+from ioweather.derive.system.calendar import local_clock
 from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
 from ioweather.studies.shared.intervals import Intervals, standing
 

@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable
-from ioweather.derive.signatures import program_of
+from ioweather.derive.jobs.signatures import program_of
 from ioweather.figures import answer_section, exhibit_section, provenance_html, table_html
 from ioweather.web.api import job_answers
 from ioweather.web.errors import status_of

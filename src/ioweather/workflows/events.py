@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.derive.response_rollups import ROLLUP_COLUMNS
-from ioweather.derive.slowdown import Episode, all_episodes, operation_series
+from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
+from ioweather.derive.responses.slowdown import Episode, all_episodes, operation_series
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.weather.slowdown import usual_requests

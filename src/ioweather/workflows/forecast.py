@@ -14,8 +14,8 @@ from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import Answer, Cell, Provenance
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
-from ioweather.derive.response_rollups import ROLLUP_COLUMNS
-from ioweather.derive.slowdown import OperationSeries, operation_series
+from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
+from ioweather.derive.responses.slowdown import OperationSeries, operation_series
 from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot

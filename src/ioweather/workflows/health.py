@@ -9,8 +9,8 @@ import numpy as np
 
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.capped import STEP_NS, capped_events, capped_targets
-from ioweather.derive.health import ComponentHealth, component_health, health_events
+from ioweather.derive.system.capped_targets import STEP_NS, capped_events, capped_targets
+from ioweather.derive.system.health import ComponentHealth, component_health, health_events
 from ioweather.store import grid
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot

@@ -14,11 +14,11 @@ from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.visibility import Owner
-from ioweather.derive.file_records import Ints
-from ioweather.derive.instances import job_numbers
-from ioweather.derive.job_io import job_io
-from ioweather.derive.matching import match_jobs
-from ioweather.derive.signatures import program_of
+from ioweather.derive.jobs.file_records import Ints
+from ioweather.derive.jobs.instances import job_numbers
+from ioweather.derive.jobs.job_io import job_io
+from ioweather.derive.jobs.matching import match_jobs
+from ioweather.derive.jobs.signatures import program_of
 from ioweather.sources.darshan.places import path_hash
 from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.lake import open_lake

@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
-from ioweather.derive.job_io import job_io
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog
 from ioweather.sources.darshan.rows import rows_of_logs

@@ -17,8 +17,14 @@ from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.response_rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
-from ioweather.derive.slowdown import COUNTINGS, LEAST_BASELINE, OperationSeries, exact_series, operation_series
+from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
+from ioweather.derive.responses.slowdown import (
+    COUNTINGS,
+    LEAST_BASELINE,
+    OperationSeries,
+    exact_series,
+    operation_series,
+)
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.snapshot import Snapshot

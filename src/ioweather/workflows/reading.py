@@ -202,7 +202,7 @@ def _rows_together(
 
 
 def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
-    from ioweather.derive.job_io import job_io
+    from ioweather.derive.jobs.job_io import job_io
 
     applications = made["applications"]
     files = made.get("files") or TABLES["files"].frame({name: [] for name in TABLES["files"].names}, rows=0)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS
-from ioweather.derive.response_rollups import RESPONSE_COLUMNS, all_intervals
+from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, all_intervals
 from ioweather.store.lake import Lake
 
 SOURCE = "rollup"

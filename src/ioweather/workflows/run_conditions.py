@@ -19,17 +19,17 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.conditions import (
+from ioweather.derive.jobs.groups import group_runs, program_names
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.derive.system.grid import SystemGrid
+from ioweather.derive.system.job_system import io_ends, io_steps, job_system
+from ioweather.derive.system.run_environment import (
     busiest_target_rate,
     neighbour_slowdown,
     own_target_bytes,
     probe_slowdowns,
     sick_during,
 )
-from ioweather.derive.groups import group_runs, program_names
-from ioweather.derive.io_spans import SPAN_COLUMNS, IoSpans, io_spans
-from ioweather.derive.job_system import io_ends, io_steps, job_system
-from ioweather.derive.system_grid import SystemGrid
 from ioweather.stats.series import window_sums
 from ioweather.store import grid
 from ioweather.store.convert import fetch_frame

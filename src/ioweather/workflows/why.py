@@ -19,8 +19,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.places import default_lake_dir
 from ioweather.core.results import Answer, Provenance
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.file_records import rows_of
-from ioweather.derive.groups import alike
+from ioweather.derive.jobs.file_records import rows_of
+from ioweather.derive.jobs.groups import alike
 from ioweather.store import layout
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot

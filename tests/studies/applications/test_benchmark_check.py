@@ -12,7 +12,7 @@ from planted_jobs import MIB, NS, T, cells, estimate, exhibits, planted, words
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.frames import Frame
-from ioweather.derive.job_io import job_io
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.sources.benchmarks.ior import SOURCE as IOR
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import MODULES, rows_of_logs

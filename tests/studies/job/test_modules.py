@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.derive.file_records import file_records
+from ioweather.derive.jobs.file_records import file_records
 from ioweather.sources.darshan.layout import NATIVE, fixed_dtype
 from ioweather.studies.job.heat_map import SCREEN
 from ioweather.studies.job.modules import LIBRARIES, common_sizes, usages

@@ -9,7 +9,7 @@ from ioweather.core.contracts import StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.response_rollups import roll_up
+from ioweather.derive.responses.rollups import roll_up
 from ioweather.studies.weather.slowdown import STUDY, TWO_LENGTHS
 from ioweather.tables import concat, encode_text
 from ioweather.tables.responses import RESPONSES

@@ -10,7 +10,7 @@ from ioweather.advice.advisor.fixes import BROADCAST, setstripe
 from ioweather.advice.advisor.profile import Profile, Verb, ratio
 from ioweather.advice.advisor.rule import Rule, Seen
 from ioweather.core.units import GIB, MIB, format_bytes, format_value
-from ioweather.derive.file_records import NEVER_LAST, Floats, Ints, maximum
+from ioweather.derive.jobs.file_records import NEVER_LAST, Floats, Ints, maximum
 
 # A file wants a target for each of so many bytes, as far as the run has nodes to feed them.
 STRIPE_BYTES: Final = GIB

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB, MIB
-from ioweather.derive.ceiling import peak_of
-from ioweather.derive.file_records import Bools, FileRecords, Floats, Ints, file_records, sums
-from ioweather.derive.job_files import strategy_of_files
+from ioweather.derive.jobs.ceiling import peak_of
+from ioweather.derive.jobs.file_records import Bools, FileRecords, Floats, Ints, file_records, sums
+from ioweather.derive.jobs.files import strategy_of_files
 from ioweather.studies.job.view import JobView, LogFacts
 from ioweather.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
 

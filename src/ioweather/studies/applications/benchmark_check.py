@@ -14,8 +14,8 @@ from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import MIB
-from ioweather.derive.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
-from ioweather.derive.benchmark_runs import LogIndex, Measured, measured_operations
+from ioweather.derive.jobs.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
+from ioweather.derive.jobs.benchmark_runs import LogIndex, Measured, measured_operations
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import median_estimate, share_estimate
 from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of

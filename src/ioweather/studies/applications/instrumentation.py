@@ -15,8 +15,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import DAY_NS, NS, format_value
-from ioweather.derive.file_records import rows_of
-from ioweather.derive.matching import match_jobs, state_counts
+from ioweather.derive.jobs.file_records import rows_of
+from ioweather.derive.jobs.matching import match_jobs, state_counts
 from ioweather.studies.shared.intervals import number, plain
 from ioweather.studies.shared.job_estimates import share_estimate
 

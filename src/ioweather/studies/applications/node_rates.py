@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.facility import Facility
 from ioweather.core.results import Coverage, Finding
-from ioweather.derive.ceiling import ceiling_mib_per_s_per_node
+from ioweather.derive.jobs.ceiling import ceiling_mib_per_s_per_node
 from ioweather.studies.shared.runs import Runs
 
 PER_NODE: Final = "mib_per_s_per_node"

@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Finding, ResultColumn, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
-from ioweather.derive.matching import match_jobs
+from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import allocations
 from ioweather.studies.applications.project_signatures import project_sentences
 from ioweather.studies.shared.job_estimates import known

@@ -13,8 +13,8 @@ from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_bytes, format_value
-from ioweather.derive.job_ratios import quotient
-from ioweather.derive.signatures import scaling
+from ioweather.derive.jobs.ratios import quotient
+from ioweather.derive.jobs.signatures import scaling
 from ioweather.studies.applications.node_rates import NO_NODES, PER_NODE, below_ceiling
 from ioweather.studies.applications.project_io import CLOSE_IS_METADATA, MEANS_OF_JOBS
 from ioweather.studies.shared.intervals import plain

@@ -13,8 +13,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable, quantity_label
 from ioweather.core.units import format_bytes, format_value
-from ioweather.derive.job_ratios import quotient
-from ioweather.derive.signatures import SIGNATURES, Scaling, program_of, scaling, signatures, similar_groups
+from ioweather.derive.jobs.ratios import quotient
+from ioweather.derive.jobs.signatures import SIGNATURES, Scaling, program_of, scaling, signatures, similar_groups
 from ioweather.studies.applications.project_io import CLOSE_IS_METADATA
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import known, median_estimate, share_estimate

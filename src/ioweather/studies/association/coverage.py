@@ -12,7 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding
 from ioweather.core.units import format_bytes
-from ioweather.derive.matching import match_jobs
+from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, plain
 from ioweather.studies.shared.job_estimates import share_estimate

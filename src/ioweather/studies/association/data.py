@@ -15,10 +15,10 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Coverage
 from ioweather.core.units import format_seconds
-from ioweather.derive.groups import LEAST_RUNS, Grouping, Groups, best_grouping, group_runs
-from ioweather.derive.io_spans import SPAN_COLUMNS, IoSpans, io_spans
-from ioweather.derive.job_system import STATES, job_system
-from ioweather.derive.system_grid import SystemGrid
+from ioweather.derive.jobs.groups import LEAST_RUNS, Grouping, Groups, best_grouping, group_runs
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.derive.system.grid import SystemGrid
+from ioweather.derive.system.job_system import STATES, job_system
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import Floats
 from ioweather.studies.shared.rollup_steps import Steps, steps_of, traffic_steps

@@ -13,7 +13,7 @@ from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
-from ioweather.derive.job_system import job_system
+from ioweather.derive.system.job_system import job_system
 from ioweather.stats.dependence import (
     LEVEL,
     MIN_PAIRS,

@@ -10,7 +10,7 @@ import numpy as np
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
-from ioweather.derive.job_system import io_steps
+from ioweather.derive.system.job_system import io_steps
 from ioweather.studies.association.data import AssociationData
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.presenting import shaded, thin, timeline_table

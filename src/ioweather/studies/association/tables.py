@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import HOUR_NS
-from ioweather.derive.io_spans import own_bytes
-from ioweather.derive.job_system import Stretches, io_ends, io_steps, volume
+from ioweather.derive.jobs.io_spans import own_bytes
+from ioweather.derive.system.job_system import Stretches, io_ends, io_steps, volume
 from ioweather.stats.dependence import (
     LEVEL,
     Association,

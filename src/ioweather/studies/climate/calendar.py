@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
-from ioweather.derive.calendar import local_clock
+from ioweather.derive.system.calendar import local_clock
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import WAYS, Climate, Part
 from ioweather.studies.shared.intervals import Floats, Intervals, directed, plain

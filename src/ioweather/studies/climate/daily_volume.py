@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
-from ioweather.derive.calendar import day_name, facility_zone, local_clock, offsets_ns
+from ioweather.derive.system.calendar import day_name, facility_zone, local_clock, offsets_ns
 from ioweather.stats.changepoint import Change, single_change
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, finding, plain, standing

@@ -8,7 +8,7 @@ from itertools import chain
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit, Finding
-from ioweather.derive.calendar import facility_zone
+from ioweather.derive.system.calendar import facility_zone
 from ioweather.studies.climate.calendar import days_of_week, hours_of_day
 from ioweather.studies.climate.context import HIGH_CORRELATION, WAYS, Climate, Part, span
 from ioweather.studies.climate.correlation import Correlations, correlate

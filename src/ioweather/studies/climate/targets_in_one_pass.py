@@ -18,7 +18,7 @@ from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.units import NS, format_seconds
-from ioweather.derive.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
+from ioweather.derive.system.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
 from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, sorted_activity
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, WindowReducer

@@ -30,7 +30,7 @@ from ioweather.core.results import (
     ResultTable,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_value
-from ioweather.derive.signatures import program_of
+from ioweather.derive.jobs.signatures import program_of
 from ioweather.studies.job.view import printable
 from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, instances_of
 

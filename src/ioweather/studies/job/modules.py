@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.derive.file_records import NEVER_LAST, Bools, FileRecords, Ints, maximum
-from ioweather.derive.job_times import times
+from ioweather.derive.jobs.file_records import NEVER_LAST, Bools, FileRecords, Ints, maximum
+from ioweather.derive.jobs.times import times
 from ioweather.studies.job.view import LogFacts
 from ioweather.tables.applications import FILE_MODULES, READ_BINS, SIZE_BINS, WRITE_BINS
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Cell, Chart, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
-from ioweather.derive.file_records import NEVER_LAST, FileRecords, file_records, sums
-from ioweather.derive.job_files import strategy_of_files
+from ioweather.derive.jobs.file_records import NEVER_LAST, FileRecords, file_records, sums
+from ioweather.derive.jobs.files import strategy_of_files
 from ioweather.studies.job.heat_map import heat_chart
 from ioweather.studies.job.modules import Usage, file_sizes, usages
 from ioweather.studies.job.summary import bin_labels, run_text

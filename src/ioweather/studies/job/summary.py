@@ -14,9 +14,9 @@ import numpy as np
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import NS, format_bytes, format_seconds, format_value
-from ioweather.derive.bandwidth import Verb, bandwidth_caveats, passed_seconds
-from ioweather.derive.file_records import file_records
-from ioweather.derive.signatures import SMALL_BYTES, program_of, signatures
+from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
+from ioweather.derive.jobs.file_records import file_records
+from ioweather.derive.jobs.signatures import SMALL_BYTES, program_of, signatures
 from ioweather.studies.job.heat_map import busiest, heat_chart
 from ioweather.studies.job.view import JobView, printable
 from ioweather.tables.applications import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS

@@ -14,9 +14,9 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Cell, Coverage
 from ioweather.core.units import MIB, format_bytes
-from ioweather.derive.file_records import rows_of
-from ioweather.derive.instances import merge_instances
-from ioweather.derive.matching import match_jobs, state_counts
+from ioweather.derive.jobs.file_records import rows_of
+from ioweather.derive.jobs.instances import merge_instances
+from ioweather.derive.jobs.matching import match_jobs, state_counts
 from ioweather.tables import encode_text
 
 LARGE_PROCESSES: Final = 1024

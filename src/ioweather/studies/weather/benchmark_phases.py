@@ -16,8 +16,8 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.derive.response_rollups import ROLLUP_COLUMNS
-from ioweather.derive.slowdown import operation_series
+from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
+from ioweather.derive.responses.slowdown import operation_series
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.presenting import cells, table

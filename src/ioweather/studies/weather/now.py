@@ -10,7 +10,7 @@ from typing import Final
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.units import format_seconds
-from ioweather.derive.slowdown import COUNTINGS
+from ioweather.derive.responses.slowdown import COUNTINGS
 
 SLOW: Final = 2.0
 # A hang shows before its operation ends: this old, an operation in flight is news.

@@ -25,9 +25,8 @@ from ioweather.core.results import (
     quantity_label,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
-from ioweather.derive.calendar import facility_zone, local_clock
-from ioweather.derive.response_rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
-from ioweather.derive.slowdown import (
+from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
+from ioweather.derive.responses.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
     STATISTICS,
@@ -36,6 +35,7 @@ from ioweather.derive.slowdown import (
     exact_series,
     operation_series,
 )
+from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.studies.shared.intervals import number, plain
 from ioweather.studies.shared.job_estimates import median_estimate, share_estimate

@@ -16,7 +16,7 @@ from ioweather.advice.verdict import HARM_MADS, HARM_SHARE, LEAST_RUNS, Verdict,
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS
-from ioweather.derive.groups import alike
+from ioweather.derive.jobs.groups import alike
 from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions
 from ioweather.workflows.scoring.items import Evidence, Item

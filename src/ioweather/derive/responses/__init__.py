@@ -1,0 +1,1 @@
+"""Response times reduced per interval, and the slowdown that users feel."""

@@ -1,0 +1,159 @@
+"""How it was for a run, beyond what all servers did together: the load on the targets it used, how slow probes were,
+and how slow the runs of others were at that time.
+
+A run is as slow as the slowest of its targets, and a sick target moves fewer bytes, not more: load alone does not tell.
+What probes and other people's runs took does, on whatever part of the system they happened to use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.frames import Frame, Text
+from ioweather.derive.jobs.file_records import file_records
+from ioweather.derive.system.job_system import Stretches
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+# A target counts as used from this share of an even spread of the run's bytes on.
+_LEAST_SHARE: Final = 0.01
+_OST: Final = re.compile(r"OST([0-9a-fA-F]{4})(?:_UUID)?$")
+DATA_OPERATIONS: Final = ("read", "write", "write_sync")
+
+
+def target_number(component: str) -> int | None:
+    """Index of an OST, which its name has in hexadecimal and Darshan in decimal: scratch-OST000a is 10."""
+    found = _OST.search(component)
+    return int(found.group(1), 16) if found else None
+
+
+def own_target_bytes(runs: Frame, files: Frame, components: Sequence[str]) -> Floats:
+    """(run, component): each file's bytes spread evenly over its recorded stripes; 0 where nothing is recorded."""
+    place = {target_number(name): column for column, name in enumerate(components)}
+    records = file_records(runs, files)
+    moved = records.ints("read_bytes") + records.ints("write_bytes")
+    stripes = records.text("osts")
+    found = np.zeros((records.logs, len(components)))
+    rows = np.flatnonzero(records.counted & (moved > 0) & (stripes.codes >= 0))
+    # Files laid out alike are few kinds: their bytes are added up first.
+    kinds, kind = np.unique(
+        records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True
+    )  # fmt: skip
+    amounts = np.bincount(kind, weights=moved[rows], minlength=len(kinds))
+    for log, code, amount in zip(*np.divmod(kinds, max(1, len(stripes.categories))), amounts, strict=True):
+        listed = [place.get(int(word), -1) for word in stripes.categories[code].split(",") if word]
+        columns = [column for column in listed if column >= 0]
+        if columns:
+            np.add.at(found[log], columns, amount / len(listed))
+    return found
+
+
+def busiest_target_rate(
+    start_ns: Ints, component: Ints, value: Floats, stretches: Stretches, stamps: tuple[Ints, Ints], own: Floats,
+    step_seconds: float,
+) -> Floats:  # fmt: skip
+    """Others' bytes per second on the busiest of each run's targets, over whole steps with its I/O; NaN where its
+    targets are not known or none of them was sampled.
+
+    Samples (`start_ns` ascending, one row per step and component) may leave out whatever no run touches. `stamps` are
+    the starts of each stretch's first step and of the step after its last.
+    """
+    total = np.zeros(own.shape)
+    low, high = np.searchsorted(start_ns, stamps[0]), np.searchsorted(start_ns, stamps[1])
+    for run, first, last in zip(stretches.run, low, high, strict=True):
+        np.add.at(total[run], component[first:last], value[first:last])
+    seconds = stretches.steps * step_seconds
+    spread = np.sum(own > 0, axis=1)
+    used = own > _LEAST_SHARE * (own.sum(axis=1) / np.maximum(spread, 1))[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(used, np.maximum(total - own, 0.0) / seconds[:, None], -np.inf)
+    busiest = rate.max(axis=1, initial=-np.inf)
+    return np.where((spread > 0) & (seconds > 0) & np.isfinite(busiest), busiest, np.nan)
+
+
+def probe_slowdowns(medians: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
+    """Logarithms of how much longer probes took during each run than in the median of all runs: operations on data,
+    on data of the run's own targets (the slowest of them), and on metadata. NaN without probes.
+
+    `medians` has one row per run and series of probes: `run`, `series`, `op`, `component`, `log_seconds`.
+    """
+    run, series = (np.asarray(medians.array(name), np.int64) for name in ("run", "series"))
+    seconds, op = np.asarray(medians.array("log_seconds"), np.float64), medians.text("op")
+    usual = _medians(seconds, series, int(series.max(initial=-1)) + 1)
+    ratio = seconds - usual[series]
+    data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if medians.rows else np.zeros(0, np.bool_)
+    target = _columns(medians.text("component"), components)
+    mine = data & (target >= 0)
+    mine[mine] &= own[run[mine], target[mine]] > 0
+    # Of one target the median, of the run's targets the slowest.
+    width = max(1, len(components))
+    pairs, pair = np.unique(run[mine] * width + target[mine], return_inverse=True)
+    slowest = np.full(runs, np.nan)
+    np.fmax.at(slowest, pairs // width, _medians(ratio[mine], pair, len(pairs)))
+    return {
+        "probe_data": _medians(ratio[data], run[data], runs),
+        "probe_targets": slowest,
+        "probe_metadata": _medians(ratio[~data], run[~data], runs),
+    }
+
+
+def neighbour_slowdown(
+    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints, Floats], near_ns: int
+) -> tuple[Floats, Ints]:
+    """Median logarithm of how much longer than usual runs of other programs took that did I/O within `near_ns` of each
+    run's, and how many there were. `asked` is (first, last, program), `others` the same with the slowdown."""
+    first, last, program = asked
+    other_first, other_last, other_program, slowdown = others
+    known = np.isfinite(slowdown)
+    order = np.flatnonzero(known)[np.argsort(other_first[known], kind="stable")]
+    starts, ends, slow, names = other_first[order], other_last[order], slowdown[order], other_program[order]
+    found, count = np.full(len(first), np.nan), np.zeros(len(first), np.int64)
+    for row, (begin, end) in enumerate(zip((first - near_ns).tolist(), (last + near_ns).tolist(), strict=True)):
+        until = int(np.searchsorted(starts, end, side="right"))
+        near = np.flatnonzero((ends[:until] >= begin) & (names[:until] != program[row]))
+        count[row] = len(near)
+        if len(near):
+            found[row] = float(np.median(slow[near]))
+    return found, count
+
+
+def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
+    """(run, event): which components were not well while the run did I/O. Of targets only those that it used, where
+    its targets are known; a server or a device may have been behind any of them."""
+    first, last = ends
+    start = np.asarray(events.array("start_ns"), np.int64)
+    end = np.ma.filled(np.ma.masked_array(events.array("end_ns")), np.iinfo(np.int64).max)
+    overlap = (start[None, :] <= last[:, None]) & (np.asarray(end, np.int64)[None, :] >= first[:, None])
+    overlap &= (last > 0)[:, None]
+    target = _columns(events.text("component"), components)
+    known = own.sum(axis=1) > 0
+    for event in np.flatnonzero(target >= 0):
+        overlap[:, event] &= ~known | (own[:, target[event]] > 0)
+    return np.asarray(overlap)
+
+
+def _columns(component: Text, components: Sequence[str]) -> Ints:
+    place = {name: column for column, name in enumerate(components)}
+    lookup = np.array([place.get(name, -1) for name in component.categories] + [-1], np.int64)
+    return np.asarray(lookup[component.codes])
+
+
+def _medians(values: Floats, group: Ints, groups: int) -> Floats:
+    """Median by group; NaN where a group is empty."""
+    found = np.full(groups, np.nan)
+    order = np.lexsort((values, group))
+    values, group = values[order], group[order]
+    first = np.searchsorted(group, np.arange(groups), side="left")
+    last = np.searchsorted(group, np.arange(groups), side="right")
+    there = last > first
+    middle = (first + last - 1) / 2
+    low, high = np.floor(middle[there]).astype(np.int64), np.ceil(middle[there]).astype(np.int64)
+    found[there] = 0.5 * (values[low] + values[high])
+    return found

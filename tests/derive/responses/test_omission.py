@@ -1,0 +1,90 @@
+"""A planted hang: what its missed ticks would have waited, and what that does to the tail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.derive.responses.omission import omitted_waits
+from ioweather.derive.responses.rollups import roll_up
+from ioweather.derive.responses.slowdown import exact_series, operation_series
+from ioweather.tables import concat
+from ioweather.tables.responses import RESPONSES
+
+T = 1_790_000_000 // 3600 * 3600 * NS
+USUAL = NS // 100
+
+
+def rows(ticks, durations, status, *, op="read", host="h"):
+    """One row per tick, in seconds from T; a duration of None is unknown."""
+    return RESPONSES.frame(
+        start_ns=[T + round(t * NS) for t in ticks], host=host, target="/work/p", op=op, request_bytes=1 << 20,
+        mode="nocache", duration_ns=[None if d is None else round(d * NS) for d in durations],
+        system="mount:/work", status=list(status), rows=len(ticks),
+    )  # fmt: skip
+
+
+def hang(begin: int, length: int, ticks: int = 600, op: str = "read"):
+    """A tick a second; the operation of tick `begin` takes `length` seconds, so those after it are missed."""
+    missed = range(begin + 1, begin + length)
+    return rows(
+        range(ticks), [None if t in missed else length if t == begin else 0.01 for t in range(ticks)],
+        ["missed" if t in missed else "ok" for t in range(ticks)], op=op,
+    )  # fmt: skip
+
+
+def test_each_missed_tick_waits_until_the_hang_ends():
+    """As HdrHistogram corrects a value of 20 s at an expected interval of 1 s: 19 s, 18 s, .. 1 s beside it."""
+    index, waits = omitted_waits(hang(100, 20))
+    assert index.tolist() == list(range(101, 120))
+    assert (waits / NS).tolist() == list(range(19, 0, -1))
+
+
+def test_other_operations_of_the_target_waited_too_and_other_hosts_did_not():
+    calm = rows(range(600), [0.001] * 600, ["ok"] * 600, host="other")
+    stat = rows([100.5, 101, 102], [0.001, None, None], ["ok", "missed", "missed"], op="stat")
+    index, waits = omitted_waits(concat([stat, calm, hang(100, 20)]))
+    assert index[:2].tolist() == [1, 2]
+    assert (waits[:2] / NS).tolist() == [19, 18]
+
+
+def test_without_an_end_the_next_operation_or_the_last_row_is_the_end():
+    frame = rows([0, 1, 2, 3, 9], [0.01, None, None, None, 0.01], ["ok", "pending", "missed", "missed", "ok"])
+    assert (omitted_waits(frame)[1] / NS).tolist() == [8, 7, 6]
+    endless = frame.take(np.arange(4))
+    index, waits = omitted_waits(endless)
+    assert index.tolist() == [1, 2], "of the last tick nothing is known"
+    assert (waits / NS).tolist() == [2, 1]
+
+
+def test_nothing_missed_is_nothing_added():
+    index, waits = omitted_waits(rows([0, 1], [0.01, 0.01], ["ok", "error"]))
+    assert len(index) == len(waits) == 0
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_raw_and_corrected_statistics_of_a_planted_hang(exact):
+    """600 s with a hang of 60 s: 541 operations end, 59 ticks are hidden. By hand: sum of waits 1..59 = 1770 s."""
+    frame = hang(100, 60)
+    (series,) = exact_series(frame, {}, HOUR_NS) if exact else operation_series(roll_up(frame, MINUTE_NS), {}, HOUR_NS)
+    raw, corrected = series.counted("raw"), series.counted("omission_corrected")
+    error = 1e-9 if exact else 0.01
+    assert series.count.tolist() == [541]
+    assert raw["q99"][0] == pytest.approx(0.01, rel=error)
+    assert raw["mean"][0] == pytest.approx((540 * 0.01 + 60) / 541)
+    assert corrected["q90"][0] == pytest.approx(0.01, rel=error)
+    assert corrected["q95"][0] == pytest.approx(30, rel=error), "rank 570 of 600: 540 quick, then 1, 2, .. 60 s"
+    assert corrected["q99"][0] == pytest.approx(54, rel=error)
+    assert corrected["max"][0] == raw["max"][0] == 60
+    assert corrected["mean"][0] == pytest.approx((540 * 0.01 + 1830) / 600)
+
+
+def test_roll_ups_of_an_older_version_are_taken_as_without_omission():
+    frame = roll_up(hang(100, 60), MINUTE_NS)
+    older = frame.with_columns(
+        omitted_sum_seconds=np.full(frame.rows, np.nan), omitted_max_seconds=np.full(frame.rows, np.nan),
+        omitted_histogram=type(frame.text("histogram"))(np.full(frame.rows, -1, np.int32), ()),
+    )  # fmt: skip
+    (series,) = operation_series(older, {}, HOUR_NS)
+    np.testing.assert_array_equal(series.counted("raw")["q99"], series.counted("omission_corrected")["q99"])
