@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast import HORIZONS_NS, forecast_answer
-from ioweather.advice.outlooks import History, Quantity
+from ioweather.advice.forecast.answer import HORIZONS_NS, forecast_answer
+from ioweather.advice.forecast.horizons import History, Quantity
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ioweather.advice.verdict import KINDS
+from ioweather.advice.verdict.judge import KINDS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import preset_named
 from ioweather.workflows.scoring.items import Evidence

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.advice.group_states import BYTES, group_states
-from ioweather.advice.verdict import KINDS, LEAST_PROBABILITY, GroupRuns, Verdict, judge
+from ioweather.advice.verdict.group_states import BYTES, group_states
+from ioweather.advice.verdict.judge import KINDS, LEAST_PROBABILITY, GroupRuns, Verdict, judge
 from ioweather.core.contracts import ReadContext
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans
 from ioweather.derive.system.grid import SystemGrid

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from ioweather._version import __version__
-from ioweather.advice.forecast import forecast_answer
-from ioweather.advice.outlooks import History, Quantity
+from ioweather.advice.forecast.answer import forecast_answer
+from ioweather.advice.forecast.horizons import History, Quantity
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.results import Answer, Cell, Provenance

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.group_states import run_slowdowns
+from ioweather.advice.verdict.group_states import run_slowdowns
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ioweather.advice.predict import predict_transfer
-from ioweather.advice.stripe import recommend_stripe
+from ioweather.advice.transfers.predict import predict_transfer
+from ioweather.advice.transfers.stripe import recommend_stripe
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame

@@ -12,7 +12,7 @@ import numpy as np
 
 from ioweather._version import __version__
 from ioweather.advice.advisor.words import with_advice
-from ioweather.advice.explain import Explained, explain
+from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.advice.group_states import group_states
-from ioweather.advice.verdict import HARM_MADS, HARM_SHARE, LEAST_RUNS, Verdict, judge
+from ioweather.advice.verdict.group_states import group_states
+from ioweather.advice.verdict.judge import HARM_MADS, HARM_SHARE, LEAST_RUNS, Verdict, judge
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS

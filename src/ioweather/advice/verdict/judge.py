@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.patterns import FILES_ALONE, alike_patterns, costs_more, usual_pattern
-from ioweather.advice.posterior import (
+from ioweather.advice.verdict.patterns import FILES_ALONE, alike_patterns, costs_more, usual_pattern
+from ioweather.advice.verdict.posterior import (
     KINDS,
     OWN_CAUSE_ALIKE,
     OWN_CAUSE_CHANGED,

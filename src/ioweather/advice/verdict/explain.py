@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.group_states import OPERATIONS, TARGETS, group_states
-from ioweather.advice.patterns import difference_words, patterns_of, usual_pattern
-from ioweather.advice.verdict import LEAST_RUNS, GroupRuns, Seconds, Verdict, judge
+from ioweather.advice.verdict.group_states import OPERATIONS, TARGETS, group_states
+from ioweather.advice.verdict.judge import LEAST_RUNS, GroupRuns, Seconds, Verdict, judge
+from ioweather.advice.verdict.patterns import difference_words, patterns_of, usual_pattern
 from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Answer,

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.request_times import REPLICATES, Lacking, RequestTimes, request_times
+from ioweather.advice.transfers.request_times import REPLICATES, Lacking, RequestTimes, request_times
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.patterns import alike_patterns, patterns_of, usual_pattern
-from ioweather.advice.verdict import LEAST_RUNS, GroupRuns
+from ioweather.advice.verdict.judge import LEAST_RUNS, GroupRuns
+from ioweather.advice.verdict.patterns import alike_patterns, patterns_of, usual_pattern
 from ioweather.core.frames import Frame
 from ioweather.derive.jobs.groups import Groups
 from ioweather.derive.jobs.ratios import quotient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.predict import predict_transfer
+from ioweather.advice.transfers.predict import predict_transfer
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer
 from ioweather.core.units import GIB, MIB

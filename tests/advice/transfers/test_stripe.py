@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.stripe import recommend_stripe, setstripe
+from ioweather.advice.transfers.stripe import recommend_stripe, setstripe
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import GIB, MIB

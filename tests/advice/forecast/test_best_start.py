@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.advice.best_start import (
+from ioweather.advice.forecast.best_start import (
     LEAST_DAYS,
     Starts,
     best_start,

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.advice.best_start import (
+from ioweather.advice.forecast.best_start import (
     BestStart,
     Starts,
     best_start,
@@ -17,8 +17,8 @@ from ioweather.advice.best_start import (
     best_start_facts,
     best_start_finding,
 )
-from ioweather.advice.forecast_page import forecast_exhibit
-from ioweather.advice.outlooks import History, Outlook, Quantity, outlook, timed, without_maintenance
+from ioweather.advice.forecast.horizons import History, Outlook, Quantity, outlook, timed, without_maintenance
+from ioweather.advice.forecast.page import forecast_exhibit
 from ioweather.core.clock import format_time_ns, ns_to_datetime
 from ioweather.core.facility import Facility
 from ioweather.core.results import Answer, Coverage, Estimate, Fact, FactGroup, Finding

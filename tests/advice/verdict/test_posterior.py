@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.advice.posterior import KINDS, Evidence, weigh
+from ioweather.advice.verdict.posterior import KINDS, Evidence, weigh
 
 QUIET = Evidence(
     duration=100.0, base_log=math.log(100.0), base_error=0.02, here_log=math.log(100.0), state_spread=0.02,

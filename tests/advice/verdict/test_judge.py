@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ioweather.advice.patterns import patterns_of
-from ioweather.advice.verdict import KINDS, GroupRuns, judge
+from ioweather.advice.verdict.judge import KINDS, GroupRuns, judge
+from ioweather.advice.verdict.patterns import patterns_of
 
-BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "verdict.py"
+BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "verdict.py"
 
 
 def group(n=60, seed=1, **last):

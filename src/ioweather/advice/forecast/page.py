@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.advice.outlooks import History, Outlook, Quantity
+from ioweather.advice.forecast.horizons import History, Outlook, Quantity
 from ioweather.core.results import Cell, Chart, Exhibit, Reference, ResultColumn, ResultTable
 from ioweather.core.units import HOUR_NS
 

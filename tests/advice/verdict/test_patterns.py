@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from planted_jobs import MIB, planted
 
-from ioweather.advice.patterns import alike_patterns, difference_words, patterns_of, usual_pattern
+from ioweather.advice.verdict.patterns import alike_patterns, difference_words, patterns_of, usual_pattern
 
 
 def patterns(*jobs):

@@ -1,0 +1,1 @@
+"""What the next hours bring, and when to start."""
