@@ -1,0 +1,563 @@
+"""Good files to damage: small ones of every source in all its forms, and where the sample data is here, real ones.
+
+All times lie in the past of any machine's clock, so that only a mutation can make one impossible.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from lmt_files import lmt_tables, write_h5lmt, write_sqlite, write_tts
+
+from darshan_logs import LogParts
+from iostat_sample import write_sample
+
+T0 = 1_710_000_000  # 2024-03-09 16:00:00 UTC
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One file, or a folder of them. `kind` says which parts of it can be changed by name."""
+
+    kind: str
+    data: bytes | Mapping[str, bytes]
+    suffix: str = ""
+    mapping: tuple[str, Mapping[str, Any]] | None = None
+
+
+def _text(*texts: str) -> list[Seed]:
+    return [Seed("text", text.encode()) for text in texts]
+
+
+def _json(*documents: Any, lines: bool = False) -> list[Seed]:
+    return [Seed("json", json.dumps(document, indent=None if lines else 1).encode()) for document in documents]
+
+
+def _collectl() -> list[Seed]:
+    line = "#" * 80
+    preamble = (
+        f"{line}\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -scdD -P\n# Host:       oss1  DaemonOpts:\n"
+        f"# Date:       20240309-160000  Secs: {T0} TZ: +0000\n"
+        f"# SubSys:     cdD Options: z Interval: 10 NumCPUs: 2  NumBud: 0 Flags: i\n{line}\n"
+    )
+    columns = (
+        "#Date Time [CPU]User% [CPU]Wait% [CPU]Idle% [CPU]Totl% [DSK]ReadTot [DSK]WriteTot [DSK]ReadKBTot "
+        "[DSK]WriteKBTot [DSK:sda]Name [DSK:sda]Reads [DSK:sda]RKBytes [DSK:sda]WaitR [DSK:sdb]Name [DSK:sdb]Reads "
+        "[DSK:sdb]Util [NET]RxPktTot\n"
+    )
+    lines = "".join(f"20240309 16:00:{s} 10 20 65 15 3 4 12 16 sda 1 4 0 sdb 2 50 9\n" for s in ("10", "20", "30"))
+    comma = (columns + lines).replace(" ", ",")
+    return _text(preamble + columns + lines, columns + lines, preamble + columns + lines + columns + lines, comma)
+
+
+def _diskstats() -> list[Seed]:
+    def line(stamp: str, device: str, moment: int, width: int = 17) -> str:
+        return f"{stamp}   8  0 {device} " + " ".join(str(100 * k + 7 * moment) for k in range(width)) + "\n"
+
+    stamped = "".join(line(f"{(T0 + i) * 10**9 + 25}", d, i) for i in range(4) for d in ("sda", "nvme0n1"))
+    behind = "".join(f"{T0 + i}.5\n" + line("", "sda", i, 11) + line("", "sdb", i, 11) for i in range(4))
+    iso = "".join(f"2024-03-09T16:00:0{i}Z\n" + line("", "sda", i, 15) for i in range(4))
+    bare = "".join(line("", "sda", i) + line("", "sdb", i) for i in range(3))
+    return _text(stamped, behind, iso, bare)
+
+
+def _find() -> list[Seed]:
+    short = "".join(
+        f"{512 * i} {i} {T0 - 86400 * i}.{i}234567890 {T0}.0000000000 {T0 - 5}.5000000000 100{i} 7 {1 + i % 2} "
+        f"/t/d{i}/f {i}.h5\n"
+        for i in range(6)
+    )
+    long = "".join(
+        f"{'fdl'[i % 3]} 2049 {90 + i} {512 * i} {i} {T0 - i}.1 {T0}.0 {T0}.5 1000 7 1 /t/n{i}.nc{end}"
+        for i in range(6)
+        for end in ("\n",)
+    )
+    return [*_text(short, long), Seed("text", long.replace("\n", "\0").encode())]
+
+
+def _gpfs() -> list[Seed]:
+    labelled = (
+        "12 1 0 size=1048576 kb=1024 mtime=2010-03-25 10:00:00 atime=2010-03-25 11:00:00.25 uid=1001 gid=7 nlink=1 "
+        "mode=-rw-r--r-- -- /gpfs/a/x.h5\n"
+        "<3> 13 1 0 size=10 kb=0 mtime=2010-01-01 00:00:00.5 atime=1262304000.5 uid=1002 gid=7 nlink=2 "
+        "mode=drwxr-xr-x -- /gpfs/a/two -- dashes\n14 1 0 -- /gpfs/null\n"
+    )
+    ordered = (
+        "# USER_ID FILE_SIZE KB_ALLOCATED MODIFICATION_TIME FILESET_NAME\n"
+        "12 1 0  1001 1048576 1024 2010-03-25 10:00:00 root -- /gpfs/a/x.h5\n"
+        "13 1 0  1002 10 0 2010-01-01 00:00:00.500000 root -- %2Fgpfs%2Fa%2Fwith%20blank\n"
+    )
+    return _text(labelled, ordered)
+
+
+def _io500() -> list[Seed]:
+    return _text(
+        "[run]\nprocs           = 640\nversion = io500-sc23\n; START 2024-05-03 09:25:48\n[ior-easy-write]\n"
+        "t_start         = 2024-05-03 09:25:48\nscore           = 352.803032\nt_delta         = 386.6981\n"
+        "t_end           = 2024-05-03 09:32:15\n[mdtest-easy-write]\nt_start         = 2024-05-03 09:32:15\n"
+        "score           = 101.5\nt_delta         = 300.1\nt_end           = 2024-05-03 09:37:15\n"
+        "[SCORE]\nMD              = 192.355126\nBW              = 122.312630\nSCORE           = 153.386640\n"
+        "; END 2024-05-03 10:17:13\n",
+        "[Starting] ior_easy_write\n[Exec] srun ior -C\n[RESULT] BW   phase 1            ior_easy_write               "
+        "352.803 GiB/s : time 386.70 seconds\n[RESULT] IOPS phase 1         mdtest_easy_write              "
+        "101.500 kiops : time 300.10 seconds\n[SCORE] Bandwidth 122.312630 GiB/s : IOPS 192.355126 kiops : "
+        "TOTAL 153.386640\n",
+    )
+
+
+_IOR = """IOR-3.0.1: MPI Coordinated Test of Parallel I/O
+
+Began: Fri Mar 22 12:41:45 2019
+Command line used: ior -vv
+Machine: Linux n1
+
+Test 0 started: Fri Mar 22 12:41:45 2019
+Summary:
+\tapi                = POSIX
+\tclients            = 16 (8 per node)
+\trepetitions        = 1
+\taggregate filesize = 16 MiB
+
+access    bw(MiB/s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ---------- ---------  --------   --------   --------   --------   ----
+Commencing write performance test: Fri Mar 22 12:41:45 2019
+write     143.22     1024.00    256.00     0.085481   0.086161   0.108553   0.111720   0
+read      9049       1024.00    256.00     0.001146   0.001161   0.000643   0.001768   0
+
+Max Write: 143.22 MiB/sec (150.17 MB/sec)
+Max Read:  9049.20 MiB/sec (9488.77 MB/sec)
+
+Finished: Fri Mar 22 12:41:46 2019
+"""
+_IOR_4 = """IOR-4.0.0: MPI Coordinated Test of Parallel I/O
+Began               : Tue Mar  5 10:00:00 2024
+Command line        : ior -a POSIX -i 2 -t 1m -b 64m -o /fast/me/file
+Machine             : Linux n1
+TestID              : 0
+StartTime           : Tue Mar  5 10:00:01 2024
+Path                : /fast/me/file
+FS                  : 100.0 TiB   Used FS: 20.0%   Inodes: 100.0 Mi   Used Inodes: 1.0%
+
+Options:
+api                 : POSIX
+apiVersion          :
+test filename       : /fast/me/file
+nodes               : 1
+tasks               : 4
+clients per node    : 4
+repetitions         : 2
+xfersize            : 1 MiB
+blocksize           : 64 MiB
+aggregate filesize  : 256 MiB
+
+Results:
+
+access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
+------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
+write     1000.00    1000.00    0.004000    65536      1024.00    0.000100   0.256000   0.000200   0.256300   0
+read      2000.00    2000.00    0.002000    65536      1024.00    0.000100   0.128000   0.000200   0.128300   0
+write     1100.00    1100.00    0.003600    65536      1024.00    0.000100   0.232700   0.000200   0.233000   1
+read      2100.00    2100.00    0.001900    65536      1024.00    0.000100   0.121900   0.000200   0.122200   1
+
+Summary of all tests:
+Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev   Max(OPs)   Min(OPs)  Mean(OPs)     StdDev    Mean(s) Stonewall(s) Stonewall(MiB) Test# #Tasks tPN reps fPP reord reordoff reordrand seed segcnt   blksiz    xsize aggs(MiB)   API RefNum
+write        1100.00    1000.00    1050.00      50.00    1100.00    1000.00    1050.00      50.00    0.24465         NA            NA     0      4   4    2   0     0        1         0    0      1 67108864  1048576     256.0 POSIX      0
+read         2100.00    2000.00    2050.00      50.00    2100.00    2000.00    2050.00      50.00    0.12525         NA            NA     0      4   4    2   0     0        1         0    0      1 67108864  1048576     256.0 POSIX      0
+Finished            : Tue Mar  5 10:00:03 2024
+"""  # noqa: E501
+
+
+def _ior() -> list[Seed]:
+    results = [
+        {"access": name, "bwMiB": 1000.5 + i, "iops": 900.0, "totalTime": 0.25, "iter": i, "blockKiB": 65536.0}
+        for i in range(2)
+        for name in ("write", "read")
+    ]
+    document = {
+        "Version": "4.1.0+dev", "Began": "Tue Mar  5 10:00:00 2024", "Command line": "ior -t 256k -b 16m",
+        "Machine": "Linux n1",
+        "tests": [{
+            "TestID": 0, "StartTime": "Tue Mar  5 10:00:01 2024", "Path": "/scratch/ior",
+            "Options": {"api": "POSIX", "nodes": "1", "tasks": "4", "xfersize": "262144 bytes", "blocksize": "16 MiB",
+                        "aggregate filesize": "64 MiB"},
+            "Results": [results],
+        }],
+        "summary": [{"operation": "write", "API": "POSIX", "TestID": 0, "bwMaxMIB": 1001.5, "bwMinMIB": 1000.5,
+                     "bwMeanMIB": 1001.0, "bwStdMIB": 0.5, "OPsMax": 900, "OPsMin": 900.0, "OPsMean": 900.0,
+                     "OPsSD": 0.0, "MeanTime": 0.25}],
+        "Finished": "Tue Mar  5 10:00:03 2024",
+    }  # fmt: skip
+    return [*_text(_IOR, _IOR_4), *_json(document)]
+
+
+def _iostat() -> list[Seed]:
+    with tempfile.TemporaryDirectory() as folder:
+        sample = write_sample(Path(folder), days=1, servers=1)
+        lines = next(sample.folder.glob("*.txt")).read_text().replace("2026-03", "2024-03").splitlines(keepends=True)
+    american = (
+        "03/09/24 04:00:0{} PM\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           1.00    0.00    "
+        "2.00    3.00    0.00   94.00\n\nDevice:         rrqm/s   wrqm/s     r/s     w/s   rsec/s   wsec/s avgrq-sz "
+        "avgqu-sz   await  svctm  %util\nsda               0.00     5.00    1.00   20.00    16.00   200.00    10.29  "
+        "  0.02    1.10   0.40   0.84\n\n"
+    )
+    plain = "Device             tps    kB_read/s    kB_wrtn/s    kB_dscd/s    kB_read    kB_wrtn    kB_dscd\n"
+    short = "Linux 6.1.0 (oss1) \t2024-03-09 \t_x86_64_\t(4 CPU)\n\n" + "".join(
+        f"2024-03-09T16:00:0{i}+0000\n{plain}sda               1.00        {i}.00         2.00         0.00         "
+        "1          2          0\n\n\n"
+        for i in range(4)
+    )
+    statistics = [
+        {"timestamp": f"2024-03-09T16:00:0{i}+0000",
+         "avg-cpu": {"user": 1.0, "nice": 0.0, "system": 2.0, "iowait": 3.0, "steal": 0.0, "idle": 94.0},
+         "disk": [{"disk_device": "sda", "r/s": 10.0 * i, "rkB/s": 4.0, "w/s": 1.0, "wkB/s": 3.0, "r_await": 0.5,
+                   "w_await": 0.25, "aqu-sz": 0.1, "util": 10.0}]}
+        for i in range(4)
+    ]  # fmt: skip
+    document = {"sysstat": {"hosts": [{"nodename": "oss1", "sysname": "Linux", "date": "2024-03-09",
+                                       "number-of-cpus": 2, "statistics": statistics}]}}  # fmt: skip
+    texts = _text(
+        "".join(lines[:40]),
+        "Linux 2.6.32 (oss1) \t03/09/24 \t_x86_64_\t(4 CPU)\n\n" + "".join(map(american.format, range(4))),
+        short,
+    )
+    return [*texts, *_json(document)]
+
+
+def _paths() -> list[Seed]:
+    return _text(
+        "".join(f"/lus/p{i % 3}/f{i}.h5\n" for i in range(12)) + "/lus/p1/new\nline\n",
+        "".join(f"./p{i % 3}/f{i}.h5\n" for i in range(12)),
+    )
+
+
+def _lustre() -> list[Seed]:
+    def stats(moment: int, read: int) -> str:
+        return (
+            f"snapshot_time             {T0 + moment}.25 secs.nsecs\nstart_time                {T0 - 9}.5 secs.nsecs\n"
+            f"read_bytes                {read // 10} samples [bytes] 1 1048576 {read}\n"
+            f"write                     {read // 7} samples [usecs] 1 900 {read} 77\nstatfs   {moment} samples [reqs]\n"
+        )
+
+    def run(moment: int) -> str:
+        return (
+            f"obdfilter.fs1-OST0000.stats=\n{stats(moment, 70 * moment)}"
+            f"obdfilter.fs1-OST0001.stats=\n{stats(moment, 50 * moment)}mdt.fs1-MDT0000.md_stats=\n"
+            f"snapshot_time             {T0 + moment}.25 secs.nsecs\nopen    {3 * moment} samples [reqs]\n"
+            "obdfilter.fs1-OST0000.kbytestotal=123456\nobdfilter.fs1-OST0000.kbytesfree=23456\n"
+            "obdfilter.fs1-OST0000.num_exports=12\n"
+        )
+
+    old = "".join(
+        f"obdfilter.lc1-OST0001.stats=\nsnapshot_time:         {T0 + m}.  4567890 (secs.nsecs)\n"
+        f"read_bytes   {m} samples [bytes] 0 9 {m * 100}\n"
+        for m in (0, 60, 120)
+    )
+    tree = {
+        f"{moment:04}/proc/fs/lustre/{place}": content.encode()
+        for moment in (0, 60)
+        for place, content in {
+            "version": "lustre: 2.10.8\n",
+            "obdfilter/fs1-OST0000/stats": stats(moment, 70 * moment),
+            "obdfilter/fs1-OST0000/kbytestotal": "123456\n",
+            "mdt/fs1-MDT0000/md_stats": stats(moment, 30 * moment),
+        }.items()
+    }
+    return [*_text("".join(map(run, (0, 60, 120))), old), Seed("text", tree)]
+
+
+def _mdtest() -> list[Seed]:
+    return _text(
+        "-- started at 03/05/2024 07:04:40 --\n\nmdtest-4.1.0+dev was launched with 8 total task(s) on 1 node(s)\n"
+        "Command line used: mdtest -n 200 -d /fast/md\nPath                : /fast/md\n8 tasks, 1600 files\n\n"
+        "SUMMARY rate (in ops/sec): (of 1 iterations)\n"
+        "   Operation                     Max            Min           Mean        Std Dev\n"
+        "   File creation               26444.029      26444.029      26444.029          0.000\n"
+        "   File stat                  201691.654     201691.654     201691.654          0.000\n"
+        "-- finished at 03/05/2024 07:04:42 --\n",
+    )
+
+
+def _sacct() -> list[Seed]:
+    header = "JobID|JobIDRaw|JobName|User|UID|Account|State|Submit|Start|End|NNodes|NCPUS|NodeList\n"
+    times = "2024-03-09T16:27:47|2024-03-09T16:27:50|2024-03-09T16:28:00"
+    rows = (
+        f"7|7|sim|ann|1000|climate|COMPLETED|{times}|2|8|n[1-2]\n7.batch|7.batch|batch||||COMPLETED|{times}|1|4|n1\n"
+        f"8_[1-3]|8|a|b|ann|1000|climate|PENDING|2024-03-09T16:27:47|Unknown|Unknown|3|8|None assigned\n"
+        f"9_2|11|two|ann|1000|climate|CANCELLED by 0|{times}|20|80|rack[01-02]n[001-010]\n"
+        f"12+1|13|het|ann|1000|climate|NODE_FAIL|{times}|1|8|gpu7\n"
+    )
+    plain = (header + rows).replace("a|b", "ab")
+    epoch = plain.replace("2024-03-09T16:27:47", str(T0)).replace("2024-03-09T16:28:00", str(T0 + 60))
+
+    def job(number: int, *, new: bool) -> dict[str, Any]:
+        def n(value: int | None) -> Any:
+            return {"set": value is not None, "infinite": False, "number": value or 0} if new else value
+
+        return {
+            "job_id": number, "array": {"job_id": 0, "task_id": n(None)}, "het": {"job_id": 0, "job_offset": n(None)},
+            "time": {"start": T0 + 9, "submission": T0, "end": T0 + 99}, "cluster": "c1", "restart_cnt": 0,
+            "association": {"user": "ann"}, "account": "climate",
+            "state": {"current": ["COMPLETED"] if new else "FAILED"},
+            "name": "sim", "nodes": "n[1-4]", "allocation_nodes": 4, "user": "ann",
+            "tres": {"allocated": [{"type": "cpu", "count": 64}, {"type": "mem", "count": 9000}]},
+            "steps": [{"step": {"id": "7.batch" if new else "batch", "name": "batch"}, "state": "COMPLETED",
+                       "time": {"start": n(T0 + 9), "end": n(T0 + 99)}, "nodes": {"count": 1, "range": "n1"},
+                       "tres": {"allocated": [{"type": "cpu", "count": 16}]}}],
+        }  # fmt: skip
+
+    documents = [
+        {"meta": {"Slurm": {"release": "23.02"}}, "jobs": [job(i, new=new) for i in (7, 8)], "errors": []}
+        for new in (False, True)
+    ]
+    return [*_text(plain, header + rows, plain.replace("|", "\x1f"), epoch), *_json(*documents)]
+
+
+def _sadf() -> list[Seed]:
+    head = "# hostname;interval;timestamp;"
+    disks = head + "DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n"
+    disks += "".join(
+        f"vm;60;2024-03-09 16:0{i}:00 UTC;sda;14.00;6193.00;6287.00;8.00;889.17;0.53;0.36;35.20\n" for i in range(4)
+    )
+    disks += "vm;-1;2024-03-09 16:05:00 UTC;LINUX-RESTART\t(2 CPU)\n"
+    totals = head + "tps;rtps;wtps;dtps;bread/s;bwrtn/s;bdscd/s\n"
+    totals += "".join(f"vm;1;{T0 + i};14.00;7.00;6.00;1.00;1238.00;1257.00;16.00\n" for i in range(4))
+    cpu = head + "CPU;%user;%nice;%system;%iowait;%steal;%idle\nvm;10;1710000000;-1;10.00;0.00;5.00;20.00;1.00;64.00\n"
+    names = ("tps", "rkB/s", "wkB/s", "await", "%util")
+    tabs = "".join(f"vm\t60\t2024-03-09 16:0{i}:00 UTC\tsda\t{name}\t{i}.50\n" for i in range(3) for name in names)
+    statistics = [
+        {"timestamp": {"date": "2024-03-09", "time": f"16:0{i}:00", "utc": 1, "interval": 60},
+         "cpu-load": [{"cpu": "all", "user": 1.0,
+                        "nice": 0.0, "system": 2.0, "iowait": 3.0, "steal": 0.0, "idle": 94.0}],
+         "io": {"tps": 3.0, "io-reads": {"rtps": 1.0, "bread": 8.0}, "io-writes": {"wtps": 2.0, "bwrtn": 16.0}},
+         "disk": [{"disk-device": "sda", "tps": 1.0, "rkB": 2.0, "wkB": 3.0, "await": 0.5, "util": 4.0}]}
+        for i in range(4)
+    ]  # fmt: skip
+    document = {"sysstat": {"hosts": [{"nodename": "oss1", "file-date": "2024-03-09", "statistics": statistics}]}}
+    return [*_text(disks, totals, cpu + totals, tabs), *_json(document)]
+
+
+def _spool() -> list[Seed]:
+    header = {"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"}
+    series = {"table": "series", "start_ns": T0 * 10**9, "interval_ns": 10**10, "system": "n1:sda",
+              "component_kind": "device", "component": "sda", "metric": "read_bytes", "value": 512.5,
+              "quality": 0}  # fmt: skip
+    response = {"table": "responses", "start_ns": T0 * 10**9, "host": "n1", "target": "/scratch", "op": "read",
+                "request_bytes": 1 << 20, "mode": "nocache", "scheduled_ns": T0 * 10**9, "duration_ns": 700_000,
+                "system": "mount:/scratch", "component": None, "cached": False, "status": "ok", "errno": None,
+                "run_id": "r"}  # fmt: skip
+    event = {"table": "events", "event_id": "gap:n1:1", "kind": "gap", "system": None, "component": None, "host": "n1",
+             "start_ns": T0 * 10**9, "end_ns": (T0 + 5) * 10**9, "label": "away", "strength_ratio": 0.5,
+             "details": "{}", "withdrawn": None}  # fmt: skip
+    rows = [header, series, {**series, "metric": "busy_ratio", "value": 0.5}, response, event, series]
+    return [Seed("json_lines", "".join(json.dumps(row) + "\n" for row in rows).encode())]
+
+
+# ----------------------------------------------------------------------------------------------------------- archives
+
+
+def _words(order: str, *values: float) -> bytes:
+    return b"".join(struct.pack(f"{order}{'d' if isinstance(v, float) else 'q'}", v) for v in values)
+
+
+def _record(order: str, record_id: int, rank: int, counters: int, fcounters: int) -> bytes:
+    """One request of everything, which took half a second: whatever is compared, it agrees."""
+    return _words(order, record_id, rank, *[1] * counters, *[0.5] * fcounters)
+
+
+def _darshan() -> list[Seed]:
+    logs: list[bytes] = []
+    versions = [("3.00", 1, (68, 15)), ("3.10", 3, (64, 17)), ("3.21", 4, (69, 17)), ("3.41", 4, (69, 17))]
+    for version, posix, sizes in versions:
+        for order in "<>":
+            for compression in (0, 1, 2):
+                dxt = _words(order, 11, 1, -1) + b"n1".ljust(64, b"\0") + _words(order, 1, 1)
+                dxt += _words(order, 0, 5, 0.5, 1.0, 5, 6, 1.5, 2.0)
+                modules: list[tuple[Any, int, list[bytes]]] = [
+                    ("POSIX", posix, [_record(order, 11 + i, i, *sizes) for i in range(2)]),
+                    ("LUSTRE", 1, [_words(order, 11, -1, 9, 1, 0, 1 << 20, 2, 7, 8, 12, 0, 9, 1, 0, 1 << 20, 1, 3)]),
+                    ("STDIO", 1, [_record(order, 11, 0, 13, 15)]),
+                    ("DXT_POSIX", 1, [dxt]),
+                ]
+                if version >= "3.21":
+                    heat = _words(order, 9, 0, 0.1, 1, 0, 0, 5, 6, 10, 1, 0.1, 1, 0, 0, 7, 8)
+                    modules.append(("HEATMAP", 1, [heat]))
+                logs.append(LogParts(version=version, order=order, compression=compression, modules=modules).build())
+    for order in "<>":
+        head = b"2.06".ljust(8, b"\0") + struct.pack(f"{order}6q", 6567223, 500, T0, T0 + 9, 4, 77)
+        row = struct.pack(f"{order}Qq16s144q18d", 5, -1, b"name", *[1] * 144, *[0.5] * 18)
+        logs.append(gzip.compress(head.ljust(4096, b"\0") + row * 2, mtime=0))
+    return [Seed("darshan", log) for log in logs]
+
+
+def _made(suffix: str, kind: str, *writers: Callable[[Path], object]) -> list[Seed]:
+    """What the writers put into a file of their own."""
+    seeds = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, write in enumerate(writers):
+            path = Path(folder) / f"{number}{suffix}"
+            write(path)
+            seeds.append(Seed(kind, path.read_bytes(), suffix))
+    return seeds
+
+
+def _h5lmt() -> list[Seed]:
+    amounts = np.arange(2 * 40, dtype=float).reshape(2, 40)
+    return _made(
+        ".h5lmt", "hdf5",
+        lambda path: write_h5lmt(path, amounts, amounts * 3),
+        lambda path: write_h5lmt(
+            path, amounts, amounts + 1, cpu=np.full((2, 40), 12.5), missing=amounts == 9,
+            operations={"open": np.ones(40), "close": np.ones(40), "odd": np.ones(40)},
+        ),
+    )  # fmt: skip
+
+
+def _tts() -> list[Seed]:
+    amounts = np.arange(2 * 40, dtype=float).reshape(40, 2)
+
+    def whole(path: Path) -> None:
+        write_tts(path, {"readbytes": amounts, "writebytes": amounts * 2})
+        write_tts(path, {"opens": amounts[:, :1], "closes": amounts[:, :1]}, group="mdtargets", columns=["fs1-MDT0000"])
+        write_tts(path, {"cpuload": amounts / 2}, group="dataservers", columns=["oss0", "oss1"], units="%")
+        write_tts(path, {"bytes": amounts, "bytestotal": amounts + 1, "inodes": amounts}, group="fullness")
+
+    return _made(".hdf5", "hdf5", lambda path: write_tts(path, {"readrates": amounts, "writerates": amounts}), whole)
+
+
+def _lmt() -> list[Seed]:
+    stamps = [(100 + i, f"2018-01-28 00:0{i * 5 // 60}:{i * 5 % 60:02}") for i in range(14)]
+    tables = lmt_tables(stamps, {ost: {ts: (10 * ts, 20 * ts) for ts, _ in stamps} for ost in (1, 2)})
+    tables["OSS_DATA"] = [(1, ts, 50.0, 25.0) for ts, _ in stamps]
+    tables["MDS_DATA"] = [(1, ts, 10.0, 1, 3, 1, 1) for ts, _ in stamps]
+    tables["MDS_OPS_DATA"] = [(1, ts, op, 3 * ts) for ts, _ in stamps for op in (1, 2, 3)]
+    tables["OST_OPS_DATA"] = [(1, ts, 4, 3 * ts) for ts, _ in stamps]
+    return _made(".sqlite3", "sqlite", lambda path: write_sqlite(path, tables))
+
+
+_WIDE = """
+[columns]
+start_ns = {from = "time", unit = "s", shift = "-60s"}
+interval_ns = {value = "60s"}
+system = {value = "scratch"}
+component_kind = {value = "ost"}
+component = {from = "ost"}
+[[rows]]
+metric = {value = "read_bytes"}
+value = {from = "read_kb", factor = 1024}
+[[rows]]
+metric = {value = "busy_ratio"}
+value = {from = "busy"}
+"""
+_JOBS = """
+[csv]
+delimiter = ";"
+nulls = ["", "Unknown"]
+comment = "#"
+[columns]
+cluster = {value = "edison"}
+raw_job_id = {from = "id"}
+job_id = {from = "id"}
+uid = {from = "uid"}
+state = {from = "state", map = {CD = "COMPLETED", F = "FAILED"}}
+submit_ns = {from = "submit", unit = "iso"}
+start_ns = {from = "start", unit = "local"}
+end_ns = {from = "end", unit = "local", format = "%d.%m.%Y %H:%M"}
+node_count = {from = "nodes"}
+[where]
+step = ["alloc"]
+"""
+_RESPONSES = """
+[columns]
+start_ns = {from = "t", unit = "ms"}
+host = {from = "host"}
+target = {from = "target"}
+op = {from = "op"}
+request_bytes = {from = "bytes"}
+mode = {value = "nocache"}
+duration_ns = {from = "took", unit = "us"}
+system = {value = "scratch"}
+"""
+
+
+def _mapped_csv() -> list[Seed]:
+    wide = f"time,ost,read_kb,busy\n{T0},OST0,2,0.5\n{T0 + 60}.5,OST1,,0.25\n{T0 + 120},OST0,7.5,\n"
+    jobs = (
+        "# a note\nid;user;uid;state;submit;start;end;nodes;step\n"
+        "7;ann;1000;CD;2024-03-09T06:00:00+01:00;2024-03-09 06:01:00.25;09.03.2024 08:00;4;alloc\n"
+        '7;"a;n";1000;CD;2024-03-09T06:00:00+01:00;2024-03-09 06:01:00;09.03.2024 08:00;4;batch\n'
+        "8;bob;;F;2024-03-09T05:00:00Z;Unknown;Unknown;2.0;alloc\n"
+    )
+    responses = f"t,host,target,op,bytes,took\n{T0}000,n1,/s,read,1048576,700\n{T0}500,n1,/s,write,4096,70.5\n"
+    return [
+        Seed("text", text.encode(), ".csv", (table, tomllib.loads(mapping)))
+        for text, table, mapping in (
+            (wide, "series", _WIDE), (jobs, "jobs", _JOBS), (responses, "responses", _RESPONSES),
+        )
+    ]  # fmt: skip
+
+
+def _mapped_parquet() -> list[Seed]:
+    def write(sql: str) -> Callable[[Path], object]:
+        return lambda path: duckdb.sql(f"COPY ({sql}) TO '{path}' (FORMAT parquet)")
+
+    wide = (
+        f"SELECT {T0} + 60 * i AS time, 'OST' || i AS ost, i * 1.5 AS read_kb, 0.25 AS busy FROM range(4) AS t(i)",
+        ("series", tomllib.loads(_WIDE)),
+    )
+    responses = (
+        f"SELECT {T0}000 + i AS t, 'n1' AS host, '/s' AS target, 'read' AS op, 4096 AS bytes, "
+        "CASE WHEN i = 2 THEN NULL ELSE i * 10 END AS took FROM range(4) AS t(i)",
+        ("responses", tomllib.loads(_RESPONSES)),
+    )
+    return [
+        Seed("parquet", seed.data, ".parquet", mapping)
+        for sql, mapping in (wide, responses)
+        for seed in _made(".parquet", "parquet", write(sql))
+    ]
+
+
+SEEDS: dict[str, Callable[[], list[Seed]]] = {
+    "collectl": _collectl, "darshan": _darshan, "diskstats": _diskstats, "find": _find, "gpfs": _gpfs,
+    "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
+    "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
+    "sacct": _sacct, "sadf": _sadf, "spool": _spool, "tts": _tts,
+}  # fmt: skip
+_KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
+_MOST_BYTES, _MOST_FILES = 16 << 10, 8
+
+
+@cache
+def seeds_of(source: str, sample_data: Path | None = None) -> tuple[Seed, ...]:
+    """The seeds of one source, real ones behind those made here."""
+    return (*SEEDS[source](), *_real(source, sample_data))
+
+
+def _real(source: str, folder: Path | None) -> Iterator[Seed]:
+    from ioweather.core.errors import SourceError
+    from ioweather.workflows.reading import choose_source
+
+    if folder is None:
+        return
+    found = 0
+    for path in sorted(folder.rglob("*")):
+        if found < _MOST_FILES and path.is_file() and 0 < path.stat().st_size <= _MOST_BYTES:
+            data = path.read_bytes()
+            try:
+                chosen = choose_source(data, path).name
+            except SourceError:
+                continue
+            if chosen == source:
+                found += 1
+                kind = _KINDS.get(source) or ("json" if data.lstrip().startswith(b"{") else "text")
+                yield Seed(kind, data, path.suffix)

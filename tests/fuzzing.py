@@ -1,0 +1,455 @@
+"""Damaged files for every source, by the hundred thousand: `python tests/fuzzing.py --help`.
+
+A mutation is made again by source, seed and index alone (and by whether the sample data is there, which adds seeds).
+Each is read as ingest reads it, in a child process that is ended when it computes for more than 2 s over one, and that
+can take no more than 512 MiB for it. Only those count that a source recognised and began to read. A file may be
+refused with an error of ours, or give rows that can be true; anything else is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import mmap
+import os
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from fuzz_seeds import SEEDS, T0, Seed, seeds_of
+
+MOST_SECONDS = 2.0
+MOST_BYTES = 512 << 20
+SAMPLE_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+# What a mutation costs differs by a factor of twenty; slow ones get fewer of a campaign.
+SHARES = {"mapped_parquet": 0.2, "lmt": 0.3, "darshan": 0.8, "h5lmt": 0.6, "tts": 0.6}
+_STATE = struct.Struct("<6q")  # index of the next, not recognised, refused, partial, accepted, failed
+_TRIES = 40  # for each that counts
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`kind`: untyped, absurd, hang or crash. `signature` is the same for the same mistake."""
+
+    source: str
+    seed: str
+    index: int
+    kind: str
+    signature: str
+    detail: str = ""
+
+
+@dataclass
+class Campaign:
+    """What became of the mutations of one source."""
+
+    source: str
+    index: int = 0
+    unrecognised: int = 0
+    refused: int = 0
+    partial: int = 0
+    accepted: int = 0
+    failed: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def counted(self) -> int:
+        return self.refused + self.partial + self.accepted + self.failed
+
+
+# ------------------------------------------------------------------------------------------------------ one mutation
+
+
+def mutation(source: str, seed: str, index: int, sample_data: Path | None) -> tuple[Seed, Any, Random]:
+    """The seed, what became of it, and the generator to draw the rest from."""
+    from fuzz_mutations import mutated
+
+    rng = Random(f"{source}:{seed}:{index}")
+    return *mutated(rng, seeds_of(source, sample_data)), rng
+
+
+def put(folder: Path, seed: Seed, data: Any) -> Path:
+    """The file or the folder, alone in its place."""
+    path = folder / f"damaged{seed.suffix}"
+    if isinstance(data, bytes):
+        path.write_bytes(data)
+        return path
+    path = folder / "damaged.tree"
+    shutil.rmtree(path, ignore_errors=True)
+    for name, content in data.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return path
+
+
+def context_for(rng: Random) -> Any:
+    """What a person might say beside a file."""
+    from zoneinfo import ZoneInfo
+
+    from ioweather.core.contracts import ReadContext
+
+    return ReadContext(
+        zone=ZoneInfo(rng.choice(("UTC", "UTC", "Europe/Berlin", "America/Los_Angeles")))
+        if rng.random() < 0.95
+        else None,
+        start_ns=T0 * 10**9 if rng.random() < 0.9 else None,
+        interval_ns=10**9 if rng.random() < 0.3 else None,
+        host="host" if rng.random() < 0.8 else None,
+        system="fs" if rng.random() < 0.5 else None,
+        cluster="c1" if rng.random() < 0.5 else None,
+        paths=rng.choice(("keep", "hash", "drop")),
+        keep_raw=rng.random() < 0.5,
+        hosts=rng.choice((None, None, None, "n*")),
+    )
+
+
+class Judge:
+    """Reads files as ingest does and says what is wrong with the outcome."""
+
+    def __init__(self, source: str) -> None:
+        from ioweather.workflows import reading
+
+        self.name = "mapped" if source.startswith("mapped") else source
+        self.reading = reading
+        self.error: BaseException | None = None
+        refused = reading._refused
+
+        def remembered(error: Exception, *details: Any) -> Any:
+            self.error = error
+            return refused(error, *details)
+
+        reading._refused = remembered  # type: ignore[assignment]
+
+    def judge(self, path: Path, mapping: Any, context: Any) -> tuple[str, str, str]:
+        """(status, signature, detail); the status is untyped, absurd, or what ingest would say."""
+        from ioweather.core.errors import SourceError
+
+        self.error = None
+        size = path.stat().st_size
+        how = self.reading.Reading(context, mapping=mapping)
+        try:
+            (outcome,), frames = self.reading.read_batch([(path, "0" * 32, size)], how)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a panic in a library written in Rust is no Exception
+            return "untyped", _signature(error), "".join(traceback.format_exception(error)[-6:])
+        if self.error is not None and not isinstance(self.error, SourceError):
+            return "untyped", _signature(self.error), "".join(traceback.format_exception(self.error)[-6:])
+        if outcome.source != self.name:
+            return "unrecognised", "", ""
+        for (_, table), pieces in frames.items():
+            for frame in pieces:
+                wrong = absurd(table, frame)
+                if wrong:
+                    return "absurd", wrong.partition(" = ")[0], wrong
+        return outcome.status, outcome.reason or "", outcome.message or ""
+
+
+def _signature(error: BaseException) -> str:
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/ioweather/" in frame.filename]
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno} {ours[-1].name}" if ours else "?"
+    return f"{type(error).__name__} in {place}"
+
+
+# ------------------------------------------------------------------------------------------------------ what is absurd
+
+_LATEST_NS = (int(time.time()) + 86_400) * 10**9
+_MOST_AMOUNT = float(1 << 62)
+_MOST_BYTES_PER_S, _MOST_OPS_PER_S, _MOST_SECONDS = 1e18, 1e15, 1e11
+# A file's own times are set by whoever owns it, in any century; the others are when something was seen.
+_FREE_TIMES = {"mtime_ns", "atime_ns", "ctime_ns", "valid_to_ns"}
+_LENGTHS = {"interval_ns", "duration_ns"}
+_FREE = {"record_id", "rank", "fastest_rank", "slowest_rank", "device", "inode", "uid", "gid", "job_id", "raw_job_id",
+         "array_job_id", "het_offset", "errno", "quality", "low", "high", "age_low_days", "age_high_days"}  # fmt: skip
+
+
+def absurd(table: str, frame: Any) -> str | None:
+    """A value that cannot be true, as 'series.value = -1'; stated apart from the checks of the tables themselves."""
+    import numpy as np
+
+    from ioweather.tables import TABLES
+
+    for column in TABLES[table].columns:
+        if column.type not in ("int64", "float64") or column.name in _FREE:
+            continue
+        values = np.ma.masked_array(frame.array(column.name)).compressed().astype(np.float64)
+        values = values[~np.isnan(values)]
+        low, high = _bounds(column.name)
+        wrong = values[(values < low) | (values > high)]
+        if len(wrong):
+            return f"{table}.{column.name} = {wrong[0]!r}"
+    return _absurd_rate(frame) if table == "series" else None
+
+
+def _bounds(name: str) -> tuple[float, float]:
+    if name in _FREE_TIMES:
+        return -_MOST_AMOUNT * 2, _MOST_AMOUNT * 2
+    if name in _LENGTHS:
+        return 0.0, _MOST_AMOUNT
+    if name.endswith("_ns"):
+        return 0.0, float(_LATEST_NS)
+    if name.endswith("bytes_per_s"):
+        return 0.0, _MOST_BYTES_PER_S
+    if name.endswith("ops_per_s"):
+        return 0.0, _MOST_OPS_PER_S
+    if name.endswith("_seconds"):
+        return 0.0, _MOST_SECONDS
+    return 0.0, _MOST_AMOUNT
+
+
+def _absurd_rate(frame: Any) -> str | None:
+    from ioweather.tables import METRICS
+
+    metrics = frame.text("metric")
+    seconds = frame.array("interval_ns") / 1e9
+    for code, metric in enumerate(metrics.categories):
+        chosen = metrics.codes == code
+        values = frame.array("value")[chosen]
+        if METRICS[metric].extensive:
+            values = values / seconds[chosen]
+        most = {"bytes": _MOST_BYTES_PER_S, "ratio": 1e6, "seconds": 1e9}.get(METRICS[metric].unit, _MOST_OPS_PER_S)
+        if METRICS[metric].unit == "bytes" and not METRICS[metric].extensive:
+            most = _MOST_AMOUNT
+        wrong = values[values > most]
+        if len(wrong):
+            return f"series.value of {metric} = {wrong[0]!r} a second"
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------ the child
+
+
+def attack(
+    source: str, seed: str, count: int, sample_data: Path | None, state: Any, report: Callable[[Failure], None]
+) -> None:
+    """Mutations from the state's index on, until so many count."""
+    judge = Judge(source)
+    index, *tallies = _STATE.unpack_from(state)
+    places = {"unrecognised": 0, "quarantined": 1, "partial": 2, "ok": 3, "untyped": 4, "absurd": 4}
+    last = index + _TRIES * count
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        folder = Path(name)
+        for warm in seeds_of(source, sample_data):  # what is loaded once is no mutation's doing
+            judge.judge(put(folder, warm, warm.data), warm.mapping, context_for(Random(0)))
+        while sum(tallies[1:]) < count and index < last:
+            _STATE.pack_into(state, 0, index, *tallies)
+            status, signature, detail = _one(judge, source, seed, index, sample_data, folder)
+            tallies[places[status]] += 1
+            if places[status] == 4:
+                report(Failure(source, seed, index, status, signature, detail))
+            index += 1
+    _STATE.pack_into(state, 0, index, *tallies)
+
+
+def _one(
+    judge: Judge, source: str, seed: str, index: int, sample_data: Path | None, folder: Path
+) -> tuple[str, str, str]:
+    origin, data, rng = mutation(source, seed, index, sample_data)
+    if data == origin.data:
+        return "unrecognised", "", ""
+    path = put(folder, origin, data)
+    context = context_for(rng)
+    with _limits():
+        return judge.judge(path, origin.mapping, context)
+
+
+class _limits:  # noqa: N801
+    """So much processor time and memory from here on. The kernel ends a process that goes beyond its time."""
+
+    def __enter__(self) -> None:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        self.before = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MOST_BYTES, self.before[1]))
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, self.before)
+
+
+def _child(source: str, seed: str, count: int, sample_data: Path | None, folder: Path) -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")  # of NumPy, about what is then refused
+    faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, all_threads=False, chain=True)
+    with (
+        (folder / "state").open("r+b") as file,
+        mmap.mmap(file.fileno(), _STATE.size) as state,
+        (folder / "failures").open("a", encoding="utf-8") as failures,
+    ):
+
+        def report(failure: Failure) -> None:
+            failures.write(json.dumps(vars(failure)) + "\n")
+            failures.flush()
+
+        attack(source, seed, count, sample_data, state, report)
+
+
+# ----------------------------------------------------------------------------------------------------------- the parent
+
+
+def run_source(source: str, seed: str, count: int, sample_data: Path | None = None, start: int = 0) -> Campaign:
+    """A child that reads; when one mutation ends it, that is noted and another child goes on behind it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "state").write_bytes(_STATE.pack(start, 0, 0, 0, 0, 0))
+        (folder / "failures").touch()
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "--child",
+            name,
+            "--seed",
+            seed,
+            "--count",
+            str(count),
+            source,
+        ]
+        command += ["--sample-data"] if sample_data is not None else []
+        environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        while True:
+            done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, check=False)
+            if done.returncode == 0:
+                break
+            stack = done.stderr.decode(errors="replace")
+            if done.returncode > 0:
+                raise RuntimeError(f"The harness itself failed over {source}:\n{stack}")
+            _note_death(folder, source, seed, -done.returncode, stack)
+        index, *tallies = _STATE.unpack((folder / "state").read_bytes())
+        lines = (folder / "failures").read_text(encoding="utf-8").splitlines()
+        return Campaign(source, index, *tallies, [Failure(**json.loads(line)) for line in lines])
+
+
+def _note_death(folder: Path, source: str, seed: str, number: int, stack: str) -> None:
+    index, *tallies = _STATE.unpack((folder / "state").read_bytes())
+    tallies[4] += 1
+    (folder / "state").write_bytes(_STATE.pack(index + 1, *tallies))
+    kind = "hang" if number == signal.SIGPROF else "crash"
+    ours = [line.strip() for line in stack.splitlines() if "/ioweather/" in line]
+    signature = f"{kind} in {ours[0].rpartition('/')[2] if ours else signal.Signals(number).name}"
+    failure = Failure(source, seed, index, kind, signature, stack[-3000:])
+    with (folder / "failures").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(vars(failure)) + "\n")
+
+
+def share_of(source: str, total: int) -> int:
+    """How many of a campaign's mutations are this source's."""
+    return max(1, round(total * SHARES.get(source, 1.0) / sum(SHARES.get(name, 1.0) for name in SEEDS)))
+
+
+def run_all(sources: Sequence[str], seed: str, total: int, sample_data: Path | None) -> Iterator[Campaign]:
+    for source in sources:
+        yield run_source(source, seed, share_of(source, total), sample_data)
+
+
+# ------------------------------------------------------------------------------------------------------ for an engineer
+
+
+def minimised(source: str, seed: str, index: int, sample_data: Path | None) -> tuple[bytes, str]:
+    """The smallest bytes found that fail in the same way, and how (not for hangs: they end the process)."""
+    origin, data, rng = mutation(source, seed, index, sample_data)
+    context = context_for(rng)
+    judge = Judge(source)
+    with tempfile.TemporaryDirectory() as name:
+
+        def outcome(candidate: Any) -> tuple[str, str]:
+            with _limits():
+                return judge.judge(put(Path(name), origin, candidate), origin.mapping, context)[:2]
+
+        wanted = outcome(data)
+        if not isinstance(data, bytes):
+            return json.dumps({key: value.decode("latin-1") for key, value in data.items()}).encode(), str(wanted)
+        size = len(data) // 2
+        while size:
+            at = 0
+            while at < len(data):
+                shorter = data[:at] + data[at + size :]
+                if shorter and outcome(shorter) == wanted:
+                    data = shorter
+                else:
+                    at += size
+            size //= 2
+        return data, f"{wanted} {context}"
+
+
+def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) -> tuple[int, int]:
+    """Lines of the source's modules: how many there are, and how many the mutations reach, measured in this process."""
+    import coverage
+
+    measured = coverage.Coverage(data_file=None, config_file=False, source_pkgs=["ioweather.sources"])
+    measured.start()
+    state = bytearray(_STATE.pack(0, 0, 0, 0, 0, 0))
+    attack(source, seed, count, sample_data, state, lambda failure: None)
+    measured.stop()
+    lines = missed = 0
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("ioweather.sources.") and module.__file__:
+            _, statements, _, missing, _ = measured.analysis2(module.__file__)
+            lines, missed = lines + len(statements), missed + len(missing)
+            print(f"  {name}: {len(statements) - len(missing)}/{len(statements)}", missing[:40], file=sys.stderr)
+    return lines, lines - missed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources", nargs="*", choices=[[], *SEEDS], help="all by default")
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--count", type=int, default=20_000, help="mutations that count, over all sources")
+    parser.add_argument("--sample-data", action="store_true", help="damage also the small files of ../shared/data")
+    parser.add_argument("--only", type=int, metavar="INDEX", help="one mutation of one source: minimised, and why")
+    parser.add_argument("--coverage", action="store_true", help="the lines of one source that so many reach")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    sample_data = SAMPLE_DATA if given.sample_data and SAMPLE_DATA.is_dir() else None
+    if given.child:
+        _child(given.sources[0], given.seed, given.count, sample_data, given.child)
+        return 0
+    if given.only is not None:
+        data, how = minimised(given.sources[0], given.seed, given.only, sample_data)
+        print(f"{data!r}\n{len(data)} bytes: {how}")
+        return 0
+    if given.coverage:
+        lines, reached = line_coverage(given.sources[0], given.seed, given.count, sample_data)
+        print(f"| {given.sources[0]} | {reached} of {lines} lines, {100 * reached / lines:.1f} % |")
+        return 0
+    print(
+        "| source | counted | refused | partly read | read | not recognised | failures |\n|---|--:|--:|--:|--:|--:|--:|"
+    )
+    failures: list[Failure] = []
+    for done in run_all(given.sources or list(SEEDS), given.seed, given.count, sample_data):
+        failures += done.failures
+        print(f"| {done.source} | {done.counted} | {done.refused} | {done.partial} | {done.accepted} | "
+              f"{done.unrecognised} | {done.failed} |", flush=True)  # fmt: skip
+    for kind, example, times in distinct(failures):
+        print(f"\n{times} x {kind}: {example.signature}")
+        print(f"  --seed {example.seed} --only {example.index} {example.source}\n{example.detail[-1500:]}")
+    return 1 if failures else 0
+
+
+def distinct(failures: Sequence[Failure]) -> Iterator[tuple[str, Failure, int]]:
+    """Each mistake once, with how often it came."""
+    found: dict[tuple[str, str, str], list[Failure]] = {}
+    for failure in failures:
+        found.setdefault((failure.source, failure.kind, failure.signature), []).append(failure)
+    for (_, kind, _), same in found.items():
+        yield kind, same[0], len(same)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
