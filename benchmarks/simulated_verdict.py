@@ -17,8 +17,8 @@ import numpy as np
 from ioweather.advice.verdict.judge import KINDS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import preset_named
-from ioweather.workflows.scoring.items import Evidence
-from ioweather.workflows.scoring.verdicts import Judged, balanced_accuracy, judged_runs
+from ioweather.workflows.score.items import Evidence
+from ioweather.workflows.score.verdicts import Judged, balanced_accuracy, judged_runs
 from ioweather.workflows.simulated import ingest_simulated
 from verdict import calibration
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioweather.sources.live.forward import Clocks
+from ioweather.sources.live.monotonic_samples import Clocks
 
 
 @dataclass

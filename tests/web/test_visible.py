@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import exhibits
 from ioweather.core.visibility import Visibility, parse_visibility
-from ioweather.store.owned import OF_THE_FACILITY
+from ioweather.store.per_user_view import OF_THE_FACILITY
 from ioweather.web.app import _PLAIN_PATHS, LOOPBACK, create_app
 from ioweather.web.server import bind, bind_socket, check_reach, running
 from ioweather.web.shell import NAVIGATION

@@ -23,7 +23,7 @@ from ioweather.sources.scan.scanner import Scan, ScanState, plan_scan
 from ioweather.store.layout import exhibits_dir
 from ioweather.studies.climate import aligned_blocks
 from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.score import score
+from ioweather.workflows.score.card import score
 from ioweather.workflows.simulated import ingest_simulated
 from lake_contents import contents
 from scan_trees import counted, runs_tree

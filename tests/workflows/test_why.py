@@ -18,7 +18,7 @@ from ioweather.derive.jobs.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables.applications import FILES
 from ioweather.workflows.job import JobRequest
-from ioweather.workflows.run_conditions import Servers, merged_windows, week_before
+from ioweather.workflows.system_during_runs import Servers, merged_windows, week_before
 from ioweather.workflows.why import WhyRequest, why
 from planted_association import START_NS, system_load
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ioweather.cli.agents import duration_ns, run_options, spool_option
+from ioweather.cli.agent_options import duration_ns, run_options, spool_option
 from ioweather.cli.options import lake_option
-from ioweather.core.places import default_lake_dir, default_spool_dir
+from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 
 EPILOG = """\b
 What runs, and how often, stands in facility.toml: `probes` of a file system,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from ioweather.cli.agents import duration_ns, spool_option
+from ioweather.cli.agent_options import duration_ns, spool_option
+from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import UsageError
-from ioweather.core.places import default_spool_dir
 
 EPILOG = """\b
 Alert rules, a dashboard and the list of metrics: docs/how-to/prometheus.md.

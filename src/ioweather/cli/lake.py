@@ -18,7 +18,7 @@ from ioweather.cli.options import (
     period_options,
     progress_bar,
 )
-from ioweather.core.places import default_lake_dir
+from ioweather.core.default_paths import default_lake_dir
 
 if TYPE_CHECKING:
     from ioweather.store.snapshot import Snapshot

@@ -27,7 +27,7 @@ Example: ioweather now --watch
 def now(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path, ...], exact: bool, watch: bool) -> int:
     """Say how slow storage is at this moment, as the agent's probe sees it, against what is usual."""
     from ioweather.cli.answers import show_answer
-    from ioweather.core.places import default_spool_dir
+    from ioweather.core.default_paths import default_spool_dir
     from ioweather.workflows.now import weather_now
 
     form = output_form(as_json, as_csv)

@@ -65,8 +65,8 @@ def executor(
     from ioweather.engine.settings import ClusterSettings
 
     def settings() -> ClusterSettings:
+        from ioweather.core.default_paths import default_lake_dir
         from ioweather.core.facility import load_facility
-        from ioweather.core.places import default_lake_dir
 
         root = Path(lake_dir) if lake_dir else default_lake_dir()
         return cluster_settings(load_facility(root / "facility.toml").sections.get("engine", {}))

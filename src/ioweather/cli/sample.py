@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ioweather.cli.agents import (
+from ioweather.cli.agent_options import (
     duration_ns,
     print_end,
     run_agent,

@@ -10,7 +10,7 @@ import click
 
 from ioweather.cli.options import lake_option
 from ioweather.cli.tokens import token
-from ioweather.core.places import default_lake_dir, default_spool_dir
+from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 
 EPILOG = """\b
 Listens at this machine alone unless --host says otherwise. There is no

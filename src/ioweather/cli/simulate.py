@@ -12,7 +12,7 @@ from ioweather.cli.options import engine_options, executor, progress_bar
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioweather.workflows.score import Line, ScoreCard
+    from ioweather.workflows.score.card import Line, ScoreCard
 
 
 @click.group(
@@ -70,7 +70,7 @@ def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: di
 
     Exit code 1: an answer is worse than the stored baseline.
     """
-    from ioweather.workflows.score import score as run
+    from ioweather.workflows.score.card import score as run
 
     with progress_bar() as progress, executor(engine, None, progress) as pool:
         card = run(directory, questions=questions, executor=pool, progress=progress)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ioweather.cli.agents import duration_ns
+from ioweather.cli.agent_options import duration_ns
 from ioweather.cli.options import lake_option
-from ioweather.core.places import default_lake_dir
+from ioweather.core.default_paths import default_lake_dir
 
 if TYPE_CHECKING:
-    from ioweather.workflows.here import Here
+    from ioweather.workflows.local_setup import Here
 
 EPILOG = """\b
 Needs no root and no configuration. The probe reads and writes half a MiB
@@ -46,7 +46,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.store.lake import open_lake
     from ioweather.web.app import LOOPBACK, create_app
     from ioweather.web.server import address_of, bind, check_reach, running
-    from ioweather.workflows.here import measuring
+    from ioweather.workflows.local_setup import measuring
 
     limit_ns = duration_ns(duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()

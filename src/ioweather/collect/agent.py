@@ -26,7 +26,7 @@ from ioweather.collect.worker import Worker
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.sources.live.contract import LiveSource
-from ioweather.sources.live.forward import Clocks
+from ioweather.sources.live.monotonic_samples import Clocks
 from ioweather.sources.live.mounts import system_of
 from ioweather.sources.live.rows import Origin, event_row
 

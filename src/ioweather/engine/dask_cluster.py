@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioweather._version import __version__
+from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.places import default_spool_dir
 from ioweather.core.progress import Progress, silent
 from ioweather.engine.run import TaskLost
 from ioweather.engine.settings import ClusterSettings

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
+from ioweather.core.default_paths import default_lake_dir as default_lake_dir
 from ioweather.core.errors import LakeError, LakeVersionError
-from ioweather.core.places import default_lake_dir as default_lake_dir
 from ioweather.tables import SCHEMA_VERSION
 
 # From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:

@@ -21,7 +21,7 @@ from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
 from ioweather.store.delta import TableFiles
-from ioweather.store.owned import note_who_owns_what, owned
+from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.results import Answer, Exhibit
 from ioweather.store import layout
-from ioweather.store.kept import Kept, KeptLake, Mark, mark_of
+from ioweather.store.cached_lake import Kept, KeptLake, Mark, mark_of
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 from ioweather.web.refreshed import Refreshed

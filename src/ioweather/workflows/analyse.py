@@ -26,7 +26,7 @@ from ioweather.core.units import MINUTE_NS
 from ioweather.engine import in_order
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
-from ioweather.store.owned import OF_THE_FACILITY
+from ioweather.store.per_user_view import OF_THE_FACILITY
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import KNOWN_MAKERS, STUDIES
 from ioweather.tables import Quality

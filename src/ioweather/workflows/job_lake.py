@@ -19,7 +19,7 @@ from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.derive.jobs.signatures import program_of
-from ioweather.sources.darshan.places import path_hash
+from ioweather.sources.darshan.file_locations import path_hash
 from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot

@@ -14,9 +14,9 @@ from ioweather._version import __version__
 from ioweather.advice.advisor.words import with_advice
 from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.clock import now_ns, utc_day
+from ioweather.core.default_paths import default_lake_dir
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
-from ioweather.core.places import default_lake_dir
 from ioweather.core.results import Answer, Provenance
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.file_records import rows_of
@@ -28,7 +28,7 @@ from ioweather.studies.job.view import JobView
 from ioweather.studies.shared import choices
 from ioweather.tables import concat
 from ioweather.workflows.job import JobRequest, find_job
-from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions, week_before
+from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions, week_before
 
 # Like runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_PEERS: Final = 48

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import LakeError, SourceError
-from ioweather.sources.scan import crew as crews
+from ioweather.sources.scan import process_walkers as crews
 from ioweather.sources.scan import scanner, walker
 from ioweather.sources.scan.plan import ROOT_ITEM, Item, LinkRecord
 from ioweather.sources.scan.scanner import Scan, plan_scan

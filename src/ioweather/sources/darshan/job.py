@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 from ioweather.core.units import NS
+from ioweather.sources.darshan.errors import cut_short, damaged
 from ioweather.sources.darshan.layout import METADATA_BYTES, ByteOrder, job_struct
 from ioweather.sources.darshan.model import DarshanJob
 from ioweather.sources.darshan.names import text
-from ioweather.sources.darshan.refusals import cut_short, damaged
 from ioweather.sources.darshan.regions import Buffer
 
 _MOUNT: Final = re.compile(r"^(\S+)\t(\S+)$", re.MULTILINE)

@@ -8,8 +8,8 @@ import struct
 from typing import Final
 
 from ioweather.core.errors import CorruptInput
+from ioweather.sources.darshan.errors import damaged
 from ioweather.sources.darshan.layout import ORDER_CHARACTER, ByteOrder
-from ioweather.sources.darshan.refusals import damaged
 from ioweather.sources.darshan.regions import Buffer
 
 _ID_BYTES: Final = 8

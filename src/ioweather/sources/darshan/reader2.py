@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.equivalents import DERIVED_VERSION, derived_modules
+from ioweather.sources.darshan.errors import cut_short, damaged
 from ioweather.sources.darshan.job import check_job, longest_first, parse_metadata
 from ioweather.sources.darshan.layout import NATIVE, ByteOrder, Compression, cp_dtype, job_struct
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module
 from ioweather.sources.darshan.names import text
 from ioweather.sources.darshan.reader3 import MAGIC_BYTES, check_ranks, digest_of
-from ioweather.sources.darshan.refusals import cut_short, damaged
 from ioweather.sources.darshan.regions import Budget, expand
 
 GZIP_MAGIC: Final = b"\x1f\x8b"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.sources.darshan.counters import FIXED
+from ioweather.sources.darshan.errors import cut_short, damaged
 from ioweather.sources.darshan.job import parse_job
 from ioweather.sources.darshan.layout import (
     COMPRESSIONS,
@@ -26,7 +27,6 @@ from ioweather.sources.darshan.layout import (
 )
 from ioweather.sources.darshan.model import DarshanLog, Module
 from ioweather.sources.darshan.names import parse_names
-from ioweather.sources.darshan.refusals import cut_short, damaged
 from ioweather.sources.darshan.regions import Budget, Buffer, expand
 from ioweather.sources.darshan.variable import parse_variable
 

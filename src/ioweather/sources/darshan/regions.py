@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeAlias
 
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.units import GIB, MIB, format_bytes
-from ioweather.sources.darshan.refusals import cut_short, damaged
+from ioweather.sources.darshan.errors import cut_short, damaged
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.frames import Frame, Text
 from ioweather.sources.darshan.file_columns import COUNTS, SPANS, TIMES, count_column, span_column, time_column
+from ioweather.sources.darshan.file_locations import Places, StripeColumns, path_hash
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog
-from ioweather.sources.darshan.places import Places, StripeColumns, path_hash
 from ioweather.tables import encode_text
 from ioweather.tables.applications import APPLICATIONS, FILE_MODULES, FILES
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.sources.darshan.errors import damaged
 from ioweather.sources.darshan.layout import (
     DXT_DTYPE,
     HEATMAP_DTYPE,
@@ -23,7 +24,6 @@ from ioweather.sources.darshan.layout import (
     ByteOrder,
 )
 from ioweather.sources.darshan.model import Module, Ragged
-from ioweather.sources.darshan.refusals import damaged
 from ioweather.sources.darshan.regions import Buffer
 
 

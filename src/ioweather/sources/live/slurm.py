@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ioweather.core.errors import SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.live.contract import Operation, Ready, Reporter
-from ioweather.sources.live.forward import Clocks
+from ioweather.sources.live.monotonic_samples import Clocks
 
 FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
 # Accounting arrives late: each poll looks back further than the last one, and the lake takes no row twice.

@@ -9,8 +9,8 @@ import pytest
 from store_lakes import series_frame
 
 from ioweather.core.visibility import Owner
-from ioweather.store import kept
-from ioweather.store.kept import Kept, KeptLake, mark_of
+from ioweather.store import cached_lake
+from ioweather.store.cached_lake import Kept, KeptLake, mark_of
 from ioweather.store.lake import open_lake
 
 
@@ -35,8 +35,8 @@ def age(lake) -> None:
 def test_a_still_lake_is_read_once_and_a_commit_is_seen_at_once(lake, monkeypatch):
     age(lake)
     opened = []
-    real = kept.Lake.snapshot
-    monkeypatch.setattr(kept.Lake, "snapshot", lambda self: opened.append(1) or real(self))
+    real = cached_lake.Lake.snapshot
+    monkeypatch.setattr(cached_lake.Lake, "snapshot", lambda self: opened.append(1) or real(self))
     shared = KeptLake(lake.root, Kept())
     assert [rows(shared) for _ in range(3)] == [10, 10, 10]
     assert rows(shared.seen_by(Owner("x"))) == 10

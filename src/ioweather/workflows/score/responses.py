@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from ioweather.core.units import HOUR_NS
-from ioweather.workflows.scoring.items import Evidence, Item, NotBuilt
+from ioweather.workflows.score.items import Evidence, Item, NotBuilt
 
 _FELT_BY_ALL = ("mds_overload", "network_cap")
 # Mean stretch that a person notices.

@@ -14,8 +14,8 @@ from ioweather.core.progress import Progress, silent
 from ioweather.engine import Serial, in_order
 from ioweather.simulate.generate import read_manifest
 from ioweather.simulate.presets import preset_named
-from ioweather.workflows.scoring.catalogue import QUESTIONS
-from ioweather.workflows.scoring.items import Evidence, Item, ask
+from ioweather.workflows.score.catalogue import QUESTIONS
+from ioweather.workflows.score.items import Evidence, Item, ask
 from ioweather.workflows.simulated import ingest_simulated
 
 # An error is worse than before if it grew by more than chance in the last digits would explain.

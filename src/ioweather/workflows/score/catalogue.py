@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ioweather.core.registry import Catalogue
-from ioweather.workflows.scoring.items import Question
+from ioweather.workflows.score.items import Question
 
-_HERE = "ioweather.workflows.scoring"
+_HERE = "ioweather.workflows.score"
 
 QUESTIONS: Catalogue[Question] = Catalogue(
     "question",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ioweather.workflows.scoring.items import Evidence, Item
+from ioweather.workflows.score.items import Evidence, Item
 
 _LEAST_RUNS = 8
 

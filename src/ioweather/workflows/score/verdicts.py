@@ -18,8 +18,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS
 from ioweather.derive.jobs.groups import alike
 from ioweather.store.snapshot import Snapshot
-from ioweather.workflows.run_conditions import FILE_COLUMNS, Servers, run_conditions
-from ioweather.workflows.scoring.items import Evidence, Item
+from ioweather.workflows.score.items import Evidence, Item
+from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions
 
 _MOST_RUNS = 600
 _KINDS = ("normal", "system", "you", "both")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ioweather.cli.options import converted
+from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import UsageError
-from ioweather.core.places import default_spool_dir
 from ioweather.core.units import parse_duration_ns, parse_size
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
     from rich.live import Live
 
     from ioweather.cli.render import console
-    from ioweather.cli.weather_table import status_table
+    from ioweather.cli.status_table import status_table
 
     # Without its own thread: a forked child of a process with threads is asking for trouble.
     with Live(console=console(), auto_refresh=False, transient=True) as live:
@@ -110,7 +110,7 @@ def _table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
 def print_end(status: Status, lake_dir: str | None) -> int:
     """What was measured, and where it is now. Exit code 1 where something is not where it should be."""
     from ioweather.cli.render import console
-    from ioweather.cli.weather_table import status_table
+    from ioweather.cli.status_table import status_table
 
     console().print(status_table(status))
     spool = status.spool

@@ -8,7 +8,7 @@ from small_facility import make_small_lake
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import QueryRefused
 from ioweather.core.visibility import Owner
-from ioweather.store.owned import OF_PEOPLE, OF_THE_FACILITY
+from ioweather.store.per_user_view import OF_PEOPLE, OF_THE_FACILITY
 from ioweather.store.usersql import run_user_sql
 from ioweather.tables import TABLES
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ioweather.core.units import HOUR_NS
 from ioweather.workflows.health import find_sick_components, servers_of
-from ioweather.workflows.scoring.items import Evidence, Item
+from ioweather.workflows.score.items import Evidence, Item
 
 _VERBS = ("read", "write")
 # What the bytes of a target can show; a slow metadata server or network is not a matter of one target.
