@@ -65,3 +65,11 @@ def test_heads_never_fail() -> None:
     assert plain_head(gzip.compress(b"hello\n" * 100)[:40]).startswith("hello")
     assert plain_head(b"\x1f\x8bnonsense") == ""
     assert plain_head(b"") == ""
+
+
+def test_what_unzips_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(b"\n" * (90 << 20)))
+    with pytest.raises(CorruptInput, match="100 times its size"):
+        for _ in text_blocks(path):
+            pass

@@ -34,12 +34,12 @@ _DURATION_UNITS: Final = {
     "ns": 1, "us": 10**3, "ms": 10**6, "s": NS, "sec": NS, "m": MINUTE_NS, "min": MINUTE_NS,
     "h": HOUR_NS, "hour": HOUR_NS, "d": DAY_NS, "day": DAY_NS, "w": 7 * DAY_NS, "week": 7 * DAY_NS,
 }  # fmt: skip
-_QUANTITY: Final = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*$")
+_QUANTITY: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)")
 
 
 def parse_size(text: str) -> int:
     """Bytes of '4 MiB', '3901', '1g' (binary) or '2MB' (decimal)."""
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.fullmatch(text.strip())
     factor = _SIZE_UNITS.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f"{text!r} is not a size: expected a number and a unit, such as 512KiB, 4MiB or 2GB")
@@ -48,7 +48,7 @@ def parse_size(text: str) -> int:
 
 def parse_duration_ns(text: str) -> int:
     """Nanoseconds of '5s', '10 min', '4h', '1.5d'; a bare number is seconds."""
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.fullmatch(text.strip())
     unit = match[2].lower() if match else ""
     factor = _DURATION_UNITS.get(unit or "s") or _DURATION_UNITS.get(unit.rstrip("s"))
     if match is None or factor is None:

@@ -14,6 +14,8 @@ from ioweather.core.errors import CorruptInput
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
+# Logs unzip to ten or thirty times their size, gzip allows a thousand: what is beyond was made to exhaust memory.
+_FREE_BYTES, _MOST_RATIO = 64 << 20, 100
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def text_blocks(path: Path) -> Iterator[str]:
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # an editor may have put its mark in front
     pending = b""
-    for data in _bytes_of(path):
+    for data in unzipped_blocks(path):
         data = pending + data
         end = data.rfind(b"\n") + 1 or len(data)
         pending = data[end:]
@@ -55,7 +57,9 @@ def text_blocks(path: Path) -> Iterator[str]:
         yield rest
 
 
-def _bytes_of(path: Path) -> Iterator[bytes]:
+def unzipped_blocks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file in pieces, unzipped if need be."""
+    most = _FREE_BYTES + _MOST_RATIO * path.stat().st_size
     with path.open("rb") as plain:
         zipped = plain.read(2) == _GZIP_MAGIC
         plain.seek(0)
@@ -64,6 +68,9 @@ def _bytes_of(path: Path) -> Iterator[bytes]:
         try:
             while data := read(_BLOCK_BYTES):
                 yield data
+                most -= len(data)
+                if most < 0:
+                    raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size: no log does.")
         except EOFError:
             return  # a gzip file that is still being written: what came out so far is good
         except (OSError, zlib.error) as error:

@@ -156,7 +156,7 @@ def linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
         text = match[2]
         return f'{match[1]}<a href="{escape(place.link(prefix + text))}">{text}</a>' if text in ids else match[0]
 
-    return re.sub(r'(<th scope="row"[^>]*>)([^<]*)', link, table)
+    return re.sub(r'(<th scope="row"[^<>]*>)([^<]*)', link, table)
 
 
 @router.get("/jobs/{job_id}")

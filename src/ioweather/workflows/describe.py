@@ -50,7 +50,8 @@ def _patterns(disks: list[str]) -> list[str]:
     grouped: dict[str, list[str]] = {}
     for disk in disks:
         host, _, device = disk.partition(":")
-        grouped.setdefault(re.sub(r"\d+$", "*", host) + ":" + device, []).append(disk)
+        stem = host.rstrip("0123456789")
+        grouped.setdefault((stem + "*" if stem != host else host) + ":" + device, []).append(disk)
     return sorted(pattern if len(members) > 1 else members[0] for pattern, members in grouped.items())
 
 

@@ -262,6 +262,9 @@ def _refused(
     if isinstance(error, OSError):
         message = f"{path} cannot be read: {error.strerror or error}."
         return FileOutcome(path, digest, size, source, status, rows, "unreadable", message)
+    if isinstance(error, RecursionError):
+        message = f"{path} is nested deeper than any file of its kind."
+        return FileOutcome(path, digest, size, source, status, rows, CorruptInput(message).reason, message)
     # A mistake of ours must not stop the other files.
     message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this."
     return FileOutcome(path, digest, size, source, status, rows, "reader_failed", message)

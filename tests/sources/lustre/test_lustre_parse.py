@@ -117,3 +117,8 @@ def test_every_stats_file_of_every_version(shared_data: Path):
                 counter = stats.counters[fields[0]]
                 assert counter.samples == int(fields[1])
                 assert counter.total == (int(fields[6]) if len(fields) >= 7 else None)
+
+
+def test_a_name_of_many_dots_is_no_parameter_and_found_out_at_once():
+    assert list(get_param_blocks(["a" + ".a" * 50_000])) == []
+    assert list(get_param_blocks(["a" + ".a" * 3 + "=1"])) == [("a.a.a.a", "1")]

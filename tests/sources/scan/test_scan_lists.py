@@ -328,3 +328,10 @@ def test_readers_refuse_anything_else_politely(data):
 def test_the_tables_know_every_histogram():
     assert tuple(HISTOGRAMS) == HISTOGRAM_NAMES
     assert {"scans", "scan_bins", "scan_entries"} <= set(TABLES)
+
+
+def test_a_gpfs_line_of_blanks_is_found_out_at_once(tmp_path):
+    path = tmp_path / "list"
+    path.write_text("12 1 0 size=1 -- /gpfs/a\n1 1 1 " + " " * 200_000 + "x -- -- a\n")
+    with pytest.raises(CorruptInput, match="line 2"):
+        list(GPFS.read(path, ReadContext(zone=ZoneInfo("UTC"), start_ns=1)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
 import json
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
 from ioweather.sources.slurm.identity import parse_identity
 from ioweather.sources.slurm.nodelist import expand
 from ioweather.sources.slurm.source import SOURCE
+from ioweather.sources.slurm.text import _CHECKS, _FREE_TEXT, _KEPT, Header, _readings
 from ioweather.tables import concat
 
 UTC = ReadContext(zone=zone_named("UTC"))
@@ -71,6 +73,40 @@ def test_a_row_that_reads_two_ways_is_refused(tmp_path):
     header = HEADER.replace("JobName|", "JobName|Comment|")
     with pytest.raises(CorruptInput, match="ways to read"):
         read(write(tmp_path, row(name="a|b|c"), header=header))
+
+
+@given(
+    st.permutations(["JobID", "JobName", "Comment", "State", "WorkDir", "NNodes", "Flags"]),
+    st.lists(st.sampled_from(["7", "", "RUNNING", "a b", " 7 "]), min_size=7, max_size=11),
+)
+def test_readings_are_those_of_trying_every_way(fields, parts):
+    header = Header("|", tuple(fields), trailing=False)
+    surplus = len(parts) - len(fields)
+    expected = set()
+    for extra in itertools.product(range(surplus + 1), repeat=len(fields)):
+        if sum(extra) == surplus and not any(
+            n for n, name in zip(extra, fields, strict=True) if name not in _FREE_TEXT
+        ):
+            ends = list(itertools.accumulate(1 + n for n in extra))
+            values = ["|".join(parts[a:b]).strip() for a, b in zip([0, *ends], ends, strict=False)]
+            if all(_CHECKS[name](value) for name, value in zip(fields, values, strict=True) if name in _CHECKS):
+                expected.add(tuple(v if name in _KEPT else "" for name, v in zip(fields, values, strict=True)))
+    found = _readings(parts, header, surplus)
+    assert len(found) == len(set(found)) == min(2, len(expected))
+    assert set(found) <= expected
+
+
+def test_many_delimiters_in_a_submitted_line_cost_little(tmp_path):
+    """Trying every way to share 50 among seven fields would be 30 million tries for one row."""
+    names = "JobName|Comment|AdminComment|SystemComment|SubmitLine|WorkDir|Extra|"
+    line = "sbatch --wrap cat" + " | grep x" * 50
+    rows = [row(str(n), name=f"sim|||| {line} |/home|") for n in range(20)]
+    path = write(tmp_path, *rows, header=HEADER.replace("JobName|", "Comment|SubmitLine|JobName|"))
+    with pytest.raises(CorruptInput, match="ways to read"):
+        read(path)
+    header = HEADER.replace("JobName|", names.removeprefix("JobName|")).replace("NodeList", "NodeList|JobName")
+    rows = [row(str(n), name=f"c|a|s|{line}|/home|") + f"|job {n}" for n in range(20)]
+    assert [job["name"] for job in read(write(tmp_path, *rows, header=header))] == [f"job {n}" for n in range(20)]
 
 
 @pytest.mark.parametrize("delimiter", ["\x1f", ",", ";", "%%", "\t"])
@@ -249,3 +285,11 @@ def test_overlapping_dumps_in_any_order_are_one_accounting(shared_data, tmp_path
             )
     assert counts[0] == counts[1]
     assert counts[0][0][0] == 142, "140 rows and the two of the requeued job's first run"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["n[1-9999][1-9999]", "n" + "[0-9]" * 40, "n[" + "1-150000," * 500 + "7]", "n[1-" + "9" * 5000 + "]", "n[[1-2]"],
+)
+def test_a_list_of_more_hosts_than_there_are_stays_as_it_is(text):
+    assert expand(text) == [text]

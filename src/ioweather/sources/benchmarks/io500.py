@@ -30,8 +30,8 @@ from ioweather.sources.textfiles import plain_head
 # '[RESULT] ior-easy-write 352.8 GiB/s : time 386.7 seconds', '[RESULT] BW phase 1 ior_easy_write 7.7 GB/s : time ...',
 # '[      ]' for phases that do not count, '[RESULT-invalid]' or a trailing '[INVALID]'.
 _RESULT: Final = re.compile(
-    r"\[ *(?:RESULT)?(-invalid)? *\]\s+(?:(?:BW|IOPS)\s+)?(?:phase\s+\d+\s+)?([A-Za-z][\w-]*)\s+([\d.]+|-?nan)\s+"
-    r"(GiB/s|GB/s|kIOPS|kiops)\s*:\s*time\s+([\d.]+)\s+seconds(\s+\[INVALID\])?\s*$"
+    r"\[ {0,9}(?:RESULT)?(-invalid)? {0,9}\]\s+(?:(?:BW|IOPS)\s+)?(?:phase\s+\d+\s+)?([A-Za-z][\w-]*)\s+"
+    r"([\d.]+|-?nan)\s+(GiB/s|GB/s|kIOPS|kiops)\s*:\s*time\s+([\d.]+)\s+seconds(\s+\[INVALID\])?\s*$"
 )
 _SCORE: Final = re.compile(
     r"\[(SCOREX?)(-invalid)? *\]\s+Bandwidth\s+(\S+)\s+Gi?B/s\s*:\s*IOPS\s+(\S+)\s+kiops\s*:\s*TOTAL\s+([\d.]+)"

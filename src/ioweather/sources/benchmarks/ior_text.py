@@ -10,10 +10,10 @@ from ioweather.core.contracts import ReadContext
 from ioweather.sources.benchmarks.localtime import LocalTimes
 from ioweather.sources.benchmarks.phases import TextFile, number
 
-BANNER: Final = re.compile(r"IOR-(\d\S*): MPI Coordinated Test of Parallel I/O")
+BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel I/O")
 # What launchers put before each line: 'stdout[0] ' (Blue Gene), '[1,0]<stdout>:' (Open MPI).
 _LAUNCHER: Final = re.compile(r"^(?:std(?:out|err)\[\d+\]:? ?|\[\d+,\d+\]<std(?:out|err)>: ?)")
-_PAIR: Final = re.compile(r"^\s*([A-Za-z][A-Za-z ]*?)\s*[:=]\s*(.*?)\s*$")
+_PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z \t]*)[:=](.*)")
 _TEST: Final = re.compile(r"^Test (\d+) started\s*:(.*)$")
 _COMMENCING: Final = re.compile(r"^Commencing (write|read) performance test[.:]?(.*)$")
 _MAX: Final = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec")
@@ -162,7 +162,7 @@ class _Parser:
         elif match := _MAX.match(line):
             self._test.summaries.setdefault(match[1].lower(), {"max_mib": number(match[2])})
         elif match := _PAIR.match(line):
-            self._pair(run, match[1].lower(), match[2], line)
+            self._pair(run, match[1].strip().lower(), match[2].strip(), line)
         elif not run.error and (match := _ERROR.match(line)):
             run.error = match[1]
 

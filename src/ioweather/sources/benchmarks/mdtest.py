@@ -15,14 +15,16 @@ from ioweather.sources.benchmarks.localtime import LocalTimes
 from ioweather.sources.benchmarks.phases import Phase, TextFile, frames, number, read_text, within
 from ioweather.sources.textfiles import plain_head
 
-_BANNER: Final = re.compile(r"mdtest-(\S+) was launched with (\d+) total task\(s\) on (\d+) node")
-_STARTED: Final = re.compile(r"-- started at (.*?) --")
-_FINISHED: Final = re.compile(r"-- finished at (.*?) --")
+_BANNER: Final = re.compile(r"mdtest-(\S{1,99}) was launched with (\d+) total task\(s\) on (\d+) node")
+_STARTED: Final = re.compile(r"-- started at (.{0,99}?) --")
+_FINISHED: Final = re.compile(r"-- finished at (.{0,99}?) --")
 _COMMAND: Final = re.compile(r"Command line used: (.*)")
 _PATH: Final = re.compile(r"Path\s*: (.*)")
 _ITEMS: Final = re.compile(r"\d+ tasks, (\d+) (files/directories|files|directories)")
-_SUMMARY: Final = re.compile(r"SUMMARY(?: (rate|time))?\s*(?:\(in (\S+)\))?\s*: \(of (\d+) iterations\)")
-_ROW: Final = re.compile(r"\s*((?:Directory|File|Tree) (creation|stat|read|rename|removal))\s*:?\s+([-\d. naif]+)$")
+_SUMMARY: Final = re.compile(r"SUMMARY(?: (rate|time))?\s{0,9}(?:\(in (\S{1,99})\))?\s{0,9}: \(of (\d+) iterations\)")
+_ROW: Final = re.compile(
+    r"\s*((?:Directory|File|Tree) (creation|stat|read|rename|removal))(?:\s*:)?\s+([-\d.naif][-\d. naif]*)$"
+)
 _OPERATIONS: Final = {"creation": "create", "removal": "delete"}
 
 

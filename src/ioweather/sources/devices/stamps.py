@@ -16,7 +16,7 @@ from ioweather.core.errors import CorruptInput, UndatedInput
 
 _LOCAL = re.compile(
     r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})[ T]+"
-    r"(\d{1,2})[:.](\d{2})[:.](\d{2})(?:[.,](\d{1,9}))?\s*([AaPp][Mm])?(?:\s+[A-Z]{1,5})?"
+    r"(\d{1,2})[:.](\d{2})[:.](\d{2})(?:[.,](\d{1,9}))?(?:\s*([AaPp][Mm]))?(?:\s+[A-Z]{1,5})?"
 )
 _ABSOLUTE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})")
 _SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})(?!\d)")
@@ -119,7 +119,7 @@ class StampReader:
             ) from None
 
     def _naive(self, text: str) -> tuple[dt.datetime, int]:
-        match = _LOCAL.fullmatch(text)
+        match = _LOCAL.fullmatch(text.rstrip())
         if match is None:
             raise ValueError(text)
         a, separator, b, c, hour, minute, second, fraction, half = match.groups()

@@ -18,10 +18,8 @@ from ioweather.core.errors import CorruptInput
 
 _NS = 1_000_000_000
 _LINE = re.compile(r"(\S+)\s+(\d+) samples \[(\w+)\]((?:\s+-?\d+)*)\s*")
-_TIME = re.compile(
-    r"(snapshot_time|start_time|elapsed_time):?\s+(\d+)(?:\.\s*(\d+))?\s*\(?(?:secs\.(usecs|nsecs))?\)?\s*"
-)
-_PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)+|version|health_check)=(.*)")
+_TIME = re.compile(r"(snapshot_time|start_time|elapsed_time):?\s+(\d+)(?:\.\s*(\d+))?\s*\(?(?:secs\.(usecs|nsecs))?\)?")
+_PARAMETER = re.compile(r"([A-Za-z][\w-]*\.[^\s=]+|version|health_check)=(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
             total, least, most = (numbers[2], numbers[0], numbers[1]) if len(numbers) >= 3 else (None, None, None)
             # The first of two lines of one name: see the traps above.
             counters.setdefault(match[1], Counter(int(match[2]), match[3], total, least, most))
-        elif match := _TIME.fullmatch(line):
+        elif match := _TIME.fullmatch(line.rstrip()):
             times.setdefault(match[1], _time_ns(match))
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
             raise CorruptInput(f"{where}: {line.strip()[:80]!r} is no line of Lustre stats.")

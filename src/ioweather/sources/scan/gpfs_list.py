@@ -25,9 +25,10 @@ from ioweather.core.frames import Frame
 from ioweather.sources.scan.lists import NS, Entries, decoded, list_frames, plain_bytes, read_records
 
 # <thread> stands before lines that come through an external script.
-_RECORD: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+(\d+)\s+(-?\d+)\s+(.*?)\s*-- ((?:/|%2F).*)", re.DOTALL)
+_NUMBERS: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+\d+\s+-?\d+\s")
+_BEFORE_PATH: Final = re.compile(rb"-- (?=/|%2F)")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_LABELLED: Final = re.compile(rb"([A-Za-z_]+)=(\S*(?: \d\d:\d\d:\d\d(?:\.\d+)?)?)")
+_LABELLED: Final = re.compile(rb"([A-Za-z_]{1,64})=(\S*(?: \d\d:\d\d:\d\d(?:\.\d+)?)?)")
 _NAMES: Final = {
     "size": ("file_size", "size", "s"),
     "capacity": ("kb_allocated", "kb", "a"),
@@ -55,7 +56,7 @@ class GpfsSource:
 
     def detect(self, head: bytes, path: Path) -> float:
         lines = [line for line in plain_bytes(head).split(b"\n")[:3] if not line.startswith(b"#")]
-        return 0.85 if lines and _RECORD.fullmatch(lines[0]) else 0.0
+        return 0.85 if lines and _record(lines[0]) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         return list_frames(self.name, path, _pieces(path, context.zone), context)
@@ -74,16 +75,26 @@ def _pieces(path: Path, zone: ZoneInfo | None) -> Iterator[tuple[Entries, bool]]
             items, first_number = items[1:], 2
         rows: dict[frozenset[str], list[tuple[str, int, dict[str, str]]]] = {}
         for number, item in enumerate(items, start=max(first_number, records.first)):
-            match = _RECORD.fullmatch(item)
-            if match is None:
+            record = _record(item)
+            if record is None:
                 raise CorruptInput(
                     f"{path}, line {number}: expected 'inode generation snapshot ... -- /path', found {item[:60]!r}."
                 )
-            shown = _shown(match[4], order, path, number)
-            rows.setdefault(frozenset(shown), []).append((_path(match[5]), int(match[1]), shown))
+            inode, show, place = record
+            shown = _shown(show, order, path, number)
+            rows.setdefault(frozenset(shown), []).append((_path(place), inode, shown))
         # A file whose SHOW is NULL has no attributes; such files are counted apart.
         for known, group in rows.items():
             yield _entries(known, group, zone, path), False
+
+
+def _record(item: bytes) -> tuple[int, bytes, bytes] | None:
+    """(inode, what SHOW said, path). The path begins behind the first mark: SHOW is one's own, a path anybody's."""
+    numbers = _NUMBERS.match(item)
+    mark = numbers and _BEFORE_PATH.search(item, numbers.end())
+    return (
+        (int(numbers[1]), item[numbers.end() : mark.start()].strip(), item[mark.end() :]) if numbers and mark else None
+    )
 
 
 def _path(raw: bytes) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
-_RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _NOTHING = ("", "None assigned", "None", "(null)", "Unknown")
 MOST_HOSTS = 200_000
 
@@ -35,24 +37,28 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 
 def _expand_one(part: str) -> list[str]:
-    pieces = re.split(r"\[([^\]]*)\]", part)
+    pieces = _BRACKETS.split(part)
+    if any("[" in piece or "]" in piece for piece in pieces[::2]):
+        return [part]
     choices: list[list[str]] = []
     for index, piece in enumerate(pieces):
         values = _numbers(piece) if index % 2 else [piece]
         if values is None:
             return [part]
         choices.append(values)
+    if math.prod(map(len, choices)) > MOST_HOSTS:
+        return [part]
     return ["".join(combination) for combination in itertools.product(*choices)]
 
 
 def _numbers(text: str) -> list[str] | None:
     found: list[str] = []
     for item in text.split(","):
-        match = _RANGE.match(item.strip())
+        match = _RANGE.fullmatch(item.strip())
         if match is None:
             return None
         first, last = match[1], match[2] or match[1]
-        if int(last) - int(first) > MOST_HOSTS:
+        if len(found) + int(last) - int(first) > MOST_HOSTS:
             return None
         found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return found

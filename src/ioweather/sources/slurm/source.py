@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.sources.slurm import document, text
 from ioweather.sources.slurm.rows import JobRecord, jobs_frame
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import line_blocks, plain_head, unzipped_blocks
 
 _BATCH = 100_000
 # A dump without the Cluster field, and nobody who says which it is.
@@ -63,14 +61,9 @@ class SacctSource:
 
 
 def _json(path: Path) -> object:
-    data = path.read_bytes()
     try:
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-        return json.loads(data)
-    except (EOFError, zlib.error) as error:
-        raise TruncatedInput(f"{path} ends early: {error}.") from None
-    except (ValueError, gzip.BadGzipFile) as error:
+        return json.loads(b"".join(unzipped_blocks(path)))
+    except ValueError as error:
         raise CorruptInput(f"{path} is not JSON: {error}.") from None
 
 

@@ -8,7 +8,6 @@ taken; none, or several that differ, is an error that names the line.
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,12 +52,14 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _is_time),
     **dict.fromkeys(
         ("NNodes", "NCPUS", "AllocCPUS", "AllocNodes", "UID", "GID", "ElapsedRaw", "CPUTimeRAW", "DBIndex", "ReqCPUS",
-         "NTasks", "QOSRAW", "AssocID", "WCKeyID"), _is_count),
+         "NTasks", "QOSRAW", "AssocID", "WCKeyID", "Restarts"), _is_count),
     **dict.fromkeys(("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),
                     lambda text: bool(_ELAPSED.match(text))),
     **dict.fromkeys(("User", "Account", "Cluster", "Partition", "Group"), lambda text: " " not in text),
     **dict.fromkeys(("ReqTRES", "AllocTRES"), lambda text: text == "" or "=" in text),
 }  # fmt: skip
+_KEPT = frozenset((*_CHECKS, "JobName", "NodeList"))
+_DIFFERENT = 2
 
 
 @dataclass(frozen=True)
@@ -120,40 +121,41 @@ def _rows(lines: Iterator[tuple[int, str]], header: Header, where: str) -> Itera
 
 def _put_right(parts: list[str], header: Header, where: str) -> list[str]:
     surplus = len(parts) - len(header.fields)
-    free = [index for index, name in enumerate(header.fields) if name in _FREE_TEXT]
-    if not free or surplus > _MOST_SURPLUS:
+    if surplus > _MOST_SURPLUS or not any(name in _FREE_TEXT for name in header.fields):
         raise CorruptInput(
             f"{where}: {len(parts)} fields where the header names {len(header.fields)}.", hint=f"Use: {ADVICE}"
         )
-    readings: dict[tuple[str | None, ...], list[str]] = {}
-    for extra in _shares(surplus, len(free)):
-        row = _joined(parts, header, dict(zip(free, extra, strict=True)))
-        if all(_CHECKS[name](row[i].strip()) for i, name in enumerate(header.fields) if name in _CHECKS):
-            # Readings that differ only in fields we do not keep are the same to us.
-            readings.setdefault(tuple(header.value(row, name) for name in (*_CHECKS, "JobName", "NodeList")), row)
+    readings = _readings(parts, header, surplus)
     if len(readings) != 1:
-        ways = "no way" if not readings else f"{len(readings)} ways"
         raise CorruptInput(
-            f"{where}: {len(parts)} fields where the header names {len(header.fields)}, and {ways} to read them: "
-            "a name holds the delimiter.",
+            f"{where}: {len(parts)} fields where the header names {len(header.fields)}, and "
+            f"{'several ways' if readings else 'no way'} to read them: a name holds the delimiter.",
             hint=f"Use: {ADVICE}",
         )
-    return next(iter(readings.values()))
+    return list(readings[0])
 
 
-def _shares(surplus: int, fields: int) -> Iterator[tuple[int, ...]]:
-    """Ways to give `surplus` delimiters to `fields` fields, those of one field first."""
-    for cuts in itertools.combinations_with_replacement(range(fields), surplus):
-        yield tuple(cuts.count(index) for index in range(fields))
+def _readings(parts: list[str], header: Header, surplus: int) -> list[tuple[str, ...]]:
+    """The ways to read the row, two at most, with fields that we do not keep left empty: readings that differ only
+    there are the same to us.
 
-
-def _joined(parts: list[str], header: Header, extra: dict[int, int]) -> list[str]:
-    row, position = [], 0
-    for index in range(len(header.fields)):
-        length = 1 + extra.get(index, 0)
-        row.append(header.delimiter.join(parts[position : position + length]))
-        position += length
-    return row
+    `ways[taken]` are those of the fields so far that took so many of the surplus delimiters. Two are enough of each:
+    what differs so far differs at the end.
+    """
+    ways: dict[int, list[tuple[str, ...]]] = {0: [()]}
+    for index, name in enumerate(header.fields):
+        longer: dict[int, list[tuple[str, ...]]] = {}
+        check = _CHECKS.get(name)
+        for taken, so_far in ways.items():
+            first = index + taken
+            for more in range(surplus - taken + 1 if name in _FREE_TEXT else 1):
+                known = longer.setdefault(taken + more, [])
+                value = header.delimiter.join(parts[first : first + more + 1]).strip() if name in _KEPT else ""
+                if check is None or check(value):
+                    known += [way for before in so_far if (way := (*before, value)) not in known]
+                    del known[_DIFFERENT:]
+        ways = {taken: known for taken, known in longer.items() if known}
+    return ways.get(surplus, [])
 
 
 @dataclass
