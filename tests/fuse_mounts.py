@@ -36,7 +36,7 @@ class DisturbedMount:
 
 
 @contextmanager
-def disturbed_mount(folder: Path) -> Iterator[DisturbedMount]:
+def disturbed_mount(folder: Path, *, uncached: bool = False) -> Iterator[DisturbedMount]:
     pytest.importorskip("mfusepy")
     library = ctypes.util.find_library("fuse3")
     if os.geteuid() != 0 or not Path("/dev/fuse").exists() or library is None or not shutil.which("fusermount3"):
@@ -44,7 +44,7 @@ def disturbed_mount(folder: Path) -> Iterator[DisturbedMount]:
     mount = DisturbedMount(folder)
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("fuse_passthrough.py")), str(mount.backing), str(mount.path),
-         str(mount.control), str(mount.counts_file)],
+         str(mount.control), str(mount.counts_file), *(["--uncached"] if uncached else [])],
         env={**os.environ, "FUSE_LIBRARY_PATH": library}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -64,6 +64,19 @@ def test_refused_files_are_set_aside_and_the_rest_is_deleted(cargo, tmp_path):
     assert [path.name for path in (tmp_path / "spool/refused").iterdir()] == [names[1]]
 
 
+def test_a_file_that_cannot_be_read_now_stays_where_it_is(cargo, tmp_path):
+    code = (
+        "print(json.dumps({'refused': [{'path': files[1], 'reason': 'unreadable', 'message': 'Input/output error'}]}))"
+        "; sys.exit(1)"
+    )
+    shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
+    names = [path.name for path in cargo.closed_files()]
+    shipper.start(cargo.closed_files(), 0)
+    assert outcome(shipper) == Shipment(False, 2, 0, "the lake took 2 files: Input/output error")
+    assert [path.name for path in cargo.closed_files()] == [names[1]]
+    assert shipper.is_due(shipper.every_ns), "others do not wait longer for it"
+
+
 @pytest.mark.parametrize("code", ["print('ioweather: the lake is away'); sys.exit(2)", "sys.exit(2)", "print('x')",
                                   "import os; os.kill(os.getpid(), 9)"])  # fmt: skip
 def test_a_lake_that_is_away_leaves_everything_where_it_is(cargo, tmp_path, code):

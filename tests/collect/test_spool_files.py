@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,11 @@ def test_what_a_killed_agent_left_is_closed_by_the_next_and_its_torn_line_is_dro
     spool.close(0)
 
 
-def test_a_full_disk_loses_rows_but_no_line_is_half(tmp_path, monkeypatch):
+def no_space(fd, data):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_rows_that_a_full_disk_does_not_take_wait_and_no_line_is_half(tmp_path, monkeypatch):
     spool = open_spool(tmp_path)
     spool.add(event(1))
     spool.flush(1)
@@ -118,29 +123,98 @@ def test_a_full_disk_loses_rows_but_no_line_is_half(tmp_path, monkeypatch):
         patch.setattr(os, "write", little_room)
         spool.add(event(2))
         spool.flush(2)
-    assert (spool.written_rows, spool.dropped_rows) == (1, 1)
-    assert "No space" in spool.message
+    assert (spool.written_rows, spool.dropped_rows) == (1, 0)
+    assert spool.message == "1 rows wait in memory: No space left on device"
     spool.add(event(3))
     spool.flush(3)
     assert spool.message == ""
     spool.rotate(3, force=True)
-    assert ids_in(spool.closed_files()[0]) == ["e1", "e3"]
+    assert ids_in(spool.closed_files()[0]) == ["e1", "e2", "e3"]
     spool.close(4)
+
+
+def test_of_rows_that_wait_for_long_the_newest_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_HELD_ROWS", 3)
+    spool = open_spool(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", no_space)
+        for n in range(5):
+            spool.add(event(n))
+            spool.flush(n)
+    assert (spool.written_rows, spool.dropped_rows) == (0, 2)
+    assert "not written: No space" in spool.message
+    spool.close(9)
+    assert ids_in(spool.closed_files()[0]) == ["e2", "e3", "e4"]
+
+
+def test_where_half_a_line_cannot_be_cut_off_the_segment_ends_with_it(tmp_path, monkeypatch):
+    spool = open_spool(tmp_path)
+    spool.add(event(1))
+    spool.flush(1)
+    real = os.write
+
+    def torn(fd, data):
+        if len(data) < 40:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(fd, bytes(data)[: len(data) - 30])
+
+    def fails(fd, size):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", torn)
+        patch.setattr(os, "ftruncate", fails)
+        spool.add(event(2))
+        spool.flush(2)
+    spool.add(event(3))
+    spool.flush(3)
+    spool.close(4)
+    assert [ids_in(path) for path in spool.closed_files()] == [["e1"], ["e2", "e3"]]
+
+
+def test_a_rename_that_fails_is_done_later(tmp_path, monkeypatch):
+    spool = open_spool(tmp_path)
+    spool.add(event(1))
+    spool.flush(1)
+
+    def stale(path, target):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stale)
+        spool.rotate(1, force=True)
+    assert (spool.closed_files(), "Stale" in spool.message) == ([], True)
+    spool.keep_within_limit()
+    assert [ids_in(path) for path in spool.closed_files()] == [["e1"]]
+    spool.close(2)
+
+
+def test_a_spool_that_was_removed_is_made_again_and_what_was_lost_is_counted(tmp_path):
+    spool = open_spool(tmp_path / "spool")
+    for n in range(3):
+        spool.add(event(n))
+    spool.flush(1)
+    shutil.rmtree(tmp_path / "spool")
+    spool.close_segment()
+    assert (spool.written_rows, spool.dropped_rows) == (3, 3)
+    assert "was removed" in spool.message
+    spool.add(event(4))
+    spool.flush(2)
+    spool.close(3)
+    assert [ids_in(path) for path in spool.closed_files()] == [["e4"]]
 
 
 def test_no_room_for_a_header_leaves_no_segment(tmp_path, monkeypatch):
     spool = open_spool(tmp_path)
-
-    def full(fd, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+        patch.setattr(os, "write", no_space)
         spool.add(event(1))
         spool.flush(1)
+        assert list(spool.segments.iterdir()) == []
+        assert spool.dropped_rows == 0
+        spool.close(2)
     assert list(spool.segments.iterdir()) == []
     assert spool.dropped_rows == 1
-    spool.close(2)
 
 
 def fill(spool: Spool, segments: int) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deltalake.exceptions import TableNotFoundError
 from store_lakes import DAY, series_frame
 
 from ioweather.core.errors import LakeError, LakeVersionError
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import grid, inventory, layout
+from ioweather.store import delta, grid, inventory, layout
 from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.store.seal import apply_retention, compact
 from ioweather.tables import TABLES, Quality, concat
@@ -260,6 +261,31 @@ def test_a_damaged_or_foreign_directory_is_refused(tmp_path):
     layout.lake_marker(root).write_text("{")
     with pytest.raises(LakeError, match="damaged"):
         open_lake(root)
+
+
+def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_path):
+    (tmp_path / ".lake.json.4711").write_text("{")
+    open_lake(tmp_path, create=True)
+
+
+def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monkeypatch):
+    """Delta reports an error of the disk as a table that is not there."""
+    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
+    opened = delta.DeltaTable
+    fails = [True, True]
+
+    def fail(*arguments: object) -> object:
+        if arguments[0].endswith("series") and fails and fails.pop():
+            raise TableNotFoundError("no log files")
+        return opened(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta, "DeltaTable", fail)
+        with pytest.raises(LakeError, match="`series` cannot be opened"):
+            lake.snapshot()
+        fails.append(True)
+        with lake.snapshot() as snapshot:
+            assert snapshot.scalar("SELECT count(*) FROM series") == 2, "an error that has passed is no error"
 
 
 def test_a_lake_is_not_for_everybody(lake):

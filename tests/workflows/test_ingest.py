@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.engine import local_executor
 from ioweather.store.lake import open_lake
+from ioweather.workflows import reading
 from ioweather.workflows.ingest import find_files, ingest
 from planted_logs import write_climate
 
@@ -213,6 +215,36 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, mo
             os.seteuid(0)
     assert [o.path.name for o in report.good] == ["good"], report.bad
     assert sorted(o.path.name for o in report.bad if o.reason == "unreadable") == ["large", "locked", "x"]
+
+
+def test_a_disk_that_fails_once_leaves_nothing_in_quarantine(lake, sample, monkeypatch):
+    """A folder that could not be listed, and a file that could be read only the second time."""
+    walk, digest_of = os.walk, reading.digest_of
+    failing = ["walk", "digest"]
+
+    def walk_once_not(top, onerror):
+        if "walk" in failing:
+            failing.remove("walk")
+            onerror(OSError(errno.EIO, "Input/output error", str(top)))
+            return iter(())
+        return walk(top, onerror=onerror)
+
+    def digest_once_not(*arguments):
+        if "digest" in failing and arguments[0].is_file():
+            failing.remove("digest")
+            raise OSError(errno.EIO, "Input/output error")
+        return digest_of(*arguments)
+
+    monkeypatch.setattr(os, "walk", walk_once_not)
+    monkeypatch.setattr(reading, "digest_of", digest_once_not)
+    (outcome,) = ingest(lake, [sample.folder]).bad
+    assert (outcome.reason, outcome.path) == ("unreadable", sample.folder)
+    assert not ingest(lake, [sample.folder]).bad
+    assert not failing
+    assert ingest(lake, [sample.folder]).known == sample.servers
+    with lake.snapshot() as snapshot:
+        assert snapshot.scalar("SELECT count(*) FROM quarantine") == 0
+        assert snapshot.scalar("SELECT count(*) FROM ingests") == sample.servers
 
 
 def test_a_lake_that_may_not_be_written_is_said_before_anything_is_read(lake, sample, monkeypatch):

@@ -163,13 +163,23 @@ class Agent:
     def _write_down(self) -> None:
         wall, now = self._clocks.wall_ns(), self._clocks.monotonic_ns()
         self._spool.flush(wall)
-        self._spool.rotate(wall)
-        self._ship(wall, now)
+        with self._going_on():
+            self._spool.rotate(wall)
+            self._ship(wall, now)
         if now >= self._next_baseline_ns:
             self._next_baseline_ns = now + _BASELINE_NS
-            self._spool.keep_within_limit()
+            with self._going_on():
+                self._spool.keep_within_limit()
             self._save_baselines()
         self._publish(self.status("running"))
+
+    @contextlib.contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """A disk that fails under the spool is told in the status, and the agent measures on."""
+        try:
+            yield
+        except OSError as error:
+            self._spool.message = f"{error.filename or self._spool.directory}: {error.strerror}"
 
     def _publish(self, status: Status) -> None:
         try:
@@ -246,12 +256,14 @@ class Agent:
         wall = self._clocks.wall_ns()
         if self._annotation is not None:
             self.add(row_line("events", {**self._annotation, "end_ns": wall}))
-        self._spool.flush(wall)
+        self._spool.flush(wall, last=True)
         self._spool.close_segment()
-        self._spool.keep_within_limit()
         self._save_baselines()
+        with self._going_on():
+            self._spool.keep_within_limit()
         self._publish(self.status("stopped"))
-        self._ship_the_rest(wakeup)
+        with self._going_on():
+            self._ship_the_rest(wakeup)
         self._publish(self.status("stopped"))
         self._spool.close(wall)
 

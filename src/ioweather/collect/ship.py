@@ -113,7 +113,7 @@ class Shipper:
             last = text.strip().splitlines()[-1:] or [f"exit code {code}"]
             return Shipment(False, message=f"the lake took nothing: {last[0][:300]}")
         outcome = self._settle(text)
-        if outcome.ok:
+        if outcome.ok or outcome.shipped:
             self._wait_ns = 0
         else:
             self._wait_longer(now_ns)
@@ -126,8 +126,10 @@ class Shipper:
     def _settle(self, text: str) -> Shipment:
         try:
             body = json.loads(text)
-            refused = {entry["path"]: entry["message"] for entry in body["refused"]}
-            waiting = set(body.get("waiting", ()))
+            # What cannot be read now may be tomorrow: the disk is wrong, not the file.
+            unreadable = {e["path"]: e["message"] for e in body["refused"] if e.get("reason") == "unreadable"}
+            refused = {e["path"]: e["message"] for e in body["refused"] if e["path"] not in unreadable}
+            waiting = {*body.get("waiting", ()), *unreadable}
         except (ValueError, KeyError, TypeError):
             return Shipment(False, message=f"the child said what is not JSON: {text[:200]!r}")
         for path in self._files:
@@ -138,7 +140,9 @@ class Shipper:
         reason = next(iter(refused.values()), "") or ""
         taken = len(self._files) - len(refused) - len(waiting)
         if waiting or body.get("message"):
-            return Shipment(False, taken, len(refused), f"the server took {taken} files: {body.get('message')}"[:300])
+            said = body.get("message") or next(iter(unreadable.values()), "")
+            who = "server" if self.server else "lake"
+            return Shipment(False, taken, len(refused), f"the {who} took {taken} files: {said}"[:300])
         return Shipment(True, taken, len(refused), reason[:300])
 
 

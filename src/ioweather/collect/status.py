@@ -7,6 +7,7 @@ nanoseconds. Readers pass over keys they do not know, so that fields can be adde
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -210,7 +211,8 @@ def write_status(status: Status, directory: Path) -> None:
     data = status_bytes(status)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, data)
+        if os.write(fd, data) < len(data):  # half a status in place of a whole one would be worse than an old one
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft)
     finally:
         os.close(fd)
     os.replace(draft, f"{directory}/{STATUS_FILE}")  # noqa: PTH105

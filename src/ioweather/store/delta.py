@@ -97,10 +97,25 @@ def day_of_uri(uri: str) -> str:
 
 
 def open_table(root: Path, spec: TableSpec) -> DeltaTable | None:
+    """None where there is no such table yet. Delta says so too where the disk fails: a table that is there must not
+    look empty for that."""
+    path = root / spec.name
     try:
-        return DeltaTable(str(root / spec.name))
-    except TableNotFoundError:
-        return None
+        try:
+            return DeltaTable(str(path))
+        except TableNotFoundError:
+            if not _has_commits(path / "_delta_log"):
+                return None
+            return DeltaTable(str(path))  # made at this moment, or an error that has passed
+    except (OSError, DeltaError) as error:
+        raise LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.") from None
+
+
+def _has_commits(log: Path) -> bool:
+    try:
+        return any(path.suffix in (".json", ".parquet") for path in log.iterdir())
+    except FileNotFoundError:
+        return False
 
 
 def files_at(table: DeltaTable | None, spec: TableSpec) -> TableFiles:
@@ -151,7 +166,7 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
                         hint="Run the same command again; nothing was lost.",
                     ) from None
                 time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
-    except (OSError, DeltaError) as error:
+    except (OSError, DeltaError, duckdb.Error) as error:
         raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
     finally:
         con.close()

@@ -21,6 +21,7 @@ from ioweather.core.default_paths import default_lake_dir as default_lake_dir
 from ioweather.core.errors import LakeError, LakeVersionError
 from ioweather.tables import SCHEMA_VERSION
 
+_DRAFT = ".lake.json."
 # From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:
 # reads fill what older files lack with null.
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}
@@ -57,14 +58,16 @@ def create_lake(root: Path) -> None:
     except OSError as error:
         hint = "Choose another place (--lake, or --out of a demonstration)."
         raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
-    foreign = [p.name for p in root.iterdir() if p.name not in ("lake.json", "facility.toml")]
+    # A draft is of a maker that was killed, or is just about to be done.
+    known = ("lake.json", "facility.toml")
+    foreign = [p.name for p in root.iterdir() if p.name not in known and not p.name.startswith(_DRAFT)]
     if foreign and not is_lake(root):
         raise LakeError(
             f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
         )
     root.chmod(0o750)  # paths and user names of others are inside
     body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
-    draft = root / f".lake.json.{os.getpid()}"
+    draft = root / f"{_DRAFT}{os.getpid()}"
     draft.write_text(json.dumps(body) + "\n", encoding="utf-8")
     try:
         os.link(draft, lake_marker(root))  # exclusive and complete at once: two makers cannot both succeed
@@ -108,6 +111,6 @@ def _read_version(root: Path) -> int:
 
 def _write_version(root: Path, version: int) -> None:
     body = json.loads(lake_marker(root).read_text(encoding="utf-8"))
-    draft = root / f".lake.json.{os.getpid()}"
+    draft = root / f"{_DRAFT}{os.getpid()}"
     draft.write_text(json.dumps({**body, "schema_version": version}) + "\n", encoding="utf-8")
     draft.replace(lake_marker(root))

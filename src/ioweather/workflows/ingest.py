@@ -92,11 +92,15 @@ def find_files(paths: Sequence[Path]) -> list[Found]:
     """
     found: dict[Path, int] = {}
     for path in paths:
-        if os.path.isdir(path):  # noqa: PTH112 - of Path, it fails where a directory above may not be entered
+        if _is_folder(path):
             found |= _below(path)
         else:
             found[path] = _size_of_named(path)
     return [Found(path, size) for path, size in found.items()]
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - of Path, it fails where a directory above may not be entered
 
 
 def _below(top: Path) -> dict[Path, int]:
@@ -262,7 +266,8 @@ def _batches(
         if digest in known:
             report.known += 1
             continue
-        known.add(digest)
+        if digest is not None:
+            known.add(digest)
         batch.append((file.path, digest, file.bytes))
         size += file.bytes
         if len(batch) >= most or size >= _BATCH_BYTES:
@@ -316,7 +321,9 @@ class _Writer:
             if table == "responses":  # also where none is new: who came before may have been stopped here
                 self._report.rows_added["response_rollups"] += refresh_rollups(self._lake, joined)
         if self._outcomes:
-            self._lake.record([_ledger_entry(outcome) for outcome in self._outcomes])
+            # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
+            listed = [o for o in self._outcomes if not (o.reason == "unreadable" and _is_folder(o.path))]
+            self._lake.record([_ledger_entry(outcome) for outcome in listed])
         self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections import Counter
@@ -50,7 +51,7 @@ class FileOutcome:
 
 
 Frames = dict[tuple[str, str], list[Frame]]
-Batch = list[tuple[Path, str, int]]  # path, digest, bytes
+Batch = list[tuple[Path, str | None, int]]  # path, digest (None: it could not be read), bytes
 
 
 def digest_of(path: Path, reading: Reading) -> str:
@@ -68,15 +69,20 @@ def digest_of(path: Path, reading: Reading) -> str:
     return digest.hexdigest()[:32]
 
 
-def digests_of(paths: list[Path], reading: Reading) -> list[str]:
-    """Of many files, in a worker. What cannot be read has a digest of its name, until reading says why."""
-    found = []
+def digests_of(paths: list[Path], reading: Reading) -> list[str | None]:
+    """Of many files, in a worker. What cannot be read has none, until reading says why."""
+    found: list[str | None] = []
     for path in paths:
         try:
             found.append(digest_of(path, reading))
         except OSError:
-            found.append(hashlib.sha256(os.fsencode(path)).hexdigest()[:32])
+            found.append(None)
     return found
+
+
+def digest_of_name(path: Path) -> str:
+    """Of a file that cannot be read: it must not stand in the ledger as one whose content is known."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
 
 
 def files_of_tree(folder: Path) -> list[Path]:
@@ -110,12 +116,15 @@ def choose_source(head: bytes, path: Path) -> Source:
     return SOURCES[name]
 
 
-def read_file(path: Path, digest: str, size: int, reading: Reading) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+def read_file(
+    path: Path, digest: str | None, size: int, reading: Reading
+) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
     """(source, table, rows) as they come; last, what became of the file."""
     source_name: str | None = reading.source
     rows: dict[str, int] = {}
     made: dict[str, list[Frame]] = {}
     try:
+        digest = digest or digest_of(path, reading)
         if reading.mapping is not None:
             from ioweather.sources.mapped import read_mapped
 
@@ -147,10 +156,11 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     outcomes: list[FileOutcome] = []
     frames: Frames = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
-    for path, digest, size in batch:
+    for path, known_digest, size in batch:
         allow(None)
-        source = None
+        source, digest = None, known_digest
         try:
+            digest = digest or digest_of(path, reading)
             source = None if reading.mapping is not None else _source_for(path, size, reading)
             if source is not None and _is_batch(source.name):
                 parsed = cast(BatchSource, source).parse(path, reading.context)
@@ -226,6 +236,8 @@ def _source_for(path: Path, size: int, reading: Reading) -> Source:
     head = b""
     if path.is_dir():
         os.scandir(path).close()
+        if not reads_as_one(path):  # one to look into, which could not be
+            raise OSError(errno.EIO, "its files could not be listed")
     else:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -236,26 +248,27 @@ def _source_for(path: Path, size: int, reading: Reading) -> Source:
     return SOURCES[reading.source] if reading.source else choose_source(head, path)
 
 
-def worker_lost(path: Path, digest: str, size: int) -> FileOutcome:
+def worker_lost(path: Path, digest: str | None, size: int) -> FileOutcome:
     """The outcome of a file whose reader takes its process along (no memory, a fault in a library)."""
     message = f"{path}: every worker that read it died (killed, or out of memory)."
-    return FileOutcome(path, digest, size, None, "quarantined", {}, "worker_lost", message)
+    return FileOutcome(path, digest or digest_of_name(path), size, None, "quarantined", {}, "worker_lost", message)
 
 
-def reader_stuck(path: Path, digest: str, size: int, reading: Reading) -> FileOutcome:
+def reader_stuck(path: Path, digest: str | None, size: int, reading: Reading) -> FileOutcome:
     """The outcome of a file on which a library loops."""
     message = (
         f"{path}: HDF5 computed for {format_seconds(reading.allowed_seconds(size))} over it and gave no row; it is "
         "taken to loop over a damaged file, and was ended. Copy the file again; if it is good, set [ingest] "
         "stuck_after in facility.toml higher."
     )
-    return FileOutcome(path, digest, size, None, "quarantined", {}, "reader_stuck", message)
+    return FileOutcome(path, digest or digest_of_name(path), size, None, "quarantined", {}, "reader_stuck", message)
 
 
 def _refused(
-    error: Exception, path: Path, digest: str, size: int, source: str | None, rows: Mapping[str, int]
+    error: Exception, path: Path, digest: str | None, size: int, source: str | None, rows: Mapping[str, int]
 ) -> FileOutcome:
     """Rows that came before the trouble stay; the file is then known to be partial."""
+    digest = digest or digest_of_name(path)
     status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
     if isinstance(error, SourceError):
         return FileOutcome(path, digest, size, source, status, rows, error.reason, str(error))

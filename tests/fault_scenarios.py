@@ -1,0 +1,167 @@
+"""Commands to disturb: what each begins with, what it is, and what must be there when it has succeeded.
+
+Every case has a folder of its own on the disturbed file system (`here`) and one beside it (`beside`); both begin as
+copies of what an undisturbed preparation made.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioweather.collect.spool import Spool, row_line
+from ioweather.core.units import HOUR_NS
+from ioweather.store.backup import check_backup
+from ioweather.store.lake import open_lake
+from ioweather.tables import TABLES
+from warm_commands import WarmCommands
+
+START_NS = 1_760_000_400_000_000_000  # 2025-10-09T09:00Z
+
+
+@dataclass(frozen=True)
+class Places:
+    here: Path
+    beside: Path
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    prepare: Callable[[WarmCommands, Places], None]
+    arguments: Callable[[Places], list[object]]
+    state: Callable[[Places], Any]
+
+
+def write_segments(folder: Path, first: int, count: int, host: str = "n1") -> None:
+    """Closed segments as the agent writes them: a probe's responses, a counter's minutes and an event in each."""
+    spool = Spool(folder, host, "run")
+    for n in range(first, first + count):
+        at = START_NS + n * HOUR_NS // 2
+        for k in range(8):
+            spool.add(row_line("responses", _response(host, at + k * 10**9)))
+            minute = at + k * 60 * 10**9
+            spool.add(row_line("series", {"start_ns": minute, "interval_ns": 60 * 10**9, "system": "scratch",
+                                          "component_kind": "ost", "component": "OST0000", "metric": "read_bytes",
+                                          "value": 1.0 * n + k, "quality": 0}))  # fmt: skip
+        event = {"event_id": f"{host}:{n}", "kind": "gap", "start_ns": at, "label": "agent stopped", "host": host}
+        spool.add(row_line("events", event))
+        spool.flush(at)
+        spool.rotate(at, force=True)
+    spool.close(START_NS)
+
+
+def _response(host: str, at: int) -> dict[str, object]:
+    return {
+        "host": host, "target": "/scratch", "system": "scratch", "op": "read", "mode": "nocache", "run_id": "run",
+        "request_bytes": 4096, "start_ns": at, "scheduled_ns": at, "duration_ns": 10**6, "status": "ok",
+    }  # fmt: skip
+
+
+def lake_state(root: Path, places: Places) -> dict[str, list[str]]:
+    """All rows of all tables, each table sorted; rows that are in twice are there twice. What the ledger says of files
+    that are in, and what it says is in quarantine."""
+    found: dict[str, list[str]] = {}
+    with open_lake(root).snapshot() as snapshot:
+        for name, spec in TABLES.items():
+            files = snapshot.pinned[name]
+            left_out = {"ingest_id", "ingested_ns"}
+            columns = ", ".join(f'"{column}"' for column in (*spec.names, "source") if column not in left_out)
+            rows = files.view() if spec.revisable else files.scan()
+            where = "WHERE status = 'ok'" if name == "ingests" else ""
+            listed = snapshot.bare.sql(f"SELECT {columns} FROM ({rows}) {where}").fetchall()
+            found[name] = sorted(_anywhere(repr(row), places) for row in listed)
+        waiting = snapshot.con.sql("SELECT path, status, reason FROM quarantine").fetchall()
+        found["quarantine"] = sorted(_anywhere(repr(row), places) for row in waiting)
+    return found
+
+
+def _anywhere(text: str, places: Places) -> str:
+    return text.replace(str(places.here), "HERE").replace(str(places.beside), "BESIDE")
+
+
+def _ingested(commands: WarmCommands, lake: Path, *sources: Path) -> None:
+    for source in sources:
+        ended = commands.run("ingest", source / "segments", "--lake", lake, "--workers", 1)
+        assert ended.code == 0, ended
+
+
+def _new_lake(commands: WarmCommands, places: Places) -> None:
+    write_segments(places.beside / "spool", 0, 3)
+
+
+def _grown_lake(commands: WarmCommands, places: Places) -> None:
+    write_segments(places.beside / "old", 0, 2)
+    write_segments(places.beside / "spool", 2, 2)
+    _ingested(commands, places.here / "lake", places.beside / "old")
+
+
+def _lake_in_pieces(root: Path, commands: WarmCommands, places: Places) -> None:
+    for n in range(2):
+        write_segments(places.beside / f"spool{n}", 2 * n, 2)
+        _ingested(commands, root, places.beside / f"spool{n}")
+
+
+def _compact_state(places: Places) -> Any:
+    root = places.here / "lake"
+    found: dict[str, Any] = {**lake_state(root, places)}
+    with open_lake(root).snapshot() as snapshot:
+        found["files"] = {name: len(files.uris) for name, files in snapshot.pinned.items()}
+    seals = (root / "seals").glob("*.json")
+    found["seals"] = sorted(json.dumps(json.loads(seal.read_text())["groups"]) for seal in seals)
+    return found
+
+
+def _backup_state(places: Places, target: Path) -> Any:
+    check_backup(target)
+    drafts = [path.name for path in target.rglob(".*.partial")]
+    return {**lake_state(target, places), "drafts": drafts}
+
+
+SCENARIOS = (
+    Scenario(
+        "ingest into a new lake",
+        _new_lake,
+        lambda at: ["ingest", at.beside / "spool/segments", "--lake", at.here / "lake", "--workers", 1],
+        lambda at: lake_state(at.here / "lake", at),
+    ),
+    Scenario(
+        "ingest into a lake with rows",
+        _grown_lake,
+        lambda at: ["ingest", at.beside / "spool/segments", "--lake", at.here / "lake", "--workers", 1],
+        lambda at: lake_state(at.here / "lake", at),
+    ),
+    Scenario(
+        "ingest from the spool",
+        lambda commands, at: write_segments(at.here / "spool", 0, 3),
+        lambda at: ["ingest", at.here / "spool/segments", "--lake", at.beside / "lake", "--workers", 1],
+        lambda at: lake_state(at.beside / "lake", at),
+    ),
+    Scenario(
+        "lake compact",
+        lambda commands, at: _lake_in_pieces(at.here / "lake", commands, at),
+        lambda at: ["lake", "compact", "--everything", "--lake", at.here / "lake"],
+        _compact_state,
+    ),
+    Scenario(
+        "lake backup, from the lake",
+        lambda commands, at: _lake_in_pieces(at.here / "lake", commands, at),
+        lambda at: ["lake", "backup", at.beside / "copy", "--lake", at.here / "lake"],
+        lambda at: _backup_state(at, at.beside / "copy"),
+    ),
+    Scenario(
+        "lake backup, to the copy",
+        lambda commands, at: _lake_in_pieces(at.beside / "lake", commands, at),
+        lambda at: ["lake", "backup", at.here / "copy", "--lake", at.beside / "lake"],
+        lambda at: _backup_state(at, at.here / "copy"),
+    ),
+)  # fmt: skip
+
+
+def copy_places(template: Places, backing: Path, beside: Path) -> None:
+    shutil.copytree(template.here, backing)
+    shutil.copytree(template.beside, beside)

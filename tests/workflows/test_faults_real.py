@@ -1,0 +1,156 @@
+"""One system call after the other fails under the lake, the copy and the spool: does anything get lost, or twice in?
+
+IOWEATHER_FAULTS=N tries N points of each kind of call (default 1; 0: all of them). What is tried is spread evenly over
+the calls that an undisturbed run makes.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_scenarios import SCENARIOS, Places, Scenario, copy_places
+from fuse_mounts import DisturbedMount, disturbed_mount
+from fuse_passthrough import OPERATIONS
+from warm_commands import Ended, WarmCommands, warm_commands
+
+pytestmark = pytest.mark.real
+POINTS = int(os.environ.get("IOWEATHER_FAULTS", "1"))
+_CHANGING = {"chmod", "create", "link", "mkdir", "rename", "rmdir", "truncate", "unlink", "write"}
+_READING = ({"errno": errno.EIO}, {"errno": errno.ESTALE}, {"hang_seconds": 0.3})
+_WRITING = (
+    {"errno": errno.ENOSPC},
+    {"errno": errno.EIO},
+    {"errno": errno.ENOSPC, "lasting": True},
+    {"errno": errno.EROFS},
+    {"errno": errno.EIO, "afterwards": True},
+    {"errno": errno.ESTALE},
+    {"hang_seconds": 0.3},
+)
+
+
+@dataclass
+class Tally:
+    points: Counter[str] = field(default_factory=Counter)
+    calls: dict[str, int] = field(default_factory=dict)
+    ends: Counter[int | None] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{name} {n} of {self.calls[name]}" for name, n in sorted(self.points.items()))
+        ends = ", ".join(f"exit {code}: {n}" for code, n in sorted(self.ends.items(), key=str))
+        return f"{sum(self.points.values())} faults ({kinds}); {ends}; {len(self.wrong)} wrong"
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[WarmCommands]:
+    with warm_commands() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisturbedMount]:
+    with disturbed_mount(tmp_path_factory.mktemp("faults")) as found:
+        yield found
+
+
+class Stage:
+    """Cases of one scenario, each in folders of its own: nothing of one case is cached for the next."""
+
+    def __init__(self, scenario: Scenario, commands: WarmCommands, mount: DisturbedMount, folder: Path) -> None:
+        self.scenario, self.commands, self.mount, self.folder = scenario, commands, mount, folder
+        self._number = itertools.count()
+        self.template = Places(folder / "template/here", folder / "template/beside")
+        for place in (self.template.here, self.template.beside):
+            place.mkdir(parents=True)
+        scenario.prepare(commands, self.template)
+
+    def new_case(self) -> Places:
+        name = f"{self.folder.name}-{next(self._number)}"
+        places = Places(self.mount.path / name, self.folder / name)
+        copy_places(self.template, self.mount.backing / name, places.beside)
+        return places
+
+    def run(self, places: Places) -> Ended:
+        return self.commands.run(*self.scenario.arguments(places))
+
+    def undisturbed(self) -> tuple[Any, dict[str, int]]:
+        """What is there after a run that nothing disturbs, and how many calls of each kind it makes."""
+        places = self.new_case()
+        before = self.mount.counts
+        self.mount.disturb({name: {"nth": 0} for name in OPERATIONS})
+        ended = self.run(places)
+        assert ended.code == 0, ended
+        time.sleep(0.25)
+        after = self.mount.counts
+        self.mount.disturb({})
+        calls = {name: int(after.get(name, 0) - before.get(name, 0)) for name in OPERATIONS}
+        return self.scenario.state(places), {name: n for name, n in calls.items() if n}
+
+    def disturbed(self, name: str, order: dict[str, Any], expected: Any, tally: Tally) -> None:
+        """Runs twice, the first time disturbed; what is wrong is written down."""
+        places = self.new_case()
+        faults = self.mount.counts.get("faults", 0)
+        self.mount.disturb({name: order})
+        ended = self.run(places)
+        self.mount.disturb({})
+        case = f"{self.scenario.name}: {name} {order}"
+        if self.mount.counts.get("faults", 0) == faults:
+            return  # so many were not made this time
+        tally.points[name] += 1
+        tally.ends[ended.code] += 1
+        if not ended.is_clear:
+            tally.wrong.append(f"{case}: ended with {ended}")
+        if ended.code == 0 and (lost := _differences(expected, self._state(places))):
+            tally.wrong.append(f"{case}: exit code 0, and {lost}; said {ended}")
+        again = self.run(places)
+        if again.code != 0:
+            tally.wrong.append(f"{case}: the run after it ended with {again}; the first with {ended}")
+        elif lost := _differences(expected, self._state(places)):
+            tally.wrong.append(f"{case}: after a second run, {lost}; the first ended with {ended}")
+
+    def _state(self, places: Places) -> Any:
+        try:
+            return self.scenario.state(places)
+        except Exception as error:
+            return {"state": repr(error)}
+
+
+def _differences(expected: Any, found: Any) -> str:
+    if expected == found:
+        return ""
+    names = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
+    return "; ".join(f"{name}: {expected.get(name)!r:.300} became {found.get(name)!r:.600}" for name in names[:3])
+
+
+def points_of(calls: int) -> list[int]:
+    wanted = calls if POINTS == 0 else min(calls, POINTS)
+    return sorted(
+        {1 + (2 * n + 1) * calls // (2 * wanted) for n in range(wanted)} if wanted < calls else range(1, calls + 1)
+    )
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
+def test_nothing_is_lost_or_doubled_whichever_call_fails(
+    scenario: Scenario, commands: WarmCommands, mount: DisturbedMount, tmp_path: Path
+) -> None:
+    stage = Stage(scenario, commands, mount, tmp_path)
+    expected, calls = stage.undisturbed()
+    tally = Tally(calls=calls)
+    turn = itertools.count()
+    for name, count in sorted(calls.items()):
+        kinds = _WRITING if name in _CHANGING else _READING
+        for nth in points_of(count):
+            stage.disturbed(name, {"nth": nth, **kinds[next(turn) % len(kinds)]}, expected, tally)
+    print(f"\n{scenario.name}: {tally}")
+    assert tally.points
+    assert not tally.wrong, "\n".join(tally.wrong)
