@@ -8,9 +8,9 @@ import json
 
 import pytest
 
+from ioweather.core.cells import plain
 from ioweather.core.papers import exhibits
 from ioweather.web.api import exhibit_csv
-from ioweather.web.queries import plain
 from ioweather.web.uploads import LIMIT_BYTES
 
 API = "/api/v1"

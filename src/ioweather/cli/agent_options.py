@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ioweather.cli.options import converted
+from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import UsageError
 from ioweather.core.units import parse_duration_ns, parse_size
@@ -62,7 +63,7 @@ def spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
         if given is not None:
             raise
         beside = usual.with_name(f"{usual.name}-{run_id}")
-        click.echo(f"An agent is running; this run writes to {beside}.", err=True)
+        say(f"An agent is running; this run writes to {beside}.", err=True)
         return Spool(beside, host, run_id)
 
 
@@ -115,11 +116,11 @@ def print_end(status: Status, lake_dir: str | None) -> int:
     console().print(status_table(status))
     spool = status.spool
     if lake_dir is None:
-        click.echo(f"{spool.written_rows:,} rows wait in {spool.directory}.")
-        click.echo(f"Into the lake: ioweather ingest {spool.directory}/segments")
+        say(f"{spool.written_rows:,} rows wait in {spool.directory}.")
+        say(f"Into the lake: ioweather ingest {spool.directory}/segments")
     elif spool.last_ship_ok and not spool.refused_files:
-        click.echo(f"{spool.written_rows:,} rows are in {lake_dir}.")
+        say(f"{spool.written_rows:,} rows are in {lake_dir}.")
     else:
-        click.echo(f"Not all rows are in {lake_dir}: {spool.message} They wait in {spool.directory}.", err=True)
+        say(f"Not all rows are in {lake_dir}: {spool.message} They wait in {spool.directory}.", err=True)
         return 1
     return 0

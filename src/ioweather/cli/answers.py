@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import click
-
-from ioweather.cli.render import print_answer, to_csv
+from ioweather.cli.render import print_answer
+from ioweather.cli.screen import say, say_csv, say_json, to_csv
 from ioweather.core.errors import UsageError
 from ioweather.core.results import SCHEMA_VERSION, Answer, to_jsonable
 
@@ -17,11 +15,11 @@ def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv
     table of this name where the answer is a table."""
     if html_file is not None:
         write_page(answer, html_file)
-        click.echo(f"Wrote {html_file}.", err=True)
+        say(f"Wrote {html_file}.", err=True)
     if form == "json":
-        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **to_jsonable(answer)}, indent=2))
+        say_json({"schema_version": SCHEMA_VERSION, **to_jsonable(answer)})
     elif form == "csv":
-        click.echo(answer_csv(answer, csv_table), nl=False)
+        say_csv(answer_csv(answer, csv_table))
     elif html_file is None:
         print_answer(answer)
 

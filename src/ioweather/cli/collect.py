@@ -8,6 +8,7 @@ import click
 
 from ioweather.cli.agent_options import duration_ns, run_options, spool_option
 from ioweather.cli.options import lake_option
+from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 
 EPILOG = """\b
@@ -55,7 +56,7 @@ def collect(
         keep=settings.spool_keep,
     )  # fmt: skip
     shipper = None if no_ship else Shipper(lake, settings.ship_period_ns, server=settings.server)
-    click.echo(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
+    say(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
     journal = Journal()
     status = Agent(sources, spool, run, shipper=shipper, on_status=journal).run()
     journal.end(status)

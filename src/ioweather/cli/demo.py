@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ioweather.cli.options import progress_bar
+from ioweather.cli.screen import say
 
 
 @click.command(epilog="Example: ioweather demo")
@@ -18,13 +19,13 @@ def demo(out: Path | None) -> None:
 
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
-    click.echo(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.\n")
+    say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
     for exhibit in made.exhibits:
         print_exhibit(exhibit, "text")
-    click.echo("Look around:")
+    say("Look around:")
     for line in (
         f"ioweather exhibits --ready --lake {made.lake}",
         f"ioweather show don15.fig6 --lake {made.lake}",
         f"ioweather show car11.fig6 --lake {made.lake} --out traffic.html",
     ):
-        click.echo(f"  {line}")
+        say(f"  {line}")

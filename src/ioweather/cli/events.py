@@ -12,6 +12,7 @@ from ioweather.cli.options import (
     parse_period,
     period_options,
 )
+from ioweather.cli.screen import say
 
 _KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
 
@@ -60,9 +61,9 @@ def events(
         ]  # fmt: skip
         print_rows(("from", "to", "kind", "where", "what", "strength"), rows, form)
         if len(found) > most:
-            click.echo(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
+            say(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
         if not found:
-            click.echo("Nothing happened that the lake knows of.")
+            say("Nothing happened that the lake knows of.")
         return
     columns = ("start_ns", "end_ns", "kind", "filesystem", "label", "strength_ratio", "source")
     full = [(e.start_ns, e.end_ns, e.kind, e.filesystem, e.label, e.strength, e.source) for e in found]

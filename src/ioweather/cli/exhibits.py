@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options
+from ioweather.cli.screen import say, say_json
 
 
 @click.command(epilog="Example: ioweather exhibits --ready")
@@ -34,11 +33,11 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
             {"id": i.id, "title": i.title, "study": i.study, "ready": i.ready, "missing": list(i.missing)}
             for i in shown
         ]
-        click.echo(json.dumps(body, indent=2))
+        say_json(body)
         return
     rows = [(item.id, item.title, "ready" if item.ready else "; ".join(item.missing)) for item in shown]
     print_rows(("exhibit", "what it shows", "state"), rows, form)
     if form == "text":
-        click.echo(f"\n{sum(item.ready for item in found)} of {len(found)} can be made. Show one: ioweather show ID")
+        say("", f"{sum(item.ready for item in found)} of {len(found)} can be made. Show one: ioweather show ID")
         if note:
-            click.echo(note)
+            say(note)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ioweather.cli.agent_options import duration_ns, spool_option
+from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import UsageError
 
@@ -47,7 +48,7 @@ def export(spool_dir: Path | None, listen: str, textfile: Path | None, every: st
         write_textfile_every(directory, textfile, duration_ns(every, "--every") / 1e9, until)
         return 0
     host, port = parse_listen(listen)
-    click.echo(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
+    say(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)
     serve(directory, host, port, until)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from ioweather.cli.options import lake_option, open_lake_at
+from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     with lake.snapshot() as snapshot:
         text = draft_facility(snapshot, name=name, zone=zone)
     file.write_text(text, encoding="utf-8")
-    click.echo(f"Wrote {file}. Edit it, then: ioweather facility check")
+    say(f"Wrote {file}. Edit it, then: ioweather facility check")
 
 
 @facility.command(epilog="Example: ioweather facility check --json")
@@ -56,16 +56,16 @@ def check(lake_dir: str | None, as_json: bool) -> int:
     if as_json:
         body = {"name": known.name, "zone": known.zone, "filesystems": [fs.name for fs in known.filesystems],
                 "projects": len(known.projects), "unmapped": unmapped}  # fmt: skip
-        click.echo(json.dumps(body, indent=2))
+        say_json(body)
     else:
-        click.echo(
+        say(
             f"{known.name}: {len(known.filesystems)} file systems, {len(known.projects)} project rules, "
             f"zone {known.zone or 'not set'}."
         )
         for name in unmapped:
-            click.echo(f"  not mapped to a file system: {name}")
+            say(f"  not mapped to a file system: {name}")
         if not unmapped:
-            click.echo("Every name in the data is mapped.")
+            say("Every name in the data is mapped.")
     return 1 if unmapped else 0
 
 

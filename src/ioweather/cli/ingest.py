@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from ioweather.cli.options import (
     output_options,
     progress_bar,
 )
+from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
             "rows_added": dict(report.rows_added),
             "seconds": round(report.seconds, 3),
         }
-        click.echo(json.dumps(body, indent=2))
+        say_json(body)
         return
     if form == "csv":
         every = [(str(o.path), o.status, o.source, o.reason, o.message) for o in report.outcomes]
@@ -148,9 +148,9 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
     added = ", ".join(f"{n:,} rows of {table}" for table, n in sorted(report.rows_added.items()) if n) or "no new rows"
     files = len(report.outcomes)
     text = f"{len(report.good):,} of {files:,} files read into {lake} in {report.seconds:.1f} s: {added}."
-    click.echo(click.wrap_text(text, 80))
+    say(text, wrap=80)
     if report.known:
-        click.echo(f"{report.known:,} files were in already.")
+        say(f"{report.known:,} files were in already.")
     _print_refused(report)
 
 
@@ -161,8 +161,8 @@ def _print_refused(report: IngestReport, most: int = 3) -> None:
         groups.setdefault((outcome.status, outcome.reason or ""), []).append(outcome.message or str(outcome.path))
     for (status, reason), messages in sorted(groups.items()):
         verb = "refused" if status == "quarantined" else "read in part"
-        click.echo(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}")
+        say(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}")
         for message in messages[:most]:
-            click.echo(click.wrap_text(message, 78, "  - ", "    "))
+            say(message, wrap=78, first="  - ", rest="    ")
         if len(messages) > most:
-            click.echo(f"    ... and {len(messages) - most:,} more: ioweather lake quarantine")
+            say(f"    ... and {len(messages) - most:,} more: ioweather lake quarantine")

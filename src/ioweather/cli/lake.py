@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from ioweather.cli.options import (
     period_options,
     progress_bar,
 )
+from ioweather.cli.screen import say, say_json
 from ioweather.core.default_paths import default_lake_dir
 
 if TYPE_CHECKING:
@@ -68,15 +68,15 @@ def _summary(snapshot: Snapshot, form: str) -> None:
             "series": [dict(zip(_SERIES_FIELDS, row, strict=True)) for row in series],
             "overlaps": doubled,
         }
-        click.echo(json.dumps(body, indent=2))
+        say_json(body)
         return
     if form == "csv":
         print_rows(("table", "rows", "version"), tables, form)
         return
-    click.echo(f"Lake of {snapshot.facility.name}\n{snapshot.root}\n")
+    say(f"Lake of {snapshot.facility.name}", str(snapshot.root), "")
     print_rows(("table", "rows", "version"), [row for row in tables if row[1]], form)
     if series:
-        click.echo("\nSeries")
+        say("", "Series")
         shown = [
             (fs, kind, source, n, format_seconds(s), format_time_ns(a)[:10], format_time_ns(b)[:10], rows)
             for fs, kind, source, n, s, a, b, rows in series
@@ -84,13 +84,14 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         print_rows(("file system", "kind", "source", "parts", "step", "from", "to", "rows"), shown, form)
     if doubled:
         worst = max(doubled, key=lambda item: item["disagreement_ratio"])
-        click.echo(
-            f"\n{len(doubled)} day-metrics come from more than one source; one is read. They differ by at most "
-            f"{worst['disagreement_ratio']:.2%} ({worst['metric']} of {worst['filesystem']}, {worst['day']})."
+        say(
+            "",
+            f"{len(doubled)} day-metrics come from more than one source; one is read. They differ by at most "
+            f"{worst['disagreement_ratio']:.2%} ({worst['metric']} of {worst['filesystem']}, {worst['day']}).",
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
-        click.echo(f"\n{quarantined} files are in quarantine: `ioweather lake quarantine`.")
+        say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")
 
 
 def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, int, int, int]]:
@@ -116,7 +117,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
         sealed = run(open_lake_at(lake_dir), everything=everything, progress=progress)
     rows = sum(item.rows for item in sealed)
     files = sum(item.files_before for item in sealed)
-    click.echo(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
+    say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
 
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")
@@ -132,7 +133,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
     opened = open_lake_at(lake_dir)
     dropped = apply_retention(opened, opened.facility, dry_run=dry_run)
     verb = "Would drop" if dry_run else "Dropped"
-    click.echo(
+    say(
         f"{verb} {dropped['series']:,} raw samples, {dropped['responses']:,} responses "
         f"and {dropped['files']:,} old files."
     )
@@ -164,12 +165,12 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 
     with progress_bar() as progress:
         done = run(open_lake_at(lake_dir), dest, verify=verify, progress=progress)
-    click.echo(
+    say(
         f"{done.copied_files:,} files ({format_bytes(done.copied_bytes)}) copied to {dest}, {done.kept_files:,} were "
         f"there, {done.removed_files:,} went."
     )
     if verify:
-        click.echo("Every file has its digest.")
+        say("Every file has its digest.")
 
 
 @lake.command(epilog="Example: ioweather lake restore /backup/weather --lake /srv/new")
@@ -182,7 +183,7 @@ def restore(lake_dir: str | None, source: Path) -> None:
     target = Path(lake_dir) if lake_dir else default_lake_dir()
     with progress_bar() as progress:
         done = run(source, target, progress=progress)
-    click.echo(f"{done.copied_files:,} files restored to {target}; every one has its digest.")
+    say(f"{done.copied_files:,} files restored to {target}; every one has its digest.")
 
 
 @lake.command(epilog="Example: ioweather lake export jobs --out jobs.csv --from 2026-01-01")
@@ -199,4 +200,4 @@ def export(lake_dir: str | None, table: str, out: Path, where: str, from_text: s
     period = parse_period(from_text, to_text, opened.facility.zone) if from_text or to_text else None
     with opened.snapshot() as snapshot:
         rows = export_table(snapshot, table, out, where=where, period_ns=period)
-    click.echo(f"Wrote {rows:,} rows of {table} to {out}.", err=True)
+    say(f"Wrote {rows:,} rows of {table} to {out}.", err=True)

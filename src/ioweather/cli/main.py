@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 done, but something was left out (a quarantined file, an a
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -18,8 +19,11 @@ from typing import Any
 import click
 
 from ioweather._version import __version__
+from ioweather.cli.screen import say
 from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.printable import joined
 
+DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # name -> (module, attribute, one line for the list)
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "collect": ("ioweather.cli.collect", "collect", "Run the agent: probe, block devices, Lustre counters, Slurm."),
@@ -92,10 +96,13 @@ class LazyGroup(click.Group):
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), envvar="IOWEATHER_LOG", metavar="FILE",
               help="Also write events to this file (default: $IOWEATHER_LOG).")  # fmt: skip
 @click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
-def cli(verbose: int, log_file: Path | None, log_json: bool) -> None:
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error ($IOWEATHER_DEBUG=1).")
+def cli(verbose: int, log_file: Path | None, log_json: bool, debug: bool) -> None:
     """The weather of your storage: how slow it is, and the climate of the facility."""
     from ioweather.core.logs import set_up
 
+    if debug:
+        os.environ[DEBUG] = "1"  # workers are to know, too
     set_up(verbose=verbose, file=log_file, as_json=log_json)
 
 
@@ -104,6 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names of files need not be text, and terminals know not every letter
             stream.reconfigure(errors="backslashreplace")
+    threading.excepthook = _thread_failed
     code = run(arguments)
     if any(thread.daemon for thread in threading.enumerate()):
         # The dashboard's may be in native code, which an interpreter that ends cannot stop: it would abort.
@@ -113,6 +121,15 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _thread_failed(failed: threading.ExceptHookArgs) -> None:
+    from ioweather.cli.unexpected import explained
+
+    if os.environ.get(DEBUG) or failed.exc_value is None:
+        threading.__excepthook__(failed)
+    elif not isinstance(failed.exc_value, SystemExit):
+        _complain(explained(failed.exc_value))
+
+
 def run(arguments: list[str] | None = None) -> int:
     try:
         outcome: Any = cli.main(args=arguments, prog_name="ioweather", standalone_mode=False)
@@ -120,10 +137,10 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return 2
     except click.Abort:
-        click.echo("Stopped.", err=True)
+        say("Stopped.", err=True)
         return 130
     except DataUnavailable as error:
         _complain(error)
@@ -132,17 +149,37 @@ def run(arguments: list[str] | None = None) -> int:
         _complain(error)
         return 2
     except KeyboardInterrupt:
-        click.echo("Stopped. What is in the lake stays; the same command goes on from there.", err=True)
+        say("Stopped. What is in the lake stays; the same command goes on from there.", err=True)
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (head, less): no complaint
         return 0
-    except OSError as error:  # no space, no permission
-        _complain(IoweatherError(f"{error.filename}: {error.strerror}." if error.filename else f"{error}."))
+    except OSError as error:  # no permission, a disk that fails
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = f" {error.filename}" if error.filename else ""
+            _complain(IoweatherError(f"{error.strerror} while writing{where}."))
+        else:
+            _complain(IoweatherError(f"{error.filename}: {error.strerror}." if error.filename else f"{error}."))
         return 2
+    except BaseException as error:
+        from ioweather.cli.unexpected import explained, is_fault
+
+        if not is_fault(error) or os.environ.get(DEBUG):
+            raise
+        _complain(explained(error))
+        return 2
+
+
+def _show(error: click.ClickException) -> None:
+    """As click does; but its messages quote what was typed, which may be names that a shell found."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        help_option = context.help_option_names[-1]
+        say(context.get_usage(), f"Try '{context.command_path} {help_option}' for help.", "", err=True)
+    say(f"Error: {joined(error.format_message())}", err=True)
 
 
 def _complain(error: IoweatherError) -> None:
     from ioweather.core.logs import to_journal
 
-    click.echo(f"{'<3>' if to_journal() else ''}ioweather: {error}", err=True)  # <3>: an error, in the journal
+    say(f"{'<3>' if to_journal() else ''}ioweather: {joined(str(error))}", err=True)  # <3>: an error, in the journal

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ioweather.cli.screen import FOR_SPREADSHEETS
 from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.printable import one_line
 from ioweather.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -77,8 +79,17 @@ def executor(
 
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form."""
-    function = click.option("--csv", "as_csv", is_flag=True, help="Print as CSV.")(function)
+    function = click.option("--spreadsheet", is_flag=True, expose_value=False, callback=_for_spreadsheets,
+                            help="With --csv: mark cells that a spreadsheet would take for a formula with a quote (').",
+                            )(function)  # fmt: skip
+    function = click.option("--csv", "as_csv", is_flag=True,
+                            help="Print as CSV; cells as they are (see --spreadsheet).")(function)  # fmt: skip
     return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(function)
+
+
+def _for_spreadsheets(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        context.meta[FOR_SPREADSHEETS] = True
 
 
 def period_options(function: F) -> F:
@@ -91,6 +102,8 @@ def period_options(function: F) -> F:
 def output_form(as_json: bool, as_csv: bool) -> str:
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other.")
+    if FOR_SPREADSHEETS in click.get_current_context().meta and not as_csv:
+        raise UsageError("--spreadsheet goes with --csv.")
     return "json" if as_json else "csv" if as_csv else "text"
 
 
@@ -145,11 +158,11 @@ def progress_bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def advance(done: int, total: int | None, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=one_line(what))
 
         yield advance

@@ -17,6 +17,7 @@ from ioweather.cli.agent_options import (
     spool_for_one_run,
     spool_option,
 )
+from ioweather.cli.screen import say
 from ioweather.core.errors import SourceError, UsageError
 
 EPILOG = """\b
@@ -87,7 +88,7 @@ def probe(
     except SourceError as error:
         raise UsageError(error.message, hint=error.hint) from None
     if not as_json:
-        click.echo(f"Per path: {settings.load}.", err=True)
+        say(f"Per path: {settings.load}.", err=True)
     spool = spool_for_one_run(spool_dir, run.host, run.run_id)
     status = run_agent(sources, spool, run, lake_dir, as_json)
     return 0 if as_json and lake_dir is None else print_end(status, lake_dir)

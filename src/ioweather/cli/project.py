@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from ioweather.cli.options import lake_option, open_lake_at, parse_period, period_options
+from ioweather.cli.screen import say_json
 
 
 @click.command(epilog="Example: ioweather project climate")
@@ -27,6 +26,6 @@ def project(
     period = parse_period(from_text, to_text, lake.facility.zone)
     answer = ask_project(lake, name, params={"processes_per_node": ppn} if ppn else {}, period_ns=period)
     if as_json:
-        click.echo(json.dumps(to_jsonable(answer), indent=2))
+        say_json(to_jsonable(answer))
     else:
         print_answer(answer)

@@ -5,22 +5,21 @@ Colour only on a terminal, and never with NO_COLOR: rich sees to both.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ioweather.cli.screen import say_csv, say_json, to_csv
 from ioweather.cli.sparks import bar, chart_lines
+from ioweather.core.cells import as_text, plain
 from ioweather.core.papers import as_printed
+from ioweather.core.printable import one_line
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -29,7 +28,6 @@ from ioweather.core.results import (
     Published,
     ResultTable,
     quantity_label,
-    to_jsonable,
 )
 from ioweather.core.units import format_value
 
@@ -46,34 +44,31 @@ def console() -> Console:
     return Console(width=max(40, min(width, 120)), highlight=False, soft_wrap=False)
 
 
+def shown(text: str, style: str = "") -> Text:
+    """Whatever is drawn here passes this."""
+    return Text(one_line(text), style=style)
+
+
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
     """A plain listing as text, CSV or JSON."""
     listed = [tuple(row) for row in rows]
     if form == "json":
-        objects = [dict(zip(columns, map(to_jsonable, row), strict=True)) for row in listed]
-        click.echo(json.dumps(objects, indent=2, default=str))
+        objects = [dict(zip(columns, map(plain, row), strict=True)) for row in listed]
+        say_json(objects)
     elif form == "csv":
-        click.echo(to_csv(columns, listed), nl=False)
+        say_csv(to_csv(columns, listed))
     else:
         out = console()
         headings = [(name, _is_number(listed, index)) for index, name in enumerate(columns)]
-        cells = [[format_value(row[index]) for row in listed] for index in range(len(columns))]
+        cells = [[format_value(as_text(row[index])) for row in listed] for index in range(len(columns))]
         least, parts = table_parts(columns, cells, out.width)
         if len(parts) > 1:
             _in_parts(out, headings, cells, least, parts)
             return
         table = _table(headings)
         for texts in zip(*cells, strict=True):
-            table.add_row(*map(Text, texts))
+            table.add_row(*map(shown, texts))
         out.print(table)
-
-
-def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return buffer.getvalue()
 
 
 def _is_number(rows: Sequence[Sequence[Any]], index: int) -> bool:
@@ -85,25 +80,25 @@ def _table(columns: Sequence[tuple[str, bool]], widths: Sequence[int] | None = N
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
     for index, (name, right) in enumerate(columns):
         table.add_column(
-            Text(name), justify="right" if right else "left", overflow="fold", width=widths[index] if widths else None
+            shown(name), justify="right" if right else "left", overflow="fold", width=widths[index] if widths else None
         )
     return table
 
 
 def _cell(value: Any, unit: str = "") -> Text:
-    return Text(format_value(value, unit))
+    return shown(format_value(value, unit))
 
 
 def print_exhibit(exhibit: Exhibit, form: str) -> None:
     if form == "csv":
-        click.echo(exhibit_csv(exhibit), nl=False)
+        say_csv(exhibit_csv(exhibit))
         return
     out = console()
-    out.print(Text(f"{exhibit.id}  {exhibit.title}", style="bold"))
+    out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
     _findings(out, exhibit)
     for chart in exhibit.charts[:1]:
         for line in chart_lines(chart, out.width - 2):
-            out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
+            out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
     _estimates(out, exhibit.estimates, exhibit.published)
     for table in exhibit.tables:
         _result_table(out, table)
@@ -126,7 +121,7 @@ def _findings(out: Console, result: Exhibit | Answer) -> None:
         line = Table.grid(padding=(0, 1))
         line.add_column(width=1)
         line.add_column(overflow="fold")
-        line.add_row(Text(mark, style=colour), Text(finding.text))
+        line.add_row(shown(mark, style=colour), shown(finding.text))
         out.print(Padding(line, (0, 0, 0, 2)))
 
 
@@ -146,15 +141,15 @@ def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Publ
     table = _table(columns)
     for estimate in estimates:
         cells: dict[str, Text | str] = {
-            "quantity": Text(quantity_label(estimate.name, estimate.unit)),
+            "quantity": shown(quantity_label(estimate.name, estimate.unit)),
             "here": _cell(estimate.value, estimate.unit),
-            "published": Text(as_printed(printed[estimate.name])) if estimate.name in printed else "",
+            "published": shown(as_printed(printed[estimate.name])) if estimate.name in printed else "",
             "n": _cell(estimate.n) if estimate.n is not None else "",
         }
         table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
     out.print(Padding(table, (0, 0, 0, 2)))
     if len(every) > most:
-        out.print(Text(f"  ... {len(every) - most} more: --json", style="dim"))
+        out.print(shown(f"  ... {len(every) - most} more: --json", style="dim"))
 
 
 def _interval(estimate: Estimate) -> str:
@@ -168,7 +163,7 @@ def _result_table(out: Console, table: ResultTable) -> None:
         return
     out.print()
     if table.title:
-        out.print(Padding(Text(table.title, style="italic"), (0, 0, 0, 2)))
+        out.print(Padding(shown(table.title, style="italic"), (0, 0, 0, 2)))
     rows = table.rows[:_MOST_ROWS]
     cells = [[format_value(row[i], column.unit) for row in rows] for i, column in enumerate(table.columns)]
     least, parts = table_parts([column.heading for column in table.columns], cells, out.width - 2)
@@ -177,7 +172,7 @@ def _result_table(out: Console, table: ResultTable) -> None:
     headings = [(column.heading, _is_number(table.rows, i)) for i, column in enumerate(table.columns)]
     _in_parts(out, headings, [texts[: len(rows)] for texts in cells], least, parts, indent=2)
     if len(table.rows) > len(rows):
-        out.print(Text(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
+        out.print(shown(f"  ... {len(table.rows) - len(rows):,} more rows: --csv or --json", style="dim"))
 
 
 def _in_parts(
@@ -192,7 +187,7 @@ def _in_parts(
             [headings[i] for i in chosen], shared_widths([least[i] for i in chosen], natural, out.width - indent)
         )
         for row in range(len(cells[0])):
-            drawn.add_row(*(Text(cells[i][row]) for i in chosen))
+            drawn.add_row(*(shown(cells[i][row]) for i in chosen))
         out.print(Padding(drawn, (0, 0, 0, indent)))
 
 
@@ -263,10 +258,10 @@ def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
     out.print()
     table = _table([("published", False), ("value", True), ("place", False)])
     for item in rest[:most]:
-        table.add_row(Text(quantity_label(item.quantity, item.unit)), Text(as_printed(item)), Text(item.place))
+        table.add_row(shown(quantity_label(item.quantity, item.unit)), shown(as_printed(item)), shown(item.place))
     out.print(Padding(table, (0, 0, 0, 2)), style="dim")
     if len(rest) > most:
-        out.print(Text(f"  ... {len(rest) - most} more published values: --json", style="dim"))
+        out.print(shown(f"  ... {len(rest) - most} more published values: --json", style="dim"))
 
 
 def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) -> None:
@@ -274,24 +269,24 @@ def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) ->
     if lines:
         out.print()
     for line in lines:
-        out.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        out.print(Padding(shown(line, style="dim"), (0, 0, 0, 2)))
 
 
 def print_answer(answer: Answer) -> None:
     """One screen: headline, facts with bars, findings, coverage."""
     out = console()
-    out.print(Text(answer.headline, style="bold"))
+    out.print(shown(answer.headline, style="bold"))
     for group in answer.facts:
         out.print()
-        out.print(Text(group.title, style="bold cyan"))
+        out.print(shown(group.title, style="bold cyan"))
         table = Table.grid(padding=(0, 1))
         table.add_column(overflow="fold", max_width=26)
         table.add_column(justify="right", overflow="fold", max_width=38)
         table.add_column()
         table.add_column(overflow="fold", style="dim")
         for fact in group.facts:
-            drawn = Text(bar(fact.share, 20), style="cyan") if fact.share is not None else Text("")
-            table.add_row(Text(fact.label), _cell(fact.value, fact.unit), drawn, Text(fact.note))
+            drawn = shown(bar(fact.share, 20), style="cyan") if fact.share is not None else shown("")
+            table.add_row(shown(fact.label), _cell(fact.value, fact.unit), drawn, shown(fact.note))
         out.print(Padding(table, (0, 0, 0, 2)))
     for exhibit in answer.exhibits:
         if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
@@ -299,9 +294,9 @@ def print_answer(answer: Answer) -> None:
                 _result_table(out, result)
         for chart in exhibit.charts:
             out.print()
-            out.print(Text(chart.title or exhibit.title, style="bold cyan"))
+            out.print(shown(chart.title or exhibit.title, style="bold cyan"))
             for line in chart_lines(chart, out.width - 2):
-                out.print(Padding(Text(line, style="cyan"), (0, 0, 0, 2)))
+                out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
     if answer.findings:
         out.print()
         _findings(out, answer)

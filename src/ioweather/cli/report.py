@@ -16,6 +16,7 @@ from ioweather.cli.options import (
     period_options,
     progress_bar,
 )
+from ioweather.cli.screen import say
 
 EPILOG = """\b
 The file needs nothing beside it: it opens offline and prints.
@@ -49,8 +50,8 @@ def report(
     with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
         material = write_report(lake, out, period_ns=period, anonymous=anonymous, executor=pool, progress=progress)
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
-    click.echo(f"Wrote {out}: {made} of {made + len(material.left_out)} exhibits, {out.stat().st_size / 1e6:.1f} MB.")
+    say(f"Wrote {out}: {made} of {made + len(material.left_out)} exhibits, {out.stat().st_size / 1e6:.1f} MB.")
     failed = [item for item in material.left_out if item.reason.startswith("it failed: ")]
     for item in failed:
-        click.echo(f"{item.id}: {item.reason}", err=True)
+        say(f"{item.id}: {item.reason}", err=True)
     return 1 if failed else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ioweather.cli.options import engine_options, executor, lake_option, output_form, output_options, progress_bar
+from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
 
@@ -83,7 +84,7 @@ def scan(
         with progress_bar() as progress, executor(engine, lake_dir, progress, clusters_only=True) as pool:
             report = run(Path(lake_dir) if lake_dir else None, request, executor=pool, progress=progress)
     except KeyboardInterrupt:
-        click.echo("Stopped. Run the same command with --resume to go on.", err=True)
+        say("Stopped. Run the same command with --resume to go on.", err=True)
         return 130
     _print(report, form, path_policy)
     return 1 if report.tally.counts["unreadable"] else 0
@@ -104,11 +105,11 @@ def _print(report: ScanReport, form: str, paths: PathPolicy) -> None:
     if form == "json":
         row = scans_frame(report.facts, report.tally, paths).records()[0]
         body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3), "rows_added": report.rows_added}
-        click.echo(json.dumps({**body, "largest": json.loads(row["largest"] or "{}")}, indent=2))
+        say_json({**body, "largest": json.loads(row["largest"] or "{}")})
         return
     if form == "csv":
         rows = bins_frame(report.facts, report.tally).records()
         print_rows(_CSV_COLUMNS, [tuple(row[name] for name in _CSV_COLUMNS) for row in rows], form)
         return
     print_answer(summary(report))
-    click.echo(f"\nIn the lake as scan {report.facts.scan_id}: `ioweather show car11.fig8`.")
+    say("", f"In the lake as scan {report.facts.scan_id}: `ioweather show car11.fig8`.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ioweather.cli.options import lake_option
+from ioweather.cli.screen import say
 from ioweather.cli.tokens import token
 from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 
@@ -63,7 +64,7 @@ def serve(
     bound = bind_socket(socket_path) if socket_path is not None else bind(host, port)
     app = create_app(lake, places, others=others, hosts=allowed, metrics=lambda: render(places[0], pushed_to=lake),
                      visibility=visibility)  # fmt: skip
-    click.echo(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
+    say(f"Dashboard at {address_of(bound)} (Ctrl-C ends it)", err=True)
     log = logging.getLogger("ioweather.serve")
     log.info("started: %s at %s", lake, address_of(bound))
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn ends by it, and then raises it again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ioweather.cli.options import (
     period_options,
     progress_bar,
 )
+from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 
 
@@ -75,10 +75,10 @@ def show(
         from ioweather.workflows.publish import write_exhibit
 
         write_exhibit(made[0], out, theme="dark" if dark else "light")
-        click.echo(f"Wrote {out}.", err=True)
+        say(f"Wrote {out}.", err=True)
     elif form == "json":
         body = [to_jsonable(exhibit) for exhibit in made]
-        click.echo(json.dumps(body[0] if len(body) == 1 else body, indent=2))
+        say_json(body[0] if len(body) == 1 else body)
     else:
         from ioweather.cli.render import print_exhibit
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ioweather.cli.options import engine_options, executor, progress_bar
+from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def simulate(
     chosen = for_days(chosen, days) if days else chosen
     with progress_bar() as progress, executor(engine, None, progress) as pool:
         made = generate(chosen, out, seed=seed, executor=pool, progress=progress)
-    click.echo(
+    say(
         f"{made.preset}, seed {made.seed}: {made.days} days, {made.jobs:,} jobs, {made.runs:,} runs, "
         f"{made.logs:,} Darshan logs in {made.data}."
     )
-    click.echo(f"What was planted is in {made.truth}.\n")
-    click.echo(f"  ioweather simulate score {made.out}")
+    say(f"What was planted is in {made.truth}.", "")
+    say(f"  ioweather simulate score {made.out}")
 
 
 @simulate.command(epilog="Example: ioweather simulate score facility")
@@ -75,7 +75,7 @@ def score(directory: Path, questions: tuple[str, ...], as_json: bool, engine: di
     with progress_bar() as progress, executor(engine, None, progress) as pool:
         card = run(directory, questions=questions, executor=pool, progress=progress)
     if as_json:
-        click.echo(json.dumps(card.jsonable(), indent=2))
+        say_json(card.jsonable())
     else:
         _print(card)
     return 1 if card.worse else 0
@@ -88,14 +88,14 @@ def _print(card: ScoreCard) -> None:
     print_rows(("question", "what", "planted", "found", "error", ""), rows, "text")
     for line in card.lines:
         if line.item is None:
-            click.echo(f"{line.question}: {line.note}")
-    click.echo(f"\n{card.good} of {len(card.scored)} within what is allowed ({card.preset}, seed {card.seed}).")
+            say(f"{line.question}: {line.note}")
+    say("", f"{card.good} of {len(card.scored)} within what is allowed ({card.preset}, seed {card.seed}).")
     if not card.baseline:
-        click.echo("There is no stored baseline for this facility.")
+        say("There is no stored baseline for this facility.")
     elif card.worse:
-        click.echo("Worse than the stored baseline: " + "; ".join(line.key for line in card.worse) + ".")
+        say("Worse than the stored baseline: " + "; ".join(line.key for line in card.worse) + ".")
     else:
-        click.echo("Nothing is worse than the stored baseline.")
+        say("Nothing is worse than the stored baseline.")
 
 
 def _row(line: Line) -> tuple[str, ...] | None:

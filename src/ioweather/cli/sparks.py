@@ -7,36 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ioweather.core.results import Cell, Chart
+from ioweather.core.sparkline import sparkline
 from ioweather.core.units import format_value
 
-_BLOCKS = " ▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHADES = " ░▒▓█"
 _MOST_BARS = 16
 
 
 def bar(share: float, width: int) -> str:
-    """A horizontal bar to eighths of a character, on a track, so that an empty one shows too."""
+    """A horizontal bar to eighths of a character, on a track, so that an empty one shows too. What is below nothing or
+    unknown has no length."""
+    share = 0.0 if math.isnan(share) else share
     full, part = divmod(round(min(max(share, 0.0), 1.0) * width * 8), 8)
     drawn = "█" * full + (_EIGHTHS[part] if part else "")
     return drawn + "·" * (width - len(drawn))
-
-
-def sparkline(values: Sequence[float | None], width: int) -> str:
-    """The greatest value of each column, so that peaks survive; a gap is blank."""
-    if not values:
-        return ""
-    columns = min(width, len(values))
-    top = max((v for v in values if v is not None and not math.isnan(v)), default=0.0)
-    drawn = []
-    for column in range(columns):
-        piece = values[column * len(values) // columns : max((column + 1) * len(values) // columns, 1)]
-        known = [v for v in piece if v is not None and not math.isnan(v)]
-        if not known:
-            drawn.append(" ")
-        else:
-            drawn.append(_BLOCKS[1 + min(7, int(max(known) / top * 7.999))] if top > 0 else _BLOCKS[1])
-    return "".join(drawn)
 
 
 def chart_lines(chart: Chart, width: int) -> list[str]:
@@ -80,12 +65,19 @@ def _series(chart: Chart) -> dict[str, list[int]]:
         return {"": list(range(len(chart.table.rows)))}
     found: dict[str, list[int]] = {}
     for index, name in enumerate(_column(chart, "series")):
-        found.setdefault(str(name), []).append(index)
+        found.setdefault(format_value(name), []).append(index)
     return found
 
 
 def _number(value: Cell) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """What is a number; NaN is none."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+    return float(value) if known and value is not None else None
+
+
+def _share(value: float, top: float) -> float:
+    """Of the greatest; infinity is all of it."""
+    return 1.0 if value == math.inf else value / top if 0 < top < math.inf else 0.0
 
 
 def _timeline(chart: Chart, width: int) -> list[str]:
@@ -112,7 +104,7 @@ def _umami(chart: Chart, width: int) -> list[str]:
     low, high = ([_number(v) for v in _column(chart, role)] for role in ("q25", "q75"))
     rows: dict[str, list[int]] = {}
     for index, name in enumerate(_column(chart, "metric")):
-        rows.setdefault(str(name), []).append(index)
+        rows.setdefault(format_value(name), []).append(index)
     margin = min(28, max(len(name) for name in rows)) + 1
     space = max(10, width - margin - 27)
     lines = []
@@ -145,7 +137,7 @@ def _cdf(chart: Chart, width: int) -> list[str]:
 
 def _bars(chart: Chart, width: int) -> list[str]:
     y = [_number(v) or 0.0 for v in _column(chart, "y")]
-    top = max(y, default=0.0)
+    top = max((v for v in y if v < math.inf), default=0.0)
     if chart.kind == "histogram":
         edges = zip(_column(chart, "low"), _column(chart, "high"), strict=True)
         unit = _unit(chart, "low")
@@ -153,15 +145,15 @@ def _bars(chart: Chart, width: int) -> list[str]:
     else:
         labels = [format_value(v, _unit(chart, "x")) for v in _column(chart, "x")]
     # Bars of nothing say little, and the room is needed.
-    shown = [i for i in range(len(y)) if y[i] > 0]
+    shown = [i for i in range(len(y)) if y[i] != 0]
     if len(shown) > _MOST_BARS:
         return _columns(chart, labels, y, width)
     if "series" in chart.encoding:
-        labels = [f"{label} {name}" for label, name in zip(labels, _column(chart, "series"), strict=True)]
+        labels = [f"{label} {format_value(name)}" for label, name in zip(labels, _column(chart, "series"), strict=True)]
     values = [format_value(value, _unit(chart, "y")) for value in y]
     margin = min(36, max((len(labels[i]) for i in shown), default=0))
     space = max(8, width - margin - 2 - max((len(values[i]) for i in shown), default=0))
-    return [f"{labels[i][:margin]:>{margin}} {bar(y[i] / top if top else 0.0, space)} {values[i]}" for i in shown]
+    return [f"{labels[i][:margin]:>{margin}} {bar(_share(y[i], top), space)} {values[i]}" for i in shown]
 
 
 def _columns(chart: Chart, labels: list[str], y: list[float], width: int) -> list[str]:
@@ -193,9 +185,9 @@ def _heatmap(chart: Chart, width: int) -> list[str]:
     triples = zip(_column(chart, "x"), _column(chart, "y"), _column(chart, "value"), strict=True)
     for x, y, value in triples:
         number = _number(value)
-        if number is not None and x is not None and y is not None:
+        if number is not None and x in x_place and y in y_place:
             cells[y_place[y]][x_place[x]] = (cells[y_place[y]][x_place[x]] or 0.0) + number
-    top = max((c for row in cells for c in row if c is not None), default=0.0)
+    top = max((c for row in cells for c in row if c is not None and c < math.inf), default=0.0)
     first = {place: v for v, place in reversed(y_place.items())}
     wide = (width - margin) // columns
     drawn = ["".join(_shade(c, top) * wide for c in row) for row in cells]
@@ -208,12 +200,12 @@ def _heatmap(chart: Chart, width: int) -> list[str]:
 def _shade(value: float | None, top: float) -> str:
     if value is None:
         return " "
-    return _SHADES[min(4, math.ceil(value / top * 4))] if value > 0 and top > 0 else "·"
+    return _SHADES[min(4, math.ceil(_share(value, top) * 4))] if value > 0 else "·"
 
 
 def _places(values: Sequence[Cell]) -> list[Cell]:
     """Each once: numbers in their order, names in that of the table, which knows the days of the week."""
-    return sorted(dict.fromkeys(v for v in values if v is not None), key=_order)
+    return sorted(dict.fromkeys(v for v in values if v is not None and v == v), key=_order)
 
 
 def _order(value: Cell) -> float:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options
+from ioweather.cli.screen import say
 from ioweather.core.errors import UsageError
 
 EPILOG = """\b
@@ -38,6 +39,9 @@ def sql(
     form = output_form(as_json, as_csv)
     with open_lake_at(lake_dir).snapshot() as snapshot:
         result = run_user_sql(snapshot, text, Limits(rows, timeout, memory))
-    print_rows(result.columns, result.rows, form)
+    if form == "text" and result.columns == ("explain_key", "explain_value"):
+        say(*(line for _, plan in result.rows for line in plan.splitlines()))  # a drawing in lines of its own
+    else:
+        print_rows(result.columns, result.rows, form)
     if result.truncated:
-        click.echo(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)
+        say(f"Only the first {rows:,} rows are shown; --rows for more.", err=True)

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ioweather.cli.render import shown
 from ioweather.collect.status import OperationStatus, Status, TargetStatus
 from ioweather.core.units import format_bytes, format_value
 
@@ -21,17 +22,17 @@ def status_table(status: Status) -> RenderableType:
         parts += [_heading(target), _table(target)]
     for source in status.sources:
         if source.name not in ("probe", "sample"):  # these are the targets above
-            parts.append(Text(f"{source.name}: {source.state}, {source.rows:,} rows. {source.message}", style="dim"))
+            parts.append(shown(f"{source.name}: {source.state}, {source.rows:,} rows. {source.message}", style="dim"))
     return Group(*parts)
 
 
 def _heading(target: TargetStatus) -> Text:
-    text = Text(target.target, style="bold")
-    text.append(f"  {target.state}", style="red" if target.state in ("hung", "failed") else "default")
+    text = shown(target.target, style="bold")
+    text.append(shown(f"  {target.state}", "red" if target.state in ("hung", "failed") else "default"))
     if target.in_flight is not None and target.state != "stopped":
-        text.append(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}")
+        text.append(shown(f", {target.in_flight.op} for {format_value(target.in_flight.age_ns, 'ns')}"))
     if target.message:
-        text.append(f"  {target.message}", style="dim")
+        text.append(shown(f"  {target.message}", "dim"))
     return text
 
 
@@ -58,13 +59,13 @@ def _cells(operation: OperationStatus, with_mode: bool) -> list[Text]:
     size = f" {format_bytes(operation.request_bytes)}" if operation.request_bytes else ""
     mode = f" {operation.mode}" if with_mode else ""
     return [
-        Text(f"{operation.op}{size}{mode}"),
-        *(Text(cell) for cell in times),
+        shown(f"{operation.op}{size}{mode}"),
+        *(shown(cell) for cell in times),
         _slowdown(operation.slowdown_ratio),
-        *(Text(f"{count:,}" if count else "–") for count in counts),
+        *(shown(f"{count:,}" if count else "–") for count in counts),
     ]
 
 
 def _slowdown(ratio: float | None) -> Text:
     style = "default" if ratio is None or ratio < _SLOW else "yellow" if ratio < _VERY_SLOW else "red"
-    return Text(format_value(ratio, "factor"), style=style)
+    return shown(format_value(ratio, "factor"), style=style)

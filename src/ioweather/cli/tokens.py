@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ioweather.cli.options import lake_option, open_lake_at, output_form, output_options
+from ioweather.cli.screen import say
 
 
 @click.group(epilog="Example: ioweather serve token create n1")
@@ -27,7 +28,7 @@ def create(name: str, hosts: str | None, file: Path | None, lake_dir: str | None
     root = open_lake_at(lake_dir, create=True).root
     text = create_token(root, name, hosts or name)
     if file is None:
-        click.echo(text)
+        say(text)
         return
     import os
 
@@ -39,7 +40,7 @@ def create(name: str, hosts: str | None, file: Path | None, lake_dir: str | None
     except OSError as error:
         revoke_token(root, name)
         raise UsageError(f"{file} cannot be made: {error.strerror}.") from None
-    click.echo(f"Wrote the token {name} to {file}.")
+    say(f"Wrote the token {name} to {file}.")
 
 
 @token.command(name="list", epilog="Example: ioweather serve token list --json")
@@ -63,4 +64,4 @@ def revoke(name: str, lake_dir: str | None) -> None:
     from ioweather.store.tokens import revoke_token
 
     revoke_token(open_lake_at(lake_dir).root, name)
-    click.echo(f"Revoked {name}.")
+    say(f"Revoked {name}.")

@@ -13,6 +13,7 @@ import click
 
 from ioweather.cli.agent_options import duration_ns
 from ioweather.cli.options import lake_option
+from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_lake_dir
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
         )  # fmt: skip
         with running(app, bound):
             address = address_of(bound)
-            click.echo(f"Measuring {here.target}; dashboard at {address}")
+            say(f"Measuring {here.target}; dashboard at {address}")
             _watch(here, stop, address, None if limit_ns is None else limit_ns / 1e9, with_demo=not no_demo)
-            click.echo("Stopping: the probe removes its files, rows go into the lake.", err=True)
+            say("Stopping: the probe removes its files, rows go into the lake.", err=True)
 
 
 def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float | None, *, with_demo: bool) -> None:
@@ -84,7 +85,7 @@ def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float
         for text in here.complaints():
             if text not in said:
                 said.add(text)
-                click.echo(text, err=True)
+                say(text, err=True)
         if not first:
             first = _show_first(here)
         if not looked and passed >= look_at:
@@ -99,7 +100,7 @@ def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float
         elif not terminal and passed >= _WITHOUT_TERMINAL_SECONDS:
             waiting = not shown and here.demo_is_coming()
             if looked and not (waiting and passed < _LONGEST_WITHOUT_TERMINAL_SECONDS):
-                click.echo(f"The dashboard was at {address}; in a terminal it stays until Ctrl-C.")
+                say(f"The dashboard was at {address}; in a terminal it stays until Ctrl-C.")
                 return
 
 
@@ -117,7 +118,7 @@ def _show_first(here: Here) -> bool:
     if not targets or len(took) < len(targets[0].operations):
         return False
     listed = ", ".join(f"{op} {format_value(ns, 'ns')}" for op, ns in took.items())
-    click.echo(click.wrap_text(f"First response times: {listed}. What is usual is known in a moment.", 78))
+    say(f"First response times: {listed}. What is usual is known in a moment.", wrap=78)
     return True
 
 
@@ -129,7 +130,7 @@ def _show_now(here: Here) -> None:
     try:
         answer, _ = weather_now(here.spools, str(here.lake))
     except DataUnavailable as error:
-        click.echo(f"Not measured yet: {error}", err=True)
+        say(f"Not measured yet: {error}", err=True)
         return
     show_answer(answer, "text")
 
@@ -141,12 +142,12 @@ def _show_demo(here: Here, address: str) -> None:
     from ioweather.workflows.demo import FIRST_EXHIBITS, first_verdict
 
     lake = open_lake(here.demo)
-    click.echo(f"\nA simulated facility, to look around in ({address}?lake=demo):")
+    say("", f"A simulated facility, to look around in ({address}?lake=demo):")
     if (found := first_verdict(lake)) is not None:
         job, answer = found
-        click.echo(f"  Why was job {job} slow? ({address}jobs/{job}?lake=demo)")
-        click.echo(click.wrap_text(answer.headline, 78, "    ", "    "))
+        say(f"  Why was job {job} slow? ({address}jobs/{job}?lake=demo)")
+        say(answer.headline, wrap=78, first="    ", rest="    ")
     for exhibit in make_exhibits(lake, FIRST_EXHIBITS):
-        click.echo(f"  {exhibit.id}  {exhibit.title}")
+        say(f"  {exhibit.id}  {exhibit.title}")
         for finding in exhibit.findings[:2]:
-            click.echo(f"    {finding.text}")
+            say(f"    {finding.text}")

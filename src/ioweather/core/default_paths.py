@@ -22,3 +22,9 @@ def default_spool_dir() -> Path:
         return Path(made.split(":")[0]) / "spool"
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "ioweather" / "spool"
+
+
+def errors_dir() -> Path:
+    """What to send when ioweather itself has failed: under XDG state home."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ioweather" / "errors"

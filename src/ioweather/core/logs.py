@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from ioweather.core.errors import UsageError
+from ioweather.core.printable import joined, many_lines
 
 ROOT: Final = "ioweather"
 # sd-daemon(3): a line that begins with <N> has that syslog priority.
@@ -51,7 +52,7 @@ class _Json(logging.Formatter):
                 "message": record.getMessage()}  # fmt: skip
         if record.exc_info:
             body["exception"] = self.formatException(record.exc_info)
-        return json.dumps(body, ensure_ascii=False)
+        return json.dumps(body)
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -64,8 +65,8 @@ def _what(record: logging.LogRecord) -> str:
 
 def _text(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     # Names of files and answers of servers may hold line breaks; an event stays one line, a traceback is below it.
-    message = " ".join(record.getMessage().splitlines())
-    return f"{message}\n{formatter.formatException(record.exc_info)}" if record.exc_info else message
+    message = joined(record.getMessage())
+    return f"{message}\n{many_lines(formatter.formatException(record.exc_info))}" if record.exc_info else message
 
 
 def to_journal() -> bool:

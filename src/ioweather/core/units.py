@@ -9,6 +9,8 @@ import math
 import re
 from typing import Final
 
+from ioweather.core.printable import one_line
+
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
@@ -97,7 +99,7 @@ def format_value(value: object, unit: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, (int, float)):
-        return str(value)
+        return one_line(str(value))
     return _format_number(value, unit)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ioweather.core.printable import marked
 from ioweather.core.results import Cell, Chart, ResultColumn
 from ioweather.core.units import format_value
 from ioweather.figures.decimate import Floats
@@ -17,8 +17,6 @@ from ioweather.figures.decimate import Floats
 NONE = "(none)"
 _NS_PER_MS = 1_000_000
 TIME_UNITS = ("time_ns", "date")
-# https://www.w3.org/TR/xml/#charsets
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BEYOND = 1e30  # no facility measures more; arithmetic near the end of floats would not hold
 FIRST_MS, LAST_MS = -62_000_000_000_000.0, 253_000_000_000_000.0  # the years 5 and 9987
 
@@ -91,8 +89,9 @@ def drawable(value: float) -> float | int | None:
 
 
 def legible(text: str) -> str:
-    """The text without characters that XML forbids: they abort vl-convert, and with it the process."""
-    return _FORBIDDEN.sub("\ufffd", text)
+    """The text without characters that XML forbids, as they abort vl-convert, and with it the process; and without
+    those that turn the direction of what is around them."""
+    return marked(text)
 
 
 def number(cell: Cell) -> float:

@@ -22,6 +22,7 @@ from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import SQL_TYPES, encodable, literal, quote, register_frame
+from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TableSpec
 
 _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
@@ -128,7 +129,8 @@ def make_table(root: Path, spec: TableSpec) -> DeltaTable:
     columns = [*((c.name, _DELTA_TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
     schema = Schema([Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns])
     try:
-        DeltaTable.create(str(root / spec.name), schema, mode="ignore", partition_by=["day"], name=spec.name)
+        with without_panics():
+            DeltaTable.create(str(root / spec.name), schema, mode="ignore", partition_by=["day"], name=spec.name)
     except (CommitFailedError, DeltaError):
         if open_table(root, spec) is None:  # lost the race to make it, or cannot make it
             raise
@@ -167,9 +169,18 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
                     ) from None
                 time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
     except (OSError, DeltaError, duckdb.Error) as error:
-        raise LakeError(f"`{spec.name}` cannot be written: {error}.", hint="Check space and permissions.") from None
+        raise not_written(spec.name, error) from None
     finally:
         con.close()
+
+
+def not_written(table: str, error: Exception) -> LakeError:
+    """The Delta library reports errors of the operating system within sentences of its own."""
+    for text in ("No space left on device", "Disk quota exceeded"):
+        if text in str(error):
+            hint = "Free some space, then run the same command again: what is in the lake stays."
+            return LakeError(f"{text} while writing `{table}`.", hint=hint)
+    return LakeError(f"`{table}` cannot be written: {error}.", hint="Check space and permissions.")
 
 
 def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> None:
@@ -246,7 +257,8 @@ def _same(names: tuple[str, ...]) -> str:
 def _complete(table: DeltaTable, con: duckdb.DuckDBPyConnection, spec: TableSpec) -> int:
     """Put the rows of `finished` into the place of theirs; returns how many."""
     merge = table.merge(con.sql("SELECT * FROM finished"), _same((*spec.identity, "day")), "b", "s", merge_schema=True)
-    replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
+    with without_panics():
+        replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
     return replaced
 
 
@@ -264,10 +276,11 @@ def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, streams: set[str]
         Transaction(stream, (table.transaction_version(stream) or 0) + 1, int(time.time() * 1000))
         for stream in sorted(streams)
     ]
-    write_deltalake(
-        table,
-        con.sql("SELECT * FROM fresh"),
-        mode="append",
-        schema_mode="merge",
-        commit_properties=CommitProperties(app_transactions=transactions),
-    )
+    with without_panics():
+        write_deltalake(
+            table,
+            con.sql("SELECT * FROM fresh"),
+            mode="append",
+            schema_mode="merge",
+            commit_properties=CommitProperties(app_transactions=transactions),
+        )

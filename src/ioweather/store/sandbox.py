@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from ioweather.core.cells import plain
 from ioweather.core.errors import QueryRefused
 from ioweather.core.units import parse_size
 
@@ -54,9 +55,9 @@ def run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
         for line in setup:
             con.execute(line)
         with _time_limit(con, limits.seconds):
-            con.execute(statement)
-            columns = con.description or []
-            rows = con.fetchmany(limits.rows + 1)
+            asked = con.sql(statement)
+            columns, types = asked.columns, asked.types
+            rows = asked.project(_readable(types)).limit(limits.rows + 1).fetchall()
     except duckdb.InterruptException:
         raise too_long(limits) from None
     except (duckdb.OutOfMemoryException, MemoryError):
@@ -66,11 +67,45 @@ def run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
     finally:
         con.close()
     return SqlResult(
-        columns=tuple(column[0] for column in columns),
-        types=tuple(str(column[1]) for column in columns),
+        columns=tuple(columns),
+        types=tuple(map(str, types)),
         rows=tuple(tuple(row) for row in rows[: limits.rows]),
         truncated=len(rows) > limits.rows,
     )
+
+
+# What Python's own types hold in full. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
+# times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
+_WHOLE: Final = frozenset(
+    {"boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
+     "uhugeint", "float", "double", "decimal", "varchar", "blob", "uuid", "enum", "null"}
+)  # fmt: skip
+
+
+def _readable(types: Sequence[Any]) -> str:
+    """The columns by their places, as names may be there twice."""
+    return ", ".join(
+        f"#{place}" if _is_whole(kind) else f"CAST(#{place} AS {_textual(kind)})"
+        for place, kind in enumerate(types, start=1)
+    )
+
+
+def _is_whole(kind: Any) -> bool:
+    if kind.id in ("list", "array"):
+        return _is_whole(kind.children[0][1])
+    if kind.id == "struct":
+        return all(_is_whole(child) for _, child in kind.children)
+    return kind.id in _WHOLE
+
+
+def _textual(kind: Any) -> str:
+    """The type with text in the place of what Python cannot hold. Keys of a map need not be hashable there."""
+    if kind.id in ("list", "array"):
+        return f"{_textual(kind.children[0][1])}[]"
+    if kind.id == "struct":
+        quoted = ((name.replace('"', '""'), child) for name, child in kind.children)
+        return "STRUCT(" + ", ".join(f'"{name}" {_textual(child)}' for name, child in quoted) + ")"
+    return str(kind) if kind.id in _WHOLE and kind.id != "null" else "VARCHAR"
 
 
 def too_long(limits: Limits) -> QueryRefused:
@@ -97,7 +132,10 @@ def _only_statement(sql: str) -> Any:
     kind = str(statements[0].type).rsplit(".", 1)[-1].removesuffix("_STATEMENT")
     if kind not in _ALLOWED:
         raise QueryRefused(f"{kind} is not allowed here.", hint="Only SELECT and EXPLAIN are; the lake is read-only.")
-    return statements[0]
+    # Without what follows its semicolon: it becomes a part of another query.
+    text = sql.encode()
+    end = next((at for at, _ in duckdb.tokenize(sql) if text[at : at + 1] == b";"), len(text))
+    return duckdb.extract_statements(text[:end].decode())[0]
 
 
 @contextmanager
@@ -109,19 +147,6 @@ def _time_limit(con: Any, seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def plain(value: Any) -> Any:
-    """A cell of a query as JSON: what has no form there is text, and what is no number is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 # A process of its own

@@ -20,15 +20,16 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
-from ioweather.core.errors import LakeError, LakeVersionError
+from ioweather.core.errors import LakeVersionError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal, quote
-from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
+from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, not_written, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
+from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
@@ -99,7 +100,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
         if spec.name == "series":
             _write_seal(root, con, TableFiles(spec, None, (str(target),)), day)
     except (OSError, DeltaError, duckdb.IOException) as error:
-        raise LakeError(f"`{spec.name}` cannot be sealed: {error}", hint="Check space and permissions.") from None
+        raise not_written(spec.name, error) from None
     finally:
         con.close()
     return Sealed(spec.name, day, len(uris), before, rows)
@@ -219,7 +220,8 @@ def _delete(
 ) -> int:
     count: int = con.sql(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
     if count and not dry_run:
-        table.delete(condition)
+        with without_panics():
+            table.delete(condition)
     return count
 
 

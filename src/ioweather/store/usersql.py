@@ -35,6 +35,7 @@ def _setup(snapshot: Snapshot, limits: Limits) -> list[str]:
         f"CREATE VIEW quarantine AS {QUARANTINE}",
         f"SET memory_limit = {literal(limits.memory)}",
         "SET threads = 2",
+        "SET TimeZone = 'UTC'",
         "SET temp_directory = ''",  # no spilling: it would write files
         f"SET allowed_paths = [{paths}]",
         "SET enable_external_access = false",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -15,12 +13,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from ioweather._version import __version__
+from ioweather.core.cells import csv_text
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
-from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, ResultTable, to_jsonable
+from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, to_jsonable
 from ioweather.web.errors import may_answer
 from ioweather.web.live import Feed
-from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory, plain
+from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory
 from ioweather.web.requests import Between, StudyParams, period_of
 from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.topics import topic_of
@@ -126,33 +125,16 @@ def exhibit_csv(exhibit: Exhibit, name: str = "") -> str:
     if name and name not in tables:
         raise UsageError(f"{exhibit.id} has no table {name!r}.", hint=f"There are: {', '.join(tables) or 'none'}.")
     chosen = tables.get(name) or next(iter((*exhibit.tables, *tables.values())), None)
-    out = io.StringIO()
-    writer = csv.writer(out)
     if chosen is None:
-        writer.writerow(("estimate", "value", "unit", "low", "high", "level", "n", "method"))
-        for e in exhibit.estimates:
-            writer.writerow((e.name, e.value, e.unit, e.low, e.high, e.level, e.n, e.method))
-    else:
-        write_table(writer, chosen)
-    return out.getvalue()
-
-
-def write_table(writer: Any, table: ResultTable) -> None:
-    writer.writerow([column.name for column in table.columns])
-    writer.writerows([[_inert(plain(cell)) for cell in row] for row in table.rows])
-
-
-def _inert(cell: Any) -> Any:
-    """A spreadsheet takes such a text for a formula, and it may come from the name of somebody's file."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t") else cell
+        rows = [(e.name, e.value, e.unit, e.low, e.high, e.level, e.n, e.method) for e in exhibit.estimates]
+        return csv_text(
+            ("estimate", "value", "unit", "low", "high", "level", "n", "method"), rows, for_spreadsheets=True
+        )
+    return csv_text([column.name for column in chosen.columns], chosen.rows, for_spreadsheets=True)
 
 
 def rows_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(names)
-    writer.writerows([[_inert(plain(cell)) for cell in row] for row in rows])
-    return Response(out.getvalue(), media_type=_TYPES["csv"])
+    return Response(csv_text(names, rows, for_spreadsheets=True), media_type=_TYPES["csv"])
 
 
 def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], form: str) -> Any:

@@ -7,7 +7,6 @@ from html import escape
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
 
 from ioweather.collect.remote import remote_agents
 from ioweather.collect.status import Status, read_status
@@ -17,20 +16,20 @@ from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
 from ioweather.tables.series import Quality
 from ioweather.web.fragments import answer_part, failed, linked, rows_html
-from ioweather.web.shell import Place
+from ioweather.web.shell import Markup, Place
 from ioweather.web.visible import OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
 from ioweather.workflows.forecast import forecast
 from ioweather.workflows.transfers import ask_predict, ask_stripe
 
-router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=HTMLResponse)
+router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=Markup)
 _PROJECTS_EXHIBIT = "car11.fig4"
 _QUALITY_SQL = "SELECT source, quality, count(*) FROM series GROUP BY ALL ORDER BY source, quality"
 
 
-def _kept(view: View, key: Hashable, make: Callable[[], str]) -> HTMLResponse:
+def _kept(view: View, key: Hashable, make: Callable[[], str]) -> Markup:
     try:
-        return HTMLResponse(view.facilities.answered(view.name, (view.key, key), lambda: make().encode()))
+        return Markup(view.facilities.answered(view.name, (view.key, key), lambda: make().encode()))
     except IoweatherError as error:
         return failed(error)
 
@@ -41,7 +40,7 @@ def _drawn(view: View, answer: Answer) -> str:
 
 
 @router.get("/forecast")
-def expected(view: PublicView) -> HTMLResponse:
+def expected(view: PublicView) -> Markup:
     return _kept(view, "forecast", lambda: _drawn(view, forecast(view.lake)))
 
 
@@ -50,7 +49,7 @@ def transfer(
     view: PublicView,
     size: Annotated[str, Query(max_length=40)] = "64GiB",
     op: Annotated[str, Query(pattern="^(read|write)$")] = "write",
-) -> HTMLResponse:
+) -> Markup:
     """Over how many targets to stripe a file of this size, and how long moving it takes."""
 
     def make() -> str:
@@ -65,7 +64,7 @@ def transfer(
 
 
 @router.get("/projects")
-def projects(view: OwnView) -> HTMLResponse:
+def projects(view: OwnView) -> Markup:
     def make() -> str:
         table = view.exhibit(_PROJECTS_EXHIBIT, {}, ALL_TIME).tables[0]
         names = {str(row[0]) for row in table.rows}
@@ -78,7 +77,7 @@ def projects(view: OwnView) -> HTMLResponse:
 
 
 @router.get("/agents")
-def agents(view: PublicView) -> HTMLResponse:
+def agents(view: PublicView) -> Markup:
     """Of the main facility: only it is measured from here."""
     try:
         view.facilities.measured(view.name)
@@ -96,10 +95,10 @@ def agents(view: PublicView) -> HTMLResponse:
             statuses.append(agent.status)
             rows += _agent_rows(agent.status, "" if state == "running" else state)
     if not rows:
-        return HTMLResponse('<p class="quiet">No agent has run here. Start one: ioweather probe PATH</p>')
+        return Markup('<p class="quiet">No agent has run here. Start one: ioweather probe PATH</p>')
     names = ("host", "what", "state", "seen", "runs", "missed", "errors", "message")
     units = ("text", "text", "text", "time_ns", "count", "count", "count", "text")
-    return HTMLResponse(rows_html(names, units, rows, "Agents") + "".join(map(_spool_html, statuses)))
+    return Markup(rows_html(names, units, rows, "Agents") + "".join(map(_spool_html, statuses)))
 
 
 def _statuses(view: View) -> Iterator[Status]:
@@ -130,7 +129,7 @@ def _spool_html(status: Status) -> str:
 
 
 @router.get("/quality")
-def quality(view: PublicView) -> HTMLResponse:
+def quality(view: PublicView) -> Markup:
     def make() -> str:
         with view.lake.snapshot() as snapshot:
             if not snapshot.pinned["series"].uris:

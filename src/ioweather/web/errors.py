@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ioweather.core.errors import (
     AccessDenied,
@@ -26,7 +27,7 @@ from ioweather.core.errors import (
     TokenRefused,
     UsageError,
 )
-from ioweather.web.shell import problem
+from ioweather.web.shell import Markup, problem
 
 _LOG = logging.getLogger("ioweather.web")
 # The first class that fits.
@@ -83,7 +84,7 @@ def _told(request: Request, status: int, kind: str, message: str, hint: str = ""
     headers = _HEADERS.get(status)
     if request.url.path.startswith("/api/"):
         return JSONResponse(body(kind, message, hint), status, headers=headers)
-    return HTMLResponse(problem(message, hint), status, headers=headers)
+    return Markup(problem(message, hint), status, headers=headers)
 
 
 def install(app: FastAPI) -> None:
@@ -100,6 +101,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         return JSONResponse(body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=499)  # nginx's number for it; nobody reads this answer
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

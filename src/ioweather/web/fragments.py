@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,36 +11,36 @@ from urllib.parse import urlencode
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
 
+from ioweather.core.cells import as_text
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.results import Answer, Cell, Exhibit, ResultColumn, ResultTable
+from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.figures import answer_section, exhibit_section, provenance_html, table_html
 from ioweather.web.api import job_answers
 from ioweather.web.errors import status_of
 from ioweather.web.queries import find_jobs, inventory, series_held
 from ioweather.web.requests import RESERVED, Between, StudyParams, period_of
-from ioweather.web.shell import Place, problem
+from ioweather.web.shell import Markup, Place, problem
 from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
 from ioweather.workflows.project import ask_project
 
-router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=HTMLResponse)
+router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=Markup)
 _MOST_EVENTS = 100
 
 
-def failed(error: IoweatherError, heading: str = "") -> HTMLResponse:
+def failed(error: IoweatherError, heading: str = "") -> Markup:
     """What is missing is said in the place where it is missing, and is no failure of the page."""
     head = f"<h1>{escape(heading)}</h1>" if heading else ""
     status = 200 if isinstance(error, DataUnavailable) else status_of(error)
-    return HTMLResponse(head + problem(error.message, error.hint), status)
+    return Markup(head + problem(error.message, error.hint), status)
 
 
 @router.get("/exhibits/{exhibit_id}")
-def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, params: StudyParams) -> HTMLResponse:
+def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, params: StudyParams) -> Markup:
     level = 1 if request.query_params.get("heading") == "1" else 2
     query = [
         (name, value)
@@ -57,7 +56,7 @@ def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, 
 
     try:
         key = ("fragment", view.key, exhibit_id, level, tuple(query))
-        return HTMLResponse(view.facilities.exhibit_answered(view.name, exhibit_id, key, make))
+        return Markup(view.facilities.exhibit_answered(view.name, exhibit_id, key, make))
     except IoweatherError as error:
         return failed(error, exhibit_id if level == 1 else "")
 
@@ -92,11 +91,11 @@ def answer_part(answer: Answer, *, second: bool = False) -> str:
 
 
 @router.get("/now")
-def now(view: PublicView) -> HTMLResponse:
+def now(view: PublicView) -> Markup:
     try:
-        return HTMLResponse(view.facilities.now_as(view.name, "html", _now_part))
+        return Markup(view.facilities.now_as(view.name, "html", _now_part))
     except IoweatherError as error:
-        return HTMLResponse("<h1>How slow storage is now</h1>" + problem(error.message, error.hint))
+        return Markup("<h1>How slow storage is now</h1>" + problem(error.message, error.hint))
 
 
 def _now_part(answer: Answer, wrong: bool) -> bytes:
@@ -109,7 +108,7 @@ def events(
     between: Between,
     kind: str | None = None,
     most: Annotated[int, Query(ge=1, le=_MOST_EVENTS)] = _MOST_EVENTS,
-) -> HTMLResponse:
+) -> Markup:
     try:
         found = view.events(kind or None, period_of(between, view.lake.facility))
     except IoweatherError as error:
@@ -121,20 +120,20 @@ def events(
         f'<p class="quiet">{len(found) - len(rows):,} older ones are not shown.</p>' if len(found) > len(rows) else ""
     )
     if not rows:
-        return HTMLResponse('<p class="quiet">Nothing happened that the lake knows of.</p>')
+        return Markup('<p class="quiet">Nothing happened that the lake knows of.</p>')
     units = ("time_ns", "time_ns", "text", "text", "text", "factor")
-    return HTMLResponse(rows_html(("from", "to", "kind", "where", "what", "strength"), units, rows, "Events") + more)
+    return Markup(rows_html(("from", "to", "kind", "where", "what", "strength"), units, rows, "Events") + more)
 
 
 @router.get("/jobs")
-def jobs(view: OwnView, q: str = "") -> HTMLResponse:
+def jobs(view: OwnView, q: str = "") -> Markup:
     try:
         with view.lake.snapshot() as snapshot:
             found = find_jobs(snapshot, q)
     except IoweatherError as error:
         return failed(error)
     if not found:
-        return HTMLResponse('<p class="quiet">No run with a Darshan log matches.</p>')
+        return Markup('<p class="quiet">No run with a Darshan log matches.</p>')
     rows = [
         (
             str(job["job_id"]), job["user"] or f"uid {job['uid']}", job["account"], program_of(job["exe"] or ""),
@@ -146,7 +145,7 @@ def jobs(view: OwnView, q: str = "") -> HTMLResponse:
     units = ("text", "text", "text", "text", "count", "time_ns", "bytes", "bytes", "seconds")
     table = rows_html(names, units, rows, f"{len(rows)} runs, the newest first")
     place = Place(view.facilities, view.name, "/job")
-    return HTMLResponse(linked(table, place, "/jobs/", {str(job["job_id"]) for job in found}))
+    return Markup(linked(table, place, "/jobs/", {str(job["job_id"]) for job in found}))
 
 
 def linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
@@ -160,9 +159,9 @@ def linked(table: str, place: Place, prefix: str, ids: set[str]) -> str:
 
 
 @router.get("/jobs/{job_id}")
-def job(view: OwnView, job_id: str) -> HTMLResponse:
+def job(view: OwnView, job_id: str) -> Markup:
     try:
-        return HTMLResponse(_job_parts(*job_answers(view, job_id)))
+        return Markup(_job_parts(*job_answers(view, job_id)))
     except IoweatherError as error:
         return failed(error, f"Job {job_id}")
 
@@ -181,14 +180,14 @@ def _job_parts(reason: Answer, facts: Answer) -> str:
 
 
 @router.post("/upload")
-async def upload(request: Request, view: OwnView) -> HTMLResponse:
+async def upload(request: Request, view: OwnView) -> Markup:
     try:
         with few_at_once():
             data = await received(request)
             parts = await anyio.to_thread.run_sync(_upload_parts, data, view)
     except IoweatherError as error:
         return failed(error)
-    return HTMLResponse(parts)
+    return Markup(parts)
 
 
 def _upload_parts(data: bytes, view: View) -> str:
@@ -196,15 +195,15 @@ def _upload_parts(data: bytes, view: View) -> str:
 
 
 @router.get("/projects/{name}")
-def project(view: OwnView, name: str) -> HTMLResponse:
+def project(view: OwnView, name: str) -> Markup:
     try:
-        return HTMLResponse(answer_part(ask_project(view.lake, name, period_ns=ALL_TIME)))
+        return Markup(answer_part(ask_project(view.lake, name, period_ns=ALL_TIME)))
     except IoweatherError as error:
         return failed(error, f"Project {name}")
 
 
 @router.get("/lake")
-def held(view: OwnView) -> HTMLResponse:
+def held(view: OwnView) -> Markup:
     try:
         with view.lake.snapshot() as snapshot:
             found, series = inventory(snapshot), series_held(snapshot)
@@ -224,7 +223,7 @@ def held(view: OwnView) -> HTMLResponse:
     kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
     refused = rows_html(("file", "reason", "message"), ("text", "text", "text"), kept_out, "Files in quarantine")
     none = "" if found["quarantine"] else '<p class="quiet">No file is in quarantine.</p>'
-    return HTMLResponse(tables + (held_series if series else "") + (refused if found["quarantine"] else none))
+    return Markup(tables + (held_series if series else "") + (refused if found["quarantine"] else none))
 
 
 def rows_html(names: Sequence[str], units: Sequence[str], rows: Sequence[Sequence[Any]], title: str) -> str:
@@ -233,20 +232,13 @@ def rows_html(names: Sequence[str], units: Sequence[str], rows: Sequence[Sequenc
 
 
 @router.post("/sql")
-def sql(view: OperatorView, question: SqlQuestion) -> HTMLResponse:
+def sql(view: OperatorView, question: SqlQuestion) -> Markup:
     """As a table made here: a browser would round nanoseconds."""
     try:
         result = ask(view, question)
     except IoweatherError as error:
         return failed(error)
     columns = tuple(ResultColumn(f"c{i}", name) for i, name in enumerate(result.columns))
-    rows = tuple(tuple(_shown(cell) for cell in row) for row in result.rows)
+    rows = tuple(tuple(map(as_text, row)) for row in result.rows)
     note = f'<p class="quiet">Only the first {len(rows):,} rows.</p>' if result.truncated else ""
-    return HTMLResponse(table_html(ResultTable("sql", columns, rows, f"{len(rows):,} rows")) + note)
-
-
-def _shown(cell: Any) -> Cell:
-    """Whole numbers to the last digit; others as they are."""
-    if isinstance(cell, (list, dict)):
-        return json.dumps(cell)
-    return cell if cell is None or isinstance(cell, (str, bool, int, float)) else str(cell)
+    return Markup(table_html(ResultTable("sql", columns, rows, f"{len(rows):,} rows")) + note)

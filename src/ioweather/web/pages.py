@@ -8,7 +8,6 @@ from html import escape
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
 
 from ioweather.core.contracts import Param
 from ioweather.core.errors import IoweatherError
@@ -18,12 +17,12 @@ from ioweather.core.units import NS, format_value
 from ioweather.web.errors import status_of
 from ioweather.web.facilities import MAIN
 from ioweather.web.queries import last_ns
-from ioweather.web.shell import Place, current, lazy, page, problem
+from ioweather.web.shell import Markup, Place, current, lazy, page, problem
 from ioweather.web.topics import TOPICS, Topic, exhibits_of
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import Availability, availability, catalogue_only, parameters_of
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = APIRouter(include_in_schema=False, default_response_class=Markup)
 _MOST_PRINTED = 3
 _LATEST_EVENTS = 10
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -40,15 +39,15 @@ def place_of(view: View, path: str) -> Place:
     return Place(view.facilities, view.name, path, view.sees_sql)
 
 
-def shown(place: Place, title: str, body: str, status: int = 200) -> HTMLResponse:
+def shown(place: Place, title: str, body: str, status: int = 200) -> Markup:
     if place.lake not in place.facilities.lakes:
         known = Place(place.facilities, MAIN, place.path, place.sees_sql)
-        return HTMLResponse(page(known, "No such facility", problem("There is no such facility here.")), 404)
-    return HTMLResponse(page(place, title, body), status)
+        return Markup(page(known, "No such facility", problem("There is no such facility here.")), 404)
+    return Markup(page(place, title, body), status)
 
 
 @router.get("/")
-def now(view: PublicView) -> HTMLResponse:
+def now(view: PublicView) -> Markup:
     place = place_of(view, "/")
     live = place.link("/api/v1/now/stream") if place.lake == MAIN else ""
     weather = lazy(place.link("/fragments/now"), "Looking…", every_seconds=5, label="Now", live=live)
@@ -63,7 +62,7 @@ def now(view: PublicView) -> HTMLResponse:
 
 
 @router.get("/job")
-def job_search(view: PublicView, q: str = "") -> HTMLResponse:
+def job_search(view: PublicView, q: str = "") -> Markup:
     place = place_of(view, "/job")
     body = f"""<h1>Was it you or the system?</h1>
 <p>Find a job that is in the lake, or look at a Darshan log of your own. A log is looked at and not kept.</p>
@@ -82,7 +81,7 @@ def job_search(view: PublicView, q: str = "") -> HTMLResponse:
 
 
 @router.get("/jobs/{job_id}")
-def job(view: PublicView, job_id: str) -> HTMLResponse:
+def job(view: PublicView, job_id: str) -> Markup:
     place = place_of(view, "/job")
     link = f"/fragments/jobs/{quote(job_id, safe='')}"
     body = f'<p class="kicker">Job {escape(job_id)}</p>{lazy(place.link(link), "Comparing with like runs…")}'
@@ -90,7 +89,7 @@ def job(view: PublicView, job_id: str) -> HTMLResponse:
 
 
 @router.get("/projects/{name}")
-def project(view: PublicView, name: str) -> HTMLResponse:
+def project(view: PublicView, name: str) -> Markup:
     place = place_of(view, "/applications")
     link = f"/fragments/projects/{quote(name, safe='')}"
     return shown(place, f"Project {name}", lazy(place.link(link), "Adding up…"))
@@ -113,7 +112,7 @@ def _found(view: View) -> tuple[list[Availability], int | None, str]:
     return _available(view) if view.name in view.facilities.lakes else ([], None, "")
 
 
-def topic_page(topic: Topic, view: View, request: Request) -> HTMLResponse:
+def topic_page(topic: Topic, view: View, request: Request) -> Markup:
     place = place_of(view, f"/{topic.slug}")
     found, end_ns, note = _found(view)
     mine = {item.id: item for item in found if item.id in exhibits_of(topic)}
@@ -184,7 +183,7 @@ def _quick_periods(place: Place, period: dict[str, str], end_ns: int | None) -> 
 
 
 def _add_topic(topic: Topic) -> None:
-    def endpoint(view: OwnView, request: Request) -> HTMLResponse:
+    def endpoint(view: OwnView, request: Request) -> Markup:
         return topic_page(topic, view, request)
 
     router.add_api_route(f"/{topic.slug}", endpoint, methods=["GET"], name=topic.slug)
@@ -195,7 +194,7 @@ for _topic in TOPICS:
 
 
 @router.get("/exhibits")
-def exhibits(view: OwnView) -> HTMLResponse:
+def exhibits(view: OwnView) -> Markup:
     place = place_of(view, "/exhibits")
     found, _, note = _found(view)
     count = sum(item.ready for item in found)
@@ -232,7 +231,7 @@ def _exhibit_row(place: Place, item: Availability) -> str:
 
 
 @router.get("/exhibits/{exhibit_id}")
-def exhibit(view: PublicView, request: Request, exhibit_id: str) -> HTMLResponse:
+def exhibit(view: PublicView, request: Request, exhibit_id: str) -> Markup:
     place = place_of(view, "/exhibits")
     try:
         entry = exhibit_entry(exhibit_id)
@@ -276,7 +275,7 @@ def _param_form(place: Place, exhibit_id: str, params: tuple[Param, ...], query:
 
 
 @router.get("/sql")
-def sql(view: OperatorView, q: str = "") -> HTMLResponse:
+def sql(view: OperatorView, q: str = "") -> Markup:
     place = place_of(view, "/sql")
     examples = "".join(
         f'<li><a href="{escape(place.link("/sql", q=text))}">{escape(name)}</a></li>' for name, text in _EXAMPLES

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ioweather.core.cells import plain
 from ioweather.store.inventory import overlaps
-from ioweather.store.sandbox import plain as plain
 from ioweather.store.snapshot import Snapshot
 
 _MOST_JOBS = 200

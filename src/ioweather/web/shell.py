@@ -7,9 +7,21 @@ from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
+from fastapi.responses import HTMLResponse
+
 from ioweather._version import __version__
+from ioweather.figures.reading import legible
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.topics import TOPICS
+
+
+class Markup(HTMLResponse):
+    """Names come from others: none of them may turn a page around."""
+
+    def render(self, content: str | bytes) -> bytes:
+        text = content.decode() if isinstance(content, bytes) else content
+        return legible(text).encode()
+
 
 NAVIGATION: Final = (
     ("/", "Now"),

@@ -9,6 +9,7 @@ from typing import Final
 
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
+from ioweather.core.sparkline import sparkline
 from ioweather.core.units import format_seconds
 from ioweather.derive.responses.slowdown import COUNTINGS
 
@@ -154,7 +155,7 @@ def _agent_findings(agent: AgentNow) -> Iterator[Finding]:
 
 
 def _fact(o: OperationNow, now_ns: int) -> Fact:
-    line = sparkline(o.recent)
+    line = _last_hour(o.recent)
     if o.slowdown is None:
         note = f"no baseline yet ({o.expected_count})" if o.median_seconds is not None else "nothing in the last minute"
         return Fact(o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
@@ -175,10 +176,9 @@ def _log10(value: float) -> float:
     return math.log10(value) if value > 0 else 0.0
 
 
-def sparkline(values: Sequence[float | None]) -> str:
-    """The last hour in a few characters; a full block is ten times the usual or more."""
-    blocks = " ▁▂▃▄▅▆▇█"
-    return "".join(" " if v is None else blocks[1 + min(7, max(0, int(_log10(max(v, 1.0)) * 7.999)))] for v in values)
+def _last_hour(slowdowns: Sequence[float | None]) -> str:
+    """A full block is ten times the usual or more, the lowest as usual or less."""
+    return sparkline([None if v is None else _log10(max(v, 1.0)) for v in slowdowns], top=1.0)
 
 
 def _headline(

@@ -1,0 +1,42 @@
+"""The one way out of a command: lines, JSON and CSV. `cli.render` draws tables and answers with rich.
+
+What others wrote (names, cells, quoted content) never reaches a terminal raw.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+
+from ioweather.core.cells import csv_text
+from ioweather.core.printable import many_lines, one_line
+
+FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: --spreadsheet was given
+
+
+def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = "", rest: str = "") -> None:
+    """Each text on a line of its own; with `wrap`, on as many of that width as it takes, the first of them after
+    `first`, the others after `rest`."""
+    for line in lines:
+        text = one_line(line)
+        click.echo(text if wrap is None else click.wrap_text(text, wrap, first, rest), err=err)
+
+
+def say_json(body: Any, *, indent: int | None = 2) -> None:
+    """In ASCII: JSON's own escapes stand for whatever a terminal would obey."""
+    click.echo(json.dumps(body, indent=indent, default=str))
+
+
+def say_csv(text: str) -> None:
+    """CSV may have line ends within quotes; a terminal gets no other control character."""
+    # color: otherwise click takes escapes out of what goes into a pipe, and with them a part of a cell.
+    click.echo(many_lines(text) if sys.stdout.isatty() else text, nl=False, color=True)
+
+
+def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    context = click.get_current_context(silent=True)
+    return csv_text(columns, rows, for_spreadsheets=context is not None and FOR_SPREADSHEETS in context.meta)

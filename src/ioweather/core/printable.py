@@ -1,0 +1,49 @@
+"""Text that others wrote, made safe to look at: names of jobs, users and files, cells, messages that quote them.
+
+A terminal obeys control characters, and a bidirectional mark turns the line around it. They are shown as escapes, as
+Python writes them. A byte of a file name that is not UTF-8 is shown as `\\xNN`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# C0 and C1 controls (ESC, CSI, OSC, line ends), separators of lines, marks of direction (UAX #9), halves of surrogates,
+# and non-characters that XML forbids.
+_UNSEEN: Final = r"\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
+_IN_A_LINE: Final = re.compile(rf"[\x00-\x1f{_UNSEEN}]")
+_IN_A_TEXT: Final = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+_IN_MARKUP: Final = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]")
+
+
+_LINE_END: Final = re.compile(r"\s*[\r\n]\s*")
+
+
+def one_line(text: str) -> str:
+    """The text as one line: a line end in a name cannot begin a line of output."""
+    return _IN_A_LINE.sub(_escaped, text)
+
+
+def joined(text: str) -> str:
+    """A message as one line, with a blank for each line end: libraries write theirs over several."""
+    return one_line(_LINE_END.sub(" ", text.strip()))
+
+
+def many_lines(text: str) -> str:
+    """The text with its own line ends and tabs."""
+    return _IN_A_TEXT.sub(_escaped, text)
+
+
+def marked(text: str) -> str:
+    """U+FFFD for each: in markup and in Vega's expressions an escape would be undone again."""
+    return _IN_MARKUP.sub("\ufffd", text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:  # PEP 383: a byte that was no text
+        return f"\\x{code - 0xDC00:02x}"
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(match[0]) or (
+        f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    )
