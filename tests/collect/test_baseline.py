@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ioweather.collect import baseline
 from ioweather.collect.baseline import RunningMedian, load_baselines, save_baselines
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.sources.live.contract import Operation
 
 
@@ -56,7 +57,8 @@ def test_it_survives_a_restart(tmp_path):
     running = RunningMedian()
     for n in range(1, 100):
         running.add(n * 1000)
-    save_baselines({key: running}, tmp_path)
+    with PrivateDirectory.at(tmp_path) as folder:
+        save_baselines({key: running}, folder)
     loaded = load_baselines(tmp_path)
     assert loaded.keys() == {key}
     assert loaded[key].median_ns() == running.median_ns()

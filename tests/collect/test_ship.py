@@ -22,8 +22,8 @@ def cargo(tmp_path):
         spool.add(row_line("events", {"event_id": f"e{n}", "kind": "gap", "start_ns": n, "label": "x"}))
         spool.flush(n)
         spool.rotate(n, force=True)
+    yield spool
     spool.close(9)
-    return spool
 
 
 def stand_in(tmp_path: Path, code: str) -> tuple[str, ...]:

@@ -277,9 +277,9 @@ def test_a_full_disk_is_told_from_memory(server, root, token_file, tmp_path, mon
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(spool, "_write", full)
+    monkeypatch.setattr("ioweather.collect.spool.write_all", full)
     spool.add(EVENT.strip())
-    spool.flush(now_ns())
+    spool.flush(now_ns(), last=True)
     state = SpoolStatus("/s", dropped_rows=spool.dropped_rows, message=spool.message)
     shipper = Shipper(tmp_path, server=Server(server, token_file))
     shipper.start(spool.closed_files(), 0, status_bytes(told(spool=state)))

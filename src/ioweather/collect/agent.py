@@ -20,9 +20,10 @@ from ioweather._version import __version__
 from ioweather.collect.baseline import load_baselines, save_baselines
 from ioweather.collect.member import Member, StartChild
 from ioweather.collect.ship import Shipper
-from ioweather.collect.spool import Spool, boot_id, row_line
+from ioweather.collect.spool import Spool, row_line
 from ioweather.collect.status import SpoolStatus, Status, read_status, status_bytes, write_status
 from ioweather.collect.worker import Worker
+from ioweather.core.clock import boot_id
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.sources.live.contract import LiveSource
@@ -183,7 +184,7 @@ class Agent:
 
     def _publish(self, status: Status) -> None:
         try:
-            write_status(status, self._spool.directory)
+            write_status(status, self._spool.folder)
         except OSError as error:
             self._spool.message = f"status.json: {error.strerror}"
         if self._on_status is not None:
@@ -191,7 +192,7 @@ class Agent:
 
     def _save_baselines(self) -> None:
         try:
-            save_baselines(self._baselines, self._spool.directory)
+            save_baselines(self._baselines, self._spool.folder)
         except OSError as error:
             self._spool.message = f"baseline.json: {error.strerror}"
 

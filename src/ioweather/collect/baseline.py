@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.sources.live.contract import Operation
 
 _LOG_WIDTH = math.log(1.02)
@@ -65,14 +65,12 @@ class RunningMedian:
 Key = tuple[str, Operation]
 
 
-def save_baselines(medians: Mapping[Key, RunningMedian], directory: Path) -> None:
+def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirectory) -> None:
     entries = [
         {"target": target, "op": kind.op, "request_bytes": kind.request_bytes, "mode": kind.mode, "bins": median.bins}
         for (target, kind), median in medians.items()
     ]
-    draft = directory / f".{_FILE}.{os.getpid()}"
-    draft.write_text(json.dumps({"version": _VERSION, "entries": entries}), encoding="utf-8")
-    draft.replace(directory / _FILE)
+    folder.replace(_FILE, json.dumps({"version": _VERSION, "entries": entries}).encode())
 
 
 def load_baselines(directory: Path) -> dict[Key, RunningMedian]:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ioweather.collect.spool import row_line
+from ioweather.collect.spool import READABLE, row_line
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.sources.live.contract import Ready
 
 _PROGRESS_NS = 500_000_000
@@ -52,9 +53,8 @@ class PipeReporter:
             self._flush()
 
     def document(self, name: str, text: str) -> None:
-        draft = self._documents / f".{name}"
-        draft.write_text(text, encoding="utf-8")
-        draft.rename(self._documents / name)
+        with PrivateDirectory.named(self._documents, keep=READABLE) as folder:
+            folder.replace(name, text.encode())
         self._send(["document", name])
 
     def progress(self, done: int, total: int | None, what: str) -> None:

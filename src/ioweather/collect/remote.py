@@ -16,6 +16,7 @@ from typing import Final
 
 from ioweather.collect.status import STATUS_FILE, Status, read_status, write_status
 from ioweather.core.errors import IoweatherError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import DAY_NS, HOUR_NS
 
 # Of an agent that does not tell how often it ships: the longest that one waits before it tries again.
@@ -47,9 +48,8 @@ def inbox(root: Path) -> Path:
 
 def keep_status(root: Path, status: Status, received_ns: int) -> None:
     """In place of the one before, whichever agent of the host that was of. One at a time per host."""
-    folder = inbox(root) / status.host
-    folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-    write_status(replace(status, received_ns=received_ns), folder)
+    with PrivateDirectory.named(inbox(root) / status.host, mode=0o750, keep=0o770, shared=True) as folder:
+        write_status(replace(status, received_ns=received_ns), folder)
 
 
 def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) -> list[Remote]:

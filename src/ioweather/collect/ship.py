@@ -12,12 +12,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from ioweather.collect.spool import READABLE
+from ioweather.core.errors import UnsafePlace
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 _MOST_FILES = 200
@@ -112,7 +116,10 @@ class Shipper:
             self._wait_longer(now_ns)
             last = text.strip().splitlines()[-1:] or [f"exit code {code}"]
             return Shipment(False, message=f"the lake took nothing: {last[0][:300]}")
-        outcome = self._settle(text)
+        try:
+            outcome = self._settle(text)
+        except UnsafePlace as error:
+            outcome = Shipment(False, message=str(error)[:300])
         if outcome.ok or outcome.shipped:
             self._wait_ns = 0
         else:
@@ -133,10 +140,8 @@ class Shipper:
         except (ValueError, KeyError, TypeError):
             return Shipment(False, message=f"the child said what is not JSON: {text[:200]!r}")
         for path in self._files:
-            if str(path) in refused:
-                _set_aside(path)
-            elif str(path) not in waiting:
-                path.unlink(missing_ok=True)
+            if str(path) not in waiting:
+                _put_away(path, refused=str(path) in refused)
         reason = next(iter(refused.values()), "") or ""
         taken = len(self._files) - len(refused) - len(waiting)
         if waiting or body.get("message"):
@@ -160,10 +165,15 @@ def _yield_to_others() -> None:
     os.nice(10)
 
 
-def _set_aside(path: Path) -> None:
-    """Kept for a person to look at, but not for ever."""
-    folder = path.parent.parent / _REFUSED
-    folder.mkdir(exist_ok=True)
-    path.replace(folder / path.name)
-    for old in sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_MOST_REFUSED]:
-        old.unlink()
+def _put_away(path: Path, *, refused: bool) -> None:
+    """What is in the lake is deleted; what was refused is kept for a person to look at, but not for ever."""
+    with PrivateDirectory.at(path.parent, keep=READABLE) as segments:
+        if not refused:
+            segments.unlink(path.name)
+            return
+        with PrivateDirectory.at(path.parent.with_name(_REFUSED), keep=READABLE) as aside:
+            with suppress(FileNotFoundError):
+                segments.rename(path.name, aside, path.name)
+            changed = {name: aside.check(name).st_mtime_ns for name in aside.names()}
+            for old in sorted(changed, key=lambda name: changed[name])[:-_MOST_REFUSED]:
+                aside.unlink(old)

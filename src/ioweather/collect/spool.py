@@ -4,7 +4,7 @@
 <spool>/refused/       what it refused
 <spool>/status.json    how things stand now
 <spool>/baseline.json  the live baselines, for the next agent
-<spool>/lock           held by the one agent that writes here
+<spool>/lock           held by the one agent that writes here; says which
 
 A segment is a header line `{"ioweather_spool": 1, "host": ..., "boot_id": ..., ...}` and one line per row:
 `{"table": "responses", "start_ns": ...}`. The open segment is hidden (`.seg-...`); closing it is a rename. After a kill
@@ -22,16 +22,21 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ioweather.core.errors import UsageError
+from ioweather.core.clock import boot_id
+from ioweather.core.errors import UnsafePlace, UsageError
+from ioweather.core.private_directory import PrivateDirectory, write_all
 from ioweather.core.units import GIB, MIB, MINUTE_NS
 
 SPOOL_VERSION = 1
 _SEGMENT_BYTES = 8 * MIB
 _SEGMENT_NS = 5 * MINUTE_NS
 _MOST_HELD_ROWS = 10_000  # some megabytes: minutes of an agent, and a disk that was full is emptied in that time
+# Made for us alone; a group that may read it, so that it sees the status, stays so.
+READABLE = 0o750
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 Keep: TypeAlias = Literal["newest", "oldest"]
@@ -39,14 +44,6 @@ Keep: TypeAlias = Literal["newest", "oldest"]
 
 class SpoolBusy(UsageError):
     """Another process owns the spool."""
-
-
-def boot_id() -> str:
-    """Tells two starts of a machine apart; counters begin anew with it."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return "unknown"
 
 
 class Spool:
@@ -64,34 +61,58 @@ class Spool:
         self._header = {"ioweather_spool": SPOOL_VERSION, "host": host, "boot_id": boot_id(), "run_id": run_id}
         self._host = host
         self._fd = -1
-        self._path: Path | None = None
+        self._name = ""
         self._good_bytes = self._good_rows = self._opened_ns = self._number = self._closed_bytes = 0
         self._pending: list[str] = []
-        self._unnamed: list[tuple[Path, int]] = []  # closed, but the rename failed; with their rows
+        self._unnamed: list[tuple[str, int]] = []  # closed, but the rename failed; with their rows
         try:
-            self._make()
+            self.folder, self._closed = self._make()
         except OSError as error:
             raise UsageError(f"{self.directory} cannot be made: {error.strerror}.", hint="Give --spool DIR.") from None
         self._lock = self._take_lock()
-        for orphan in self.segments.glob(".seg-*.ndjson"):
-            orphan.rename(orphan.with_name(orphan.name[1:]))
+        for name in self._closed.names():
+            if name.startswith(".seg-") and name.endswith(".ndjson"):
+                self._closed.rename(name, self._closed, name[1:])
         self.keep_within_limit()
 
-    def _make(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.segments.mkdir(exist_ok=True, mode=0o700)
+    def _make(self) -> tuple[PrivateDirectory, PrivateDirectory]:
+        folder = PrivateDirectory.named(self.directory, keep=READABLE)
+        try:
+            return folder, folder.inside("segments", keep=READABLE)
+        except BaseException:
+            folder.close()
+            raise
+
+    def _make_again(self) -> None:
+        """Where somebody has removed it."""
+        try:
+            os.close(self.folder.again())
+            os.close(self._closed.again(self.folder.fd))
+        except OSError:
+            before = self.folder, self._closed
+            try:
+                self.folder, self._closed = self._make()
+            except UnsafePlace as error:
+                raise OSError(errno.EACCES, str(error)) from None
+            for directory in before:
+                directory.close()
 
     def _take_lock(self) -> int:
-        fd = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = self.folder.open("lock")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _NO_LOCKS:  # some network file systems know none; then nobody watches
                 return fd
+            holder = os.pread(fd, 1000, 0).decode(errors="replace").strip()
             os.close(fd)
             raise SpoolBusy(
-                f"Another agent writes to {self.directory}.", hint="Stop it, or give this one its own with --spool DIR."
+                f"Another agent writes to {self.directory}{f' ({holder})' if holder else ''}.",
+                hint="Stop it, or give this one its own with --spool DIR.",
             ) from None
+        with suppress(OSError):  # a full disk: then it is held, and does not say by whom
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"pid {os.getpid()} on {self._host}, run {self._header['run_id']}\n".encode(), 0)
         return fd
 
     def add(self, line: str) -> None:
@@ -129,7 +150,7 @@ class Spool:
         if self._fd < 0:
             self._open(now_ns)
         try:
-            self._write(data)
+            write_all(self._fd, data)
         except OSError:
             # Half a line would spoil the ones after it; at the end of a segment it is dropped by readers.
             try:
@@ -140,24 +161,19 @@ class Spool:
             raise
         self._good_bytes += len(data)
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
     def _open(self, now_ns: int) -> None:
-        self._make()  # somebody may have removed it
+        self._make_again()
         self._number += 1
-        self._path = self.segments / f".seg-{self._host}-{now_ns}-{self._number}.ndjson"
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._name = f".seg-{self._host}-{now_ns}-{self._number}.ndjson"
+        self._fd = self._closed.create(self._name)
         self._opened_ns, self._good_bytes, self._good_rows = now_ns, 0, 0
         header = json.dumps({**self._header, "opened_ns": now_ns}).encode() + b"\n"
         try:
-            self._write(header)
+            write_all(self._fd, header)
         except OSError:
             os.close(self._fd)
             self._fd = -1
-            self._path.unlink()
+            self._closed.unlink(self._name)
             raise
         self._good_bytes = len(header)
 
@@ -170,37 +186,45 @@ class Spool:
             self.keep_within_limit()
 
     def close_segment(self) -> None:
-        if self._fd < 0 or self._path is None:
+        if self._fd < 0:
             return
-        fd, path, self._fd, self._path = self._fd, self._path, -1, None
+        fd, self._fd = self._fd, -1
         try:
             os.fdatasync(fd)
         except OSError as error:
-            self.message = f"{path.name}: {error.strerror}"
+            self.message = f"{self._name}: {error.strerror}"
         try:
             os.close(fd)
         except OSError as error:
-            self.message = f"{path.name}: {error.strerror}"
-        self._unnamed.append((path, self._good_rows))
+            self.message = f"{self._name}: {error.strerror}"
+        self._unnamed.append((self._name, self._good_rows))
         self._name_closed()
 
     def _name_closed(self) -> None:
         """What is closed gets the name under which it is shipped; where that fails, the next time."""
         waiting, self._unnamed = self._unnamed, []
-        for path, rows in waiting:
+        for name, rows in waiting:
             try:
-                path.rename(path.with_name(path.name[1:]))
+                self._closed.rename(name, self._closed, name[1:])
             except FileNotFoundError:
                 self.dropped_rows += rows
-                self.message = f"{path.name} with {rows} rows was removed"
+                self.message = f"{name} with {rows} rows was removed"
             except OSError as error:
-                self._unnamed.append((path, rows))
-                self.message = f"{path.name}: {error.strerror}"
+                self._unnamed.append((name, rows))
+                self.message = f"{name}: {error.strerror}"
 
     def closed_files(self) -> list[Path]:
         """What can be shipped, oldest first: segments, and documents for other sources."""
-        found = [entry for entry in self.segments.iterdir() if not entry.name.startswith(".")]
-        return sorted(found, key=lambda path: (_number_in(path.name), path.name))
+        return [self.segments / name for name in self._sizes()]
+
+    def _sizes(self) -> dict[str, int]:
+        """Of our files, oldest first. What else somebody put there is left alone."""
+        found = {}
+        for name in self._closed.names():
+            if not name.startswith("."):
+                with suppress(FileNotFoundError, UnsafePlace):
+                    found[name] = self._closed.check(name).st_size
+        return dict(sorted(found.items(), key=lambda entry: (_number_in(entry[0]), entry[0])))
 
     @property
     def used_bytes(self) -> int:
@@ -210,23 +234,25 @@ class Spool:
     def keep_within_limit(self) -> None:
         """Count what lies here, and give up the oldest where it is too much."""
         self._name_closed()
-        files = self.closed_files()
-        sizes = {path: path.stat().st_size for path in files}
+        sizes = self._sizes()
         total = sum(sizes.values())
-        while files and total > self.limit_bytes:
-            path = files.pop(0)
-            rows = _count_rows(path)
-            path.unlink()
-            total -= sizes[path]
+        for name in [*sizes]:
+            if total <= self.limit_bytes:
+                break
+            rows = _count_rows(self._closed, name)
+            self._closed.unlink(name)
+            total -= sizes.pop(name)
             self.dropped_rows += rows
-            self.message = f"the spool is full: {rows} rows of {path.name} given up"
-        self.files, self._closed_bytes = len(files), total
+            self.message = f"the spool is full: {rows} rows of {name} given up"
+        self.files, self._closed_bytes = len(sizes), total
 
     def close(self, now_ns: int) -> None:
         """Flush, close the segment, let go of the lock."""
         self.flush(now_ns, last=True)
         self.close_segment()
         os.close(self._lock)
+        self._closed.close()
+        self.folder.close()
 
 
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -242,6 +268,6 @@ def _number_in(name: str) -> int:
     return int(max(digits, key=len, default="0"))
 
 
-def _count_rows(path: Path) -> int:
-    with path.open("rb") as file:
+def _count_rows(folder: PrivateDirectory, name: str) -> int:
+    with os.fdopen(folder.reopen(name), "rb") as file:
         return max(0, sum(1 for _ in file) - 1)

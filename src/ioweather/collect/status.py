@@ -7,15 +7,14 @@ nanoseconds. Readers pass over keys they do not know, so that fields can be adde
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ioweather.core.errors import CorruptInput, DataUnavailable, UnsupportedVersion
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import NS
 
 STATUS_VERSION = 1
@@ -205,17 +204,13 @@ def status_bytes(status: Status) -> bytes:
     return f"{_ENCODE(status)}\n".encode()
 
 
-def write_status(status: Status, directory: Path) -> None:
+def write_status(status: Status, folder: PrivateDirectory | Path) -> None:
     """Replace the file at once: a reader sees the old or the new one, never a part."""
-    draft = f"{directory}/.{STATUS_FILE}.{os.getpid()}"
-    data = status_bytes(status)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        if os.write(fd, data) < len(data):  # half a status in place of a whole one would be worse than an old one
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft)
-    finally:
-        os.close(fd)
-    os.replace(draft, f"{directory}/{STATUS_FILE}")  # noqa: PTH105
+    if isinstance(folder, Path):
+        with PrivateDirectory.named(folder, keep=0o750) as opened:
+            write_status(status, opened)
+    else:
+        folder.replace(STATUS_FILE, status_bytes(status), 0o644)
 
 
 def read_status(directory: Path) -> Status:

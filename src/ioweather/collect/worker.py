@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from ioweather.collect.messages import Dismissed, PipeReporter, whole_lines
-from ioweather.core.errors import SourceError
+from ioweather.core.errors import IoweatherError
 from ioweather.sources.live.contract import LiveSource
 
 _TICK = struct.Struct("=q")
@@ -130,9 +130,9 @@ def _prepare(source: LiveSource, reporter: PipeReporter, ticks: int) -> bool:
         reporter.heed(None)
         source.finish(reporter)
         return False
-    except (OSError, SourceError):
+    except (OSError, IoweatherError):
         reporter.heed(None)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, IoweatherError):
             source.finish(reporter)
         raise
     finally:
@@ -150,7 +150,7 @@ def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
             started = time.monotonic_ns()
             try:
                 source.cycle(_TICK.unpack(data)[0], reporter)
-            except (OSError, SourceError) as error:
+            except (OSError, IoweatherError) as error:
                 reporter.end(time.monotonic_ns() - started, False, str(error))
             else:
                 reporter.end(time.monotonic_ns() - started)
@@ -158,7 +158,7 @@ def _serve(source: LiveSource, reporter: PipeReporter, ticks: int) -> None:
             if cycles % _CYCLES_PER_COLLECTION == 0:
                 gc.collect()
         source.finish(reporter)
-    except (OSError, SourceError) as error:
+    except (OSError, IoweatherError) as error:
         reporter.failed(str(error))
     except Exception as error:
         reporter.failed(f"{type(error).__name__}: {error}. Please report this.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ioweather.core.errors import UndatedInput, UsageError
@@ -104,3 +105,11 @@ def format_time_ns(value: int, zone: dt.tzinfo = dt.UTC) -> str:
     moment = ns_to_datetime(value, zone)
     suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
     return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
+
+
+def boot_id() -> str:
+    """Tells two starts of a machine apart; counters begin anew with it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return "unknown"

@@ -15,6 +15,7 @@ IoweatherError              caught by the command line: message, exit code 2
 ├── LakeError               the lake cannot be opened, read or written
 │   ├── LakeVersionError    the lake was written by another schema version
 │   └── LakeConflict        racing writers did not come to an end in time
+├── UnsafePlace             a directory or file is not ours alone; nothing was written
 ├── QueryRefused            a user's SQL is not allowed, or ran past its limits
 ├── AccessDenied            whoever asks may not see or do this
 │   └── TokenRefused        no token, or one that is not known here
@@ -104,6 +105,10 @@ class LakeVersionError(LakeError):
 
 class LakeConflict(LakeError):
     """Racing writers did not come to an end in time."""
+
+
+class UnsafePlace(IoweatherError):
+    """A directory or file is not ours alone: somebody else may have put it there. Nothing was written."""
 
 
 class QueryRefused(IoweatherError):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.errors import SourceError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.sources.live import datafile, probe, residency
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from live_reporter import Heard
@@ -35,7 +36,7 @@ def run(source: Probe, cycles: int = 1) -> Heard:
 
 
 def files_in(source: Probe) -> int:
-    return sum(1 for _ in source.pool.folder.iterdir())
+    return sum(1 for _ in (source.folder / "pool").iterdir())
 
 
 def status_of(heard: Heard) -> dict[str, tuple[str, int | None]]:
@@ -65,12 +66,12 @@ def test_a_write_is_synced_once_and_told_twice(prepared):
 
 
 def test_the_pool_keeps_its_size_and_takes_the_oldest(prepared):
-    before = sorted(path.name for path in prepared.pool.folder.iterdir())
+    before = sorted(path.name for path in (prepared.folder / "pool").iterdir())
     run(prepared, 3)
-    after = sorted(path.name for path in prepared.pool.folder.iterdir())
+    after = sorted(path.name for path in (prepared.folder / "pool").iterdir())
     assert len(after) == len(before) == 5
     assert after[:2] == before[3:]
-    assert all((prepared.pool.folder / name).stat().st_size == 3901 for name in after)
+    assert all((prepared.folder / "pool" / name).stat().st_size == 3901 for name in after)
 
 
 def test_places_are_seeded_differ_and_are_aligned(tmp_path):
@@ -87,14 +88,14 @@ def test_places_are_seeded_differ_and_are_aligned(tmp_path):
 
 def test_requests_stay_inside_the_file(prepared):
     run(prepared, 20)
-    assert prepared.data.path.stat().st_size == SMALL.file_bytes
+    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
 
 
 def test_the_data_do_not_compress(prepared):
     import zlib
 
     run(prepared, 10)
-    data = prepared.data.path.read_bytes()
+    data = (prepared.folder / "data").read_bytes()
     assert len(zlib.compress(data)) > 0.99 * len(data)
     assert len({data[place : place + 4096] for place in range(0, len(data), 4096)}) == len(data) // 4096
 
@@ -104,10 +105,10 @@ def test_files_are_reused_and_removed(tmp_path):
     keeps.prepare(Heard())
     run(keeps, 2)
     keeps.finish(Heard())
-    inode = keeps.data.path.stat().st_ino
+    inode = (keeps.folder / "data").stat().st_ino
     again = Probe(str(tmp_path), SMALL, host="n1")
     again.prepare(Heard())
-    assert again.data.path.stat().st_ino == inode
+    assert (again.folder / "data").stat().st_ino == inode
     assert again.pool.newest == keeps.pool.newest + 1, (
         "goes on counting where the last one was (and one for the warm-up)"
     )
@@ -178,15 +179,15 @@ def test_files_that_somebody_deleted_are_made_again(prepared, monkeypatch, gone)
     if gone == "folder":
         shutil.rmtree(prepared.folder)
     elif gone == "pool":
-        shutil.rmtree(prepared.pool.folder)
+        shutil.rmtree(prepared.folder / "pool")
     elif gone == "data":
-        prepared.data.path.unlink()
+        (prepared.folder / "data").unlink()
     else:
-        os.truncate(prepared.data.path, 0)
+        os.truncate(prepared.folder / "data", 0)
     first = status_of(run(prepared))
     assert "error" in {status for status, _ in first.values()}
     assert set(status_of(run(prepared)).values()) == {("ok", None)}
-    assert prepared.data.path.stat().st_size == SMALL.file_bytes
+    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
     assert files_in(prepared) == 5
 
 
@@ -217,7 +218,7 @@ def test_a_mount_that_is_required_and_not_there(tmp_path, monkeypatch):
 
 
 def test_a_single_small_file_that_is_gone_costs_one_cycle(prepared):
-    Path(prepared.pool.path_of(prepared.pool.oldest)).unlink()
+    (prepared.folder / "pool" / prepared.pool.name_of(prepared.pool.oldest)).unlink()
     first = status_of(run(prepared))
     assert first["stat"] == first["file_read"] == first["delete"] == ("error", errno.ENOENT)
     assert first["create"] == ("ok", None)
@@ -231,7 +232,7 @@ def test_no_more_room_is_said_before_the_first_byte(tmp_path, monkeypatch):
     source = Probe(str(tmp_path), SMALL)
     with pytest.raises(SourceError, match="free"):
         source.prepare(Heard())
-    assert not source.data.path.exists()
+    assert not (source.folder / "data").exists()
 
 
 def test_a_file_system_that_runs_full_while_filling_is_not_left_full(tmp_path, monkeypatch):
@@ -242,7 +243,7 @@ def test_a_file_system_that_runs_full_while_filling_is_not_left_full(tmp_path, m
     source = Probe(str(tmp_path), SMALL)
     with pytest.raises(OSError, match="full"):
         source.prepare(Heard())
-    assert not source.data.path.exists()
+    assert not (source.folder / "data").exists()
 
 
 def test_not_a_directory(tmp_path):
@@ -275,12 +276,13 @@ def test_filling_keeps_to_its_rate(tmp_path, monkeypatch):
 
 
 def test_filling_goes_on_where_it_was_cut(prepared, tmp_path):
-    os.truncate(prepared.data.path, (2 << 20) + 100)
-    before = prepared.data.path.read_bytes()[: 2 << 20]
+    os.truncate(prepared.folder / "data", (2 << 20) + 100)
+    before = (prepared.folder / "data").read_bytes()[: 2 << 20]
     heard = Heard()
-    prepared.data.fill(heard, 1e12)
-    assert prepared.data.path.stat().st_size == SMALL.file_bytes
-    assert prepared.data.path.read_bytes()[: 2 << 20] == before
+    with PrivateDirectory.at(prepared.folder) as folder:
+        prepared.data.fill(folder, heard.progress, 1e12)
+    assert (prepared.folder / "data").stat().st_size == SMALL.file_bytes
+    assert (prepared.folder / "data").read_bytes()[: 2 << 20] == before
     assert heard.progressed[-1][:2] == (SMALL.file_bytes, SMALL.file_bytes)
 
 
@@ -303,8 +305,9 @@ class TestAccess:
         assert (rows["read"], rows["write"], rows["write_sync"]) == (True, True, True)
 
     def test_without_o_direct_the_cache_is_emptied(self, prepared, monkeypatch):
-        monkeypatch.setattr(datafile.DataFile, "_reads_directly", lambda self: False)
-        prepared.data.find_access()
+        monkeypatch.setattr(datafile.DataFile, "_reads_directly", lambda self, folder: False)
+        with PrivateDirectory.at(prepared.folder) as folder:
+            prepared.data.find_access(folder)
         if prepared.data.access != "dropped":
             pytest.skip("this file system does not let its cache be emptied")
         rows = {row["op"]: row["cached"] for row in run(prepared).of("responses")}
@@ -312,7 +315,8 @@ class TestAccess:
 
     def test_what_cannot_be_seen_is_null(self, prepared, monkeypatch):
         monkeypatch.setattr(datafile, "resident_pages", lambda *arguments: None)
-        prepared.data.find_access()
+        with PrivateDirectory.at(prepared.folder) as folder:
+            prepared.data.find_access(folder)
         rows = {row["op"]: row["cached"] for row in run(prepared).of("responses")}
         assert (rows["read"], rows["write"], rows["write_sync"]) == (None, None, None)
 
@@ -327,7 +331,8 @@ class TestAccess:
             return real(fd, buffers, offset, *more)
 
         monkeypatch.setattr(os, "preadv", refuses)
-        prepared.data.find_access()
+        with PrivateDirectory.at(prepared.folder) as folder:
+            prepared.data.find_access(folder)
         assert prepared.data.access in ("dropped", "cached")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
+
+# Done, of how many, doing what.
+Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 
 class Operation(NamedTuple):
@@ -50,7 +53,7 @@ class LiveSource(Protocol):
     """Prepared once, then called once a tick, never twice at a time.
 
     `operations` are what every tick yields a row of; for these a missed tick yields rows too. A source that is not
-    periodic takes a tick as an opportunity: one that it is too busy for is not missed. An OSError or SourceError
+    periodic takes a tick as an opportunity: one that it is too busy for is not missed. An OSError or IoweatherError
     from `prepare` ends the child, which is started again later; from `cycle` it is a failed run.
     """
 

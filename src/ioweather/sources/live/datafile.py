@@ -11,25 +11,27 @@ import os
 import random
 import time
 from array import array
-from pathlib import Path
 
 from ioweather.core.errors import SourceError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import MIB, NS, format_bytes
-from ioweather.sources.live.contract import Reporter
+from ioweather.sources.live.contract import Progress
 from ioweather.sources.live.residency import drop, resident_pages
 from ioweather.sources.live.timing import ShortTransfer
 
 _REFUSES_DIRECT = (errno.EINVAL, errno.EOPNOTSUPP)
 # Linux moves at most IOV_MAX pieces, and a little under 2 GiB, per call.
 _MOST_PIECES = 1024
+# The file was checked when it was prepared, and the directory is looked at before each use.
+_AGAIN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class DataFile:
     """One file and two aligned buffers, to read and to write: `piece_bytes` of memory serve a request of any size, the
-    same piece repeated."""
+    same piece repeated. `folder` is where it lies; `open` takes any descriptor of that directory."""
 
-    def __init__(self, path: Path, file_bytes: int, piece_bytes: int, *, prefer_direct: bool = True) -> None:
-        self.path = path
+    def __init__(self, name: str, file_bytes: int, piece_bytes: int, *, prefer_direct: bool = True) -> None:
+        self.name = name
         self.file_bytes = file_bytes
         self._prefer_direct = prefer_direct
         # Pages of memory: aligned for O_DIRECT. What is read is not what is written, or blocks become copies of others.
@@ -47,26 +49,26 @@ class DataFile:
             return "direct"
         return "cached" if self.reaches_storage is False else "dropped"
 
-    def missing_bytes(self) -> int:
+    def missing_bytes(self, folder: PrivateDirectory) -> int:
         """What must still be written before it has its size."""
         try:
-            return max(0, self.file_bytes - self.path.stat().st_size)
+            return max(0, self.file_bytes - folder.check(self.name).st_size)
         except FileNotFoundError:
             return self.file_bytes
 
-    def fill(self, reporter: Reporter, bytes_per_s: float) -> None:
+    def fill(self, folder: PrivateDirectory, progress: Progress, bytes_per_s: float) -> None:
         """Write what is missing, not faster than stated; an interrupted filling goes on where it ended."""
-        missing = self.missing_bytes()
+        missing = self.missing_bytes(folder)
         if missing == 0:
             return
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = folder.open(self.name)
         try:
             offset = (self.file_bytes - missing) // MIB * MIB
             first, started = offset, time.monotonic_ns()
             while offset < self.file_bytes:
                 # Fresh random bytes each time: storage that compresses or shares blocks must store every one.
                 offset += os.pwrite(fd, random.randbytes(min(MIB, self.file_bytes - offset)), offset)
-                reporter.progress(offset, self.file_bytes, f"filling {self.path.name}")
+                progress(offset, self.file_bytes, f"filling {self.name}")
                 ahead = (offset - first) / bytes_per_s - (time.monotonic_ns() - started) / NS
                 if ahead > 0:
                     time.sleep(ahead)
@@ -74,15 +76,15 @@ class DataFile:
             drop(fd, 0, self.file_bytes)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                self.path.unlink()  # what is full must not stay full because of us
+                folder.unlink(self.name)  # what is full must not stay full because of us
             raise
         finally:
             os.close(fd)
 
-    def find_access(self) -> None:
+    def find_access(self, folder: PrivateDirectory) -> None:
         """Try O_DIRECT and look whether the pages stayed out of the cache; else whether the cache can be emptied."""
         length = min(len(self._read_piece), self.file_bytes)
-        plain = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        plain = folder.reopen(self.name, os.O_RDWR)
         try:
             os.fdatasync(plain)
             os.preadv(plain, [self._read_piece], 0)
@@ -90,7 +92,7 @@ class DataFile:
             dropped = resident_pages(plain, 0, length)
             self.direct, pages = False, dropped
             if self._prefer_direct or dropped != 0:
-                self.direct = self._reads_directly()
+                self.direct = self._reads_directly(folder)
                 pages = resident_pages(plain, 0, length)
                 if self.direct and pages:  # accepted and ignored
                     self.direct, pages = False, dropped
@@ -98,9 +100,9 @@ class DataFile:
         finally:
             os.close(plain)
 
-    def _reads_directly(self) -> bool:
+    def _reads_directly(self, folder: PrivateDirectory) -> bool:
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+            fd = folder.reopen(self.name, os.O_RDWR | os.O_DIRECT)
         except OSError as error:
             if error.errno in _REFUSES_DIRECT:
                 return False
@@ -115,12 +117,12 @@ class DataFile:
             os.close(fd)
         return True
 
-    def open(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC | (os.O_DIRECT if self.direct else 0))
+    def open(self, folder: int) -> int:
+        return os.open(self.name, _AGAIN | (os.O_DIRECT if self.direct else 0), dir_fd=folder)
 
-    def open_cached(self) -> int:
+    def open_cached(self, folder: int) -> int:
         """Through the page cache, whatever this file system can do."""
-        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        return os.open(self.name, _AGAIN, dir_fd=folder)
 
     def make_uncached(self, fd: int, offset: int, length: int) -> bool | None:
         """Empty the cache of this range; say whether the client's cache alone could still answer (None: unknown)."""
@@ -139,7 +141,7 @@ class DataFile:
         while moved < length:
             got = os.preadv(fd, _pieces(self._read_piece, length - moved), offset + moved)
             if got == 0:
-                raise ShortTransfer(None, f"{self.path} ends early")
+                raise ShortTransfer(None, f"{self.name} ends early")
             moved += got
 
     def renew(self) -> None:
@@ -161,19 +163,19 @@ def _pieces(piece: mmap.mmap, length: int) -> list[memoryview | mmap.mmap]:
     return pieces
 
 
-def check_space(folder: Path, needed_bytes: int, needed_files: int) -> None:
+def check_space(folder: PrivateDirectory, needed_bytes: int, needed_files: int) -> None:
     """Refuse before the first byte where the file system would run full; 5% stay free for others."""
-    room = os.statvfs(folder)
+    room = os.statvfs(folder.fd)
     free = room.f_bavail * room.f_frsize
     spare = room.f_blocks * room.f_frsize // 20
     if needed_bytes and needed_bytes > free - spare:
         raise SourceError(
-            f"{folder} has {format_bytes(free)} free; the probe's files need {format_bytes(needed_bytes)} and leave at "
-            "least 5% of the file system to others.",
+            f"{folder.path} has {format_bytes(free)} free; the probe's files need {format_bytes(needed_bytes)} and "
+            "leave at least 5% of the file system to others.",
             hint="Take a smaller file, or another place.",
         )
     if room.f_files and needed_files > room.f_favail:
         raise SourceError(
-            f"{folder} has room for {room.f_favail:,} more files; the probe needs {needed_files:,}.",
+            f"{folder.path} has room for {room.f_favail:,} more files; the probe needs {needed_files:,}.",
             hint="Take a smaller pool, or another place.",
         )

@@ -12,13 +12,16 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from ioweather.core.errors import SourceError
+from ioweather.core.errors import IoweatherError, SourceError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import GIB, MIB, NS, format_bytes
+from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.mounts import is_inside, mount_point, system_of
@@ -86,9 +89,12 @@ class Probe:
     def __post_init__(self) -> None:
         settings = self.settings
         settings.check()
-        self.folder = Path(self.target, f".ioweather-{self.directory or self.host}")
-        self.data = DataFile(self.folder / "data", settings.file_bytes, settings.block_bytes)
-        self.pool = FilePool(self.folder / "pool", settings.pool_files, settings.small_file_bytes)
+        self.folder = folder_below(self.target, self.directory or self.host)
+        self.data = DataFile("data", settings.file_bytes, settings.block_bytes)
+        self.pool = FilePool(settings.pool_files, settings.small_file_bytes)
+        self._claim = Claim(self.host, self.run_id)
+        # Checked once, and closed: between two cycles nothing keeps the file system from being unmounted.
+        self._folders: tuple[PrivateDirectory, PrivateDirectory] | None = None
         seed = self.run_id if self.seed is None else self.seed
         # Two sequences: the place of a write never follows from that of a read.
         self._read_places, self._write_places = random.Random(f"{seed} read"), random.Random(f"{seed} write")
@@ -146,15 +152,17 @@ class Probe:
         if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
             raise SourceError(f"{self.target} lies on {mount} now: {self._mount} is not mounted.")
         self._mount = mount
-        self.folder.mkdir(exist_ok=True, mode=0o700)
-        block = os.statvfs(self.folder).f_frsize
-        per_file = -(-self.settings.small_file_bytes // block) * block
-        missing = self.data.missing_bytes()
-        small = 0 if self.pool.folder.is_dir() else self.settings.pool_files
-        check_space(self.folder, missing + small * per_file, small)
-        self.data.fill(reporter, self.settings.fill_bytes_per_s)
-        self.pool.prepare(reporter)
-        self.data.find_access()
+        with PrivateDirectory.at(self.folder) as folder, folder.inside("pool") as pool:
+            self._claim.take(folder)
+            self._folders = folder, pool
+            progress = self._claim.signing(folder, reporter.progress)
+            block = os.statvfs(folder.fd).f_frsize
+            per_file = -(-self.settings.small_file_bytes // block) * block
+            small = max(0, self.settings.pool_files - len(pool.names()))
+            check_space(folder, self.data.missing_bytes(folder) + small * per_file, small)
+            self.data.fill(folder, progress, self.settings.fill_bytes_per_s)
+            self.pool.prepare(pool, progress)
+            self.data.find_access(folder)
         self._damaged = False
         self._prepared_ns = time.monotonic_ns()
 
@@ -175,20 +183,35 @@ class Probe:
         reporter.begin("prepare", 0, None)
         try:
             self._make_files(reporter)
-        except (OSError, SourceError):
+        except (OSError, IoweatherError):
             self._prepared_ns = time.monotonic_ns()
 
     def _cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         record = _Recorder(self, scheduled_ns, reporter)
-        self._data_operations(record)
-        self._small_file_operations(record)
+        record.begin("read")
+        with _entered(record, lambda: self._enter(0, None), self.operations) as folder:
+            if folder >= 0:
+                self._data_operations(record, folder)
+                record.begin("stat")
+                with _entered(record, lambda: self._enter(1, folder), self.operations[3:]) as pool:
+                    if pool >= 0:
+                        self._small_file_operations(record, pool)
         self._damaged = self._damaged or record.gone
 
-    def _data_operations(self, record: _Recorder) -> None:
+    def _enter(self, which: int, parent: int | None) -> int:
+        """Of the folder (0) or the pool in it (1), a descriptor for this cycle."""
+        if self._folders is None:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        fd = self._folders[which].again(parent)
+        if parent is None and self._claim.is_lost(fd):
+            os.close(fd)
+            raise OSError(errno.EBUSY, "another probe has taken the folder")
+        return fd
+
+    def _data_operations(self, record: _Recorder, folder: int) -> None:
         data, length = self.data, self.settings.block_bytes
         read_at, write_at = self._places()
-        record.begin("read")
-        opened = timed(lambda: record.keep(data.open()))
+        opened = timed(lambda: record.keep(data.open(folder)))
         if opened.failed:
             for op in ("read", "write", "write_sync"):
                 record.put(op, opened)
@@ -220,30 +243,29 @@ class Probe:
         write_at += write_at >= read_at
         return read_at * self.settings.block_bytes, write_at * self.settings.block_bytes
 
-    def _small_file_operations(self, record: _Recorder) -> None:
+    def _small_file_operations(self, record: _Recorder, folder: int) -> None:
         """Right before each operation the same call is made once where it costs storage nothing: else a call pays for
         having been a second out of the processor's caches."""
         pool = self.pool
-        oldest, new = pool.path_of(pool.oldest), pool.path_of(pool.newest + 1)
-        record.begin("stat")
-        timed(os.stat, "/proc/self/stat")
-        record.put("stat", timed(os.stat, oldest))
+        oldest, new = pool.name_of(pool.oldest), pool.name_of(pool.newest + 1)
+        timed(pool.stat, "/proc/self/stat", folder)
+        record.put("stat", timed(pool.stat, oldest, folder))
         record.begin("file_read")
-        timed(pool.read, "/proc/self/stat")
-        record.put("file_read", timed(pool.read, oldest))
+        timed(pool.read, "/proc/self/stat", folder)
+        record.put("file_read", timed(pool.read, oldest, folder))
         record.begin("delete")
-        timed(os.unlink, "/proc/self/none")
-        deleted = record.put("delete", timed(os.unlink, oldest))
+        timed(pool.delete, "/proc/self/none", folder)
+        deleted = record.put("delete", timed(pool.delete, oldest, folder))
         if not deleted.failed or deleted.errno == errno.ENOENT:
             pool.oldest += 1
         record.begin("create")
-        timed(pool.create, os.devnull, 0)
-        created = record.put("create", timed(pool.create, new))
+        timed(pool.create, os.devnull, folder, 0)
+        created = record.put("create", timed(pool.create, new, folder))
         if not created.failed or created.errno == errno.EEXIST:
             pool.newest += 1
-        self._balance(record)
+        self._balance(record, folder)
 
-    def _balance(self, record: _Recorder) -> None:
+    def _balance(self, record: _Recorder, folder: int) -> None:
         """After failures the pool has too many or too few: one more operation per cycle, untimed, until it is right."""
         pool = self.pool
         if pool.size == pool.count:
@@ -251,22 +273,43 @@ class Probe:
         record.begin("balance")
         try:
             if pool.size > pool.count:
-                os.unlink(pool.path_of(pool.oldest))  # noqa: PTH108
+                pool.delete(pool.name_of(pool.oldest), folder)
                 pool.oldest += 1
             else:
-                pool.create(pool.path_of(pool.newest + 1))
+                pool.create(pool.name_of(pool.newest + 1), folder)
                 pool.newest += 1
         except OSError:
             pass  # the operations of the next cycle say what is wrong
 
     def finish(self, reporter: Reporter) -> None:
-        if self.settings.keep_files or not self.folder.exists():
+        """Remove what we made, from the directories that were checked and from no other."""
+        if self._folders is None:
             return
         reporter.begin("clean up", 0, None)
-        self.data.path.unlink(missing_ok=True)
-        if self.pool.folder.exists():
-            self.pool.remove(reporter)
-        self.folder.rmdir()
+        with leaving(self._folders[0], self._claim, keep=self.settings.keep_files) as folder:
+            if folder is None:
+                return
+            folder.discard(self.data.name)
+            with suppress(FileNotFoundError), self._folders[1].reopened(folder.fd) as pool:
+                self.pool.remove(pool, reporter.progress)
+            with suppress(OSError):  # what else lies in it is not ours to remove
+                os.rmdir("pool", dir_fd=folder.fd)
+
+
+@contextmanager
+def _entered(record: _Recorder, enter: Callable[[], int], operations: Sequence[Operation]) -> Iterator[int]:
+    """A descriptor, or -1; then none of the operations was possible, and why is their result."""
+    entered = timed(lambda: record.keep(enter()))
+    if entered.failed:
+        for operation in operations:
+            record.put(operation.op, entered)
+        yield -1
+        return
+    fd = record.fd
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 class _Recorder:

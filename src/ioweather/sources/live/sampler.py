@@ -7,6 +7,7 @@ is fixed. After each measurement the sampler rests, so that it is busy for at mo
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -18,7 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ioweather.core.errors import SourceError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import KIB, MIB, format_bytes
+from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.mounts import system_of
@@ -71,9 +74,11 @@ class Sampler:
 
     def __post_init__(self) -> None:
         self.settings.check()
-        self.folder = Path(self.target, f".ioweather-sample-{self.directory or self.host}")
+        self.folder = folder_below(self.target, f"sample-{self.directory or self.host}")
+        self._claim = Claim(self.host, self.run_id)
+        self._checked: PrivateDirectory | None = None  # and closed, as the probe's
         self._files = [
-            (DataFile(self.folder / _file_name(size, ost), size, min(size, _PIECE_BYTES), prefer_direct=False), ost)
+            (DataFile(_file_name(size, ost), size, min(size, _PIECE_BYTES), prefer_direct=False), ost)
             for ost in (self.settings.osts or (None,))
             for size in self.settings.sizes
         ]
@@ -97,13 +102,16 @@ class Sampler:
             raise SourceError(
                 f"{self.target} is not a directory.", hint="Name a directory on the file system to sample."
             )
-        self.folder.mkdir(exist_ok=True, mode=0o700)
-        check_space(self.folder, sum(file.missing_bytes() for file, _ in self._files), len(self._files))
-        for file, ost in self._files:
-            if ost is not None and not file.path.exists():
-                _place_on_ost(file.path, ost)
-            file.fill(reporter, self.settings.fill_bytes_per_s)
-            file.find_access()
+        with PrivateDirectory.at(self.folder) as folder:
+            self._claim.take(folder)
+            self._checked = folder
+            progress = self._claim.signing(folder, reporter.progress)
+            check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
+            for file, ost in self._files:
+                if ost is not None and file.name not in folder.names():
+                    _place_on_ost(folder, file.name, ost)
+                file.fill(folder, progress, self.settings.fill_bytes_per_s)
+                file.find_access(folder)
         if self.system is None:
             self.origin = replace(self.origin, system=system_of(os.path.realpath(self.target)))
         kinds = {file.access for file, _ in self._files}
@@ -141,7 +149,7 @@ class Sampler:
     def _measure(self, step: _Step, scheduled_ns: int, reporter: Reporter) -> None:
         file, length = step.file, step.file.file_bytes
         opened: list[int] = []
-        timing = timed(lambda: opened.append(file.open() if step.mode == "nocache" else file.open_cached()))
+        timing = timed(lambda: opened.append(self._open(step)))
         cached: bool | None = None
         if opened:
             fd = opened[0]
@@ -156,6 +164,17 @@ class Sampler:
         kind = Operation(step.op, length, step.mode)
         reporter.row("responses", response_row(self.origin, kind, timing, scheduled_ns, cached, step.component))
 
+    def _open(self, step: _Step) -> int:
+        if self._checked is None:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        folder = self._checked.again()
+        try:
+            if self._claim.is_lost(folder):
+                raise OSError(errno.EBUSY, "another sampler has taken the folder")
+            return step.file.open(folder) if step.mode == "nocache" else step.file.open_cached(folder)
+        finally:
+            os.close(folder)
+
     def _arrange(self, step: _Step, fd: int) -> bool | None:
         """Bring the cache into the state that the mode names, untimed; say which state it is in."""
         file, length = step.file, step.file.file_bytes
@@ -167,12 +186,13 @@ class Sampler:
         return file.is_cached(fd, 0, length) if step.op == "read" else True
 
     def finish(self, reporter: Reporter) -> None:
-        if self.settings.keep_files or not self.folder.exists():
+        if self._checked is None:
             return
         reporter.begin("clean up", 0, None)
-        for file, _ in self._files:
-            file.path.unlink(missing_ok=True)
-        self.folder.rmdir()
+        with leaving(self._checked, self._claim, keep=self.settings.keep_files) as folder:
+            if folder is not None:
+                for file, _ in self._files:
+                    folder.discard(file.name)
 
 
 def _call(step: _Step, fd: int, length: int) -> Callable[[], object]:
@@ -198,12 +218,13 @@ def _file_name(size: int, ost: int | None) -> str:
     return f"{format_bytes(size).replace(' ', '')}{place}"
 
 
-def _place_on_ost(path: Path, ost: int) -> None:
+def _place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
     """An empty file whose one stripe lies on this OST."""
     if shutil.which("lfs") is None:
         raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
     done = subprocess.run(
-        ["lfs", "setstripe", "-c", "1", "-i", str(ost), str(path)], capture_output=True, text=True, check=False
-    )
+        ["lfs", "setstripe", "-c", "1", "-i", str(ost), name], capture_output=True, text=True, check=False,
+        cwd=f"/proc/self/fd/{folder.fd}",  # the directory that was checked, whatever has its name now
+    )  # fmt: skip
     if done.returncode != 0:
-        raise SourceError(f"lfs setstripe -i {ost} {path}: {done.stderr.strip() or done.returncode}.")
+        raise SourceError(f"lfs setstripe -i {ost} {folder.path / name}: {done.stderr.strip() or done.returncode}.")

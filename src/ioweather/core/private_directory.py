@@ -1,0 +1,297 @@
+"""Directories of ours in places that others can write: made, checked, held and worked in, one way for all of them.
+
+In /tmp or /scratch a name can be somebody's link, and it can become one between a look and the use. Therefore:
+
+- A directory is made by us (0700), or it is checked after it was opened without following a link: it belongs to us,
+  and nobody else can write it. Where our own is too open, its mode is narrowed. All else is refused.
+- Every later step starts from that descriptor. What others do to names on the way to it then changes nothing.
+- A file is created exclusively, or it is opened again where it is a regular file of ours with one name.
+- A name is removed only where that holds too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from ioweather.core.errors import UnsafePlace
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# To start from, no more: no file system needs to be told of it, and no right to list the directory is needed.
+_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITABLE: Final = 0o022
+_MOST_LINKS: Final = 8
+
+
+class PrivateDirectory:
+    """Held by `fd`. `path` is for messages, and for programs that take no descriptor."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        found = os.fstat(fd)
+        self.fd, self.path, self.identity = fd, path, (found.st_dev, found.st_ino)
+
+    @classmethod
+    def at(cls, path: Path, *, mode: int = 0o700, keep: int | None = None) -> PrivateDirectory:
+        """Made with `mode` where it is missing; bits of `keep` (else of `mode`) stay where somebody set them."""
+        with _place(path.parent) as parent:
+            return _opened(parent, path, mode, mode if keep is None else keep, one_device=True)
+
+    @classmethod
+    def named(cls, path: Path, *, mode: int = 0o700, keep: int | None = None, shared: bool = False) -> PrivateDirectory:
+        """What a person named: a lake, a spool. Its parents are made too; it may be a mount, and a link that is ours or
+        root's. `shared`: it may belong to root, or to somebody who lets our group write; root itself shares nothing."""
+        path = _followed(path.absolute())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _place(path.parent) as parent:
+            return _opened(parent, path, mode, mode if keep is None else keep, one_device=False, shared=shared)
+
+    def inside(
+        self, name: str, *, mode: int = 0o700, keep: int | None = None, shared: bool = False
+    ) -> PrivateDirectory:
+        """A directory in this one."""
+        keep = mode if keep is None else keep
+        return _opened(self.fd, self.path / name, mode, keep, one_device=not shared, shared=shared)
+
+    def again(self, parent: int | None = None) -> int:
+        """A descriptor to start from, by name, of the very directory that was checked; ESTALE where it is another.
+
+        For who must not hold the directory between two uses: a mount that is held cannot be unmounted."""
+        return self._by_name(_PLACE | os.O_NOFOLLOW, parent)
+
+    def reopened(self, parent: int | None = None) -> PrivateDirectory:
+        """The very directory that was checked, after it was closed."""
+        return PrivateDirectory(self._by_name(_DIRECTORY, parent), self.path)
+
+    def _by_name(self, flags: int, parent: int | None) -> int:
+        fd = os.open(self.path if parent is None else self.path.name, flags, dir_fd=parent)
+        found = os.fstat(fd)
+        is_private = found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE
+        if is_private and (found.st_dev, found.st_ino) == self.identity:
+            return fd
+        os.close(fd)
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self.path))
+
+    def names(self) -> list[str]:
+        if self.fd < 0:
+            raise ValueError(f"{self.path} is closed")  # os.listdir(-1) is the working directory
+        return os.listdir(self.fd)  # noqa: PTH208 - of a descriptor
+
+    def create(self, name: str, flags: int = os.O_WRONLY, mode: int = 0o600) -> int:
+        """A file that was not there."""
+        flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, mode, dir_fd=self.fd)
+
+    def reopen(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A file of ours. Looked at before it is opened: to open a device or a pipe can do harm by itself."""
+        self.check(name)
+        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self.fd)
+        try:
+            _check_file(os.fstat(fd), self.path / name)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def open(self, name: str, flags: int = os.O_RDWR) -> int:
+        """The file of ours, or a new one."""
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return self.reopen(name, flags)
+            with contextlib.suppress(FileExistsError):  # made by another process of ours meanwhile
+                return self.create(name, flags)
+
+    def discard(self, name: str) -> None:
+        """Remove it if it is ours; what somebody else put there stays."""
+        with contextlib.suppress(UnsafePlace):
+            self.unlink(name)
+
+    def rename(self, name: str, folder: PrivateDirectory, new: str) -> None:
+        """A link of the new name is replaced, not followed."""
+        os.rename(name, new, src_dir_fd=self.fd, dst_dir_fd=folder.fd)
+
+    def check(self, name: str) -> os.stat_result:
+        """Refuse what is no regular file of ours with one name."""
+        found = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        _check_file(found, self.path / name)
+        return found
+
+    def unlink(self, name: str) -> None:
+        """A file of ours, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.check(name)
+            os.unlink(name, dir_fd=self.fd)
+
+    def replace(self, name: str, data: bytes, mode: int = 0o600) -> None:
+        """Whole and at once: a reader sees the one before or this one. A link is replaced, not followed."""
+        draft = f".{name}.{os.getpid()}"
+        try:
+            fd = self.create(draft, mode=mode)
+        except FileExistsError:  # of a process of this number that was killed
+            self.unlink(draft)
+            fd = self.create(draft, mode=mode)
+        try:
+            try:
+                write_all(fd, data)
+            finally:
+                os.close(fd)
+            self.rename(draft, self, name)
+        except OSError:
+            self.unlink(draft)
+            raise
+
+    def read(self, name: str) -> bytes:
+        with os.fdopen(self.reopen(name), "rb") as file:
+            return file.read()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> PrivateDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextlib.contextmanager
+def _place(path: Path) -> Iterator[int]:
+    fd = os.open(path, _PLACE)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _followed(path: Path) -> Path:
+    """Where links lead that we or root made; each is read from the descriptor that was looked at."""
+    for _ in range(_MOST_LINKS):
+        try:
+            fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            break
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+                break
+            path = path.parent / os.readlink("", dir_fd=fd)
+        finally:
+            os.close(fd)
+    return path
+
+
+def _opened(
+    parent: int, path: Path, mode: int, keep: int, *, one_device: bool, shared: bool = False
+) -> PrivateDirectory:
+    try:
+        os.mkdir(path.name, mode, dir_fd=parent)
+        made = True
+    except FileExistsError:
+        made = False
+    try:
+        fd = os.open(path.name, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        raise _refusal(error, parent, path) from None
+    try:
+        found = os.fstat(fd)
+        if made and found.st_uid != os.geteuid():
+            with contextlib.suppress(OSError):
+                os.rmdir(path.name, dir_fd=parent)
+            raise UnsafePlace(
+                f"{path} was made by uid {os.geteuid()} and belongs to uid {found.st_uid}.",
+                hint="This file system gives our files to another user (root_squash); run as a user that it knows.",
+            )
+        _check_owner(found, path, shared=shared)
+        if one_device and found.st_dev != os.fstat(parent).st_dev:
+            raise UnsafePlace(f"Something is mounted on {path}.", hint="Unmount it, or choose another directory.")
+        if found.st_uid == os.geteuid():
+            _narrow(fd, found, path, keep)
+        return PrivateDirectory(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _refusal(error: OSError, parent: int, path: Path) -> Exception:
+    """Why a directory could not be opened, in words where it is not what it should be."""
+    if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EACCES):
+        return error
+    try:
+        found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            return _not_a(found, path, "directory")
+        _check_owner(found, path, shared=False)
+    except (OSError, UnsafePlace) as reason:
+        return reason
+    return error
+
+
+def _check_owner(found: os.stat_result, path: Path, *, shared: bool) -> None:
+    us = os.geteuid()
+    if found.st_uid == us:
+        return
+    if shared and found.st_mode & 0o002:
+        raise UnsafePlace(
+            f"{path} belongs to uid {found.st_uid}, and everybody can write it.", hint=f"Its owner: chmod o-w {path}"
+        )
+    if shared and us != 0:
+        return
+    raise UnsafePlace(
+        f"{path} belongs to uid {found.st_uid}, not to us (uid {us}).",
+        hint="Nothing was written. Choose another directory, or run as that user.",
+    )
+
+
+def _narrow(fd: int, found: os.stat_result, path: Path, keep: int) -> None:
+    """Ours, and perhaps of an older version or a generous umask: take away what is too much."""
+    excess = stat.S_IMODE(found.st_mode) & 0o777 & ~keep
+    if not excess:
+        return
+    with contextlib.suppress(OSError):
+        os.fchmod(fd, stat.S_IMODE(found.st_mode) & ~excess)
+    if os.fstat(fd).st_mode & _WRITABLE & ~keep:
+        raise UnsafePlace(
+            f"{path} can be written by others, and this file system does not let us change that.",
+            hint="Choose a directory on a file system that keeps modes.",
+        )
+
+
+def _check_file(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_a(found, path, "regular file")
+    if found.st_uid != os.geteuid():
+        raise UnsafePlace(
+            f"{path} belongs to uid {found.st_uid}, not to us (uid {os.geteuid()}).",
+            hint="Nothing was written. Remove it.",
+        )
+    if found.st_nlink > 1:
+        raise UnsafePlace(
+            f"{path} has {found.st_nlink} names: it may be a file of somebody.",
+            hint="Nothing was written. Remove this name.",
+        )
+
+
+def _not_a(found: os.stat_result, path: Path, expected: str) -> UnsafePlace:
+    kinds = {
+        stat.S_IFLNK: "a link", stat.S_IFDIR: "a directory", stat.S_IFREG: "a file", stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device",
+    }  # fmt: skip
+    return UnsafePlace(
+        f"{path} is {kinds.get(stat.S_IFMT(found.st_mode), 'something')} of uid {found.st_uid}, not a {expected}.",
+        hint="Nothing was written. Remove it, or choose another directory.",
+    )
