@@ -1,10 +1,14 @@
-"""Waiting for the child that brings files of a spool away."""
+"""Waiting for the child that brings files of a spool away, and for what was pushed to be in the lake."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+from ioweather.collect.queue import waiting
 from ioweather.collect.ship import Shipment, Shipper
+from ioweather.store.lake import open_lake
+from ioweather.workflows.drain import drain, only_writer
 
 
 def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
@@ -14,3 +18,15 @@ def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
             return found
         time.sleep(0.01)
     raise AssertionError("the shipment did not end")
+
+
+def finish_queue(root: Path) -> None:
+    """Until the lake holds all that was pushed. Where no server's writer does it, it is done here."""
+    for _ in range(6000):
+        if not waiting(root).files:
+            return
+        with only_writer(root) as is_only:
+            if is_only:
+                drain(open_lake(root))
+        time.sleep(0.01)
+    raise AssertionError("the queue was not written")

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.collect import push as pushing
 from ioweather.collect.push import push
+from ioweather.collect.queue import waiting
 from ioweather.collect.settings import settings_from
 from ioweather.collect.ship import Server, Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
@@ -26,7 +27,7 @@ from ioweather.store.tokens import create_token, revoke_token
 from ioweather.web import sending
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
-from shipments import outcome
+from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
 
@@ -47,6 +48,8 @@ def segment(*rows: str, host: str = "n1") -> bytes:
 
 
 def events_in(root: Path) -> int:
+    """After what waits is written, by a server's writer or here."""
+    finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
         return int(snapshot.con.sql("SELECT count(*) FROM events").fetchall()[0][0])
 
@@ -60,14 +63,17 @@ def test_a_segment_is_in_when_the_server_says_so_and_a_repeat_adds_nothing(clien
     data = segment(event(1), event(2))
     first = send(client, token, data)
     assert first.status_code == 200, first.text
-    assert first.json() == {"status": "ok", "rows": {"events": 2}, "rows_added": {"events": 2}, "message": ""}
-    assert events_in(root) == 2
+    assert first.json() == {"status": "ok", "rows": {"events": 2}, "message": ""}
     assert send(client, token, data).json()["status"] == "known"
+    assert waiting(root).files == 1
+    assert events_in(root) == 2
+    assert send(client, token, data).json()["status"] == "ok"  # it waits again, and is known to the ledger
+    assert events_in(root) == 2
     # Another file with the same rows and a new one, its last line torn.
     again = send(client, token, segment(event(2), event(3)) + event(4).encode()[:20], name="seg-n1-2-1.ndjson")
-    assert again.json()["rows_added"] == {"events": 1}
+    assert again.json()["rows"] == {"events": 2}
     assert events_in(root) == 3
-    assert [path for path in (root / "inbox").rglob("*") if path.is_file()] == []
+    assert waiting(root).files == 0
 
 
 def test_only_who_has_the_token_of_the_host_may_send(client, root, token):
@@ -109,13 +115,15 @@ def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, ro
     assert error["kind"] == "ForeignRows"
     assert "line 4: a row of n2" in error["message"]
     assert str(root) not in response.text
+    finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
         counts = [snapshot.con.sql(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in ("events", "series")]
         assert (*counts, snapshot.con.sql("SELECT count(*) FROM responses").fetchall()[0][0]) == (0, 0, 0)
         assert snapshot.con.sql("SELECT status, reason FROM ingests").fetchall() == [("quarantined", "foreign_rows")]
     # After a line that cannot be read nothing is looked at, nor taken.
     partial = send(client, token, segment(event(1), "no json", row), name="seg-n1-2-1.ndjson")
-    assert (partial.json()["status"], partial.json()["rows_added"]) == ("partial", {"events": 1})
+    assert (partial.json()["status"], partial.json()["rows"]) == ("partial", {"events": 1})
+    assert events_in(root) == 1
 
 
 def test_a_token_for_many_hosts_brings_rows_of_each_of_them(client, root):
@@ -166,7 +174,8 @@ def test_rows_before_a_wrong_one_stay_and_the_sender_is_told(client, root, token
     monkeypatch.setattr("ioweather.sources.spool._FRAME_ROWS", 1)
     body = send(client, token, segment(event(1), "no json", event(2))).json()
     assert body["status"] == "partial"
-    assert body["rows_added"] == {"events": 1}
+    assert body["rows"] == {"events": 1}
+    assert events_in(root) == 1
     assert "line 3" in body["message"]
     assert str(root) not in body["message"]
 
@@ -176,7 +185,7 @@ def test_a_body_has_its_limit(client, root, token, monkeypatch):
     response = send(client, token, segment(*map(event, range(100))))
     assert response.status_code == 400
     assert "larger" in response.json()["error"]["message"]
-    assert [path for path in (root / "inbox").rglob("*") if path.is_file()] == []
+    assert [path for path in (root / "queue").rglob("*") if path.is_file()] == []
 
 
 def test_without_a_lake_nothing_is_taken(tmp_path):
@@ -326,7 +335,7 @@ def test_a_server_that_hangs_up_while_it_is_sent_to_is_heard_too(large):
 
 
 def test_who_sends_for_ever_is_cut_off(root, monkeypatch):
-    monkeypatch.setattr("ioweather.web.app._HEARD_OUT_BYTES", 1000)
+    monkeypatch.setattr("ioweather.web.bodies.HEARD_OUT_BYTES", 1000)
     with running(create_app(root), bind("127.0.0.1", 0)) as where:
         host, port = where.removeprefix("http://").rstrip("/").split(":")
         with socket.create_connection((host, int(port))) as sender:
@@ -366,6 +375,7 @@ def test_accounting_is_pushed_too(server, root, token, tmp_path, monkeypatch):
     file.write_text("".join(line.replace("|", "\x1f") + "\n" for line in fields))
     monkeypatch.setattr("socket.gethostname", lambda: "n1")
     assert vars(push(server, token, [file])) == {"refused": [], "waiting": [], "message": ""}
+    finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
         assert snapshot.con.sql('SELECT "user" FROM jobs').fetchall() == [("anna",)]
 

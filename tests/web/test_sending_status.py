@@ -42,7 +42,7 @@ from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from ioweather.workflows.doctor import examine
 from ioweather.workflows.now import weather_now
-from shipments import outcome
+from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}
 AGENTS = "Agents of other hosts (since last heard of)"
@@ -329,5 +329,6 @@ def test_a_real_agent_pushes_its_status_while_it_runs_and_when_it_stops(server, 
         agent.wait(60)
     (remote,) = remote_agents(root, now_ns())
     assert remote.state(now_ns()) == "stopped"
+    finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
         assert snapshot.con.sql("SELECT DISTINCT system FROM series").fetchall() == [(f"{host}:sda",)]

@@ -5,14 +5,16 @@
 The status of the agent goes first. It is from standard input, for a full disk may be what it tells of.
 
 Prints `{"refused": [{"path", "message"}], "waiting": [path], "message": ...}`: what the server will never take, and
-what it has not taken yet. Everything else is in the lake, for the server says so only after its ledger does. An answer
-that is lost is no harm: the file is sent again, and nothing is in twice.
+what it has not taken yet. Everything else is safe with the server, for it says so only when the file is on its disk. An
+answer that is lost is no harm: the file is sent again, and nothing is in twice. Told to wait, it waits once.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -28,6 +30,12 @@ TIMEOUT_SECONDS: Final = 120.0
 _LONGEST_ANSWER: Final = 100_000
 # The file itself is wrong (400, 413, 415, 422); anything else may be different next time.
 _NEVER: Final = frozenset({400, 413, 415, 422})
+# What a server says of a file that it keeps: in the lake (older servers), or on the way to it.
+_TAKEN: Final = frozenset({"ok", "known", "partial", "accepted"})
+# Told to come back later than this, the agent does so by itself, as after any failure.
+_LONGEST_WAIT_SECONDS: Final = 60.0
+# A hundred that were told to wait at once do not come back at once.
+_JITTER: Final = 0.5
 # A server that does not take a status: an older one.
 _UNKNOWN: Final = frozenset({404, 405})
 # No answer, or none that can be read.
@@ -44,9 +52,10 @@ class Sent:
 class _Refused(Exception):
     """The server's answer is no."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, after_seconds: float | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.after_seconds = after_seconds
 
 
 def read_token(file: Path) -> str:
@@ -74,9 +83,10 @@ def push(
 ) -> Sent:
     """The status, then one file after the other; where the server is away or does not know us, the rest waits."""
     sent = Sent()
+    post = _Patient()
     if status:
         try:
-            _post(url, token, (json.loads(status)["host"], "status"), status, timeout_seconds)
+            post(url, token, (json.loads(status)["host"], "status"), status, timeout_seconds)
         except _Refused as error:
             if error.code not in _NEVER | _UNKNOWN:  # rows are worth more than a status that is not understood
                 return _rest(sent, files, str(error))
@@ -91,8 +101,8 @@ def push(
             sent.message = f"{path}: {error.strerror}"
             continue
         try:
-            answer = _post(url, token, (host_of(path), path.name), data, timeout_seconds)
-            if answer["status"] not in ("ok", "known", "partial"):
+            answer = post(url, token, (host_of(path), path.name), data, timeout_seconds)
+            if answer["status"] not in _TAKEN:
                 raise ValueError(f"the server answered {answer['status']!r}")
             if answer["status"] == "partial":
                 sent.refused.append({"path": str(path), "message": answer["message"]})
@@ -103,6 +113,23 @@ def push(
         except _AWAY as error:
             return _rest(sent, files[place:], f"{url}: {error}")
     return sent
+
+
+class _Patient:
+    """Posts; the first time that the server says when to come back, it waits and tries again."""
+
+    def __init__(self) -> None:
+        self._has_waited = False
+
+    def __call__(self, url: str, token: str, names: tuple[str, str], data: bytes, timeout_seconds: float) -> Any:
+        try:
+            return _post(url, token, names, data, timeout_seconds)
+        except _Refused as error:
+            if self._has_waited or error.after_seconds is None or error.after_seconds > _LONGEST_WAIT_SECONDS:
+                raise
+            self._has_waited = True
+            time.sleep(error.after_seconds * random.uniform(1.0, 1.0 + _JITTER))
+        return _post(url, token, names, data, timeout_seconds)
 
 
 def _post(url: str, token: str, names: tuple[str, str], data: bytes, timeout_seconds: float) -> Any:
@@ -119,8 +146,13 @@ def _post(url: str, token: str, names: tuple[str, str], data: bytes, timeout_sec
         response = connection.getresponse()
         body = response.read(_LONGEST_ANSWER)
     if response.status != 200:
-        raise _Refused(response.status, _said(response.status, body))
+        raise _Refused(response.status, _said(response.status, body), _after(response.getheader("retry-after")))
     return json.loads(body)
+
+
+def _after(text: str | None) -> float | None:
+    """Seconds. A date, which the header may also hold, is not waited for."""
+    return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
 def _rest(sent: Sent, files: Sequence[Path], message: str) -> Sent:

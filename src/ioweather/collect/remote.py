@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ioweather.collect.status import STATUS_FILE, Status, read_status, write_status
-from ioweather.core.errors import IoweatherError
+from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import DAY_NS, HOUR_NS
 
@@ -50,6 +50,16 @@ def keep_status(root: Path, status: Status, received_ns: int) -> None:
     """In place of the one before, whichever agent of the host that was of. One at a time per host."""
     with PrivateDirectory.named(inbox(root) / status.host, mode=0o750, keep=0o770, shared=True) as folder:
         write_status(replace(status, received_ns=received_ns), folder)
+
+
+def keep_heard(root: Path, host: str) -> None:
+    """Rows of the host came."""
+    folder = inbox(root) / host
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+        os.utime(folder)
+    except OSError as error:
+        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
 
 
 def remote_agents(root: Path | None, now_ns: int, local: Sequence[Status] = ()) -> list[Remote]:

@@ -11,6 +11,7 @@ IoweatherError              caught by the command line: message, exit code 2
 │   ├── CorruptInput        its own checks fail, or it contradicts itself
 │   ├── UnsupportedVersion  a known format in a version we do not read
 │   ├── ForeignRows         it holds rows of a host that its sender may not speak for
+│   ├── TooManyDays         its rows spread over more days than one push may
 │   └── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
 ├── LakeError               the lake cannot be opened, read or written
 │   ├── LakeVersionError    the lake was written by another schema version
@@ -20,6 +21,8 @@ IoweatherError              caught by the command line: message, exit code 2
 ├── AccessDenied            whoever asks may not see or do this
 │   └── TokenRefused        no token, or one that is not known here
 ├── Busy                    too many ask at once; later it goes
+│   └── QueueFull           what others pushed is not in the lake yet; later it goes
+├── SlowSender              a request did not come in the time it has
 └── DataUnavailable         the lake does not hold what an answer needs: a state, not a failure
 """
 
@@ -91,6 +94,10 @@ class ForeignRows(SourceError):
     """The file holds rows of a host that its sender may not speak for."""
 
 
+class TooManyDays(SourceError):
+    """The rows of the file spread over more days than one push may."""
+
+
 class UndatedInput(SourceError):
     """The times in the file cannot be placed."""
 
@@ -125,6 +132,18 @@ class TokenRefused(AccessDenied):
 
 class Busy(IoweatherError):
     """Too many ask at once."""
+
+    after_seconds = 5
+
+
+class QueueFull(Busy):
+    """What others pushed is not in the lake yet."""
+
+    after_seconds = 20
+
+
+class SlowSender(IoweatherError):
+    """A request did not come in the time it has."""
 
 
 class DataUnavailable(IoweatherError):

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ioweather.collect.journal import troubles
+from ioweather.collect.queue import Waiting, queue_dir, waiting
 from ioweather.collect.remote import Remote, remote_agents
 from ioweather.collect.status import BUCKETS_NS, OperationStatus, Status, TargetStatus, read_status
 from ioweather.core.errors import IoweatherError
@@ -37,6 +38,8 @@ class StatusCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         now = self._now_ns()
         yield from _of_remote(remote_agents(self._pushed_to, now)[:_MOST_HOSTS], now)
+        if self._pushed_to is not None and queue_dir(self._pushed_to).is_dir():
+            yield from _of_queue(waiting(self._pushed_to), now)
         try:
             status: Status | None = read_status(self._directory)
         except IoweatherError:
@@ -85,6 +88,13 @@ def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
             dropped.add_metric(label, agent.status.spool.dropped_rows)
             trouble.add_metric(label, len(troubles(agent.status)))
     yield from (up, age, waiting, dropped, trouble)
+
+
+def _of_queue(found: Waiting, now: int) -> Iterator[Metric]:
+    """What others pushed and the lake does not hold yet."""
+    yield _gauge("ioweather_queue_files", "Files that were pushed and wait for the lake.", found.files)
+    yield _gauge("ioweather_queue_bytes", "Their size.", found.bytes)
+    yield _gauge("ioweather_queue_oldest_seconds", "Since the oldest of them came.", found.age_seconds(now))
 
 
 def _of_agent(status: Status) -> Iterator[Metric]:

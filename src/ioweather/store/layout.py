@@ -5,7 +5,9 @@
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
 <lake>/exhibits/         cached results
-<lake>/inbox/<host>/     what hosts that push last told of themselves; their rows while they are read
+<lake>/inbox/<host>/     what hosts that push last told of themselves
+<lake>/queue/<host>/     what they pushed, until it is in the tables
+<lake>/refused/<host>/   what they pushed and the tables would not take
 """
 
 from __future__ import annotations

@@ -192,11 +192,11 @@ def jobs(
     return made
 
 
-@router.post("/jobs", responses=may_answer(422), openapi_extra=_BINARY)
+@router.post("/jobs", responses=may_answer(408, 422, 503), openapi_extra=_BINARY)
 async def upload(request: Request, view: OwnView) -> dict[str, Any]:
     """A Darshan log as the body: why it took so long, and what it did. Nothing is kept."""
+    data = await received(request)
     with few_at_once():
-        data = await received(request)
         reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
     return {"why": answered(reason), "job": answered(facts)}
 

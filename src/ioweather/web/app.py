@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import anyio
 from fastapi import FastAPI, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
@@ -21,9 +20,11 @@ from ioweather.figures.frame import style_html
 from ioweather.figures.theme import DARK
 from ioweather.store import layout
 from ioweather.web import api, asked, errors, fragments, pages, sending
+from ioweather.web.bodies import Bodies
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.live import Feed
 from ioweather.web.visible import PublicView, check_declared
+from ioweather.web.writer import LakeWriter
 
 STATIC: Final = Path(__file__).with_name("static")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -37,9 +38,6 @@ HEADERS: Final = {
     "cache-control": "no-cache",
 }
 
-# As much as may be sent at all; and as long as a slow line may take over it.
-_HEARD_OUT_BYTES: Final = sending.LIMIT_BYTES
-_HEARD_OUT_SECONDS: Final = 30.0
 # Files of ours, the same for everybody.
 _PLAIN_PATHS: Final = frozenset({"/figures.css", "/vega.js", "/dark.json", "/static", "/api/v1/openapi.json"})
 
@@ -61,36 +59,6 @@ class Guarded:
         await self._app(scope, receive, send_guarded)
 
 
-class HeardOut:
-    """Takes in what is left of a body before an answer goes out. An answer to half a request ends the connection under
-    the sender, who then hears of a broken pipe and not why. Bounded: who sends for ever is cut off."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
-            return
-        more = True
-
-        async def receive_watched() -> Message:
-            nonlocal more
-            message = await receive()
-            more = bool(message.get("more_body"))  # neither in a last part, nor when the sender is gone
-            return message
-
-        async def send_after(message: Message) -> None:
-            left = _HEARD_OUT_BYTES
-            if message["type"] == "http.response.start":
-                with anyio.move_on_after(_HEARD_OUT_SECONDS):
-                    while more and left > 0:
-                        left -= len((await receive_watched()).get("body", b""))
-            await send(message)
-
-        await self._app(scope, receive_watched, send_after)
-
-
 def create_app(
     lake_dir: Path,
     spool_dirs: Sequence[Path] = (),
@@ -107,10 +75,11 @@ def create_app(
                   openapi_url="/api/v1/openapi.json")  # fmt: skip
     facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
     app.state.facilities = facilities
+    app.state.writer = LakeWriter(lake_dir)  # not started yet
     app.state.visibility = visibility or load_facility(layout.facility_file(lake_dir)).visibility
     app.state.feed = Feed(lambda: api.weather(*facilities.now(MAIN)))
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
-    app.add_middleware(HeardOut)
+    app.add_middleware(Bodies)
     app.add_middleware(Guarded)
 
     errors.install(app)

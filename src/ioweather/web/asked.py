@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from ioweather.collect.queue import Waiting, waiting
 from ioweather.collect.remote import remote_agents
 from ioweather.collect.status import Status, read_status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.results import Answer
-from ioweather.core.units import parse_size
+from ioweather.core.units import format_bytes, format_seconds, parse_size
 from ioweather.tables.series import Quality
 from ioweather.web.fragments import answer_part, failed, linked, rows_html
 from ioweather.web.shell import Markup, Place
@@ -98,7 +99,10 @@ def agents(view: PublicView) -> Markup:
         return Markup('<p class="quiet">No agent has run here. Start one: ioweather probe PATH</p>')
     names = ("host", "what", "state", "seen", "runs", "missed", "errors", "message")
     units = ("text", "text", "text", "time_ns", "count", "count", "count", "text")
-    return Markup(rows_html(names, units, rows, "Agents") + "".join(map(_spool_html, statuses)))
+    queue = waiting(view.facilities.directory(view.name))
+    return Markup(
+        rows_html(names, units, rows, "Agents") + _queue_html(queue, moment) + "".join(map(_spool_html, statuses))
+    )
 
 
 def _statuses(view: View) -> Iterator[Status]:
@@ -120,12 +124,20 @@ def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
                source.failed_runs, source.message)  # fmt: skip
 
 
+def _queue_html(queue: Waiting, moment: int) -> str:
+    if not queue.files:
+        return ""
+    size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
+    text = f"{queue.files:,} files that were pushed wait for the lake ({size}), the oldest for {age}."
+    return f'<p class="quiet">{text}</p>'
+
+
 def _spool_html(status: Status) -> str:
     spool = status.spool
     lost = f", {spool.dropped_rows:,} rows given up because it was full" if spool.dropped_rows else ""
-    waiting = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
+    held = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
     version = escape(status.software_version)
-    return f'<p class="quiet">Spool of {escape(status.host)} ({version}): {waiting}{lost}. {escape(spool.message)}</p>'
+    return f'<p class="quiet">Spool of {escape(status.host)} ({version}): {held}{lost}. {escape(spool.message)}</p>'
 
 
 @router.get("/quality")

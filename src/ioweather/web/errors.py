@@ -23,6 +23,7 @@ from ioweather.core.errors import (
     IoweatherError,
     LakeError,
     QueryRefused,
+    SlowSender,
     SourceError,
     TokenRefused,
     UsageError,
@@ -38,12 +39,17 @@ STATUS: Final[tuple[tuple[type[IoweatherError], int], ...]] = (
     (UsageError, 400),
     (TokenRefused, 401),
     (AccessDenied, 403),
+    (SlowSender, 408),
     (Busy, 503),
     (LakeError, 503),
     (FacilityError, 503),
     (IoweatherError, 500),
 )
-_HEADERS: Final = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "5"}}
+_HEADERS: Final = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},
+    503: {"retry-after": str(Busy.after_seconds)},
+}
 
 
 class ErrorText(BaseModel):
@@ -61,6 +67,7 @@ _MEANINGS: Final = {
     401: "A token is needed.",
     403: "Whoever asks may not see this.",
     404: "The data do not allow it.",
+    408: "The request came too slowly.",
     413: "The body is too large.",
     422: "The file cannot be read.",
     503: "The lake cannot be opened, or too many ask at once.",
@@ -80,8 +87,11 @@ def body(kind: str, message: str, hint: str = "") -> dict[str, Any]:
     return {"error": {"kind": kind, "message": message, "hint": hint}}
 
 
-def _told(request: Request, status: int, kind: str, message: str, hint: str = "") -> Response:
-    headers = _HEADERS.get(status)
+def _told(request: Request, error: IoweatherError, status: int) -> Response:
+    headers = dict(_HEADERS.get(status, {}))
+    if isinstance(error, Busy):
+        headers["retry-after"] = str(error.after_seconds)
+    kind, message, hint = type(error).__name__, error.message, error.hint
     if request.url.path.startswith("/api/"):
         return JSONResponse(body(kind, message, hint), status, headers=headers)
     return Markup(problem(message, hint), status, headers=headers)
@@ -90,13 +100,13 @@ def _told(request: Request, status: int, kind: str, message: str, hint: str = ""
 def install(app: FastAPI) -> None:
     @app.exception_handler(IoweatherError)
     async def ours(request: Request, error: IoweatherError) -> Response:
-        return _told(request, status_of(error), type(error).__name__, error.message, error.hint)
+        return _told(request, error, status_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return _told(request, 400, "UsageError", f"{where}: {first['msg']}.")
+        return _told(request, UsageError(f"{where}: {first['msg']}."), 400)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:

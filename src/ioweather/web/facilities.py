@@ -209,10 +209,6 @@ class Facilities:
         """One at a time, for drawing takes a whole processor."""
         return self._lock("", "drawing")
 
-    def taking(self) -> threading.Lock:
-        """Rows that others send are taken one file at a time."""
-        return self._lock("", "taking")
-
     def _lock(self, name: str, what: str) -> threading.Lock:
         with self._guard:
             return self._locks.setdefault((name, what), threading.Lock())

@@ -182,8 +182,8 @@ def _job_parts(reason: Answer, facts: Answer) -> str:
 @router.post("/upload")
 async def upload(request: Request, view: OwnView) -> Markup:
     try:
+        data = await received(request)
         with few_at_once():
-            data = await received(request)
             parts = await anyio.to_thread.run_sync(_upload_parts, data, view)
     except IoweatherError as error:
         return failed(error)

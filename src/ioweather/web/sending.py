@@ -1,47 +1,50 @@
-"""/api/v1/spool: agents of other hosts bring files of their spools and tell how they are. The one thing in this server
-that writes rows."""
+"""/api/v1/spool: agents of other hosts bring files of their spools and tell how they are."""
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path as FilePath
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ioweather.collect.remote import inbox, keep_status
+from ioweather.collect.queue import draft_in
+from ioweather.collect.remote import keep_status
 from ioweather.collect.status import STATUS_VERSION, Status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import MIB, format_bytes
-from ioweather.store.lake import open_lake
+from ioweather.store.lake import Lake, open_lake
 from ioweather.store.tokens import Token
 from ioweather.web.errors import may_answer
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.visible import Sender
-from ioweather.workflows.receive import HOST, NAME, Received, check_names, receive
+from ioweather.web.writer import LakeWriter
+from ioweather.workflows.receive import HOST, NAME, check_names, check_room, receive
+
+T = TypeVar("T")
 
 router = APIRouter(prefix="/api/v1")
 LIMIT_BYTES: Final = 64 * MIB
 # A hundred probed paths are half of it.
 STATUS_LIMIT_BYTES: Final = MIB
-_AT_ONCE: Final = threading.BoundedSemaphore(8)
+_THREADS: Final = 4
+_MOST_CHECKS_WAITING: Final = 100
+_ONE_KEEPS: Final = threading.Lock()
 _STATUS: Final = TypeAdapter(Status)
 HostName: TypeAlias = Annotated[str, Path(pattern=f"^{HOST}$", max_length=253)]
 _OCTETS: Final = {"requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 
 
 class Taken(BaseModel):
-    """`known`: it was in already. `partial`: what follows a wrong line was left out."""
+    """`known`: it waits for the lake already. `partial`: what follows a wrong line was left out."""
 
     status: str
     rows: dict[str, int]
-    rows_added: dict[str, int]
     message: str
 
 
@@ -50,7 +53,7 @@ class Kept(BaseModel):
 
 
 # Before the one for segments, which takes any name.
-@router.post("/spool/{host}/status", responses=may_answer(400, 401, 403, 404, 422, 503), openapi_extra=_OCTETS)
+@router.post("/spool/{host}/status", responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS)
 async def tell(request: Request, token: Sender, host: HostName) -> Kept:
     """The status of the agent of another host, as its status.json has it. It takes the place of the one before."""
     _check_token(token, host)
@@ -61,7 +64,7 @@ async def tell(request: Request, token: Sender, host: HostName) -> Kept:
         if len(data) > STATUS_LIMIT_BYTES:
             raise UsageError(f"The status is larger than {format_bytes(STATUS_LIMIT_BYTES)}.")
     status = read_told(bytes(data), host)
-    await anyio.to_thread.run_sync(_keep, facilities, status)
+    await _checking(request, _keep, facilities, status)
     return Kept()
 
 
@@ -93,7 +96,7 @@ def _keep(facilities: Facilities, status: Status) -> None:
     root = facilities.directory(MAIN)
     open_lake(root)
     try:
-        with facilities.taking():
+        with _ONE_KEEPS:
             keep_status(root, status, now_ns())
     except OSError as error:
         raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
@@ -104,43 +107,40 @@ def _check_token(token: Token, host: str) -> None:
         raise AccessDenied(f"The token {token.name} is not for {host}.")
 
 
-@router.post("/spool/{host}/{segment}", responses=may_answer(400, 401, 403, 404, 422, 503), openapi_extra=_OCTETS)
+@router.post("/spool/{host}/{segment}", responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS)
 async def bring(
     request: Request,
     token: Sender,
     host: HostName,
     segment: Annotated[str, Path(pattern=f"^{NAME}$", max_length=220)],
 ) -> Taken:
-    """A file of the spool of another host, as the body. What it holds is in the lake when this answers; sent again, it
-    adds nothing."""
+    """A file of the spool of another host, as the body. When this answers it was checked and is safe on the server's
+    disk; the lake has it soon after. Sent again, it adds nothing."""
     check_names(host, segment)
     _check_token(token, host)
-    facilities: Facilities = request.app.state.facilities
-    if not _AT_ONCE.acquire(blocking=False):
-        raise Busy("Too many hosts send at once.")
-    try:
-        root = facilities.directory(MAIN)
-        draft = await anyio.to_thread.run_sync(_make_draft, root)
-        try:
-            await _write(request, draft)
-            found = await anyio.to_thread.run_sync(_take, facilities, root, draft, host, segment, token)
-        finally:
-            draft.unlink(missing_ok=True)
-    finally:
-        _AT_ONCE.release()
-    return Taken(status=found.status, rows=dict(found.rows), rows_added=dict(found.rows_added), message=found.message)
+    root = request.app.state.facilities.directory(MAIN)
+    writer: LakeWriter = request.app.state.writer
+    await anyio.to_thread.run_sync(_check_ready, root, writer)
+    with draft_in(root) as draft:
+        await _write(request, draft)
+        found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
+    writer.wake()
+    return Taken(status=found.status, rows=dict(found.rows), message=found.message)
 
 
-def _make_draft(root: FilePath) -> FilePath:
+def _check_ready(root: FilePath, writer: LakeWriter) -> None:
     open_lake(root)
-    folder = inbox(root)
-    try:
-        folder.mkdir(exist_ok=True, mode=0o750)
-        draft = folder / f".{secrets.token_hex(8)}"
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
-    return draft
+    check_room(writer.waiting())
+
+
+async def _checking(request: Request, check: Callable[..., T], *arguments: object) -> T:
+    """In one of a few threads of their own: however many send, those who read find theirs free."""
+    state = request.app.state
+    if not hasattr(state, "checking"):  # made where there is a loop
+        state.checking = anyio.CapacityLimiter(_THREADS)
+    if state.checking.statistics().tasks_waiting >= _MOST_CHECKS_WAITING:
+        raise Busy("Too many hosts send at once.")
+    return await anyio.to_thread.run_sync(check, *arguments, limiter=state.checking)
 
 
 async def _write(request: Request, draft: FilePath) -> None:
@@ -153,11 +153,6 @@ async def _write(request: Request, draft: FilePath) -> None:
                     raise UsageError(f"The file is larger than {format_bytes(LIMIT_BYTES)}.")
                 file.write(part)
     except OSError as error:
-        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
+        raise LakeError(f"The queue cannot be written: {error.strerror}.") from None
     if not size:
         raise EmptyInput("The body is empty.")
-
-
-def _take(facilities: Facilities, root: FilePath, draft: FilePath, host: str, segment: str, token: Token) -> Received:
-    with facilities.taking():
-        return receive(open_lake(root), draft, host, segment, token.hosts)

@@ -16,7 +16,10 @@ from fastapi import FastAPI
 
 from ioweather.core.errors import UsageError
 from ioweather.core.visibility import Visibility
+from ioweather.web.connections import Connection
 from ioweather.web.live import Feed
+
+_LONGEST_HEAD_BYTES = 64 << 10
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -95,13 +98,16 @@ def _server(app: FastAPI) -> uvicorn.Server:
         timeout_graceful_shutdown=3,
         proxy_headers=False,
         server_header=False,
+        http=Connection,
+        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
     )
     return _Server(settings, app.state.feed)
 
 
 def run(app: FastAPI, bound: socket.socket) -> None:
     """Until Ctrl-C or SIGTERM."""
-    _server(app).run(sockets=[bound])
+    with app.state.writer.running():
+        _server(app).run(sockets=[bound])
 
 
 @contextmanager
@@ -109,9 +115,10 @@ def running(app: FastAPI, bound: socket.socket) -> Iterator[str]:
     """In a thread, for as long as the block lasts."""
     server = _server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True, name="dashboard")
-    thread.start()
-    try:
-        yield address_of(bound)
-    finally:
-        server.should_exit = True
-        thread.join(timeout=5)
+    with app.state.writer.running():
+        thread.start()
+        try:
+            yield address_of(bound)
+        finally:
+            server.should_exit = True
+            thread.join(timeout=5)

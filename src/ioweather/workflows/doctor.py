@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ioweather.collect.journal import troubles
+from ioweather.collect.queue import refused_dir, waiting
 from ioweather.collect.remote import remote_agents
 from ioweather.collect.settings import settings_from, sources_for
 from ioweather.collect.status import STATUS_FILE, read_status
@@ -35,6 +36,8 @@ _CLOCKS_APART_SECONDS = 2.0
 # A status is so long on its way, at most: from an agent on a busy machine, by a process of its own.
 _PUSH_SECONDS = 10.0
 _RECENT_DAYS = 7
+# The writer takes what was pushed every few seconds.
+_QUEUE_SECONDS = 300.0
 _PROGRAMS = {
     "lfs": "per-OST samples (`ioweather sample`) need Lustre's client tools",
     "sacct": "live Slurm accounting (`ioweather collect slurm`) needs Slurm's client",
@@ -60,7 +63,7 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     if layout.is_lake(root):
         checks += [lambda: _lake(root), lambda: _sealing(open_lake(root)), lambda: _names(open_lake(root))]
         checks.append(lambda: _twice(open_lake(root)))
-        checks += [lambda: _clocks(open_lake(root)), lambda: _elsewhere(root)]
+        checks += [lambda: _clocks(open_lake(root)), lambda: _elsewhere(root), lambda: _pushed(root)]
     found: list[Check] = []
     for check in checks:
         try:
@@ -164,6 +167,24 @@ def _elsewhere(root: Path) -> Iterator[Check]:
     if agents:
         heard = sum(agent.state(moment) == "running" for agent in agents)
         yield Check("agents", "ok", f"{heard} of {len(agents)} of other hosts are heard of")
+
+
+def _pushed(root: Path) -> Iterator[Check]:
+    """What other hosts pushed and is not in the lake yet."""
+    found = waiting(root)
+    age = found.age_seconds(now_ns())
+    if found.files:
+        text = f"{found.files:,} files that were pushed wait ({format_bytes(found.bytes)}), the oldest for "
+        text += format_seconds(age)
+        yield (
+            Check("queue", "ok", text)
+            if age < _QUEUE_SECONDS
+            else Check("queue", "problem", text, "start the server (ioweather serve), or see its log")
+        )
+    refused = sum(1 for path in refused_dir(root).rglob("*") if path.is_file())
+    if refused:
+        yield Check("queue", "problem", f"{refused:,} pushed files could not be written to the lake",
+                    f"ioweather lake quarantine says why; they are in {refused_dir(root)}")  # fmt: skip
 
 
 def _lake(root: Path) -> Iterator[Check]:

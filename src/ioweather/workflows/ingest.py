@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame
@@ -149,9 +150,11 @@ def ingest(
     source: str | None = None,
     mapping: tuple[str, Mapping[str, Any]] | None = None,
     executor: Executor | None = None,
+    known_since_ns: int = 0,
     progress: Progress = silent,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file).
+    Files that came in since `known_since_ns` are known; of others, rows that are in are not added.
 
     Workers of the executor (default: a process per core) read and give rows back; this process alone writes, in the
     order of the files, so that it does not matter who read them.
@@ -169,7 +172,7 @@ def ingest(
     reading = Reading(context or ReadContext(), source, mapping, lake.facility.stuck_after_ns / NS)
     report = IngestReport()
     writer = _Writer(lake, report)
-    known = _known_digests(lake)
+    known = _known_digests(lake, known_since_ns)
     pool = _suited(executor, files)
     done = 0
     try:
@@ -242,12 +245,14 @@ def _read_by_workers(
     yield from in_order(pool, read_batch, (([file], reading) for batch in deadly for file in batch), lost=refuse)
 
 
-def _known_digests(lake: Lake) -> set[str]:
+def _known_digests(lake: Lake, since_ns: int) -> set[str]:
     """Files that are in. What was refused, or read in part, is tried again: the person may now say the zone."""
     with lake.snapshot() as snapshot:
-        if not snapshot.pinned["ingests"].uris:
+        ledger = snapshot.pinned["ingests"]
+        if not ledger.uris:
             return set()
-        entries = snapshot.rows("ingests")
+        recent = {day for day in ledger.days() if day >= utc_day(since_ns)}
+        entries = ledger.scan(recent) if since_ns else snapshot.rows("ingests")
         rows = snapshot.bare.sql(f"SELECT digest FROM ({entries}) WHERE status = 'ok'").fetchall()
     return {row[0] for row in rows}
 

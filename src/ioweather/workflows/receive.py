@@ -1,39 +1,58 @@
-"""What another host sends: a file of its spool, taken into the lake by the one way in.
+"""What another host sends: a file of its spool, checked and put into the queue of the lake.
 
-It lies in `<lake>/inbox/<host>/` while it is read, and is deleted after: the sender keeps it until it hears that it is
-in. Sent again, it adds nothing.
+The sender may forget it then: it is on the disk, and the writer (`workflows.drain`) brings it to the lake. Sent again,
+it adds nothing.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from ioweather.collect.remote import inbox
+import numpy as np
+
+from ioweather.collect import queue
+from ioweather.collect.remote import keep_heard
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import AccessDenied, CorruptInput, ForeignRows, LakeError, SourceError, UsageError
+from ioweather.core.errors import (
+    AccessDenied,
+    CorruptInput,
+    ForeignRows,
+    QueueFull,
+    SourceError,
+    TooManyDays,
+    UsageError,
+)
 from ioweather.core.facility import Facility
-from ioweather.engine import Serial
+from ioweather.core.units import DAY_NS, GIB, NS
 from ioweather.sources.spool import segment_host
-from ioweather.store.lake import Lake
-from ioweather.workflows.ingest import ingest
+from ioweather.store.lake import Lake, LedgerEntry
+from ioweather.tables import TABLES
+from ioweather.workflows.reading import FileOutcome, Frames, Reading, digest_of, read_batch
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 # What an agent's spool holds: its own segments, and what `sacct` printed.
 NAME: Final = r"(seg-[A-Za-z0-9._-]{1,200}\.ndjson|sacct-[0-9]{1,20}\.txt)"
+# A segment is of minutes to days. Jobs that are accounted for may have been submitted within the last year.
+MOST_DAYS: Final = 400
+# Beyond this, each day costs the writer: such a file waits until no other does.
+FEW_DAYS: Final = 3
+# A hundred hosts that ship every five minutes fill it in four hours.
+MOST_FILES: Final = 5000
+MOST_BYTES: Final = 4 * GIB
 
 
 @dataclass(frozen=True)
 class Received:
-    """`known`: it was in already. `partial`: what follows a wrong line was left out, as `message` says."""
+    """`known`: it waits in the queue already. `partial`: what follows a wrong line was left out, as `message` says."""
 
     status: Literal["ok", "known", "partial"]
     rows: Mapping[str, int] = field(default_factory=dict)
-    rows_added: Mapping[str, int] = field(default_factory=dict)
     message: str = ""
 
 
@@ -47,53 +66,80 @@ def check_names(host: str, name: str) -> None:
         )
 
 
+def check_room(found: queue.Waiting) -> None:
+    """A writer that is behind, or dead, must not fill the disk: the agents' spools have room of their own."""
+    if found.files >= MOST_FILES or found.bytes >= MOST_BYTES:
+        raise QueueFull(f"{found.files:,} files that were pushed wait for the lake.", hint="Send it again later.")
+
+
 def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Received:
-    """Read what lies at `draft`, which is gone afterwards. One at a time per host and name. `hosts` is the pattern of
-    those whose rows it may hold."""
+    """Check what lies at `draft` and put it into the queue. `hosts` is the pattern of those whose rows it may hold."""
     check_names(host, name)
-    path = inbox(lake.root) / host / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise LakeError(f"The inbox cannot be written: {error.strerror}.") from None
-    try:
-        return _taken(lake, path, host, hosts)
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _taken(lake: Lake, path: Path, host: str, hosts: str) -> Received:
-    is_segment = path.suffix == ".ndjson"
-    if is_segment:
-        named = _host_in(path)
+    reading = reading_of(lake.facility, name, hosts)
+    digest = digest_of(draft, reading)
+    if name.endswith(".ndjson"):
+        named = _host_in(draft, name)
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
-    source = "spool" if is_segment else "sacct"
-    report = ingest(lake, [path], context=_context(lake.facility, hosts), source=source, executor=Serial())
-    if not report.outcomes:
-        return Received("known")
-    outcome = report.outcomes[0]
-    message = (outcome.message or "").replace(str(path), path.name)
+    outcome, days = _checked(draft, name, digest, reading)
+    message = (outcome.message or "").replace(str(draft), name)
     if outcome.status == "quarantined":
-        kind = ForeignRows if outcome.reason == "foreign_rows" else CorruptInput
-        raise kind(message or f"{path.name} cannot be read.")
-    added = {table: count for table, count in report.rows_added.items() if count}
-    return Received(outcome.status, dict(outcome.rows), added, message)
+        _note_refusal(lake.root, outcome, host, name, message)
+        kind = {"foreign_rows": ForeignRows, "too_many_days": TooManyDays}.get(outcome.reason or "", CorruptInput)
+        raise kind(message or f"{name} cannot be read.")
+    keep_heard(lake.root, host)
+    is_new = queue.put(lake.root, draft, host, name, digest, "wide" if days > FEW_DAYS else "rows")
+    status = outcome.status if is_new or outcome.status == "partial" else "known"
+    return Received(status, dict(outcome.rows), message)
 
 
-def _host_in(path: Path) -> str:
+def _checked(path: Path, name: str, digest: str, reading: Reading) -> tuple[FileOutcome, int]:
+    """What reading it gives, and over how many days its rows spread."""
+    size = path.stat().st_size
+    outcomes, frames = read_batch([(path, digest, size)], reading)
+    days = _days_in(frames)
+    if days > MOST_DAYS:
+        message = f"{name} has rows of {days:,} days; one push may have {MOST_DAYS}."
+        return FileOutcome(path, digest, size, reading.source, "quarantined", {}, "too_many_days", message), days
+    return outcomes[0], days
+
+
+def _days_in(frames: Frames) -> int:
+    times = [
+        np.ma.masked_array(frame.array(TABLES[table].time)).compressed()
+        for (_, table), pieces in frames.items()
+        for frame in pieces
+    ]
+    return len(np.unique(np.concatenate(times) // DAY_NS)) if times else 0
+
+
+def _note_refusal(root: Path, outcome: FileOutcome, host: str, name: str, message: str) -> None:
+    """For the ledger, which the writer alone writes."""
+    entry = LedgerEntry(
+        digest=outcome.digest, path=str((queue.queue_dir(root) / host / name).absolute()), bytes=outcome.bytes,
+        source=outcome.source or "unknown", status="quarantined", rows={}, reason=outcome.reason, message=message,
+    )  # fmt: skip
+    with queue.draft_in(root) as draft:
+        draft.write_text(json.dumps(asdict(entry)), encoding="utf-8")
+        queue.put(root, draft, host, name, outcome.digest, "refusal")
+
+
+def _host_in(path: Path, name: str) -> str:
     """With messages that do not tell where the lake lies."""
     try:
         return segment_host(path)
     except SourceError as error:
-        raise type(error)(error.message.replace(str(path), path.name), hint=error.hint) from None
+        raise type(error)(error.message.replace(str(path), name), hint=error.hint) from None
 
 
-def _context(facility: Facility, hosts: str) -> ReadContext:
-    return ReadContext(
+def source_of(name: str) -> str:
+    return "spool" if name.endswith(".ndjson") else "sacct"
+
+
+def reading_of(facility: Facility, name: str, hosts: str | None = None) -> Reading:
+    context = ReadContext(
         zone=zone_named(facility.zone) if facility.zone else None,
         cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
         hosts=hosts,
     )
+    return Reading(context, source_of(name), None, facility.stuck_after_ns / NS)

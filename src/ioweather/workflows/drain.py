@@ -1,0 +1,245 @@
+"""The one writer of what other hosts push: from the queue to the lake, many files in one commit.
+
+    python -m ioweather.workflows.drain LAKE
+
+A child of the server, so that its memory, its threads and its processor time are not the readers'. A byte on standard
+input says that something came; its end says that the server is gone. It may be killed at any moment: a file leaves the
+queue after the ledger speaks of it, and rows that are in already are not added again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ioweather.collect import queue
+from ioweather.collect.queue import Queued
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import IoweatherError, LakeError
+from ioweather.core.units import DAY_NS, MIB
+from ioweather.engine import Serial
+from ioweather.store.lake import Lake, LedgerEntry, open_lake
+from ioweather.workflows.ingest import ingest
+from ioweather.workflows.receive import reading_of, source_of
+
+_LOG = logging.getLogger("ioweather.drain")
+# One commit of every table.
+BATCH_FILES: Final = 500
+BATCH_BYTES: Final = 32 * MIB
+# Between the beginnings of two batches: every commit adds a file to each table, and small files make reading slow.
+PAUSE_SECONDS: Final = 5.0
+# It rests as long as it works, and so leaves half a processor or more to those who read.
+_REST: Final = 1.0
+# With nothing to do it ends, and gives its memory back; the server starts another when something comes.
+IDLE_SECONDS: Final = 120.0
+_LONGEST_WAIT_SECONDS: Final = 60.0
+# A sender repeats soon, or its rows are told apart by their keys; the ledger of years is not read for every batch.
+_REPEATED_WITHIN_NS: Final = 2 * DAY_NS
+# Files over which so many writers died go alone; after as many deaths again they are set aside.
+MOST_DEATHS: Final = 5
+
+
+def drain(lake: Lake) -> int:
+    """All that waits; returns how many files."""
+    done = 0
+    while files := next_batch(queue.queued(lake.root)):
+        take(lake, files)
+        done += len(files)
+    return done
+
+
+def next_batch(waiting: Sequence[Queued], most_files: int = BATCH_FILES) -> list[Queued]:
+    """The oldest of those that are quick to write; where there are none, one of those that are not."""
+    quick = [file for file in waiting if file.kind != "wide"]
+    if not quick:
+        return list(waiting[:1])
+    batch: list[Queued] = []
+    size = 0
+    for file in quick[:most_files]:
+        if batch and size + file.bytes > BATCH_BYTES:
+            break
+        batch.append(file)
+        size += file.bytes
+    return batch
+
+
+def take(lake: Lake, files: Sequence[Queued]) -> None:
+    """Into the lake, the ledger, and out of the queue, in this order."""
+    notes = [file for file in files if file.kind == "refusal"]
+    if notes:
+        lake.record([LedgerEntry(**json.loads(note.path.read_bytes())) for note in notes])
+        for note in notes:
+            queue.take_away(note)
+    for source in ("spool", "sacct"):
+        rows = [file for file in files if file.kind != "refusal" and source_of(file.name) == source]
+        if rows:
+            _take_rows(lake, rows)
+
+
+def _take_rows(lake: Lake, files: Sequence[Queued]) -> None:
+    reading = reading_of(lake.facility, files[0].name)
+    report = ingest(
+        lake, [file.path for file in files], context=reading.context, source=reading.source, executor=Serial(),
+        known_since_ns=now_ns() - _REPEATED_WITHIN_NS,
+    )  # fmt: skip
+    refused = {outcome.path: outcome for outcome in report.outcomes if outcome.status == "quarantined"}
+    for file in files:
+        if file.path in refused:
+            place = queue.set_aside(lake.root, file)
+            _LOG.error("%s was pushed and cannot be read any more: %s", place, refused[file.path].message)
+        else:
+            queue.take_away(file)
+
+
+@contextmanager
+def only_writer(root: Path) -> Iterator[bool]:
+    """Whether no other writer of this lake is at work."""
+    folder = queue.queue_dir(root)
+    folder.mkdir(exist_ok=True, mode=0o750)
+    fd = os.open(folder / ".writer", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(fd)
+
+
+class Journal:
+    """Over which files writers died: what is being written is noted beside the queue before, and struck out after."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._path = queue.queue_dir(root) / ".writing"
+        self._deaths: Counter[str] = Counter()
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            body = json.loads(self._path.read_bytes())
+            self._deaths.update(body["deaths"])
+            self._deaths.update(body["writing"])
+
+    def choose(self, waiting: Sequence[Queued]) -> list[Queued]:
+        """The next batch. What several writers died over goes last and alone; if that is no help, it is set aside."""
+        clean = [file for file in waiting if self._deaths[file.path.name] < MOST_DEATHS]
+        if clean or not waiting:
+            return next_batch(clean)
+        suspect = waiting[0]
+        if self._deaths[suspect.path.name] < 2 * MOST_DEATHS:
+            return [suspect]
+        self._give_up(suspect)
+        return self.choose(waiting[1:])
+
+    def _give_up(self, file: Queued) -> None:
+        place = queue.set_aside(self._root, file)
+        message = f"{self._deaths[file.path.name]} writers of the lake died over it. It was kept as {place}."
+        _LOG.error("%s: %s", file.name, message)
+        entry = LedgerEntry(
+            digest=file.digest, path=str(place), bytes=file.bytes, source=source_of(file.name), status="quarantined",
+            rows={}, reason="worker_lost", message=message,
+        )  # fmt: skip
+        self.done([file])
+        Lake(self._root).record([entry])
+
+    def begin(self, files: Sequence[Queued]) -> None:
+        self._keep([file.path.name for file in files])
+
+    def done(self, files: Sequence[Queued]) -> None:
+        for file in files:
+            self._deaths.pop(file.path.name, None)
+        self._keep([])
+
+    def _keep(self, writing: Sequence[str]) -> None:
+        draft = self._path.with_name(".writing.new")
+        draft.write_text(json.dumps({"deaths": +self._deaths, "writing": writing}), encoding="utf-8")
+        draft.replace(self._path)
+
+
+class Writer:
+    """The loop of the child."""
+
+    def __init__(self, root: Path) -> None:
+        self._lake = open_lake(root)
+        self._journal = Journal(root)
+        self._is_ending = False
+
+    def run(self) -> None:
+        """Until the server is gone, or nothing came for a while."""
+        idle_since = time.monotonic()
+        failures = 0
+        while not self._is_ending:
+            started = time.monotonic()
+            waiting = queue.queued(self._lake.root)
+            if not waiting:
+                if started - idle_since > IDLE_SECONDS:
+                    return
+                self._wait(IDLE_SECONDS, wake=True)
+                continue
+            try:
+                self._write(waiting)
+                failures = 0
+            except LakeError as error:  # no space, no permission: everything stays where it is
+                failures += 1
+                _LOG.error("%s files wait: %s", len(waiting), error)
+            idle_since = time.monotonic()
+            took = idle_since - started
+            pause = max(PAUSE_SECONDS - took, _REST * took)
+            if failures:
+                pause = min(_LONGEST_WAIT_SECONDS, PAUSE_SECONDS * 2**failures)
+            self._wait(pause, wake=False)
+
+    def _write(self, waiting: Sequence[Queued]) -> None:
+        files = self._journal.choose(waiting)
+        self._journal.begin(files)
+        take(self._lake, files)
+        self._journal.done(files)
+
+    def end(self, *_: object) -> None:
+        self._is_ending = True
+
+    def _wait(self, seconds: float, *, wake: bool) -> None:
+        """Until the time is over, something came (if that counts) or the server is gone."""
+        deadline = time.monotonic() + seconds
+        while not self._is_ending and (left := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select([sys.stdin], [], [], min(left, 1.0))
+            if not ready:
+                continue
+            if not os.read(sys.stdin.fileno(), 65536):
+                self._is_ending = True
+            elif wake:
+                return
+
+
+def main(arguments: Sequence[str]) -> int:
+    root = Path(arguments[0])
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    os.nice(10)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this
+    try:
+        queue.clear_drafts(root)
+        with only_writer(root) as is_only:
+            if not is_only:  # of another server of this lake, or of one that just ended
+                time.sleep(1.0)
+                return 0
+            writer = Writer(root)
+            signal.signal(signal.SIGTERM, writer.end)
+            writer.run()
+    except IoweatherError as error:
+        _LOG.error("%s", error)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
