@@ -39,7 +39,7 @@ def client(root):
 
 
 def event(number: int) -> str:
-    return row_line("events", {"event_id": f"e{number}", "kind": "gap", "start_ns": number, "label": "x"})
+    return row_line("events", {"event_id": f"e{number}", "kind": "gap", "start_ns": 10**18 + number, "label": "x"})
 
 
 def segment(*rows: str, host: str = "n1") -> bytes:

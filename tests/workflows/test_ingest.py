@@ -383,7 +383,7 @@ def test_a_row_on_which_every_question_would_fail_is_refused(lake, tmp_path, wro
     segment = tmp_path / "segment.ndjson"
     segment.write_text(f'{{"ioweather_spool":1,"host":"h","boot_id":"b"}}\n{row}\n')
     (refused,) = ingest(lake, [segment]).bad
-    assert refused.reason == "corrupt_input"
+    assert (refused.reason, refused.refused_rows) == ("impossible_rows", 1)
     assert wrong.split('"')[1] in str(refused.message)
 
 

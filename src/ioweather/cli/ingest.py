@@ -137,6 +137,9 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
                 {"path": str(o.path), "status": o.status, "reason": o.reason, "message": o.message} for o in report.bad
             ],
             "rows_added": dict(report.rows_added),
+            "rows_refused": sum(o.refused_rows for o in report.outcomes),
+            "rows_flagged": sum(o.flagged_rows for o in report.outcomes),
+            "flagged": [{"path": str(o.path), "rows": o.flagged_rows, "message": o.message} for o in report.flagged],
             "seconds": round(report.seconds, 3),
         }
         say_json(body)
@@ -152,9 +155,20 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
     if report.known:
         say(f"{report.known:,} files were in already.")
     _print_refused(report)
+    if report.flagged:
+        rows = sum(outcome.flagged_rows for outcome in report.flagged)
+        say(f"{rows:,} rows flagged, in {len(report.flagged):,} files")
+        _print_messages([outcome.message or str(outcome.path) for outcome in report.flagged], "ioweather doctor")
 
 
-def _print_refused(report: IngestReport, most: int = 3) -> None:
+def _print_messages(messages: list[str], where: str, most: int = 3) -> None:
+    for message in messages[:most]:
+        say(message, wrap=78, first="  - ", rest="    ")
+    if len(messages) > most:
+        say(f"    ... and {len(messages) - most:,} more: {where}")
+
+
+def _print_refused(report: IngestReport) -> None:
     """Grouped by reason, a few of each: a hundred strangers in a directory are one line of news."""
     groups: dict[tuple[str, str], list[str]] = {}
     for outcome in report.bad:
@@ -162,7 +176,4 @@ def _print_refused(report: IngestReport, most: int = 3) -> None:
     for (status, reason), messages in sorted(groups.items()):
         verb = "refused" if status == "quarantined" else "read in part"
         say(f"{len(messages):,} {verb}: {reason.replace('_', ' ')}")
-        for message in messages[:most]:
-            say(message, wrap=78, first="  - ", rest="    ")
-        if len(messages) > most:
-            say(f"    ... and {len(messages) - most:,} more: ioweather lake quarantine")
+        _print_messages(messages, "ioweather lake quarantine")

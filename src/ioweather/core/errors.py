@@ -86,6 +86,10 @@ class CorruptInput(SourceError):
     """The file's own checks fail, or it contradicts itself."""
 
 
+class ImpossibleRows(SourceError):
+    """The file holds rows that cannot be: sizes below zero, times to come."""
+
+
 class UnsupportedVersion(SourceError):
     """A known format in a version we do not read."""
 

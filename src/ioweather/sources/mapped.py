@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, UsageError
 from ioweather.core.frames import Frame
 from ioweather.sources.mapped_files import Batch, CsvShape, read_batches
 from ioweather.sources.mapped_rules import Converter, Rule, make_rule
-from ioweather.tables import METRICS, TABLES, TableSpec
-from ioweather.tables.jobs import EVENT_KINDS
-from ioweather.tables.responses import MODES, OPERATIONS, STATUSES
-from ioweather.tables.series import COMPONENT_KINDS
+from ioweather.tables import TABLES, TableSpec
 
 _PARTS = {"csv", "columns", "rows", "where"}
 # What most files do not say, and what it then is.
@@ -24,15 +21,6 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "series": {"quality": 0},
     "jobs": {"step": "", "restart": 0},
     "responses": {"status": "ok"},
-}
-_CLOSED: dict[tuple[str, str], Collection[str]] = {
-    ("series", "metric"): METRICS,
-    ("series", "component_kind"): COMPONENT_KINDS,
-    ("components", "kind"): COMPONENT_KINDS,
-    ("responses", "op"): OPERATIONS,
-    ("responses", "mode"): MODES,
-    ("responses", "status"): STATUSES,
-    ("events", "kind"): EVENT_KINDS,
 }
 
 
@@ -128,19 +116,15 @@ def _filtered(batch: Batch, where: Mapping[str, Any]) -> Batch:
 
 
 def _check(path: Path, spec: TableSpec, frame: Frame, batch: Batch) -> None:
-    """What a type cannot say: closed lists of names, and lengths that are above zero."""
-    for (table, name), allowed in _CLOSED.items():
-        if table == spec.name:
-            column = frame.text(name)
-            wrong = [code for code, value in enumerate(column.categories) if value not in allowed]
-            rows = np.flatnonzero(np.isin(column.codes, wrong))
+    """What is likely a mistake in the mapping, and so of every row: a name of no closed list."""
+    for column in spec.columns:
+        if column.choices is not None:
+            text = frame.text(column.name)
+            wrong = [code for code, value in enumerate(text.categories) if value not in column.choices]
+            rows = np.flatnonzero(np.isin(text.codes, wrong))
             if len(rows):
-                found = column.categories[column.codes[rows[0]]]
+                found = text.categories[text.codes[rows[0]]]
                 raise CorruptInput(
-                    f"{path}, line {batch.lines[rows[0]]}: {found!r} is no {name} of {table}.",
-                    hint=f"There are: {', '.join(sorted(allowed))}.",
+                    f"{path}, line {batch.lines[rows[0]]}: {found!r} is no {column.name} of {spec.name}.",
+                    hint=f"There are: {', '.join(sorted(column.choices))}.",
                 )
-    if "interval_ns" in frame:
-        rows = np.flatnonzero(frame.array("interval_ns") <= 0)
-        if len(rows):
-            raise CorruptInput(f"{path}, line {batch.lines[rows[0]]}: the interval is not longer than zero.")

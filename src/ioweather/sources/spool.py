@@ -19,25 +19,15 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.sources.textfiles import line_blocks, plain_head
-from ioweather.tables import METRICS, TABLES
+from ioweather.tables import TABLES
 from ioweather.tables.jobs import EVENT_KINDS
-from ioweather.tables.responses import MODES, OPERATIONS, STATUSES
 from ioweather.tables.schema import ColumnSpec
-from ioweather.tables.series import COMPONENT_KINDS
 
 VERSION = 1
 _MARK = "ioweather_spool"
 _TABLES = ("events", "responses", "series")
 _FRAME_ROWS = 50_000
 _LONGEST_HEADER = 4096
-_CLOSED = {
-    ("events", "kind"): frozenset(EVENT_KINDS),
-    ("responses", "op"): frozenset(OPERATIONS),
-    ("responses", "mode"): frozenset(MODES),
-    ("responses", "status"): frozenset(STATUSES),
-    ("series", "component_kind"): frozenset(COMPONENT_KINDS),
-    ("series", "metric"): frozenset(METRICS),
-}
 _TYPES: dict[str, frozenset[type]] = {
     "int64": frozenset({int}),
     "float64": frozenset({int, float}),
@@ -161,7 +151,7 @@ def _check_values(
     table: str, column: ColumnSpec, values: list[Any], rows: Sequence[tuple[int, dict[str, Any]]], path: Path
 ) -> None:
     """All at once; one by one only to find the line of the wrong one."""
-    closed = _CLOSED.get((table, column.name))
+    closed = column.choices
     if set(map(type, values)) <= _types(column) and (closed is None or set(values) <= closed):
         present = [value for value in values if value is not None] if column.type == "int64" else []
         if not present or (min(present) in _INT64 and max(present) in _INT64):

@@ -25,6 +25,9 @@ from ioweather.tables import METRICS, TABLES, ColumnSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# No metric is below zero. Lakes of before rows were checked may hold such values: they count as missing.
+POSSIBLE = "value >= 0"
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -83,7 +86,7 @@ class Selection:
     def scan(self, metrics: Sequence[str], groups: Sequence[SeriesGroup] | None = None) -> str:
         wanted = groups if groups is not None else self.groups
         days = {group.day for group in wanted}
-        return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND value IS NOT NULL"
+        return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND {POSSIBLE}"
 
     def kept(self, metrics: Sequence[str]) -> Selection:
         """The same with its rows read once and kept by the connection, for several questions about them."""
@@ -275,8 +278,9 @@ class LazyMatrix:
         values = self.selection.con.sql(f"SELECT {self._value(piece)} {self._source(piece)}").fetchnumpy()["value"]
         if len(values) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
             return None
-        plain = values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values
-        return np.asarray(plain, np.float64).reshape(-1, len(self.components))
+        plain = np.asarray(values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values, np.float64)
+        below = plain < 0
+        return (np.where(below, np.nan, plain) if below.any() else plain).reshape(-1, len(self.components))
 
     def _scatter(self, piece: _Piece, values: NDArray[np.float64], coverage: NDArray[np.float32]) -> None:
         """Rows in any order to their cells; a join gives each component its column."""
@@ -295,7 +299,7 @@ class LazyMatrix:
         place = f"(cell - {piece.low_ns}) // {self.step_ns} * {len(self.components)} + place"
         found = self.selection.con.sql(
             f"""SELECT {place} AS place, value, {weight} AS weight FROM ({rows})
-            JOIN (VALUES {listed}) AS l({joined}, place) USING ({joined}) WHERE value IS NOT NULL"""
+            JOIN (VALUES {listed}) AS l({joined}, place) USING ({joined}) WHERE {POSSIBLE}"""
         ).fetchnumpy()
         cells = np.asarray(found["place"], np.int64)
         values.reshape(-1)[cells] = found["value"]

@@ -37,6 +37,8 @@ class LedgerEntry:
     rows: Mapping[str, int]
     reason: str | None = None
     message: str | None = None
+    refused_rows: int = 0
+    flagged_rows: int = 0
 
 
 class Lake:
@@ -75,6 +77,8 @@ class Lake:
                     "reason": [e.reason for e in group],
                     "message": [e.message for e in group],
                     "rows": [json.dumps(dict(e.rows), sort_keys=True) for e in group],
+                    "refused_count": [e.refused_rows for e in group],
+                    "flagged_count": [e.flagged_rows for e in group],
                     "ingested_ns": now_ns(),
                     "software_version": __version__,
                 },

@@ -1,10 +1,11 @@
 """The tables of the lake: columns, units in their names, natural keys, and how their frames are built."""
 
 from ioweather.tables.catalogue import TABLES
+from ioweather.tables.checks import Checked, Complaints
 from ioweather.tables.schema import LAKE_COLUMNS, SCHEMA_VERSION, ColumnSpec, TableSpec, concat, encode_text
 from ioweather.tables.series import METRICS, Metric, Quality
 
 __all__ = [
-    "LAKE_COLUMNS", "METRICS", "SCHEMA_VERSION", "TABLES", "ColumnSpec", "Metric", "Quality", "TableSpec", "concat",
-    "encode_text",
+    "LAKE_COLUMNS", "METRICS", "SCHEMA_VERSION", "TABLES", "Checked", "ColumnSpec", "Complaints", "Metric", "Quality",
+    "TableSpec", "concat", "encode_text",
 ]  # fmt: skip

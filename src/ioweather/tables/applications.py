@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ioweather.tables.ranges import ANY, FILE_SIZE, PARTS, PROCESSES, RANK, Range
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
 # Darshan's ten access-size bins, as column-name parts, and the largest size in each (the last is open).
@@ -22,17 +23,17 @@ APPLICATIONS = TableSpec(
     doc="One row per Darshan log: one instance of an application.",
     columns=(
         ColumnSpec("log_digest", "text", "content digest of the log"),
-        ColumnSpec("job_id", "int64", "job id in the log: Slurm's JobIDRaw, or a pid outside a scheduler"),
-        ColumnSpec("uid", "int64", "user id"),
+        ColumnSpec("job_id", "int64", "job id in the log: Slurm's JobIDRaw, or a pid outside a scheduler", range=ANY),
+        ColumnSpec("uid", "int64", "user id", range=ANY),
         ColumnSpec("exe", "text", "command line", nullable=True),
-        ColumnSpec("nprocs", "int64", "processes"),
+        ColumnSpec("nprocs", "int64", "processes", range=PROCESSES),
         ColumnSpec("start_ns", "int64", "start of the run"),
         ColumnSpec("end_ns", "int64", "end of the run"),
         ColumnSpec("log_version", "text", "Darshan log version"),
         ColumnSpec("partial_modules", "text", "comma-separated modules with partial data; '' = complete"),
         ColumnSpec("mounts", "text", "JSON: mount point to file system type", nullable=True),
         ColumnSpec("modules", "text", "comma-separated modules present"),
-        ColumnSpec("hosts", "int64", "distinct host names in DXT, where recorded", nullable=True),
+        ColumnSpec("hosts", "int64", "distinct host names in DXT, where recorded", nullable=True, range=PARTS),
     ),
     key=("log_digest",),
     time="start_ns",
@@ -44,8 +45,8 @@ def _count(name: str, doc: str, *, nullable: bool = False) -> ColumnSpec:
     return ColumnSpec(name, "int64", doc, nullable)
 
 
-def _optional(name: str, doc: str) -> ColumnSpec:
-    return ColumnSpec(name, "int64", doc, nullable=True)
+def _optional(name: str, doc: str, allowed: Range | None = None) -> ColumnSpec:
+    return ColumnSpec(name, "int64", doc, nullable=True, range=allowed)
 
 
 def _seconds(name: str, doc: str) -> ColumnSpec:
@@ -75,8 +76,10 @@ FILES = TableSpec(
     columns=(
         ColumnSpec("log_digest", "text", "content digest of the log"),
         ColumnSpec("start_ns", "int64", "start of the run"),
-        ColumnSpec("record_id", "int64", "Darshan's record id (a hash of the path), its 64 bits read as signed"),
-        ColumnSpec("rank", "int64", "rank that opened the file; -1 = one record for all ranks"),
+        ColumnSpec(
+            "record_id", "int64", "Darshan's record id (a hash of the path), its 64 bits read as signed", range=ANY
+        ),
+        ColumnSpec("rank", "int64", "rank that opened the file; -1 = one record for all ranks", range=RANK),
         ColumnSpec("module", "text", "MPI-IO, POSIX or STDIO"),
         ColumnSpec("path", "text", "path, its hash, or null: as asked at ingest", nullable=True),
         ColumnSpec("mount", "text", "longest mount point of the log that holds the path", nullable=True),
@@ -91,9 +94,9 @@ FILES = TableSpec(
         _optional("sync_count", "fsync, fdatasync, MPI_File_sync or fflush calls"),
         _count("read_bytes", "bytes read"),
         _count("write_bytes", "bytes written"),
-        _optional("read_extent_bytes", "highest byte read, plus one; null = nothing read"),
-        _optional("write_extent_bytes", "highest byte written, plus one; null = nothing written"),
-        _optional("size_at_open_bytes", "size of the file when first opened (Darshan 2.x)"),
+        _optional("read_extent_bytes", "highest byte read, plus one; null = nothing read", FILE_SIZE),
+        _optional("write_extent_bytes", "highest byte written, plus one; null = nothing written", FILE_SIZE),
+        _optional("size_at_open_bytes", "size of the file when first opened (Darshan 2.x)", FILE_SIZE),
         _optional("sequential_read_count", "reads at a higher offset than the one before"),
         _optional("sequential_write_count", "writes at a higher offset than the one before"),
         _optional("consecutive_read_count", "reads that begin where the one before ended"),
@@ -114,10 +117,10 @@ FILES = TableSpec(
         _seconds("write_seconds", "time in writes and syncs, all ranks of the record"),
         _seconds("max_read_seconds", "slowest single read"),
         _seconds("max_write_seconds", "slowest single write"),
-        _optional("fastest_rank", "rank with the least I/O time; shared records"),
+        _optional("fastest_rank", "rank with the least I/O time; shared records", RANK),
         _optional("fastest_rank_bytes", "bytes moved by it"),
         _seconds("fastest_rank_seconds", "its metadata, read and write time"),
-        _optional("slowest_rank", "rank with the most I/O time; shared records"),
+        _optional("slowest_rank", "rank with the most I/O time; shared records", RANK),
         _optional("slowest_rank_bytes", "bytes moved by it"),
         _seconds("slowest_rank_seconds", "its metadata, read and write time"),
         *_SPAN_COLUMNS,
@@ -137,7 +140,7 @@ JOB_IO = TableSpec(
         ColumnSpec("log_digest", "text", "content digest of the log"),
         ColumnSpec("start_ns", "int64", "start of the run"),
         ColumnSpec("end_ns", "int64", "end of the run"),
-        _count("nprocs", "processes"),
+        ColumnSpec("nprocs", "int64", "processes", range=PROCESSES),
         ColumnSpec("run_seconds", "float64", "D_J: end - start"),
         ColumnSpec("partial", "bool", "a module ran out of memory: counts and times are lower bounds"),
         _seconds("d_u_m_seconds", "D_U_M: metadata time of the slowest rank on unshared files; null = there are none"),

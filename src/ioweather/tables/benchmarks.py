@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ioweather.tables.ranges import BENCHMARK_BYTES_PER_S, BENCHMARK_OPS_PER_S
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
 BENCHMARKS = TableSpec(
@@ -12,8 +13,10 @@ BENCHMARKS = TableSpec(
         ColumnSpec("phase", "text", "phase name, unique within the file (write, read, ior-easy-write, ...)"),
         ColumnSpec("tool", "text", "ior, mdtest or io500"),
         ColumnSpec("operation", "text", "read, write, create, stat, delete, ...", nullable=True),
-        ColumnSpec("bytes_per_s", "float64", "bandwidth it printed", nullable=True),
-        ColumnSpec("ops_per_s", "float64", "operations per second it printed", nullable=True),
+        ColumnSpec("bytes_per_s", "float64", "bandwidth it printed", nullable=True, range=BENCHMARK_BYTES_PER_S),
+        ColumnSpec(
+            "ops_per_s", "float64", "operations per second it printed", nullable=True, range=BENCHMARK_OPS_PER_S
+        ),
         ColumnSpec("duration_seconds", "float64", "time it printed", nullable=True),
         ColumnSpec("start_ns", "int64", "start of the phase", nullable=True),
         ColumnSpec("end_ns", "int64", "end of the phase", nullable=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ioweather.tables.ranges import ANY, FILE_SIZE, FILE_TIME, NOT_NEGATIVE, Range
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
 HISTOGRAM_NAMES = (
@@ -10,8 +11,8 @@ HISTOGRAM_NAMES = (
 )  # fmt: skip
 
 
-def _known(name: str, doc: str) -> ColumnSpec:
-    return ColumnSpec(name, "int64", doc, nullable=True)
+def _known(name: str, doc: str, allowed: Range | None = None) -> ColumnSpec:
+    return ColumnSpec(name, "int64", doc, nullable=True, range=allowed)
 
 
 SCANS = TableSpec(
@@ -28,7 +29,7 @@ SCANS = TableSpec(
         ColumnSpec("complete", "bool", "nothing was left out: no directory unreadable, no list cut short"),
         ColumnSpec("entry_count", "int64", "names below the root, of any kind"),
         ColumnSpec("file_count", "int64", "regular files, each inode once"),
-        _known("file_bytes", "their sizes together"),
+        _known("file_bytes", "their sizes together", FILE_SIZE),
         _known("capacity_bytes", "what they allocate together"),
         _known("directory_count", "directories, the root too"),
         _known("directory_bytes", "sizes of the directories themselves"),
@@ -36,7 +37,7 @@ SCANS = TableSpec(
         _known("other_count", "devices, pipes and sockets"),
         _known("linked_name_count", "names of files that have several"),
         _known("linked_file_count", "files that have several names"),
-        _known("largest_file_bytes", "size of the largest file"),
+        _known("largest_file_bytes", "size of the largest file", FILE_SIZE),
         _known("vanished_count", "entries that went away between listing and looking"),
         _known("unreadable_count", "directories that could not be read"),
         _known("not_examined_count", "entries that could not be looked at"),
@@ -44,8 +45,8 @@ SCANS = TableSpec(
         _known("skipped_snapshot_count", "snapshot directories that were not entered"),
         _known("total_bytes", "size of the file system"),
         _known("free_bytes", "free for users"),
-        _known("total_inodes", "inodes of the file system; null where it makes them as needed"),
-        _known("used_inodes", "inodes in use in the whole file system"),
+        _known("total_inodes", "inodes of the file system; null where it makes them as needed", NOT_NEGATIVE),
+        _known("used_inodes", "inodes in use in the whole file system", NOT_NEGATIVE),
         ColumnSpec("errors", "text", "JSON: errors by name, with examples", nullable=True),
         ColumnSpec("largest", "text", "JSON: largest files, directories with most entries and bytes", nullable=True),
         ColumnSpec("cpu_seconds", "float64", "processor time it took", nullable=True),
@@ -68,12 +69,14 @@ SCAN_BINS = TableSpec(
         ColumnSpec("owner_name", "text", "name of the user or group on the host of the scan", nullable=True),
         ColumnSpec("histogram", "text", f"one of {', '.join(HISTOGRAM_NAMES)}"),
         ColumnSpec("bin", "text", "the bin: its number, size and age bin joined by x, or an extension"),
-        _known("low", "lower edge (bytes, days, count, characters or levels); null for labels and times to come"),
-        _known("high", "upper edge, not in the bin; null for labels"),
-        _known("age_low_days", "lower edge of the age, in age_size"),
-        _known("age_high_days", "upper edge of the age, in age_size"),
+        _known("low", "lower edge (bytes, days, count, characters or levels); null for labels and times to come", ANY),
+        _known("high", "upper edge, not in the bin; null for labels", ANY),
+        _known("age_low_days", "lower edge of the age, in age_size", ANY),
+        _known("age_high_days", "upper edge of the age, in age_size", ANY),
         ColumnSpec("count", "int64", "files, directories, links or names in the bin"),
-        ColumnSpec("bytes", "int64", "what they weigh: bytes of files, allocated bytes, overhead, or length"),
+        ColumnSpec(
+            "bytes", "int64", "what they weigh: bytes of files, allocated bytes, overhead, or length", range=FILE_SIZE
+        ),
     ),
     key=("scan_id", "owner_kind", "owner", "histogram", "bin"),
     time="start_ns",
@@ -89,15 +92,15 @@ SCAN_ENTRIES = TableSpec(
         ColumnSpec("path", "text", "path, or its hash"),
         ColumnSpec("escaped", "bool", "not UTF-8: its bytes stand as \\xNN, backslashes doubled", nullable=True),
         ColumnSpec("kind", "text", "directory, file, other or symlink", nullable=True),
-        _known("device", "device number"),
-        _known("inode", "inode number, its 64 bits read as signed"),
-        _known("size_bytes", "size"),
+        _known("device", "device number", ANY),
+        _known("inode", "inode number, its 64 bits read as signed", ANY),
+        _known("size_bytes", "size", FILE_SIZE),
         _known("capacity_bytes", "allocated"),
-        _known("mtime_ns", "last modification"),
-        _known("atime_ns", "last access"),
-        _known("ctime_ns", "last change of the inode"),
-        _known("uid", "user"),
-        _known("gid", "group"),
+        _known("mtime_ns", "last modification", FILE_TIME),
+        _known("atime_ns", "last access", FILE_TIME),
+        _known("ctime_ns", "last change of the inode", FILE_TIME),
+        _known("uid", "user", NOT_NEGATIVE),
+        _known("gid", "group", NOT_NEGATIVE),
         _known("link_count", "hard links"),
     ),
     key=("scan_id", "path"),

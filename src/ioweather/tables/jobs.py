@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ioweather.tables.ranges import ANY, FACTOR, NOT_NEGATIVE, PARTS, PLANNED_TIME
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
 EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
@@ -12,13 +13,19 @@ JOBS = TableSpec(
     "submitted again, so its runs differ in submit_ns, whether a dump lists all of them or the last alone.",
     columns=(
         ColumnSpec("cluster", "text", "cluster name"),
-        ColumnSpec("raw_job_id", "int64", "the scheduler's raw id (Slurm JobIDRaw), where it is known", nullable=True),
+        ColumnSpec(
+            "raw_job_id",
+            "int64",
+            "the scheduler's raw id (Slurm JobIDRaw), where it is known",
+            nullable=True,
+            range=NOT_NEGATIVE,
+        ),
         ColumnSpec("step", "text", "step name; '' for the allocation"),
-        ColumnSpec("restart", "int64", "how many requeues came before, where recorded", nullable=True),
+        ColumnSpec("restart", "int64", "how many requeues came before, where recorded", nullable=True, range=PARTS),
         ColumnSpec("job_id", "text", "as shown to users: 22_1, 43+0"),
-        ColumnSpec("array_job_id", "int64", "array the job belongs to", nullable=True),
-        ColumnSpec("het_offset", "int64", "component of a heterogeneous job", nullable=True),
-        ColumnSpec("uid", "int64", "numeric user id", nullable=True),
+        ColumnSpec("array_job_id", "int64", "array the job belongs to", nullable=True, range=NOT_NEGATIVE),
+        ColumnSpec("het_offset", "int64", "component of a heterogeneous job", nullable=True, range=PARTS),
+        ColumnSpec("uid", "int64", "numeric user id", nullable=True, range=ANY),
         ColumnSpec("user", "text", "user name", nullable=True),
         ColumnSpec("account", "text", "account charged", nullable=True),
         ColumnSpec("name", "text", "job name", nullable=True),
@@ -26,8 +33,8 @@ JOBS = TableSpec(
         ColumnSpec("submit_ns", "int64", "submitted; of a step: started"),
         ColumnSpec("start_ns", "int64", "started; null if it never did", nullable=True),
         ColumnSpec("end_ns", "int64", "ended; null while running", nullable=True),
-        ColumnSpec("node_count", "int64", "nodes allocated", nullable=True),
-        ColumnSpec("cpu_count", "int64", "CPUs allocated", nullable=True),
+        ColumnSpec("node_count", "int64", "nodes allocated", nullable=True, range=PARTS),
+        ColumnSpec("cpu_count", "int64", "CPUs allocated", nullable=True, range=PARTS),
         ColumnSpec("nodes", "text", "node list, expanded, comma-separated", nullable=True),
     ),
     key=("cluster", "job_id", "step", "submit_ns"),
@@ -44,14 +51,19 @@ EVENTS = TableSpec(
     doc="Phases of benchmarks, maintenance, gaps, incidents, episodes, annotations.",
     columns=(
         ColumnSpec("event_id", "text", "identity; a later row of the same id revises it"),
-        ColumnSpec("kind", "text", "annotation, component_health, episode, gap, incident, maintenance or phase"),
+        ColumnSpec(
+            "kind",
+            "text",
+            "annotation, component_health, episode, gap, incident, maintenance or phase",
+            choices=frozenset(EVENT_KINDS),
+        ),
         ColumnSpec("system", "text", "raw name of the system", nullable=True),
         ColumnSpec("component", "text", "component, where it is about one", nullable=True),
         ColumnSpec("host", "text", "host, where it is about one", nullable=True),
-        ColumnSpec("start_ns", "int64", "start"),
-        ColumnSpec("end_ns", "int64", "end; null = ongoing", nullable=True),
+        ColumnSpec("start_ns", "int64", "start", range=PLANNED_TIME),
+        ColumnSpec("end_ns", "int64", "end; null = ongoing", nullable=True, range=PLANNED_TIME),
         ColumnSpec("label", "text", "what people call it"),
-        ColumnSpec("strength_ratio", "float64", "how strong, where that has a meaning", nullable=True),
+        ColumnSpec("strength_ratio", "float64", "how strong, where that has a meaning", nullable=True, range=FACTOR),
         ColumnSpec("details", "text", "JSON with the rest", nullable=True),
         ColumnSpec("withdrawn", "bool", "true where a later look found that it was none: not shown", nullable=True),
     ),

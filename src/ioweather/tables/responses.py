@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ioweather.tables.ranges import ERRNO
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
 OPERATIONS = ("create", "delete", "file_read", "read", "stat", "write", "write_sync")
@@ -15,16 +16,18 @@ RESPONSES = TableSpec(
         ColumnSpec("start_ns", "int64", "when the operation began, UTC ns"),
         ColumnSpec("host", "text", "where it was issued"),
         ColumnSpec("target", "text", "what was probed: a path"),
-        ColumnSpec("op", "text", "create, delete, file_read, read, stat, write or write_sync"),
+        ColumnSpec(
+            "op", "text", "create, delete, file_read, read, stat, write or write_sync", choices=frozenset(OPERATIONS)
+        ),
         ColumnSpec("request_bytes", "int64", "size of the request"),
-        ColumnSpec("mode", "text", "cache or nocache"),
+        ColumnSpec("mode", "text", "cache or nocache", choices=frozenset(MODES)),
         ColumnSpec("scheduled_ns", "int64", "when it should have begun", nullable=True),
         ColumnSpec("duration_ns", "int64", "how long it took; null while pending or missed", nullable=True),
         ColumnSpec("system", "text", "raw name of the system: mount:/path or fsname"),
         ColumnSpec("component", "text", "the OST of the file, where known", nullable=True),
         ColumnSpec("cached", "bool", "whether the client cache answered, where known", nullable=True),
-        ColumnSpec("status", "text", "ok, error, pending or missed"),
-        ColumnSpec("errno", "int64", "error number", nullable=True),
+        ColumnSpec("status", "text", "ok, error, pending or missed", choices=frozenset(STATUSES)),
+        ColumnSpec("errno", "int64", "error number", nullable=True, range=ERRNO),
         ColumnSpec("run_id", "text", "which run of the probe", nullable=True),
     ),
     key=("start_ns", "host", "target", "op", "request_bytes", "mode"),
@@ -44,7 +47,7 @@ RESPONSE_ROLLUPS = TableSpec(
         ColumnSpec("host", "text", "where it was issued"),
         ColumnSpec("op", "text", "operation"),
         ColumnSpec("request_bytes", "int64", "size of the request"),
-        ColumnSpec("mode", "text", "cache or nocache"),
+        ColumnSpec("mode", "text", "cache or nocache", choices=frozenset(MODES)),
         ColumnSpec("count", "int64", "operations that ended well and were not answered by the client cache"),
         ColumnSpec("cached_count", "int64", "operations that the client cache answered; not in what follows"),
         ColumnSpec("error_count", "int64", "operations that failed"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ioweather.core.frames import Column, Frame, Text
+from ioweather.tables.checks import Checked, Fault, check
+from ioweather.tables.ranges import SAMPLE, Range, range_of
 
 ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 
@@ -16,9 +18,6 @@ ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 SCHEMA_VERSION = 1
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
-# Until the year 2116 a time and a length add up within int64. One row beyond would fail every question to the table.
-_END_NS = 1 << 62
-_LEAST_NS = {"interval_ns": 1, "duration_ns": 0}
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,19 @@ class ColumnSpec:
     type: ColumnType
     doc: str
     nullable: bool = False
+    # What a number may be, where its name does not say; what a text may be, where that is a closed list.
+    range: Range | None = None
+    choices: frozenset[str] | None = None
+
+    @property
+    def allowed(self) -> Range | None:
+        """What a number may be; None of texts and truth values."""
+        return (self.range or range_of(self.name)) if self.type in ("int64", "float64") else None
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether the table's own rule, not one range, says what a number may be."""
+        return self.range is SAMPLE
 
 
 @dataclass(frozen=True)
@@ -54,9 +66,14 @@ class TableSpec:
     is_long: bool = False
     # Of append-only tables: the flag in `quality` of a row that one of the same key without the flag replaces.
     unfinished: int = 0
+    # What ranges of single columns cannot say of a row.
+    judge: Callable[[Frame], Iterator[Fault]] | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
+        for column in self.columns:
+            if column.type in ("int64", "float64") and column.allowed is None:
+                raise ValueError(f"column {column.name} of table {self.name} does not say what its values may be")
         for name in (*self.key, *self.order, *self.revision, self.time):
             if name not in names and name not in LAKE_COLUMNS:
                 raise ValueError(f"table {self.name} has no column {name}")
@@ -73,15 +90,9 @@ class TableSpec:
     def column(self, name: str) -> ColumnSpec:
         return next(column for column in self.columns if column.name == name)
 
-    def impossible(self, frame: Frame) -> str | None:
-        """What no row can have, as 'interval_ns = 0': a time or a length that is out of all bounds."""
-        for name, least in {self.time: 0, **_LEAST_NS}.items():
-            if name in frame:
-                values = np.ma.masked_array(frame.array(name)).compressed()
-                wrong = values[(values < least) | (values >= _END_NS)]
-                if len(wrong):
-                    return f"{name} = {wrong[0]}"
-        return None
+    def check(self, frame: Frame, now_ns: int) -> Checked:
+        """The rows of the frame that can be, as of now; and what is wrong with the others."""
+        return check(self, frame, now_ns)
 
     def frame(self, columns: Mapping[str, Any] | None = None, /, *, rows: int | None = None, **more: Any) -> Frame:
         """A Frame of exactly this table's columns, from lists, arrays or scalars (repeated to `rows`).

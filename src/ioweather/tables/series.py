@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntFlag
+from typing import Final
 
+import numpy as np
+
+from ioweather.core.frames import Frame
+from ioweather.core.units import NS
+from ioweather.tables.checks import Fault
+from ioweather.tables.ranges import FLAGS, PLANNED_TIME, SAMPLE
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
 
 class Quality(IntFlag):
-    """Flags of a sample. Nothing is thrown away at ingest; a study excludes by flag and counts what it excluded."""
+    """Flags of a sample; a study excludes by flag and counts what it excluded. A value that cannot be is null."""
 
     OK = 0
     LATE = 1  # carries the sum of missing samples before it; the minute sum is right
-    RESET = 2  # the counter restarted; the amount is a lower bound
-    OVER_LIMIT = 4  # above what the component can physically do
+    RESET = 2  # the counter restarted; the amount is a lower bound, or null where it came out below zero
+    OVER_LIMIT = 4  # above what any component can physically do; the value is null
     SPREAD = 8  # spread over the grid by overlap; the amounts are shares
     SHUTDOWN = 16  # in a declared or detected shutdown
     PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
@@ -29,6 +37,21 @@ class Metric:
     extensive: bool
     doc: str
 
+    @property
+    def most(self) -> float:
+        """The greatest value that can be: of an extensive metric, in a second."""
+        return (_MOST_PER_S if self.extensive else _MOST)[self.unit]
+
+
+# Of one component in a second; rows of a whole file system as one component are common, and a late sample carries what
+# was missed before it. 1 PB/s is a hundred times the largest file system of 2023, 1e12 operations a thousand times the
+# best of the IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
+_MOST_PER_S: Final = {"bytes": 1e15, "count": 1e12, "seconds": 1e9}
+# File systems count bytes and inodes in 63 bits. No request waits for thirty years.
+_MOST: Final = {"bytes": float(1 << 63), "count": float(1 << 63), "seconds": 1e9, "ratio": 1.0}
+# Ticks of the kernel and the time between two looks do not fit: iostat prints up to 100.4%. So much beyond 0 or 1 is
+# taken for it.
+_JITTER: Final = 0.05
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -76,6 +99,35 @@ METRICS: dict[str, Metric] = {
     )
 }
 
+
+def judge_samples(frame: Frame) -> Iterator[Fault]:
+    """What the metric allows its values to be. An infinite one is refused elsewhere.
+
+    A difference of counters below zero tells that they restarted, and not what was moved; a value above all limits
+    tells nothing. Both stay as samples without a value, so that whoever reads them sees the flag and counts a gap.
+    """
+    value, text = frame.array("value"), frame.text("metric")
+    known = [METRICS.get(name) for name in text.categories]
+    most = np.array([metric.most if metric else np.inf for metric in known] + [np.inf])[text.codes]
+    below, above = (value < 0) & (value > -np.inf), (value > most) & (value < np.inf)
+    if not below.any() and not above.any():
+        return
+    extensive = np.array([metric is not None and metric.extensive for metric in known] + [False])[text.codes]
+    ratio = np.array([metric is not None and metric.unit == "ratio" for metric in known] + [False])[text.codes]
+    # Rows shorter than a second may hold what ended in them and began before.
+    above &= ~extensive | (value > most * np.maximum(frame.array("interval_ns") / NS, 1.0))
+    for rows, becomes in ((below & ratio & (value >= -_JITTER), 0.0), (above & ratio & (value <= 1 + _JITTER), 1.0)):
+        if rows.any():
+            yield Fault(rows, "value", f"of a ratio was just beyond {becomes:.0f}", kept=True, becomes=becomes)
+            below, above = below & ~rows, above & ~rows
+    if (rows := below & extensive).any():
+        yield Fault(rows, "value", "is an amount below 0 (RESET)", True, np.nan, int(Quality.RESET))
+    if (rows := below & ~extensive).any():
+        yield Fault(rows, "value", "is below 0")
+    if above.any():
+        yield Fault(above, "value", "is above what can be (OVER_LIMIT)", True, np.nan, int(Quality.OVER_LIMIT))
+
+
 COMPONENT_KINDS = ("device", "host", "mds", "mdt", "oss", "ost")
 
 SERIES = TableSpec(
@@ -85,17 +137,26 @@ SERIES = TableSpec(
         ColumnSpec("start_ns", "int64", "start of the interval, UTC ns"),
         ColumnSpec("interval_ns", "int64", "length of the interval; raw and 1-minute rows differ by it"),
         ColumnSpec("system", "text", "raw name of the system: Lustre fsname, or host:device"),
-        ColumnSpec("component_kind", "text", "ost, oss, mdt, mds, device or host"),
+        ColumnSpec("component_kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
         ColumnSpec("component", "text", "name of the component within its system"),
-        ColumnSpec("metric", "text", "one of the closed list of metrics"),
-        ColumnSpec("value", "float64", "amount in the interval (extensive) or mean over it (intensive)", nullable=True),
-        ColumnSpec("quality", "int64", "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown, 32 partial"),
+        ColumnSpec("metric", "text", "one of the closed list of metrics", choices=frozenset(METRICS)),
+        ColumnSpec(
+            "value",
+            "float64",
+            "amount in the interval (extensive) or mean over it (intensive)",
+            nullable=True,
+            range=SAMPLE,
+        ),
+        ColumnSpec(
+            "quality", "int64", "bit set: 1 late, 2 reset, 4 over_limit, 8 spread, 16 shutdown, 32 partial", range=FLAGS
+        ),
     ),
     key=("start_ns", "interval_ns", "system", "component_kind", "component", "metric"),
     time="start_ns",
     order=("system", "component_kind", "source", "interval_ns", "metric", "start_ns", "component"),
     # The last minute of an archive that still grows.
     unfinished=int(Quality.PARTIAL),
+    judge=judge_samples,
 )
 
 COMPONENTS = TableSpec(
@@ -103,10 +164,10 @@ COMPONENTS = TableSpec(
     doc="Topology: which component sat on which server, and its physical limit, from when to when.",
     columns=(
         ColumnSpec("system", "text", "raw name of the system"),
-        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device or host"),
+        ColumnSpec("kind", "text", "ost, oss, mdt, mds, device or host", choices=frozenset(COMPONENT_KINDS)),
         ColumnSpec("component", "text", "name of the component"),
         ColumnSpec("valid_from_ns", "int64", "from when this row holds"),
-        ColumnSpec("valid_to_ns", "int64", "until when; null = still", nullable=True),
+        ColumnSpec("valid_to_ns", "int64", "until when; null = still", nullable=True, range=PLANNED_TIME),
         ColumnSpec("server", "text", "the server it is attached to", nullable=True),
         ColumnSpec("limit_bytes_per_s", "float64", "physical limit, where known", nullable=True),
     ),

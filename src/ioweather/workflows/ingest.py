@@ -11,14 +11,14 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ioweather.core.clock import utc_day
+from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame
@@ -79,6 +79,11 @@ class IngestReport:
     @property
     def bad(self) -> list[FileOutcome]:
         return [outcome for outcome in self.outcomes if outcome.status != "ok"]
+
+    @property
+    def flagged(self) -> list[FileOutcome]:
+        """Files that are in, with rows that were kept with a complaint."""
+        return [outcome for outcome in self.good if outcome.flagged_rows]
 
     @property
     def good(self) -> list[FileOutcome]:
@@ -152,9 +157,11 @@ def ingest(
     executor: Executor | None = None,
     known_since_ns: int = 0,
     progress: Progress = silent,
+    clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file).
-    Files that came in since `known_since_ns` are known; of others, rows that are in are not added.
+    Files that came in since `known_since_ns` are known; of others, rows that are in are not added. Rows from after
+    tomorrow, by the clock, are refused.
 
     Workers of the executor (default: a process per core) read and give rows back; this process alone writes, in the
     order of the files, so that it does not matter who read them.
@@ -169,7 +176,7 @@ def ingest(
     if not os.access(lake.root, os.W_OK):
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     files = find_files(paths)
-    reading = Reading(context or ReadContext(), source, mapping, lake.facility.stuck_after_ns / NS)
+    reading = Reading(context or ReadContext(), source, mapping, lake.facility.stuck_after_ns / NS, clock())
     report = IngestReport()
     writer = _Writer(lake, report)
     known = _known_digests(lake, known_since_ns)
@@ -342,4 +349,6 @@ def _ledger_entry(outcome: FileOutcome) -> LedgerEntry:
         rows=outcome.rows,
         reason=outcome.reason,
         message=outcome.message,
+        refused_rows=outcome.refused_rows,
+        flagged_rows=outcome.flagged_rows,
     )

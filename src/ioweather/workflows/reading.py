@@ -7,31 +7,35 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
+
+from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, ReadContext, Source
-from ioweather.core.errors import AmbiguousFormat, CorruptInput, EmptyInput, SourceError, UnknownFormat
+from ioweather.core.errors import AmbiguousFormat, EmptyInput, ImpossibleRows, SourceError, UnknownFormat
 from ioweather.core.frames import Frame
 from ioweather.core.units import MIB, format_seconds
 from ioweather.engine import allow, allow_anew
 from ioweather.sources.catalogue import SOURCES
-from ioweather.tables import TABLES, concat
+from ioweather.tables import TABLES, Complaints, concat
 
 _HEAD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what the person knows, which source or mapping if they said, and after how much processor time
-    without a row a reader of HDF5 is taken to be stuck."""
+    """How to read: what the person knows, which source or mapping if they said, after how much processor time without a
+    row a reader of HDF5 is taken to be stuck, and what time it is: rows from after tomorrow are refused."""
 
     context: ReadContext
     source: str | None = None
     mapping: tuple[str, Mapping[str, Any]] | None = None
     stuck_seconds: float = 30.0
+    now_ns: int = field(default_factory=now_ns)
 
     def allowed_seconds(self, size: int) -> float:
         """With a second for every MiB: fifty times what reading one takes, so that no slow machine is in doubt."""
@@ -48,6 +52,9 @@ class FileOutcome:
     rows: Mapping[str, int] = field(default_factory=dict)
     reason: str | None = None
     message: str | None = None
+    # Rows left out because they cannot be, and rows kept with a complaint; the message says why.
+    refused_rows: int = 0
+    flagged_rows: int = 0
 
 
 Frames = dict[tuple[str, str], list[Frame]]
@@ -123,6 +130,7 @@ def read_file(
     source_name: str | None = reading.source
     rows: dict[str, int] = {}
     made: dict[str, list[Frame]] = {}
+    complaints = Complaints()
     try:
         digest = digest or digest_of(path, reading)
         if reading.mapping is not None:
@@ -135,20 +143,40 @@ def read_file(
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in pieces:
-            wrong = TABLES[table].impossible(frame)
-            if wrong is not None:
-                raise CorruptInput(f"{path} has a row with {wrong}, which `{table}` cannot hold.")
-            rows[table] = rows.get(table, 0) + frame.rows
+            good = _possible(source_name, table, frame, reading, complaints)
+            rows[table] = rows.get(table, 0) + good.rows
             if source_name in DERIVED:
-                made.setdefault(table, []).append(frame)
-            yield source_name, table, frame
+                made.setdefault(table, []).append(good)
+            yield source_name, table, good
             allow_anew()
         for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
-            yield source_name, table, frame
+            yield source_name, table, _possible(source_name, table, frame, reading, complaints)
+        if complaints.refused_rows:
+            raise ImpossibleRows("Some rows were left out.")
     except Exception as error:
-        yield _refused(error, path, digest, size, source_name, rows)
+        yield _with_complaints(_refused(error, path, digest, size, source_name, rows), complaints)
     else:
-        yield FileOutcome(path, digest, size, source_name, "ok", rows)
+        yield _with_complaints(FileOutcome(path, digest, size, source_name, "ok", rows), complaints)
+
+
+def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:
+    """The rows that can be. Rows that others are made of stand or fall together: a sum without one of them is wrong."""
+    checked = TABLES[table].check(frame, reading.now_ns)
+    complaints.add(checked)
+    if source in DERIVED and complaints.refused_rows:
+        raise ImpossibleRows("No row was taken.")
+    return checked.frame
+
+
+def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcome:
+    """Of rows that cannot be, the complaints are the message."""
+    if not complaints.refused_rows and not complaints.flagged_rows:
+        return outcome
+    known = outcome.message if outcome.reason != "impossible_rows" else None
+    message = f"{known or f'{outcome.path}:'} {complaints}"
+    if outcome.status == "quarantined" and outcome.source in DERIVED:
+        message += " No row of the file is taken."
+    return replace(outcome, message=message, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
 
 
 def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
@@ -189,25 +217,43 @@ def _is_batch(name: str) -> bool:
 def _rows_together(
     name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
 ) -> list[FileOutcome]:
-    """All at once; one by one where that fails, to find the one to blame."""
+    """All at once, without files whose rows cannot be; one by one where that fails, to find the one to blame."""
+    if not members:
+        return []
     source = cast(BatchSource, SOURCES[name])
     counts: list[dict[str, int]] = [{} for _ in members]
+    complaints = [Complaints() for _ in members]
     made: dict[str, Frame] = {}
     try:
         for table, frame, owner in source.rows([parsed for *_, parsed in members], reading.context):
-            made[table] = frame
+            checked = TABLES[table].check(frame, reading.now_ns)
+            for position in np.unique(owner[checked.doubtful]).tolist():
+                complaints[position].add(TABLES[table].check(frame.take(owner == position), reading.now_ns))
+            made[table] = checked.frame
             for position, count in Counter(owner.tolist()).items():
                 counts[position][table] = count
-        made.update(derive(name, made))
+        good = [member for member, own in zip(members, complaints, strict=True) if not own.refused_rows]
+        if len(good) == len(members):
+            for table, frame in derive(name, made):
+                made[table] = _possible(
+                    name, table, frame, reading, complaints[0] if len(members) == 1 else Complaints()
+                )
     except Exception as error:
         if len(members) == 1:
-            return [_refused(error, *members[0][:3], name, {})]
+            return [_with_complaints(_refused(error, *members[0][:3], name, {}), complaints[0])]
         return [outcome for member in members for outcome in _rows_together(name, [member], reading, frames)]
+    if len(good) < len(members):
+        refused = [
+            _with_complaints(_refused(ImpossibleRows("No row was taken."), *member[:3], name, {}), own)
+            for member, own in zip(members, complaints, strict=True)
+            if own.refused_rows
+        ]
+        return refused + _rows_together(name, good, reading, frames)
     for table, frame in made.items():
         frames.setdefault((name, table), []).append(frame)
     return [
-        FileOutcome(path, digest, size, name, "ok", rows)
-        for (path, digest, size, _), rows in zip(members, counts, strict=True)
+        _with_complaints(FileOutcome(path, digest, size, name, "ok", rows), own)
+        for (path, digest, size, _), rows, own in zip(members, counts, complaints, strict=True)
     ]
 
 

@@ -23,6 +23,7 @@ from ioweather.core.errors import (
     AccessDenied,
     CorruptInput,
     ForeignRows,
+    ImpossibleRows,
     QueueFull,
     SourceError,
     TooManyDays,
@@ -45,11 +46,15 @@ FEW_DAYS: Final = 3
 # A hundred hosts that ship every five minutes fill it in four hours.
 MOST_FILES: Final = 5000
 MOST_BYTES: Final = 4 * GIB
+_REFUSALS: Final[Mapping[str, type[SourceError]]] = {
+    "foreign_rows": ForeignRows, "impossible_rows": ImpossibleRows, "too_many_days": TooManyDays,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Received:
-    """`known`: it waits in the queue already. `partial`: what follows a wrong line was left out, as `message` says."""
+    """`known`: it waits in the queue already. `partial`: what follows a wrong line was left out, as `message` says.
+    `message` also tells of rows that were flagged."""
 
     status: Literal["ok", "known", "partial"]
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -85,10 +90,12 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
     message = (outcome.message or "").replace(str(draft), name)
     if outcome.status == "quarantined":
         _note_refusal(lake.root, outcome, host, name, message)
-        kind = {"foreign_rows": ForeignRows, "too_many_days": TooManyDays}.get(outcome.reason or "", CorruptInput)
-        raise kind(message or f"{name} cannot be read.")
+        raise _REFUSALS.get(outcome.reason or "", CorruptInput)(message or f"{name} cannot be read.")
     keep_heard(lake.root, host)
     is_new = queue.put(lake.root, draft, host, name, digest, "wide" if days > FEW_DAYS else "rows")
+    if outcome.refused_rows:
+        # Whoever sends what cannot be hears of it, though the other rows are taken: sent again, they add nothing.
+        raise ImpossibleRows(message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.")
     status = outcome.status if is_new or outcome.status == "partial" else "known"
     return Received(status, dict(outcome.rows), message)
 
@@ -118,6 +125,7 @@ def _note_refusal(root: Path, outcome: FileOutcome, host: str, name: str, messag
     entry = LedgerEntry(
         digest=outcome.digest, path=str((queue.queue_dir(root) / host / name).absolute()), bytes=outcome.bytes,
         source=outcome.source or "unknown", status="quarantined", rows={}, reason=outcome.reason, message=message,
+        refused_rows=outcome.refused_rows,
     )  # fmt: skip
     with queue.draft_in(root) as draft:
         draft.write_text(json.dumps(asdict(entry)), encoding="utf-8")

@@ -23,15 +23,17 @@ def cumulative(climate: Climate) -> Part:
     sums = climate.intervals.sums(climate.way("read"), climate.way("write"))
     ratio = climate.intervals.estimate("read_over_written", "factor", sums, lambda s: s[:, 0] / s[:, 1], n=climate.n)
     totals = [plain(f"total_{way}", float(np.nansum(climate.way(way))), "bytes", n=climate.n) for way in WAYS]
-    # Consistent over the period, or made by one stretch of it: the share of units in which reads lead.
-    leads = np.stack([sums[:, 0] > sums[:, 1], np.sum(sums, axis=1) > 0], axis=1).astype(np.float64)
+    # Consistent over the period, or made by one stretch of it: the share of units in which reads lead, where one does.
+    leads = np.stack([sums[:, 0] > sums[:, 1], sums[:, 0] != sums[:, 1]], axis=1).astype(np.float64)
     steady = climate.intervals.estimate("read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=len(leads))
     line = _running(steps, "")
     if climate.burst_buffer is not None:
         line = replace(line, rows=(*line.rows, *_running(climate.burst_buffer, "burst buffer ").rows))
     chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Volume since the start")
     factor, unit = ratio.value or 0.0, climate.intervals.unit_name
-    findings = [
+    tied = int(np.sum((leads[:, 1] == 0) & (sums[:, 0] > 0)))
+    of_all = f"all {unit}s" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
+    findings = [Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.")] if tied and not leads.any() else [
         directed(
             ratio, 1.0,
             f"{factor:.2f} times as much is read as written.",
@@ -39,8 +41,8 @@ def cumulative(climate: Climate) -> Part:
         ),
         directed(
             steady, 0.5,
-            f"Reads lead in {steady.value or 0.0:.0%} of all {unit}s, not in a short stretch alone.",
-            f"Writes lead in {1 - (steady.value or 0.0):.0%} of all {unit}s.",
+            f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not in a short stretch alone.",
+            f"Writes lead in {1 - (steady.value or 0.0):.0%} of {of_all}.",
         ),
     ]  # fmt: skip
     burst = list(_burst_buffer(climate))
