@@ -28,7 +28,7 @@ from ioweather.stats.mixture import MixtureFit
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
-from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES
+from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
 
 REFERENCE = Path(__file__).parent / "reference"
 _LAKE_DOCS = {
@@ -38,24 +38,47 @@ _LAKE_DOCS = {
 }
 
 
+def _metric_range(metric: Metric) -> str:
+    return f"0 to {metric.most:.3g}{' per second' if metric.extensive else ''}"
+
+
+def _may_be(column: ColumnSpec) -> str:
+    if column.choices is not None:
+        return "one of a list"
+    return column.allowed.label if column.allowed is not None else ""
+
+
 def tables_page() -> str:
     lines = [
         "# Tables of the lake\n",
         "Times are UTC nanoseconds; sizes are bytes; missing is NULL. Every table also has "
         + ", ".join(f"`{name}` ({_LAKE_DOCS[name]})" for name in LAKE_COLUMNS)
         + ".\n",
+        "Rows are checked when they come, whatever they come from. A row outside of what its columns may be is left "
+        "out, counted and named; the rest of the file goes in, and the ledger calls the file partial. Of a Darshan log "
+        "no row is taken then, for a sum without one of its parts would be wrong. Numbers are finite, ends come after "
+        "starts. A time before the year 2000 is kept and said: it is of a clock that was never set.\n",
     ]
     for name, spec in sorted(TABLES.items()):
         kind = "Revisable: the newest row of a key counts." if spec.revisable else "A row enters once."
         lines += [f"## {name}\n", f"{spec.doc} {kind} Key: {', '.join(f'`{k}`' for k in spec.key)}.\n"]
-        lines += ["| column | type | meaning |", "|---|---|---|"]
-        lines += [f"| `{c.name}` | {c.type}{', nullable' if c.nullable else ''} | {c.doc} |" for c in spec.columns]
+        lines += ["| column | type | may be | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{c.name}` | {c.type}{', nullable' if c.nullable else ''} | {_may_be(c)} | {c.doc} |"
+            for c in spec.columns
+        ]
         lines.append("")
     lines.append("## Metrics of series\n")
-    lines.append("Extensive metrics are amounts in the interval; intensive ones are means over it.\n")
-    lines += ["| metric | unit | kind | meaning |", "|---|---|---|---|"]
+    lines.append(
+        "Extensive metrics are amounts in the interval; intensive ones are means over it. An amount below 0 is that of "
+        "a counter that restarted: the sample stays without its value, flagged reset. One above what can be stays "
+        "without its value, flagged over_limit. A ratio up to 0.05 beyond 0 or 1 is jitter of sampling, and becomes "
+        "0 or 1.\n"
+    )
+    lines += ["| metric | unit | kind | may be | meaning |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{m.name}` | {m.unit} | {'extensive' if m.extensive else 'intensive'} | {m.doc} |" for m in METRICS.values()
+        f"| `{m.name}` | {m.unit} | {'extensive' if m.extensive else 'intensive'} | {_metric_range(m)} | {m.doc} |"
+        for m in METRICS.values()
     ]
     return "\n".join(lines) + "\n"
 

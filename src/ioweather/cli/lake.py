@@ -67,6 +67,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
             "tables": {name: {"rows": rows, "version": version} for name, rows, version in tables},
             "series": [dict(zip(_SERIES_FIELDS, row, strict=True)) for row in series],
             "overlaps": doubled,
+            "rows": _row_counts(snapshot),
         }
         say_json(body)
         return
@@ -91,7 +92,17 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
-        say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")
+        say(f"\n{quarantined} files are in quarantine: `ioweather lake quarantine`.")
+    counts = _row_counts(snapshot)
+    if any(counts.values()):
+        say(f"\n{counts['refused']:,} rows were left out because they cannot be, {counts['flagged']:,} flagged.")
+
+
+def _row_counts(snapshot: Snapshot) -> dict[str, int]:
+    """Rows that the table's rules left out, and that they flagged, of all files that came."""
+    sums = ", ".join(f"coalesce(sum({name}_count), 0)::BIGINT" for name in ("refused", "flagged"))
+    refused, flagged = snapshot.con.sql(f"SELECT {sums} FROM ingests").fetchall()[0]
+    return {"refused": refused, "flagged": flagged}
 
 
 def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, int, int, int]]:

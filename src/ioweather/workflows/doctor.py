@@ -27,6 +27,7 @@ from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds
 from ioweather.sources.slurm.source import UNNAMED
 from ioweather.store import layout
 from ioweather.store.convert import literal
+from ioweather.store.impossible import impossible_rows
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.describe import systems_of
 
@@ -63,7 +64,8 @@ def examine(lake_dir: str | None = None, *spools: Path) -> list[Check]:
     if layout.is_lake(root):
         checks += [lambda: _lake(root), lambda: _sealing(open_lake(root)), lambda: _names(open_lake(root))]
         checks.append(lambda: _twice(open_lake(root)))
-        checks += [lambda: _clocks(open_lake(root)), lambda: _elsewhere(root), lambda: _pushed(root)]
+        checks += [lambda: _clocks(open_lake(root)), lambda: _rows(open_lake(root))]
+        checks += [lambda: _elsewhere(root), lambda: _pushed(root)]
     found: list[Check] = []
     for check in checks:
         try:
@@ -207,6 +209,26 @@ def _lake(root: Path) -> Iterator[Check]:
         yield Check(
             "quarantine", "note", f"{quarantined} files were refused or read in part", "ioweather lake quarantine"
         )
+
+
+def _rows(lake: Lake) -> Iterator[Check]:
+    """Rows that were refused or flagged when they came, and rows in the lake that would be today."""
+    with lake.snapshot() as snapshot:
+        refused, flagged = (
+            snapshot.scalar(f"SELECT coalesce(sum({name}), 0)::BIGINT FROM ingests")
+            for name in ("refused_count", "flagged_count")
+        )
+        held = [*impossible_rows(snapshot, now_ns())]
+    if refused:
+        yield Check("rows", "note", f"{refused:,} were left out, because they cannot be", "ioweather lake quarantine")
+    if flagged:
+        yield Check("rows", "note", f"{flagged:,} were kept and flagged",
+                    "ioweather sql \"SELECT path, message FROM ingests WHERE flagged_count > 0\"")  # fmt: skip
+    for found in held:
+        yield Check("rows", "problem", f"{found.rows:,} rows of `{found.table}` have a {found.column} that cannot be",
+                    "they came before rows were checked; of series, they count as missing where below 0")  # fmt: skip
+    if not refused and not held:
+        yield Check("rows", "ok", "none is outside of what its table allows")
 
 
 def _exclusive(root: Path) -> Check:
