@@ -92,10 +92,10 @@ def _summary(snapshot: Snapshot, form: str) -> None:
         )
     quarantined = snapshot.scalar("SELECT count(*) FROM quarantine")
     if quarantined:
-        say(f"\n{quarantined} files are in quarantine: `ioweather lake quarantine`.")
+        say("", f"{quarantined} files are in quarantine: `ioweather lake quarantine`.")
     counts = _row_counts(snapshot)
     if any(counts.values()):
-        say(f"\n{counts['refused']:,} rows were left out because they cannot be, {counts['flagged']:,} flagged.")
+        say("", f"{counts['refused']:,} rows were left out because they cannot be, {counts['flagged']:,} flagged.")
 
 
 def _row_counts(snapshot: Snapshot) -> dict[str, int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, ReadContext, Source
-from ioweather.core.errors import AmbiguousFormat, EmptyInput, ImpossibleRows, SourceError, UnknownFormat
+from ioweather.core.errors import AmbiguousFormat, CorruptInput, EmptyInput, ImpossibleRows, SourceError, UnknownFormat
 from ioweather.core.frames import Frame
 from ioweather.core.units import MIB, format_seconds
 from ioweather.engine import allow, allow_anew
