@@ -26,6 +26,7 @@ from ioweather.web.app import create_app
 from ioweather.workflows.doctor import examine
 from ioweather.workflows.ingest import ingest
 from planted_logs import JOB, climate_modules, write_climate
+from shipments import finish_queue
 
 MAP = """
 [columns]
@@ -154,9 +155,12 @@ def test_a_push_of_what_cannot_be_is_refused_by_name(lake, row, named):
         code, text = send("seg-n1-1-2.ndjson", SAMPLE, row)
         assert (code, named in text) == (422, True)
         assert send("seg-n1-1-3.ndjson", RESPONSE)[0] == 200
+    finish_queue(lake.root)
     with lake.snapshot() as snapshot:
         held = snapshot.con.sql("SELECT start_ns, value FROM series").fetchall()
-        assert held in ([], [(DAY, 1.0)])
+        assert held == [(DAY, 1.0)]
+        ledger = "SELECT status, refused_count FROM ingests ORDER BY ALL"
+        assert snapshot.con.sql(ledger).fetchall() == [("ok", 0), ("partial", 1), ("quarantined", 1)]
         assert snapshot.con.sql("SELECT request_bytes FROM responses").fetchall() == [(4096,)]
 
 
