@@ -124,9 +124,14 @@ def _format_number(value: float, unit: str) -> str:
         case "time_ns":
             from ioweather.core.clock import format_time_ns
 
-            return format_time_ns(int(value))
+            try:
+                return format_time_ns(int(value))
+            except OverflowError:  # beyond the years that a calendar has
+                return f"{_plain(value)} ns"
         case "ratio":
             percent = value * 100
+            if math.isinf(percent):
+                return _plain(value)
             if 0 < percent < 1e-3:  # an exponent is no percentage that people read
                 return "<0.001%"
             return f"{percent:.0f}%" if abs(percent) >= 99.95 else f"{percent:.3g}%"

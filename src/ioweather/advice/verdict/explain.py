@@ -182,7 +182,8 @@ def _measures(found: Explained, states: GroupRuns) -> dict[str, tuple[NDArray[np
             table[label] = (np.exp(states.slowdowns[name]), "ratio")
     if "sick_count" in found.system and np.any(found.system.array("sick_count")):
         table["sick components"] = (np.asarray(found.system.array("sick_count"), np.float64), "count")
-    return table
+    # Others are the system without the run, and the two are counted by different clocks: below zero there is nothing.
+    return {label: (np.maximum(values, 0.0), unit) for label, (values, unit) in table.items()}
 
 
 def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
@@ -194,7 +195,7 @@ def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
         shares = {"the past week": _share_below(here, history), "the like runs": _share_below(here, others)}
         of, share = next(((of, share) for of, share in shares.items() if share is not None), ("", None))
         note = f"above {share:.0%} of {of}" if share is not None else ""
-        value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (max(0.0, here), unit)
+        value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (here, unit)
         yield Fact(label, value, shown_as, share, note)
 
 
