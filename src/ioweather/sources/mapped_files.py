@@ -20,6 +20,10 @@ BATCH_ROWS = 50_000
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+_PLAIN_KINDS = frozenset(
+    ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
+     "DOUBLE", "VARCHAR")
+)  # fmt: skip
 # What a file calls the column that its header does not name (`unnamed_index`).
 INDEX_NAME = "index"
 
@@ -186,10 +190,9 @@ def _read_parquet(path: Path, wanted: frozenset[str]) -> Iterator[Batch]:
 
 
 def _plain(name: str, kind: str) -> str:
-    """Times as ISO text, decimals as text that loses no digit; numbers and text as they are."""
+    """Numbers and text as they are; anything else as text: times are ISO then, decimals lose no digit, and Arrow's
+    Python side does not know every type."""
     column = '"' + name.replace('"', '""') + '"'
     if kind == "TIMESTAMP WITH TIME ZONE":
         return f"CAST({column} AT TIME ZONE 'UTC' AS VARCHAR) || 'Z' AS {column}"
-    if kind.startswith(("TIMESTAMP", "DATE", "DECIMAL", "HUGEINT", "UHUGEINT", "UUID", "ENUM")):
-        return f"CAST({column} AS VARCHAR) AS {column}"
-    return column
+    return column if kind in _PLAIN_KINDS else f"CAST({column} AS VARCHAR) AS {column}"

@@ -7,7 +7,6 @@ are those that live sources fill.
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
 from ioweather.core.frames import Frame
+from ioweather.sources.plain_values import parse_json
 from ioweather.sources.textfiles import line_blocks, plain_head
 from ioweather.tables import TABLES
 from ioweather.tables.jobs import EVENT_KINDS
@@ -127,7 +127,7 @@ def _check_header(line: str, path: Path) -> None:
 
 def _parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
-        body = json.loads(line)
+        body = parse_json(line)
     except ValueError:
         raise CorruptInput(f"{path}, line {number}: {line[:60]!r} is not JSON.") from None
     if not isinstance(body, dict):
@@ -153,13 +153,13 @@ def _check_values(
     """All at once; one by one only to find the line of the wrong one."""
     closed = column.choices
     if set(map(type, values)) <= _types(column) and (closed is None or set(values) <= closed):
-        present = [value for value in values if value is not None] if column.type == "int64" else []
+        present = [value for value in values if type(value) is int]
         if not present or (min(present) in _INT64 and max(present) in _INT64):
             return
     for (number, _), value in zip(rows, values, strict=True):
         wrong = type(value) not in _types(column) or (closed is not None and value not in closed)
-        if wrong or (column.type == "int64" and value is not None and value not in _INT64):
-            raise CorruptInput(f"{path}, line {number}: {column.name} = {value!r} does not fit {table}.")
+        if wrong or (type(value) is int and value not in _INT64):
+            raise CorruptInput(f"{path}, line {number}: {column.name} = {repr(value)[:60]} does not fit {table}.")
 
 
 def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence[int], path: Path, hosts: str) -> None:

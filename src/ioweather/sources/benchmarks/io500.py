@@ -25,6 +25,7 @@ from ioweather.sources.benchmarks.phases import (
     scaled,
     within,
 )
+from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import plain_head
 
 # '[RESULT] ior-easy-write 352.8 GiB/s : time 386.7 seconds', '[RESULT] BW phase 1 ior_easy_write 7.7 GB/s : time ...',
@@ -188,7 +189,7 @@ def _validity(invalid: bool) -> dict[str, bool]:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
+    return whole_number(text) if text is not None else None
 
 
 SOURCE: Final = Io500Source()

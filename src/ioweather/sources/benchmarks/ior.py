@@ -166,7 +166,7 @@ def _size(text: str | None) -> int | None:
     """'1 MiB' or '47008 bytes', in IOR's own rounding to two digits."""
     try:
         return parse_size((text or "").replace("bytes", "B"))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.sources.benchmarks.ior_text import IorRow, IorRun, IorTest
 from ioweather.sources.benchmarks.localtime import LocalTimes
 from ioweather.sources.benchmarks.phases import TextFile, number
+from ioweather.sources.plain_values import parse_json
 
 _SUMMARY: Final = {
     "max_mib": "bwMaxMIB", "min_mib": "bwMinMIB", "mean_mib": "bwMeanMIB", "sd_mib": "bwStdMIB",
@@ -24,7 +24,7 @@ def looks_like_json(head: str) -> bool:
 
 def runs_of_json(text: TextFile, context: ReadContext) -> list[IorRun]:
     try:
-        document = json.loads("\n".join(text.lines))
+        document = parse_json("\n".join(text.lines))
     except ValueError as error:
         raise TruncatedInput(
             f"{text.path} is not a whole JSON document ({error}).",
@@ -36,25 +36,26 @@ def runs_of_json(text: TextFile, context: ReadContext) -> list[IorRun]:
     run = IorRun(
         version=str(document.get("Version", "")),
         began_ns=times.ns(str(document.get("Began", ""))),
-        command=document.get("Command line"),
-        machine=document.get("Machine"),
+        command=str(document.get("Command line", "")) or None,
+        machine=str(document.get("Machine", "")) or None,
         tests=[_test(test, times) for test in document["tests"] if isinstance(test, Mapping)],
         finished="Finished" in document,
     )
     run.finished_ns = times.ns(str(document.get("Finished", "")))
-    for summary in document.get("summary") or []:
+    for summary in _objects(document.get("summary")):
         for test in run.tests:
-            if isinstance(summary, Mapping) and test.id == summary.get("TestID", 0):
+            if test.id == summary.get("TestID", 0):
                 values = {name: number(summary.get(key)) for name, key in _SUMMARY.items()}
                 test.summaries[str(summary.get("operation"))] = values
     return [run]
 
 
 def _test(data: Mapping[str, Any], times: LocalTimes) -> IorTest:
-    options = {str(key).lower(): str(value) for key, value in (data.get("Options") or {}).items()}
+    given = data.get("Options")
+    options = {str(key).lower(): str(value) for key, value in given.items()} if isinstance(given, Mapping) else {}
     options.setdefault("path", str(data.get("Path", "")))
     test = IorTest(int(number(data.get("TestID")) or 0), times.ns(str(data.get("StartTime", ""))), options)
-    for result in _flat(data.get("Results") or []):
+    for result in _objects(data.get("Results")):
         access = str(result.get("access"))
         iteration = number(result.get("iter"))
         test.rows.append(
@@ -70,10 +71,9 @@ def _test(data: Mapping[str, Any], times: LocalTimes) -> IorTest:
     return test
 
 
-def _flat(results: Any) -> Iterator[Mapping[str, Any]]:
-    """Some versions put the results of each iteration into a list of their own."""
-    for item in results:
-        if isinstance(item, Mapping):
-            yield item
-        elif isinstance(item, list):
-            yield from _flat(item)
+def _objects(listed: Any) -> Iterator[Mapping[str, Any]]:
+    """Those in the list; some versions put the results of each iteration into a list of their own."""
+    for item in listed if isinstance(listed, list) else []:
+        for part in item if isinstance(item, list) else [item]:
+            if isinstance(part, Mapping):
+                yield part

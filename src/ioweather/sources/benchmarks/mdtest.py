@@ -13,6 +13,7 @@ from ioweather.core.errors import TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.sources.benchmarks.localtime import LocalTimes
 from ioweather.sources.benchmarks.phases import Phase, TextFile, frames, number, read_text, within
+from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import plain_head
 
 _BANNER: Final = re.compile(r"mdtest-(\S{1,99}) was launched with (\d+) total task\(s\) on (\d+) node")
@@ -38,7 +39,7 @@ class _Run:
     command: str | None = None
     target: str | None = None
     items: int | None = None
-    iterations: int = 1
+    iterations: int | None = 1
     # Operation as printed -> max, min, mean, standard deviation.
     rates: dict[str, list[float | None]] = field(default_factory=dict)
     seconds: dict[str, list[float | None]] = field(default_factory=dict)
@@ -79,7 +80,7 @@ def _runs(text: TextFile, context: ReadContext) -> list[_Run]:
         if match := _STARTED.search(line):
             started_ns = times.ns(match[1])
         elif match := _BANNER.search(line):
-            runs.append(_Run(started_ns, version=match[1], tasks=int(match[2]), nodes=int(match[3])))
+            runs.append(_Run(started_ns, version=match[1], tasks=whole_number(match[2]), nodes=whole_number(match[3])))
             started_ns, table = None, None
         elif not runs:
             continue
@@ -96,7 +97,7 @@ def _runs(text: TextFile, context: ReadContext) -> list[_Run]:
 
 
 def _table(run: _Run, match: re.Match[str]) -> dict[str, list[float | None]] | None:
-    run.iterations = int(match[3])
+    run.iterations = whole_number(match[3])
     if match[1] != "time":
         return run.rates
     # Until 4.0 the table holds seconds, whatever unit its heading claims; 'ms/op' came with another meaning.
@@ -109,7 +110,7 @@ def _header(run: _Run, line: str) -> None:
     elif match := _PATH.match(line):
         run.target = match[1].strip() or None
     elif match := _ITEMS.match(line):
-        run.items = int(match[1])
+        run.items = whole_number(match[1])
 
 
 def _phases(index: int, run: _Run) -> Iterator[Phase]:

@@ -68,7 +68,7 @@ def number(text: object) -> float | None:
     """A printed figure; None for '-', 'NA', 'nan' and whatever else stands where there is none. None is below zero."""
     try:
         value = float(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return value if math.isfinite(value) and value >= 0 else None
 

@@ -30,6 +30,7 @@ _WIDTHS = (11, 15, *range(17, 32))
 _OLD_PARTITION_WIDTH = 4
 _SNAPSHOT_LINE = re.compile(r"\s*\d{1,4}\s+\d+\s+[A-Za-z]\S*(?:\s+\d+){4,31}\s*")
 _STAMPED_LINE = re.compile(r"(\d{9,19}(?:\.\d{1,9})?)\s+(?=\d{1,4}\s+\d+\s+[A-Za-z])")
+_END_NS = 1 << 63  # what the tables hold
 _EPOCH = re.compile(r"\d{9,19}(?:\.\d{1,9})?")
 
 
@@ -81,8 +82,6 @@ def _epoch_ns(text: str) -> int:
         value = parse_time_ns("@" + text)
     else:
         value = int(whole) * (10**6 if len(whole) <= 14 else 10**3 if len(whole) <= 17 else 1)
-    if value >= 1 << 63:
-        raise ValueError(f"{text} is beyond what int64 nanoseconds hold")
     return value
 
 
@@ -139,7 +138,10 @@ class _Reader:
 
     def _read_time(self, text: str, number: int) -> int:
         try:
-            return _epoch_ns(text) if _EPOCH.fullmatch(text) else parse_time_ns(text, self._context.zone)
+            moment = _epoch_ns(text) if _EPOCH.fullmatch(text) else parse_time_ns(text, self._context.zone)
+            if not 0 <= moment < _END_NS:
+                raise ValueError(text)
+            return moment
         except UndatedInput as error:
             raise UndatedInput(f"{self._path}, line {number}: {error.message}", hint=error.hint) from None
         except (ValueError, OverflowError):

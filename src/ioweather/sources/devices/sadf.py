@@ -22,6 +22,7 @@ from ioweather.sources.devices.numbers import is_number, parse_lines
 from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.devices.sysstat_json import Record, entries, numbers_of, read_records
+from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import line_blocks, plain_head
 
 _HEADER = "# hostname;interval;timestamp"
@@ -171,11 +172,12 @@ def _add_record(path: Path, table: _Table, stamps: StampReader, line: str, numbe
     parts = line.split(";", 4 if named else 3)
     if len(parts) > 1 and parts[1] == "-1":
         return  # LINUX-RESTART, or a comment
-    if len(parts) < (5 if named else 4) or not parts[1].isdigit():
+    interval = whole_number(parts[1]) if len(parts) >= (5 if named else 4) else None
+    if interval is None:
         raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
-    if parts[1] == "0" or (table.kind == "cpu" and parts[3] not in _ALL_CPUS):
+    if interval == 0 or (table.kind == "cpu" and parts[3] not in _ALL_CPUS):
         return
-    table.spans.append(_span(path, number, stamps.read(parts[2], number), int(parts[1])))
+    table.spans.append(_span(path, number, stamps.read(parts[2], number), interval))
     table.hosts.append(host or parts[0])
     table.names.append(parts[3] if named else "")
     table.rows.append(parts[-1])
@@ -203,7 +205,7 @@ def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
             if not line or (len(parts) > 1 and parts[1] == "-1"):
                 continue  # a restart, or a comment
             value = parts[5].replace(",", ".") if len(parts) == 6 else ""
-            if not is_number(value) or not parts[1].isdigit():
+            if not is_number(value) or whole_number(parts[1]) is None:
                 raise CorruptInput(
                     f"{path}, line {number}: expected host, interval, time, device, name and number between tabs, "
                     f"found {line[:60]!r}."

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -103,7 +104,7 @@ def _decode(text: str, begin: int) -> tuple[Literal["record", "end", "wrong", "m
         rest = text[error.pos :]
         cut = len(rest) < _LONGEST_WORD and "\n" not in rest.strip()
         return ("more" if cut else "wrong"), error.pos, None
-    except RecursionError:
+    except (RecursionError, ValueError):  # nested without end; an integer of thousands of digits
         return "wrong", begin, None
     return "record", end, body
 
@@ -118,8 +119,9 @@ def numbers_of(path: Path, line: int, entry: object, name_key: str) -> tuple[str
     """Name, columns and values of one device of a record."""
     if isinstance(entry, dict) and isinstance(entry.get(name_key), str):
         values = {key: value for key, value in entry.items() if key != name_key}
-        if all(isinstance(value, int | float) for value in values.values()):
-            return entry[name_key], tuple(values), list(values.values())
+        with suppress(OverflowError):  # of an integer of hundreds of digits
+            if all(isinstance(value, int | float) for value in values.values()):
+                return entry[name_key], tuple(values), list(map(float, values.values()))
     raise CorruptInput(f"{path}, line {line}: expected {name_key!r} and numbers, found {str(entry)[:60]}.")
 
 

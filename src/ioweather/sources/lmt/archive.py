@@ -52,11 +52,15 @@ def _complaint(path: Path, error: Exception) -> SourceError:
 
 
 def find(group: Any, name: str) -> Any:
-    """The dataset of that name; None where there is none, or where a damaged link leads nowhere."""
+    """The dataset of numbers of that name; None where there is none, or where a damaged link leads nowhere."""
     import h5py
 
     item = group.get(name)
-    return item if isinstance(item, h5py.Dataset) else None
+    if not isinstance(item, h5py.Dataset):
+        return None
+    if item.shape is None or item.ndim == 0 or item.dtype.kind not in "iuf":
+        raise CorruptInput(f"{group.file.filename}: {item.name} is no array of numbers.")
+    return item
 
 
 def top_level_names(path: Path) -> frozenset[str]:
@@ -76,7 +80,7 @@ def decoded(names: Any) -> list[str]:
 
 def attribute(item: Any, name: str) -> str | None:
     value = item.attrs.get(name)
-    return None if value is None else decoded(value)[0]
+    return None if value is None else next(iter(decoded(value)), None)
 
 
 def attribute_names(dataset: Any, name: str, expected: int, path: Path) -> list[str]:

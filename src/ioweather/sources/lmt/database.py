@@ -136,7 +136,8 @@ def _stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: 
         raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds what is no time: {error}.") from None
     if len(local) and not 0 <= local.min() <= local.max() < MAX_SECONDS:
         raise CorruptInput(f"{database.where}: TIMESTAMP_INFO holds times outside the years 1970 to 2261.")
-    ids, times = np.array([row[0] for row in rows], np.int64), local_seconds_to_ns(local, zone) // NS
+    ids = np.array([identity(row[0], "TIMESTAMP_INFO", database) for row in rows], np.int64)
+    times = local_seconds_to_ns(local, zone) // NS
     if until_ns is not None:
         inside = times <= until_ns // MINUTE_NS * MINUTE_NS // NS
         ids, times = ids[inside], times[inside]
@@ -149,6 +150,13 @@ def _stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: 
     places = times // step
     first = int(places.min())
     return Stamps(ids, places - first - 1, first * step * NS, step * NS)
+
+
+def identity(value: Any, table: str, database: Database) -> int:
+    """SQLite holds anything in any column."""
+    if type(value) is not int:
+        raise CorruptInput(f"{database.where}: {table} has the id {str(value)[:40]!r}, which is no number.")
+    return value
 
 
 def _begin_text(since_ns: int, zone: ZoneInfo) -> str:
@@ -164,7 +172,10 @@ def _collection(database: Database, context: ReadContext, stamps: Stamps) -> Col
     tables = database.tables()
 
     def rows(table: str, columns: str) -> list[Sequence[Any]]:
-        return list(database.query(f"SELECT {columns} FROM {table}")) if table in tables else []
+        found = list(database.query(f"SELECT {columns} FROM {table}")) if table in tables else []
+        for row in found:
+            identity(row[0], table, database)
+        return found
 
     systems = {row[0]: str(row[1]) for row in rows("FILESYSTEM_INFO", "FILESYSTEM_ID, FILESYSTEM_NAME")}
     only = next(iter(systems.values()), context.system or "lustre")

@@ -108,6 +108,7 @@ def _load(file: Any, path: Path, context: ReadContext) -> _Day:
     present = {metric: parts[name] for metric, name in _BYTES.items() if name in parts}
     if _STEPS not in parts or not present:
         raise CorruptInput(f"{path} has no {_STEPS}, or neither of {', '.join(_BYTES.values())}.")
+    _check_shapes(parts, path)
     stamps = parts[_STEPS][:].astype(np.int64)
     stamps = stamps[: len(stamps) - int(np.argmax(stamps[::-1] != 0))]  # never filled
     width = min(len(stamps), *(dataset.shape[-1] for name, dataset in parts.items() if name != _STEPS))
@@ -130,6 +131,15 @@ def _load(file: Any, path: Path, context: ReadContext) -> _Day:
     unsent = _unsent(parts.get(_MISSING), width, len(targets), moved)
     _blank(axis, moved, operations, server_cpu, metadata_cpu, unsent)
     return _Day(axis, system, tuple(targets), servers, moved, operations, server_cpu, metadata_cpu)
+
+
+def _check_shapes(parts: dict[str, Any], path: Path) -> None:
+    """(component, time), with the same components in what was read and written; times and the MDS's CPU are lines."""
+    for name, dataset in parts.items():
+        if dataset.ndim != (1 if name in (_STEPS, _MDS_CPU) else 2) or 0 in dataset.shape:
+            raise CorruptInput(f"{path}: {dataset.name} has the shape {dataset.shape}.")
+    if len({parts[name].shape[0] for name in _BYTES.values() if name in parts}) > 1:
+        raise CorruptInput(f"{path}: {' and '.join(_BYTES.values())} have different numbers of targets.")
 
 
 def _columns(dataset: Any, width: int, path: Path) -> Floats:

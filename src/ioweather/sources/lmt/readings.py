@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import KIB
 from ioweather.sources.lmt.counters import ABSENT, Amounts, CounterMemory, Ints, amounts, unused_is_zero
@@ -120,7 +121,7 @@ def _grid(
         (int(ids[0]), int(ids[-1])),
     )
     while batch := list(islice(found, FETCH_ROWS)):
-        block = np.array(batch, dtype)
+        block = _numbers(batch, dtype, table, collection)
         place, row_known = _locate(ids, block[:, 0])
         sorted_place, part_known = _locate(keys[by_key], block[:, 1])
         part, known = by_key[sorted_place], row_known & part_known
@@ -131,6 +132,15 @@ def _grid(
             known &= layer >= 0
             grid[steps[place[known]], part[known], layer[known]] = block[known, 3]
     return grid
+
+
+def _numbers(batch: list[Sequence[Any]], dtype: type[Any], table: str, collection: Collection) -> NDArray[Any]:
+    try:
+        return np.array(batch, dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise CorruptInput(
+            f"{collection.database.where}: {table} holds what is no number: {str(error)[:80]}."
+        ) from None
 
 
 def _locate(ordered: Ints, wanted: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:

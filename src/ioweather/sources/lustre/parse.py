@@ -15,10 +15,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ioweather.core.errors import CorruptInput
+from ioweather.sources.plain_values import whole_number
 
 _NS = 1_000_000_000
-_LINE = re.compile(r"(\S+)\s+(\d+) samples \[(\w+)\]((?:\s+-?\d+)*)\s*")
-_TIME = re.compile(r"(snapshot_time|start_time|elapsed_time):?\s+(\d+)(?:\.\s*(\d+))?\s*\(?(?:secs\.(usecs|nsecs))?\)?")
+_END_NS = 1 << 63  # what the tables hold
+_LINE = re.compile(r"(\S+)\s+([0-9]+) samples \[(\w+)\]((?:\s+-?[0-9]+)*)\s*")
+_MOST_DIGITS = 20  # of a counter of 64 bits
+_TIME = re.compile(
+    r"(snapshot_time|start_time|elapsed_time):?\s+([0-9]{1,18})(?:\.\s*([0-9]{1,18}))?\s*\(?(?:secs\.(usecs|nsecs))?\)?"
+)
 _PARAMETER = re.compile(r"([A-Za-z][\w-]*\.[^\s=]+|version|health_check)=(.*)")
 
 
@@ -48,12 +53,12 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
     counters: dict[str, Counter] = {}
     for line in text.splitlines():
         if match := _LINE.fullmatch(line):
-            numbers = [int(number) for number in match[4].split()]
+            samples, *numbers = (_counter(word, line, where) for word in (match[2], *match[4].split()[:3]))
             total, least, most = (numbers[2], numbers[0], numbers[1]) if len(numbers) >= 3 else (None, None, None)
             # The first of two lines of one name: see the traps above.
-            counters.setdefault(match[1], Counter(int(match[2]), match[3], total, least, most))
+            counters.setdefault(match[1], Counter(samples, match[3], total, least, most))
         elif match := _TIME.fullmatch(line.rstrip()):
-            times.setdefault(match[1], _time_ns(match))
+            times.setdefault(match[1], _time_ns(match, where))
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
             raise CorruptInput(f"{where}: {line.strip()[:80]!r} is no line of Lustre stats.")
     if "snapshot_time" not in times:
@@ -61,20 +66,30 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
     return Stats(times["snapshot_time"], times.get("start_time"), counters)
 
 
-def _time_ns(match: re.Match[str]) -> int:
+def _counter(word: str, line: str, where: str) -> int:
+    if len(word) > _MOST_DIGITS:
+        raise CorruptInput(f"{where}: {line.strip()[:80]!r} has a number that no counter reaches.")
+    return int(word)
+
+
+def _time_ns(match: re.Match[str], where: str) -> int:
     fraction = int(match[3] or 0)
     if match[4] == "usecs":
         fraction *= 1000
     elif match[4] is None and match[3]:
         fraction = int(match[3].ljust(9, "0")[:9])
-    return int(match[2]) * _NS + fraction
+    moment = int(match[2]) * _NS + fraction
+    if moment >= _END_NS:
+        raise CorruptInput(f"{where}: {match[0][:80]!r} is not a time of this age.")
+    return moment
 
 
 def parse_number(text: str, where: str) -> int:
     """A file of one number: kbytesfree, filestotal, num_exports."""
-    if not text.strip().isdigit():
+    number = whole_number(text.strip())
+    if number is None:
         raise CorruptInput(f"{where}: {text.strip()[:80]!r} is not a number.")
-    return int(text)
+    return number
 
 
 def parse_version(text: str) -> str:

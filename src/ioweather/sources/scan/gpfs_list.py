@@ -172,8 +172,8 @@ def _moment(text: str, zone: ZoneInfo | None, path: Path) -> int:
         )
     try:
         return _minute(text[:16], zone) + int(float(text[17:] or 0) * NS)
-    except ValueError:
-        raise CorruptInput(f"{path}: {text!r} is not a time.", hint=_HINT) from None
+    except (ValueError, OverflowError):
+        raise CorruptInput(f"{path}: {text[:60]!r} is not a time.", hint=_HINT) from None
 
 
 @lru_cache(maxsize=65_536)

@@ -96,6 +96,10 @@ def read_records(path: Path, separator: bytes) -> Iterator[Records]:
             yield Records(number, [rest], torn=True)
 
 
+# The largest file systems hold less than an EiB; inodes have 64 bits.
+_LARGEST = {"size": 1 << 60, "capacity": 1 << 60, "links": 1 << 32, "device": (1 << 64) - 1, "inode": (1 << 64) - 1}
+
+
 @dataclass
 class Entries:
     """Some entries of a list, by column. `kinds` are those of the table; a column that the list lacks is None."""
@@ -112,6 +116,13 @@ class Entries:
     links: Column = None
     device: Column = None
     inode: Column = None
+
+    def check(self, path: Path) -> None:
+        """What no file system can have said."""
+        for name, most in _LARGEST.items():
+            found = max(getattr(self, name) or (0,))
+            if found > most:
+                raise CorruptInput(f"{path}: an entry has {name} = {found}, which no file system has.")
 
     def frame(self, scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
         """Rows of `scan_entries`."""
@@ -272,6 +283,7 @@ def list_frames(
     counted = ListTally(start_ns)
     whole = True
     for entries, torn in pieces:
+        entries.check(path)
         counted.add(entries)
         whole &= not torn
         if context.keep_raw and entries.paths:

@@ -14,6 +14,8 @@ from ioweather.core.units import NS
 from ioweather.sources.slurm.nodelist import expand
 from ioweather.sources.slurm.rows import JobRecord
 
+_MOST = 1 << 63  # what the tables hold
+
 
 def records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
     jobs = document.get("jobs") if isinstance(document, Mapping) else None
@@ -22,12 +24,12 @@ def records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
     for position, job in enumerate(jobs):
         try:
             yield from _job(job, cluster)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise CorruptInput(f"{where}: job {position} lacks or garbles {error}.") from None
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise CorruptInput(f"{where}: job {position} lacks or garbles {str(error)[:200]}.") from None
 
 
 def _job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
-    raw = int(job["job_id"])
+    raw = _whole(job["job_id"])
     array, task = _number(job["array"]["job_id"]) or None, _number(job["array"].get("task_id"))
     het, offset = _number(job["het"]["job_id"]) or None, _number(job["het"].get("job_offset"))
     shown = f"{array}_{task}" if array and task is not None else f"{het}+{offset}" if het else str(raw)
@@ -37,14 +39,14 @@ def _job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
     if submit is None and start is None:
         raise ValueError("time.submission")
     common: dict[str, Any] = {
-        "cluster": job.get("cluster") or cluster,
+        "cluster": _text(job.get("cluster")) or cluster,
         "job_id": shown,
         "raw_job_id": raw,
         "restart": _number(job.get("restart_cnt")),
         "array_job_id": array,
         "het_offset": offset if het else None,
-        "user": job.get("user") or job.get("association", {}).get("user") or None,
-        "account": job.get("account") or None,
+        "user": _text(job.get("user")) or _text(job.get("association", {}).get("user")),
+        "account": _text(job.get("account")),
     }
     nodes = expand(job.get("nodes") or "")
     yield JobRecord(
@@ -53,7 +55,7 @@ def _job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
         state=_state(job["state"]["current"]),
         submit_ns=submit or start or 0,
         uid=_number(job.get("uid")),
-        name=job.get("name") or None,
+        name=_text(job.get("name")),
         start_ns=start,
         end_ns=_moment(times["end"]),
         node_count=_number(job.get("allocation_nodes")),
@@ -75,7 +77,7 @@ def _step(step: Mapping[str, Any], common: Mapping[str, Any]) -> JobRecord:
         step=label,
         state=_state(step["state"]),
         submit_ns=start or 0,
-        name=step["step"].get("name") or None,
+        name=_text(step["step"].get("name")),
         start_ns=start,
         end_ns=_moment(step["time"]["end"]),
         node_count=_number(step["nodes"].get("count")),
@@ -86,18 +88,37 @@ def _step(step: Mapping[str, Any], common: Mapping[str, Any]) -> JobRecord:
 
 def _number(value: Any) -> int | None:
     if isinstance(value, Mapping):
-        return int(value["number"]) if value.get("set") and not value.get("infinite") else None
-    return None if value is None else int(value)
+        return _whole(value["number"]) if value.get("set") and not value.get("infinite") else None
+    return None if value is None else _whole(value)
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if not -_MOST < number < _MOST:
+        raise ValueError(f"a number: {str(value)[:40]}")
+    return number
+
+
+def _text(value: Any) -> str | None:
+    """None for '' too: Slurm writes either for what is not known."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"a text: {str(value)[:40]}")
+    return value or None
 
 
 def _moment(value: Any) -> int | None:
     """Seconds since the epoch; 0 is never."""
     seconds = _number(value)
+    if seconds is not None and not 0 <= seconds < _MOST // NS:
+        raise ValueError(f"a time: {seconds}")
     return seconds * NS if seconds else None
 
 
 def _state(value: Any) -> str:
-    return str(value[0] if isinstance(value, list) else value)
+    state = _text(value[0] if isinstance(value, list) and value else value)
+    if state is None:
+        raise ValueError("state")
+    return state
 
 
 def _tres(listed: Any, kind: str) -> int | None:

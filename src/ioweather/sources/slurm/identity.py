@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_JOB = re.compile(r"^(\d+)(?:_(\d+|\[[^\]]+\]))?(?:\+(\d+))?$")
+from ioweather.sources.plain_values import whole_number
+
+_JOB = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,18}|\[[^\]]+\]))?(?:\+([0-9]{1,18}))?")
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,12 @@ class JobIdentity:
     @property
     def plain(self) -> int | None:
         """The number, where the id is no more than one: it is then the raw id too."""
-        return int(self.job_id) if self.job_id.isdigit() else None
+        return whole_number(self.job_id)
 
 
 def parse_identity(text: str) -> JobIdentity | None:
     job, _, step = text.strip().partition(".")
-    match = _JOB.match(job)
+    match = _JOB.fullmatch(job)
     if match is None:
         return None
     return JobIdentity(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.frames import Frame
+from ioweather.sources.plain_values import parse_json
 from ioweather.sources.slurm import document, text
 from ioweather.sources.slurm.rows import JobRecord, jobs_frame
 from ioweather.sources.textfiles import line_blocks, plain_head, unzipped_blocks
@@ -62,7 +62,7 @@ class SacctSource:
 
 def _json(path: Path) -> object:
     try:
-        return json.loads(b"".join(unzipped_blocks(path)))
+        return parse_json(b"".join(unzipped_blocks(path)))
     except ValueError as error:
         raise CorruptInput(f"{path} is not JSON: {error}.") from None
 

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from ioweather.core.clock import local_to_ns
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
+from ioweather.sources.plain_values import whole_number
 from ioweather.sources.slurm.identity import parse_identity
 from ioweather.sources.slurm.nodelist import expand
 from ioweather.sources.slurm.rows import JobRecord
@@ -29,6 +30,7 @@ _HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
 _FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
 _LONGEST_ROW_LINES = 40
 _MOST_SURPLUS = 60
+_END_NS = 1 << 63  # what the tables hold
 _NEVER = ("", "None", "Unknown", "NONE")
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
 _STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")
@@ -203,12 +205,17 @@ class _Reader:
         text = self.header.value(row, name) or ""
         if text in _NEVER:
             return None
-        if text.isdigit():
-            return int(text) * NS or None
+        seconds = whole_number(text)
+        moment = seconds * NS if seconds is not None else self._local_time(text, name, number, after_ns)
+        if not 0 <= moment < _END_NS:
+            raise CorruptInput(f"{self.where}, line {number}: {name} is {text!r}, not a time of this age.")
+        return moment or None
+
+    def _local_time(self, text: str, name: str, number: int, after_ns: int | None) -> int:
         try:
             naive = dt.datetime.fromisoformat(text)
         except ValueError:
-            raise CorruptInput(f"{self.where}, line {number}: {name} is {text!r}, not a time.") from None
+            raise CorruptInput(f"{self.where}, line {number}: {name} is {text[:60]!r}, not a time.") from None
         if naive.tzinfo is not None:
             return int(naive.timestamp()) * NS
         if self.zone is None:
@@ -221,4 +228,4 @@ class _Reader:
 
 
 def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return whole_number(text) if text else None
