@@ -15,10 +15,9 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import SourceError
 from ioweather.core.frames import Frame
 from ioweather.sources.catalogue import SOURCES
-from ioweather.sources.darshan.file_columns import COUNTS, TIMES
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged
-from ioweather.sources.darshan.rows import DARSHAN, MODULES, DarshanSource, rows_of_logs
+from ioweather.sources.darshan.rows import COUNTS, DARSHAN, MODULES, TIMES, DarshanSource, rows_of_logs
 from ioweather.sources.darshan.writer import log_bytes, new_records
 from ioweather.tables import TABLES, concat
 from ioweather.tables.applications import FILES

@@ -16,8 +16,8 @@ from ioweather.stats.tails.bounded import (
     PowerLaw,
     log_upper_gamma,
 )
-from ioweather.stats.tails.discrete import DiscretePowerLaw
 from ioweather.stats.tails.families import Cauchy, Family, Gamma, LogNormal, Normal, Uniform, Weibull
+from ioweather.stats.tails.powerlaw import DiscretePowerLaw
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
 
 BOUNDED: list[Family] = [

@@ -17,7 +17,7 @@ from scipy import stats
 
 from ioweather.stats.tails import compare_power_law, fit_power_law, power_law_p_value
 from ioweather.stats.tails.bounded import PowerLaw
-from ioweather.stats.tails.discrete import DiscretePowerLaw
+from ioweather.stats.tails.powerlaw import DiscretePowerLaw
 from ioweather.stats.tails.sample import Floats
 
 
