@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from ioweather.core.arrays import Floats
 from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility, FileSystem
@@ -39,8 +40,6 @@ from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import TABLES
 from ioweather.tables.schema import concat
 from ioweather.workflows.analyse import make_exhibits
-
-Floats = NDArray[np.float64]
 
 TARGETS = 248
 ZONE = "America/Los_Angeles"

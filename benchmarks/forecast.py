@@ -23,6 +23,7 @@ from scipy.signal import lfilter
 
 from ioweather.advice.forecast.answer import HORIZONS_NS, forecast_answer
 from ioweather.advice.forecast.horizons import History, Quantity
+from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
@@ -32,8 +33,6 @@ from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import TABLES
 from ioweather.workflows.forecast import forecast
-
-Floats = NDArray[np.float64]
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
 START_NS = 20_000 * DAY_NS

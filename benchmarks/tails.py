@@ -21,11 +21,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.mixture import fit_mixture
 from ioweather.stats.tails import PowerLawFit, fit_power_law, power_law_p_value
 from ioweather.stats.tails.bounded import BoundedLogNormal, BoundedWeibull, PowerLaw
 from ioweather.stats.tails.families import Cauchy, Normal
-from ioweather.stats.tails.sample import Floats, sample_of
+from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.splits import HEADS, TAILS, Splits, candidate_cuts, coarse_of, search_pair
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
 

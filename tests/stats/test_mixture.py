@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.mixture import MixtureFit, fit_mixture, goodness_of_fit
 from ioweather.stats.orderstats import MaximumOf
 from ioweather.stats.tails.bounded import BoundedLogNormal, Exponential, PowerLaw
 from ioweather.stats.tails.families import Cauchy, Normal
 from ioweather.stats.tails.gaps import largest_gap
 from ioweather.stats.tails.heads import truncated_head
-from ioweather.stats.tails.sample import Floats, sample_of
+from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
 
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)

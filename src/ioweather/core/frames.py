@@ -1,4 +1,4 @@
-"""Frame: columns of one length. Matrix: time x component. Both immutable; numpy arrays inside, none imported here.
+"""Frame: columns of one length. Matrix: time x component. Both immutable; numpy arrays inside.
 
 Null is NaN in floats, the mask of a masked array in integers, code -1 in text.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import DAY_NS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +34,13 @@ class Text:
         lookup: list[str | None] = [*self.categories, None]
         return [lookup[code] for code in self.codes.tolist()]
 
-    def equals(self, value: str) -> NDArray[np.bool_]:
+    def equals(self, value: str) -> Bools:
         """Mask of the rows that hold `value`."""
         code = self.categories.index(value) if value in self.categories else -2
-        mask: NDArray[np.bool_] = self.codes == code
-        return mask
+        return np.equal(self.codes, code)
 
 
-Column: TypeAlias = "NDArray[Any] | Text"
+Column: TypeAlias = NDArray[Any] | Text
 
 
 class Frame(Mapping[str, Column]):
@@ -75,6 +74,25 @@ class Frame(Mapping[str, Column]):
         if isinstance(column, Text):
             raise TypeError(f"column {name!r} is text")
         return column
+
+    def floats(self, name: str) -> Floats:
+        """A numeric column as floats, NaN for null."""
+        return np.asarray(np.ma.filled(np.ma.masked_array(self.array(name), dtype=np.float64), np.nan), np.float64)
+
+    def ints(self, name: str, *, missing: int = 0) -> Ints:
+        """An integer column with a number for null: 0 for sums, else one that cannot be taken for a value."""
+        return np.asarray(np.ma.filled(self.array(name), missing), np.int64)
+
+    def bools(self, name: str) -> Bools:
+        """A column of true and false, null as false."""
+        return np.asarray(np.ma.filled(self.array(name), False), np.bool_)
+
+    def known(self, name: str) -> Bools:
+        """The rows that are not null."""
+        column = self._columns[name]
+        if isinstance(column, Text):
+            return column.codes >= 0
+        return ~np.isnan(column) if column.dtype.kind == "f" else ~np.ma.getmaskarray(column)
 
     def text(self, name: str) -> Text:
         column = self._columns[name]
@@ -137,7 +155,7 @@ class Matrix:
     start_ns: int
     step_ns: int
     components: tuple[str, ...]
-    values: NDArray[np.float64]
+    values: Floats
     coverage: NDArray[np.float32]
 
     def __post_init__(self) -> None:

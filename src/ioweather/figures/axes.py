@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Chart, ResultColumn
 from ioweather.figures import reading
-from ioweather.figures.decimate import Floats
 from ioweather.figures.theme import LABEL_SIZE, Spec
 from ioweather.figures.ticks import (
     NAMED_IN_TITLE,

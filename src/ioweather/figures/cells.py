@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, axis_title, label_expression, names_axis, number_axis, time_axis, wrapped
 from ioweather.figures.compose import SIDE_LEGEND_PX, Counted, Note, View
-from ioweather.figures.decimate import Floats, Indices
 from ioweather.figures.theme import DIVERGING, LABEL_SIZE, SEQUENTIAL, Spec
 
 _MOST_NAMES = 31

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, names_axis, names_fit, text_px, time_axis
 from ioweather.figures.compose import Axes, View, standard_size
-from ioweather.figures.decimate import Floats
 from ioweather.figures.series import Series
 from ioweather.figures.theme import Spec
 

@@ -12,10 +12,11 @@ from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Cell, Chart
 from ioweather.figures import reading, references
 from ioweather.figures.axes import Axis, wrapped
-from ioweather.figures.decimate import MAX_POINTS, Floats
+from ioweather.figures.decimate import MAX_POINTS
 from ioweather.figures.series import Series, series_of
 from ioweather.figures.theme import LABEL_SIZE, SECONDARY, TITLE_SIZE, Spec
 

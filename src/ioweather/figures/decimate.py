@@ -5,13 +5,11 @@ All functions take arrays and give indices into them in ascending order (or binn
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Indices: TypeAlias = NDArray[np.intp]
+from ioweather.core.arrays import Bools, Floats, Indices
 
 # No chart carries more: a browser stays quick, and a page with sixty charts stays below a few megabytes.
 MAX_POINTS: Final = 5000
@@ -42,7 +40,7 @@ def thin_line(x: Floats, y: Floats, buckets: int) -> Indices:
     return np.union1d(indices, _visible_gaps(x, finite, where, (x[where[-1]] - x[where[0]]) / buckets))
 
 
-def _visible_gaps(x: Floats, finite: NDArray[np.bool_], where: Indices, width: float) -> Indices:
+def _visible_gaps(x: Floats, finite: Bools, where: Indices, width: float) -> Indices:
     """The first missing sample of every gap wider than `width`."""
     before, after = where[:-1], where[1:]
     broken = (after - before > 1) & (x[after] - x[before] > width)

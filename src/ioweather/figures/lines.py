@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, number_axis, position_axis
 from ioweather.figures.compose import Axes, Counted, Drawing, Note, View
-from ioweather.figures.decimate import Floats, Indices, envelope
+from ioweather.figures.decimate import envelope
 from ioweather.figures.references import limits
 from ioweather.figures.theme import Spec
 from ioweather.figures.tooltips import HOVER, text_column, tooltip

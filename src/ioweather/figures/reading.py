@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.printable import marked
 from ioweather.core.results import Cell, Chart, ResultColumn
 from ioweather.core.units import format_value
-from ioweather.figures.decimate import Floats
 
 NONE = "(none)"
 _NS_PER_MS = 1_000_000

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Reference
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, Side, text_px
-from ioweather.figures.decimate import Floats
 from ioweather.figures.theme import BACKGROUND, LABEL_SIZE, REFERENCE, SHADE, Spec
 
 ROW_PX: Final = LABEL_SIZE + 3

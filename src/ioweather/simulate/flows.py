@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.simulate.resources import Resources
 
-Floats: TypeAlias = NDArray[np.float64]
 FlowKind: TypeAlias = Literal["read", "write", "meta"]
 
 # Metadata operations that are told apart, in this order everywhere.

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ioweather.simulate.flows import Floats, Flow
+from ioweather.core.arrays import Floats, Ints
+from ioweather.simulate.flows import Flow
 from ioweather.simulate.meter import Meter
 from ioweather.simulate.resources import Resources
 
@@ -193,7 +193,7 @@ class Fluid:
         operations[:2] += 0.5 * self._storm[self._mds] / stretch[self._mds]
         return np.concatenate([bytes_moved.ravel(), requests.ravel(), operations])
 
-    def _remove(self, slots: NDArray[np.int64]) -> list[Flow]:
+    def _remove(self, slots: Ints) -> list[Flow]:
         done = []
         for slot in slots[::-1].tolist():
             flow = self.flows[slot]

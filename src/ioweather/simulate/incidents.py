@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ioweather.simulate.flows import Floats
+from ioweather.core.arrays import Floats
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Calendar, Resources, stream
 

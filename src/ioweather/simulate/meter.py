@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioweather.simulate.flows import OPERATIONS, Floats
+from ioweather.core.arrays import Floats
+from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.resources import Resources
 
 

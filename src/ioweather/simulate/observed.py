@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.simulate.flows import Floats
+from ioweather.core.arrays import Bools, Floats
 from ioweather.simulate.incidents import OF_TARGETS, Incident, failed_targets
 from ioweather.simulate.meter import Readings
 from ioweather.simulate.presets import Preset
@@ -34,7 +34,7 @@ class Observed:
     operations: Floats
     oss_cpu_percent: Floats
     mds_cpu_percent: Floats
-    missing: NDArray[np.bool_]
+    missing: Bools
     hum_bytes: float
 
 

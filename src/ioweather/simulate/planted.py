@@ -6,9 +6,9 @@ Written anew from the papers' definitions, with loops where they are clearer: no
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ioweather.simulate.flows import OPERATIONS, Floats
+from ioweather.core.arrays import Floats
+from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.observed import Observed
 
 _TOLERANCE = 0.05
@@ -73,7 +73,7 @@ def high_phases(minutes: Floats) -> tuple[float, float]:
     return float(np.mean(lengths)), float(np.mean(np.diff(starts))) if len(starts) > 1 else float("nan")
 
 
-def degrees(row: NDArray[np.float64]) -> list[int]:
+def degrees(row: Floats) -> list[int]:
     """Sizes of groups of targets whose activity differs by less than 5% of the least, grown from the smallest."""
     found: list[int] = []
     least = None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.simulate.presets import Preset
 
 # A server passes somewhat more than its targets hold, the network somewhat less than all of them.
@@ -34,12 +34,12 @@ class Resources:
 
     osts: int
     servers: int
-    server_of: NDArray[np.int64]
-    capacity: NDArray[np.float64]
+    server_of: Ints
+    capacity: Floats
     fsname: str
     # The chance of each target to be chosen: new files are laid almost evenly, popular old ones lie where they lie.
-    popularity: NDArray[np.float64]
-    placement: NDArray[np.float64]
+    popularity: Floats
+    placement: Floats
 
     @property
     def mds(self) -> int:

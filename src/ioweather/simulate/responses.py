@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import KIB, MIB
-from ioweather.simulate.flows import Floats
 from ioweather.simulate.meter import Readings
 from ioweather.simulate.presets import Preset, ResponseLaw
 from ioweather.simulate.resources import Resources, stream
@@ -37,7 +36,7 @@ class Responses:
     run_id: str
     start: Floats
     seconds: Floats
-    cached: NDArray[np.bool_] | None = None
+    cached: Bools | None = None
 
 
 def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
@@ -46,7 +45,7 @@ def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
     return float(law.mean_seconds * factor * (request_bytes / MIB) ** law.size_exponent)
 
 
-def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+def draw(law: ResponseLaw, mean: float, count: int, rng: np.random.Generator) -> tuple[Floats, Bools]:
     """(seconds, in the tail) of independent operations on a quiet system."""
     sd = law.sd_ratio * mean
     pivot = mean + law.pivot_sds * sd

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.simulate.applications import CHANGES, Program, useful_bytes_per_s
-from ioweather.simulate.flows import Floats, Flow, FlowKind, Pattern, data_demand, meta_demand, operations_mix
+from ioweather.simulate.flows import Flow, FlowKind, Pattern, data_demand, meta_demand, operations_mix
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Calendar, Resources, stream
 

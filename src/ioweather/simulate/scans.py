@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.simulate.applications import Program
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import stream
@@ -27,12 +27,12 @@ DOMINANT_GROWTH_RATIO = 1.5
 class Content:
     """Files: sizes in bytes, times in seconds since the facility's start (negative: before it)."""
 
-    uid: NDArray[np.int64]
-    project: NDArray[np.int64]
-    number: NDArray[np.int64]
-    size: NDArray[np.int64]
-    mtime: NDArray[np.float64]
-    atime: NDArray[np.float64]
+    uid: Ints
+    project: Ints
+    number: Ints
+    size: Ints
+    mtime: Floats
+    atime: Floats
     projects: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -78,6 +78,6 @@ def _draw(
     )  # fmt: skip
 
 
-def _take(content: Content, rows: NDArray[np.int64]) -> Content:
+def _take(content: Content, rows: Ints) -> Content:
     return Content(content.uid[rows], content.project[rows], content.number[rows], content.size[rows],
                    content.mtime[rows], content.atime[rows], content.projects)  # fmt: skip

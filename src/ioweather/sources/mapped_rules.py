@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Ints
 from ioweather.core.clock import datetime_to_ns, local_to_ns, parse_time_ns
 from ioweather.core.errors import CorruptInput, UndatedInput, UsageError
 from ioweather.core.units import NS, parse_duration_ns
@@ -297,7 +297,7 @@ def _scaled(value: Any, factor: Decimal | None) -> int:
     return _in_range(int(number))
 
 
-def _plain_integers(raw: list[Any], factor: Decimal | None) -> NDArray[np.int64] | None:
+def _plain_integers(raw: list[Any], factor: Decimal | None) -> Ints | None:
     """The common case, all whole numbers, at once; None where it is not that case."""
     scale = 1 if factor is None else int(factor) if factor == factor.to_integral_value() else 0
     if scale == 0 or not set(map(type, raw)) <= {str, int}:

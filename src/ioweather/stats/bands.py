@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ioweather.core.arrays import Floats, Ints
 
 _GRID: Final = 512
 # A valley must fall to this share of the lower of its two peaks, and a band hold this share of all.
@@ -28,7 +29,7 @@ class Band:
     n: int
 
 
-def find_bands(times: NDArray[np.float64]) -> list[Band]:
+def find_bands(times: Floats) -> list[Band]:
     """Modes of a Gaussian kernel density of log10(time), bandwidth by Silverman's rule with the robust spread."""
     values = np.log10(times[np.isfinite(times) & (times > 0)])
     n = len(values)
@@ -57,7 +58,7 @@ def find_bands(times: NDArray[np.float64]) -> list[Band]:
     ]  # fmt: skip
 
 
-def _density(values: NDArray[np.float64], width: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _density(values: Floats, width: float) -> tuple[Floats, Floats]:
     """Binned, then smoothed: 10^6 times cost what 10^3 do."""
     edges = np.linspace(values.min() - 4 * width, values.max() + 4 * width, _GRID + 1)
     step = edges[1] - edges[0]
@@ -67,7 +68,7 @@ def _density(values: NDArray[np.float64], width: float) -> tuple[NDArray[np.floa
     return (edges[:-1] + edges[1:]) / 2, np.convolve(counts, kernel / kernel.sum(), mode="same")
 
 
-def _valleys(density: NDArray[np.float64], peaks: NDArray[np.int64]) -> list[int]:
+def _valleys(density: Floats, peaks: Ints) -> list[int]:
     """Places that part two peaks deeply enough; shallow dips are passed over."""
     cuts: list[int] = []
     if not len(peaks):
@@ -83,11 +84,9 @@ def _valleys(density: NDArray[np.float64], peaks: NDArray[np.int64]) -> list[int
     return cuts
 
 
-def _without_small(
-    bands: list[tuple[float, float, NDArray[np.float64]]], n: int
-) -> list[tuple[float, float, NDArray[np.float64]]]:
+def _without_small(bands: list[tuple[float, float, Floats]], n: int) -> list[tuple[float, float, Floats]]:
     """A band of a few stragglers, or one that is hardly apart, belongs to its neighbour."""
-    kept: list[tuple[float, float, NDArray[np.float64]]] = []
+    kept: list[tuple[float, float, Floats]] = []
     for low, high, inside in bands:
         if kept:
             before = kept[-1]

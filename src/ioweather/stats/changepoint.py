@@ -7,14 +7,13 @@ share). Significance by shuffling whole blocks, so that days which resemble thei
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.stats.resampling import default_block
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def _gains(values: Floats, weights: Floats, min_side: int) -> tuple[Floats, Floa
     return np.nan_to_num(gain, nan=0.0, posinf=0.0), total
 
 
-def _shuffled_blocks(length: int, block: int, shuffles: int, seed: int) -> NDArray[np.int64]:
+def _shuffled_blocks(length: int, block: int, shuffles: int, seed: int) -> Ints:
     """Index rows in which blocks of consecutive values, cut at a random offset around the end, change places."""
     rng = np.random.default_rng(seed)
     out = np.empty((shuffles, length), np.int64)

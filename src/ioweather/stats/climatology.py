@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
+from ioweather.core.arrays import Floats, Ints
 
 HOURS: Final = 24
 SLOTS: Final = 7 * HOURS

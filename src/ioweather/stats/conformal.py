@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from ioweather.core.arrays import Floats, Indices
 
 LEVEL: Final = 0.9
 FOLDS: Final = 10
@@ -48,7 +48,7 @@ class NeighbourQuantiles:
         self._points = (known - self._centre) / self._spread
         self.neighbours = neighbours or neighbour_count(len(self._y))
 
-    def nearest(self, x: NDArray[Any]) -> NDArray[np.intp]:
+    def nearest(self, x: NDArray[Any]) -> Indices:
         from scipy.spatial import cKDTree
 
         wanted = (_columns(x) - self._centre) / self._spread

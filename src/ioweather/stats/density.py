@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.fft import dctn, irfft2, next_fast_len, rfft2
 from scipy.optimize import brentq
 
-Floats: TypeAlias = NDArray[np.float64]
+from ioweather.core.arrays import Floats
+
 Bandwidth: TypeAlias = Literal["scott", "botev"]
 
 GRID: Final = 256

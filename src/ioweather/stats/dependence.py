@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, ndtri
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.stats.resampling import default_block, expanded_levels
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 Measure: TypeAlias = Callable[[Floats, Floats], float]
 
 NEIGHBOURS: Final = 3

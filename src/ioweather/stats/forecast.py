@@ -19,15 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_means
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
 CANDIDATES: Final = ("persistence", "climatology", "combined")
 PERSISTENCE, CLIMATOLOGY, COMBINED = range(3)
@@ -93,7 +90,7 @@ class Rolling:
     def truth(self) -> Floats:
         return self.past.truth
 
-    def scored(self) -> NDArray[np.bool_]:
+    def scored(self) -> Bools:
         """Moments at which every candidate made a forecast whose truth is known."""
         return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
 

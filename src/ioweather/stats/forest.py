@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from ioweather.core.arrays import Floats
 
 TREES: Final = 200
 # Leaves of one job draw the noise; the paper does not name its setting. [ours]

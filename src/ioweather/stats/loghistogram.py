@@ -18,7 +18,8 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ioweather.core.arrays import Floats, Ints
 
 GAMMA: Final = 1.02
 RELATIVE_ERROR: Final = GAMMA**0.5 - 1
@@ -33,11 +34,11 @@ _SHIFT: Final = 33
 _MOST_PER_PAIR: Final = 50_000  # characters from 55,296 on are not characters
 
 
-def bins_of(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def bins_of(values: Floats) -> Ints:
     return np.asarray(np.floor(np.log(np.maximum(values, _LEAST)) / np.log(GAMMA)), np.int64)
 
 
-def middle(bins: NDArray[np.int64]) -> NDArray[np.float64]:
+def middle(bins: Ints) -> Floats:
     return np.asarray(GAMMA ** (bins + 0.5), np.float64)
 
 
@@ -46,17 +47,17 @@ class Histograms:
     """Many histograms at once: (row, bin, count) triples, sorted by row and bin, each pair once."""
 
     rows: int
-    row: NDArray[np.int64]
-    bin: NDArray[np.int64]
-    count: NDArray[np.int64]
+    row: Ints
+    bin: Ints
+    count: Ints
     exact: bool = False  # a bin is a number of nanoseconds
 
     @classmethod
-    def of_values(cls, row: NDArray[np.int64], values: NDArray[np.float64], rows: int) -> Histograms:
+    def of_values(cls, row: Ints, values: Floats, rows: int) -> Histograms:
         return cls._summed(row, bins_of(values), None, rows)
 
     @classmethod
-    def of_nanoseconds(cls, row: NDArray[np.int64], values: NDArray[np.int64], rows: int) -> Histograms:
+    def of_nanoseconds(cls, row: Ints, values: Ints, rows: int) -> Histograms:
         return cls._summed(row, values, None, rows, exact=True)
 
     @classmethod
@@ -90,7 +91,7 @@ class Histograms:
 
     @classmethod
     def _summed(
-        cls, row: NDArray[np.int64], bins: NDArray[np.int64], count: NDArray[np.int64] | None, rows: int,
+        cls, row: Ints, bins: Ints, count: Ints | None, rows: int,
         exact: bool = False,
     ) -> Histograms:  # fmt: skip
         """Triples in any order, a pair maybe many times; without counts each stands for one."""
@@ -114,7 +115,7 @@ class Histograms:
         key, total = key[last], np.diff(running[last], prepend=0)
         return cls(rows, key // span, key % span + low, total, exact)
 
-    def merged(self, group: NDArray[np.int64], groups: int) -> Histograms:
+    def merged(self, group: Ints, groups: int) -> Histograms:
         """Histogram i goes into group[i]."""
         if not (np.diff(group) <= 0).any():  # each into one of its own, in the same order
             row = self.row if groups == self.rows else group[self.row]
@@ -131,7 +132,7 @@ class Histograms:
         bins = np.flatnonzero(total)
         return Histograms(1, np.zeros(len(bins), np.int64), bins + low, total[bins], self.exact)
 
-    def select(self, rows: NDArray[np.int64]) -> Histograms:
+    def select(self, rows: Ints) -> Histograms:
         """Some of the histograms; `rows` in order, each once."""
         wanted = np.zeros(self.rows, np.bool_)
         wanted[rows] = True
@@ -155,24 +156,24 @@ class Histograms:
             np.concatenate([self.count, other.count]), self.rows, self.exact,
         )  # fmt: skip
 
-    def values(self, bins: NDArray[np.int64]) -> NDArray[np.float64]:
+    def values(self, bins: Ints) -> Floats:
         """What a bin stands for, in seconds."""
         return np.asarray(bins / 1e9, np.float64) if self.exact else middle(bins)
 
     @cached_property
-    def _running(self) -> NDArray[np.int64]:
+    def _running(self) -> Ints:
         return np.asarray(np.cumsum(self.count), np.int64)
 
     @cached_property
-    def _up_to(self) -> NDArray[np.int64]:
+    def _up_to(self) -> Ints:
         """What the rows before each hold; one more for all."""
         borders = np.searchsorted(self.row, np.arange(self.rows + 1))
         return np.where(borders > 0, self._running[borders - 1], 0) if len(self.row) else borders
 
-    def totals(self) -> NDArray[np.int64]:
+    def totals(self) -> Ints:
         return np.diff(self._up_to)
 
-    def quantiles(self, at: Sequence[float]) -> NDArray[np.float64]:
+    def quantiles(self, at: Sequence[float]) -> Floats:
         """rows x len(at): the middle of the bin that holds the value of rank ceil(q n); NaN where there is none."""
         result = np.full((self.rows, len(at)), np.nan)
         if not len(self.row):
@@ -197,7 +198,7 @@ class Histograms:
         borders = [0, *(2 * np.cumsum(np.bincount(row, minlength=self.rows))).tolist()]
         return [_MARK + text[start:end] if end > start else "" for start, end in itertools.pairwise(borders)]
 
-    def quantiles_before(self, first: NDArray[np.int64], least: int, at: float = 0.5) -> NDArray[np.float64]:
+    def quantiles_before(self, first: Ints, least: int, at: float = 0.5) -> Floats:
         """Of each row, a quantile of rows first[i] .. i - 1 together; NaN where they hold fewer than `least`.
 
         `first` only rises, so counts are moved along, not summed anew: by distinct bin, and by blocks of these to find

@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails.families import Distribution, Real
-from ioweather.stats.tails.sample import Floats
 
 # Fewer rounds than this cannot show dependence that matters.
 MINIMUM_ROUNDS = 20

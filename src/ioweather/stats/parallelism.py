@@ -6,13 +6,12 @@ In each interval the targets are sorted by activity and clusters grow greedily f
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
+from ioweather.core.arrays import Floats, Ints
 
 TOLERANCE = 0.05
 DEGREES = (10, 20, 25, 50, 75, 100)  # pat19 table 1, and 20 of figure 11

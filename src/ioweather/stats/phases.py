@@ -7,14 +7,12 @@ two starts that spans a gap is not counted: what happened in the gap is unknown.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
+from ioweather.core.arrays import Bools, Floats, Ints
 
 HIGH_QUANTILE = 0.75
 LOW_QUANTILE = 0.25

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from ioweather.core.arrays import Floats
 
 # With fewer independent blocks than this an interval would be a guess.
 MIN_BLOCKS = 6

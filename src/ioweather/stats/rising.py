@@ -8,13 +8,12 @@ together. Huber's weights keep single wild rows from bending it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-Floats: TypeAlias = NDArray[np.float64]
+from ioweather.core.arrays import Floats
 
 # [ours] A prior row per coefficient: 0 +- spread / RIDGE, on measures scaled to about 1.
 RIDGE: Final = 0.3

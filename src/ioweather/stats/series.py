@@ -6,13 +6,12 @@ correlation: corr(X[1:n-k], Y[1+k:n]) with means and standard deviations of exac
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Indices: TypeAlias = NDArray[np.intp]
+from ioweather.core.arrays import Floats, Indices
 
 # Order of the six sums that a correlation is made of.
 N, SX, SY, SXX, SYY, SXY = range(6)

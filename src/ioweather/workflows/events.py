@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
@@ -20,8 +20,6 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.weather.slowdown import usual_requests
 from ioweather.tables import TABLES, concat
 from ioweather.workflows.analyse import ALL_TIME, Period
-
-Bools: TypeAlias = NDArray[np.bool_]
 
 SOURCE = "episodes"
 _THRESHOLD = 2.0
@@ -94,7 +92,7 @@ def _is_among(stored: Frame, found: Frame) -> Bools:
 def _is_too_short(stored: Frame, interval_ns: int) -> Bools:
     """What was found by shorter intervals may be too short for a look at this one; unless it was going on then."""
     found_by = [json.loads(event["details"]).get("interval_ns", interval_ns) for event in stored.records()]
-    has_ended = ~np.ma.getmaskarray(np.ma.masked_array(stored.array("end_ns")))
+    has_ended = stored.known("end_ns")
     return (np.array(found_by, np.int64) < interval_ns) & has_ended
 
 

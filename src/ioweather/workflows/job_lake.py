@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ioweather.core.arrays import Ints
 from ioweather.core.clock import format_time_ns, utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.visibility import Owner
-from ioweather.derive.jobs.file_records import Ints
 from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.derive.jobs.matching import match_jobs
@@ -104,7 +104,7 @@ def _raw_id(snapshot: Snapshot, job_id: str) -> int:
 
 def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
     """One line per job: when, whose, what, how many logs."""
-    start = np.asarray(applications.array("start_ns"), np.int64)
+    start = applications.ints("start_ns")
     uid, exe = applications.array("uid").tolist(), applications.text("exe").tolist()
     lines = []
     for number in range(int(numbers.max()) + 1):

@@ -79,8 +79,7 @@ def _responses(snapshot: Snapshot, periods: Sequence[tuple[int, int]]) -> Frame:
 
 def _touched(added: Frame) -> NDArray[np.int64]:
     """Hours in which these operations began or went on, and the one before: its last ticks may have waited for them."""
-    start = np.asarray(added.array("start_ns"), np.int64)
-    duration = np.asarray(np.ma.filled(np.ma.masked_array(added.array("duration_ns")), 0), np.int64)
+    start, duration = added.ints("start_ns"), added.ints("duration_ns")
     first, last = start // HOUR_NS - 1, (start + duration) // HOUR_NS
     long = last - first > 1
     spans = set(zip(first[long].tolist(), last[long].tolist(), strict=True))

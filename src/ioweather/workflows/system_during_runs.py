@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.advice.verdict.group_states import run_slowdowns
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
@@ -38,8 +39,6 @@ from ioweather.studies.association.data import OPERATIONS, monitored_mounts, sys
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.rollup_steps import steps_of
 from ioweather.tables import ColumnSpec, Quality
-
-Ints = NDArray[np.int64]
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts")
 # Windows that nearly meet are one: a condition costs as much as some hundred steps.
@@ -74,7 +73,7 @@ class Conditions:
 def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Frame, servers: Servers) -> Conditions:
     """Of the first run there must be samples, of the others there may be. `everybody` are runs of all people around
     that time, with what `job_io` says of them."""
-    start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
+    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
     windows = merged_windows(start, end, servers.step_ns)
     samples = _samples(snapshot, windows, servers)
     system = _grid(samples, (int(start[0]), int(end[0])))
@@ -94,7 +93,7 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     return Conditions(rows, tuple(dict.fromkeys(str(labels[i]) for i in np.flatnonzero(hit[0]))))
 
 
-def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, NDArray[np.float64]]:
+def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:
     """Bytes per second of the whole file system in the week before a run, by metric, over stretches as long as the run.
     Empty where nothing was sampled then, or the run is shorter than a minute: in less, rates are bursts."""
     step_ns = max(servers.step_ns, MINUTE_NS)
@@ -137,7 +136,7 @@ def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Server
 def _grid(samples: grid.Selection, asked: tuple[int, int]) -> SystemGrid:
     """All servers together."""
     rollup, step_ns = grid.rollup(samples, _SAMPLED), samples.step_ns
-    first = np.asarray(rollup.array("start_ns"), np.int64)
+    first = rollup.ints("start_ns")
     if not ((first < asked[1]) & (first + step_ns > asked[0])).any():
         raise DataUnavailable("no system data for this period")
     is_bytes = rollup.text("metric").equals(choices.TRAFFIC[0]) | rollup.text("metric").equals(choices.TRAFFIC[1])
@@ -148,7 +147,7 @@ def _grid(samples: grid.Selection, asked: tuple[int, int]) -> SystemGrid:
 
 def _targets(
     samples: grid.Selection, runs: Frame, files: Frame, system: SystemGrid, spans: IoSpans
-) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[tuple[str, ...], Floats, Floats]:
     """Components, each run's own bytes on them, and others' rate on the busiest of those it used."""
     if not (files.text("osts").codes >= 0).any():
         return (), np.zeros((runs.rows, 0)), np.full(runs.rows, np.nan)
@@ -158,8 +157,8 @@ def _targets(
     stretches = io_steps(system, spans)
     stamps = system.stamp(stretches.first), system.stamp(stretches.last + 1)
     rate = busiest_target_rate(
-        np.asarray(moved.array("start_ns"), np.int64), component.codes.astype(np.int64),
-        np.asarray(moved.array("value"), np.float64), stretches, stamps, own, system.step_seconds,
+        moved.ints("start_ns"), component.codes.astype(np.int64),
+        moved.floats("value"), stretches, stamps, own, system.step_seconds,
     )  # fmt: skip
     return component.categories, own, rate
 
@@ -194,7 +193,7 @@ def _probe_medians(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints)
     return fetch_frame(snapshot.bare, sql, _MEDIANS)
 
 
-def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame) -> tuple[NDArray[np.float64], Ints]:
+def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame) -> tuple[Floats, Ints]:
     if not everybody.rows:
         return np.full(runs.rows, np.nan), np.zeros(runs.rows, np.int64)
     _, number = np.unique(np.array([*program_names(runs), *program_names(everybody)]), return_inverse=True)

@@ -73,7 +73,7 @@ def why(
 
 def _main_run(view: JobView) -> int:
     """Of several runs in one job the one with most I/O time."""
-    times = np.nan_to_num(np.asarray(view.job_io.array("io_seconds"), np.float64), nan=-1.0)
+    times = np.nan_to_num(view.job_io.floats("io_seconds"), nan=-1.0)
     return int(times.argmax())
 
 
@@ -103,7 +103,7 @@ def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Fram
         runs = runs.take(alike(runs, 0))
         if runs.rows > MOST_PEERS or days == known:
             break
-    away = np.abs(np.asarray(runs.array("start_ns"), np.int64) - here)
+    away = np.abs(runs.ints("start_ns") - here)
     away[0] = -1  # the run itself stays the first row
     return runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), everybody
 

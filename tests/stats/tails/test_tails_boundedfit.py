@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails.bounded import (
     GAMMA_SHAPE_MIN,
     LOGNORMAL_OFFSET_MAX,
@@ -25,7 +26,7 @@ from ioweather.stats.tails.boundedfit import (
     fit_weibull_tail,
     tail_sums,
 )
-from ioweather.stats.tails.sample import Floats, sample_of
+from ioweather.stats.tails.sample import sample_of
 
 LOW = 1.3
 

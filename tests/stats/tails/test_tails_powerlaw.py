@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails import compare_power_law, fit_power_law, power_law_p_value
 from ioweather.stats.tails.bounded import PowerLaw
 from ioweather.stats.tails.powerlaw import DiscretePowerLaw
-from ioweather.stats.tails.sample import Floats
 
 
 @pytest.fixture(scope="module")

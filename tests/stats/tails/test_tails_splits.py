@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails import splits as module
 from ioweather.stats.tails.boundedfit import fit_weibull_tail
 from ioweather.stats.tails.families import Family
 from ioweather.stats.tails.points import fit_cauchy
-from ioweather.stats.tails.sample import Floats, Sample, sample_of
+from ioweather.stats.tails.sample import Sample, sample_of
 from ioweather.stats.tails.splits import (
     ALL_HEADS,
     COMBINATIONS,

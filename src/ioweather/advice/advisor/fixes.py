@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.advice.advisor.profile import Profile, Verb
-from ioweather.derive.jobs.file_records import Bools, Floats
+from ioweather.core.arrays import Bools, Floats
 
 _LARGER: Final = {
     "HDF5": ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),

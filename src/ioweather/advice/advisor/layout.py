@@ -9,8 +9,9 @@ import numpy as np
 from ioweather.advice.advisor.fixes import BROADCAST, setstripe
 from ioweather.advice.advisor.profile import Profile, Verb, ratio
 from ioweather.advice.advisor.rule import Rule, Seen
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes, format_value
-from ioweather.derive.jobs.file_records import NEVER_LAST, Floats, Ints, maximum
+from ioweather.derive.jobs.file_records import NEVER_LAST, maximum
 
 # A file wants a target for each of so many bytes, as far as the run has nodes to feed them.
 STRIPE_BYTES: Final = GIB

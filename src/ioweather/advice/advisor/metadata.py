@@ -15,8 +15,8 @@ import numpy as np
 from ioweather.advice.advisor.fixes import BROADCAST, main_verb, setstripe
 from ioweather.advice.advisor.profile import Profile, ratio
 from ioweather.advice.advisor.rule import Rule, Seen
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import GIB, format_seconds, format_value
-from ioweather.derive.jobs.file_records import Bools, Floats
 from ioweather.derive.jobs.signatures import FEWEST_OPERATIONS, METADATA_BOUND, SEEKS_PER_OPERATION
 
 # Drishti's: metadata time on one record.

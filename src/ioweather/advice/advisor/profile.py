@@ -17,10 +17,11 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB, MIB
 from ioweather.derive.jobs.ceiling import peak_of
-from ioweather.derive.jobs.file_records import Bools, FileRecords, Floats, Ints, file_records, sums
+from ioweather.derive.jobs.file_records import FileRecords, file_records, sums
 from ioweather.derive.jobs.files import strategy_of_files
 from ioweather.studies.job.view import JobView, LogFacts
 from ioweather.tables.applications import READ_BINS, STRATEGIES, WRITE_BINS
@@ -268,5 +269,5 @@ def profile_of(view: JobView, run: int) -> Profile:
 
 def main_run(view: JobView) -> int:
     """The run with most I/O time."""
-    seconds = np.nan_to_num(np.asarray(view.job_io.array("io_seconds"), np.float64), nan=-1.0)
+    seconds = np.nan_to_num(view.job_io.floats("io_seconds"), nan=-1.0)
     return int(seconds.argmax())

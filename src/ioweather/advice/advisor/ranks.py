@@ -8,8 +8,8 @@ import numpy as np
 
 from ioweather.advice.advisor.profile import Profile
 from ioweather.advice.advisor.rule import Rule, Seen
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import NS, format_bytes, format_seconds
-from ioweather.derive.jobs.file_records import Bools, Floats
 from ioweather.derive.jobs.signatures import ALMOST_ALL
 
 # Drishti's: slowest against fastest process of a shared file, and imbalance across files.

@@ -14,8 +14,8 @@ import numpy as np
 from ioweather.advice.advisor.fixes import collective_calls, interface_of, larger_requests, main_verb
 from ioweather.advice.advisor.profile import VERBS, Profile, ratio
 from ioweather.advice.advisor.rule import Rule, Seen
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import GIB, KIB, MIB, format_bytes, format_value
-from ioweather.derive.jobs.file_records import Bools, Floats
 from ioweather.derive.jobs.signatures import FEWEST_OPERATIONS
 
 # Drishti's thresholds, for a pattern to be seen at all; whether it is said, its seconds decide.

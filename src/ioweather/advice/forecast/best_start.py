@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds, format_value
 from ioweather.stats.climatology import (
@@ -27,9 +27,6 @@ from ioweather.stats.climatology import (
 from ioweather.stats.resampling import BlockBootstrap
 from ioweather.studies.shared.intervals import LEVEL, Intervals
 from ioweather.studies.shared.presenting import table
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
 # A run of hours counts where this share of them was seen.
 _SEEN: Final = 0.75

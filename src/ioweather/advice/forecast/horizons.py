@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.results import Estimate
 from ioweather.core.units import MIB, MINUTE_NS, format_value
 from ioweather.derive.system.calendar import local_clock
 from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
 from ioweather.studies.shared.intervals import Intervals, standing
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # [ours] Half a percent less error is nothing, even where it is certain.
 LEAST_SKILL: Final = 0.005

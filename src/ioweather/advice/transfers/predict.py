@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.advice.transfers.request_times import REPLICATES, Lacking, RequestTimes, request_times
+from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
@@ -83,9 +83,7 @@ def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
     return laws
 
 
-def _transfers(
-    laws: list[BySize], size: float, width: int, rounds: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _transfers(laws: list[BySize], size: float, width: int, rounds: int, rng: np.random.Generator) -> Floats:
     """Times of whole transfers: each replicate of the fit draws its share of them, so its uncertainty is inside."""
     used = laws[1:] or laws
     each = max(5, min(_MOST_TRANSFERS, _DRAWS // rounds) // len(used))
@@ -94,7 +92,7 @@ def _transfers(
 
 
 def _answer(
-    question: str, times: RequestTimes, drawn: NDArray[np.float64], laws: list[BySize], size: float, width: int,
+    question: str, times: RequestTimes, drawn: Floats, laws: list[BySize], size: float, width: int,
     rounds: int,
 ) -> Answer:  # fmt: skip
     quantiles = {p: float(q) for p, q in zip(_QUANTILES, np.quantile(drawn, _QUANTILES), strict=True)}
@@ -129,7 +127,7 @@ def _answer(
     )  # fmt: skip
 
 
-def _exhibit(drawn: NDArray[np.float64], title: str) -> Exhibit:
+def _exhibit(drawn: Floats, title: str) -> Exhibit:
     table: ResultTable = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
     chart = Chart("cdf", table, {"x": "value", "y": "share"}, "Predicted time of one transfer", scales={"x": "log"})
     return Exhibit("predict", title, charts=(chart,))

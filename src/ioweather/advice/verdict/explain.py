@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ioweather.advice.verdict.group_states import OPERATIONS, TARGETS, group_states
 from ioweather.advice.verdict.judge import LEAST_RUNS, GroupRuns, Seconds, Verdict, judge
 from ioweather.advice.verdict.patterns import difference_words, patterns_of, usual_pattern
+from ioweather.core.arrays import Floats
 from ioweather.core.frames import Frame
 from ioweather.core.results import (
     Answer,
@@ -66,7 +67,7 @@ class Explained:
     filesystem: str
     step_seconds: float
     sick: tuple[str, ...] = ()
-    week_before: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    week_before: Mapping[str, Floats] = field(default_factory=dict)
 
 
 def explain(view: JobView, row: int, found: Explained | None, reason: str = "") -> Answer:
@@ -160,14 +161,14 @@ def _against(found: Explained, states: GroupRuns, verdict: Verdict) -> Iterator[
     yield Fact("counts as harm from", verdict.harm_seconds, "seconds", note="15% or twice the group's MAD")
 
 
-def _others(values: NDArray[Any], this: int) -> NDArray[np.float64]:
+def _others(values: NDArray[Any], this: int) -> Floats:
     rest = np.delete(np.asarray(values, np.float64), this)
     return rest[np.isfinite(rest)]
 
 
-def _measures(found: Explained, states: GroupRuns) -> dict[str, tuple[NDArray[np.float64], str]]:
+def _measures(found: Explained, states: GroupRuns) -> dict[str, tuple[Floats, str]]:
     """What the system did and how slow it was for others, by what a person reads: values and unit."""
-    during = np.asarray(found.system.array("d_d_seconds"), np.float64)
+    during = found.system.floats("d_d_seconds")
     table = {
         f"others {verb}": (quotient(np.asarray(found.system.array(f"others_io_high_{verb}_bytes")), during),
                            "bytes_per_s")
@@ -181,7 +182,7 @@ def _measures(found: Explained, states: GroupRuns) -> dict[str, tuple[NDArray[np
         if name in states.slowdowns and np.isfinite(states.slowdowns[name]).any():
             table[label] = (np.exp(states.slowdowns[name]), "ratio")
     if "sick_count" in found.system and np.any(found.system.array("sick_count")):
-        table["sick components"] = (np.asarray(found.system.array("sick_count"), np.float64), "count")
+        table["sick components"] = (found.system.floats("sick_count"), "count")
     # Others are the system without the run, and the two are counted by different clocks: below zero there is nothing.
     return {label: (np.maximum(values, 0.0), unit) for label, (values, unit) in table.items()}
 
@@ -199,7 +200,7 @@ def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
         yield Fact(label, value, shown_as, share, note)
 
 
-def _share_below(value: float, others: NDArray[np.float64]) -> float | None:
+def _share_below(value: float, others: Floats) -> float | None:
     return float(np.mean(others < value)) if len(others) >= LEAST_RUNS else None
 
 
@@ -292,15 +293,15 @@ def _coverage(found: Explained, verdict: Verdict) -> Coverage:
 
 
 def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
-    metrics: dict[str, NDArray[np.float64]] = {
+    metrics: dict[str, Floats] = {
         "I/O time [s]": states.io_seconds,
-        "rate [GiB/s]": np.asarray(found.runs.array("bytes_per_s"), np.float64) / GIB,
+        "rate [GiB/s]": found.runs.floats("bytes_per_s") / GIB,
     }
     for label, (values, unit) in _measures(found, states).items():
         scale, name = _UMAMI_UNITS[unit]
         metrics[f"{label} [{name}]"] = values / scale
     order = np.argsort(np.asarray(found.runs.array("start_ns")), kind="stable")
-    times = np.asarray(found.runs.array("start_ns"), np.int64)
+    times = found.runs.ints("start_ns")
     rows: list[tuple[Cell, ...]] = []
     estimates = []
     for label, values in metrics.items():

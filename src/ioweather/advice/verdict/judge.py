@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,12 @@ from ioweather.advice.verdict.posterior import (
     Seconds,
     weigh,
 )
+from ioweather.core.arrays import Bools, Floats
 from ioweather.stats.dependence import spearman
 from ioweather.stats.rising import MAD_TO_SD, fit_rising, hinges
 
 __all__ = ["KINDS", "GroupRuns", "Kind", "Seconds", "Verdict", "judge"]
 
-Floats: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 LEAST_RUNS: Final = 8
 LEAST_COVERAGE: Final = 0.8

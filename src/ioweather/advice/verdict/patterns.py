@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.frames import Frame
-
-Floats: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 # Name, what a person reads, and from which factor on two runs differ.
 MEASURES: Final = (
@@ -30,7 +27,7 @@ _FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
 
 def patterns_of(job_io: Frame) -> Floats:
     """One row per run, one column per measure of MEASURES, in logarithms (of 1 + share for shares)."""
-    column = {name: np.asarray(job_io.array(name), np.float64) for name in (
+    column = {name: job_io.floats(name) for name in (
         "read_bytes", "write_bytes", "read_count", "write_count", "file_count", "io_rank_count", "seek_count",
         "collective_count", "independent_count",
     )}  # fmt: skip

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Floats: TypeAlias = NDArray[np.float64]
+from ioweather.core.arrays import Floats
+
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unknown"]
 
 KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both")

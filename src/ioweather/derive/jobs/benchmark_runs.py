@@ -62,9 +62,9 @@ class LogIndex:
     """
 
     def __init__(self, applications: Frame) -> None:
-        self._start = np.asarray(applications.array("start_ns"), np.int64)
-        self._end = np.asarray(applications.array("end_ns"), np.int64)
-        self._nprocs = np.asarray(applications.array("nprocs"), np.int64)
+        self._start = applications.ints("start_ns")
+        self._end = applications.ints("end_ns")
+        self._nprocs = applications.ints("nprocs")
         self._exe = applications.text("exe")
 
     def find(self, measured: Measured) -> tuple[int | None, str]:

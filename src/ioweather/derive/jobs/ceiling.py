@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text
 from ioweather.core.units import MIB
@@ -18,7 +18,7 @@ def peak_of(mount: str | None, facility: Facility) -> float | None:
     return max((fs.peak_bytes_per_s for fs in facility.filesystems if fs.peak_bytes_per_s is not None), default=None)
 
 
-def ceiling_mib_per_s_per_node(nodes: NDArray[np.float64], mounts: Text, facility: Facility) -> NDArray[np.float64]:
+def ceiling_mib_per_s_per_node(nodes: Floats, mounts: Text, facility: Facility) -> Floats:
     """min(per-node limit, file-system peak / Ncn) in MiB/s/CN; NaN where the facility file gives neither."""
     peaks = [peak_of(mount, facility) for mount in (*mounts.categories, None)]
     by_filesystem = np.array([np.nan if peak is None else peak for peak in peaks])[mounts.codes] / nodes

@@ -8,16 +8,13 @@ Rows are sorted by log, file and rank; everything after that is a sum, a minimum
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.frames import Frame, Text
-
-Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 NEVER_FIRST = np.iinfo(np.int64).max
 NEVER_LAST = np.iinfo(np.int64).min
@@ -32,7 +29,7 @@ class FileRecords:
     """
 
     frame: Frame
-    order: NDArray[np.intp]
+    order: Indices
     nprocs: Ints
     log: Ints
     file: Ints
@@ -53,12 +50,11 @@ class FileRecords:
 
     def ints(self, name: str) -> Ints:
         """An integer column in this order, null as 0: for sums, where a counter a module lacks adds nothing."""
-        values = self.frame.array(name)[self.order]
-        return np.asarray(np.ma.filled(values, 0), np.int64)
+        return self.frame.ints(name)[self.order]
 
     def known(self, name: str) -> Bools:
         """Where a nullable integer column has a value."""
-        return ~np.ma.getmaskarray(self.frame.array(name)[self.order])
+        return self.frame.known(name)[self.order]
 
     def seconds(self, name: str) -> Floats:
         """A float column in this order, null as 0."""
@@ -89,9 +85,9 @@ class FileRecords:
 def file_records(applications: Frame, files: Frame) -> FileRecords:
     """Sort, group and choose layers. Records of logs that `applications` lacks are left out."""
     log = rows_of(applications.text("log_digest"), files.text("log_digest"))
-    keep = np.flatnonzero((log >= 0) & ~np.asarray(files.array("standard_stream"), np.bool_))
-    rank = np.asarray(files.array("rank"), np.int64)
-    record = np.asarray(files.array("record_id"), np.int64)
+    keep = np.flatnonzero((log >= 0) & ~files.bools("standard_stream"))
+    rank = files.ints("rank")
+    record = files.ints("record_id")
     order = keep[np.lexsort((rank[keep], record[keep], log[keep]))]
     log, rank, record = log[order], rank[order], record[order]
     begins = np.ones(len(order), np.bool_)
@@ -100,7 +96,7 @@ def file_records(applications: Frame, files: Frame) -> FileRecords:
     module = files.text("module")[order]
     mpiio, posix, stdio = (module.equals(name) for name in ("MPI-IO", "POSIX", "STDIO"))
     records = FileRecords(
-        files, order, np.asarray(applications.array("nprocs"), np.int64), log, file.astype(np.int64), log[begins], rank,
+        files, order, applications.ints("nprocs"), log, file.astype(np.int64), log[begins], rank,
         mpiio, posix, stdio, counted=stdio,
     )  # fmt: skip
     moved = records.ints("read_bytes") + records.ints("write_bytes")

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.frames import Column, Text
-from ioweather.derive.jobs.file_records import NEVER_FIRST, Bools, FileRecords, Ints, maximum, minimum, sums
+from ioweather.derive.jobs.file_records import NEVER_FIRST, FileRecords, maximum, minimum, sums
 from ioweather.tables.applications import INTERFACES, STRATEGIES
 
 

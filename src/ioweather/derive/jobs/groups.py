@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.frames import Frame
 from ioweather.derive.jobs.signatures import program_of
 
 Grouping: TypeAlias = Literal["exact", "similar"]
-Ints: TypeAlias = NDArray[np.int64]
 
 LEAST_RUNS: Final = 8
 SIMILAR_FACTOR: Final = 1.25
@@ -53,7 +52,7 @@ def group_runs(runs: Frame, grouping: Grouping, *, factor: float = SIMILAR_FACTO
     """`runs` has the columns of `job_io` with `uid` and `exe` of `applications`."""
     programs = program_names(runs)
     if grouping == "exact":
-        keys = np.stack([np.asarray(runs.array(name), np.int64) for name in _EXACT], axis=1)
+        keys = np.stack([runs.ints(name) for name in _EXACT], axis=1)
     else:
         keys = _similar_keys(runs, programs, factor)
     distinct, of_run, sizes = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
@@ -64,7 +63,7 @@ def group_runs(runs: Frame, grouping: Grouping, *, factor: float = SIMILAR_FACTO
     rank[order] = np.arange(len(order))
     example = np.full(len(order), -1, np.int64)
     example[of_run[::-1]] = np.arange(len(of_run))[::-1]
-    nprocs = np.asarray(runs.array("nprocs"), np.int64)
+    nprocs = runs.ints("nprocs")
     names = tuple(_name(programs[example[g]], int(nprocs[example[g]]), distinct[g]) for g in order)
     return Groups(rank[of_run].astype(np.int64), names, sizes[order].astype(np.int64), grouping)
 
@@ -82,8 +81,8 @@ def alike(runs: Frame, run: int, *, factor: float = SIMILAR_FACTOR) -> Ints:
     programs = np.array(program_names(runs))
     moved = _moved(runs)
     same = (
-        (np.asarray(runs.array("uid"), np.int64) == int(runs.array("uid")[run]))
-        & (np.asarray(runs.array("nprocs"), np.int64) == int(runs.array("nprocs")[run]))
+        (runs.ints("uid") == int(runs.array("uid")[run]))
+        & (runs.ints("nprocs") == int(runs.array("nprocs")[run]))
         & (programs == programs[run])
         & (moved <= moved[run] * factor)
         & (moved * factor >= moved[run])
@@ -99,14 +98,14 @@ def program_names(runs: Frame) -> list[str]:
     return [lookup[code] for code in text.codes.tolist()]
 
 
-def _moved(runs: Frame) -> NDArray[np.float64]:
-    return np.asarray(runs.array("read_bytes"), np.float64) + np.asarray(runs.array("write_bytes"), np.float64)
+def _moved(runs: Frame) -> Floats:
+    return runs.floats("read_bytes") + runs.floats("write_bytes")
 
 
 def _similar_keys(runs: Frame, programs: list[str], factor: float) -> Ints:
     """User, program, processes, and a class of bytes that grows from the smallest until the factor is used up."""
     _, program = np.unique(np.array(programs), return_inverse=True)
-    uid, nprocs = (np.asarray(runs.array(name), np.int64) for name in ("uid", "nprocs"))
+    uid, nprocs = (runs.ints(name) for name in ("uid", "nprocs"))
     moved = _moved(runs)
     order = np.lexsort((moved, nprocs, program, uid))
     classes = np.zeros(len(order), np.int64)

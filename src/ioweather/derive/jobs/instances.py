@@ -11,9 +11,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Indices, Ints
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import HOUR_NS
-from ioweather.derive.jobs.file_records import NEVER_FIRST, NEVER_LAST, Ints, maximum, minimum, sums
+from ioweather.derive.jobs.file_records import NEVER_FIRST, NEVER_LAST, maximum, minimum, sums
 from ioweather.derive.jobs.ratios import ratio_columns
 from ioweather.tables.applications import INTERFACES, JOB_IO
 
@@ -26,13 +27,10 @@ _LARGEST: Final = ("nprocs", "io_rank_count", "d_f_r_seconds", "d_f_w_seconds")
 
 def job_numbers(applications: Frame, matches: Frame | None = None) -> Ints:
     """Number of the job that each log belongs to: 0, 1, ... in order of first start."""
-    start = np.asarray(applications.array("start_ns"), np.int64)
-    end = np.asarray(applications.array("end_ns"), np.int64)
-    uid, job_id = (np.asarray(applications.array(name), np.int64) for name in ("uid", "job_id"))
-    if matches is None:
-        row = np.full(applications.rows, -1, np.int64)
-    else:
-        row = np.asarray(np.ma.filled(matches.array("job_row"), -1), np.int64)
+    start = applications.ints("start_ns")
+    end = applications.ints("end_ns")
+    uid, job_id = (applications.ints(name) for name in ("uid", "job_id"))
+    row = np.full(applications.rows, -1, np.int64) if matches is None else matches.ints("job_row", missing=-1)
     unmatched = row < 0
     # Logs of one matched allocation are together whatever they say themselves.
     uid, job_id = np.where(unmatched, uid, 0), np.where(unmatched, job_id, 0)
@@ -61,15 +59,15 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     group = job_numbers(applications, matches)
     jobs = int(group.max(initial=-1)) + 1
     everywhere = np.ones(len(group), np.bool_)
-    start = np.asarray(job_io.array("start_ns"), np.int64)
-    moved = np.asarray(job_io.array("read_bytes"), np.int64) + np.asarray(job_io.array("write_bytes"), np.int64)
+    start = job_io.ints("start_ns")
+    moved = job_io.ints("read_bytes") + job_io.ints("write_bytes")
     # One representative each: the first to start, and the one that moved most.
     first, busiest = _last_of(group, -start, jobs), _last_of(group, moved, jobs)
     columns: dict[str, Column] = {
         "log_digest": job_io.text("log_digest")[first],
         "start_ns": minimum(start, group, jobs, everywhere),
-        "end_ns": maximum(np.asarray(job_io.array("end_ns"), np.int64), group, jobs, everywhere),
-        "partial": np.bincount(group[np.asarray(job_io.array("partial"), np.bool_)], minlength=jobs) > 0,
+        "end_ns": maximum(job_io.ints("end_ns"), group, jobs, everywhere),
+        "partial": np.bincount(group[job_io.bools("partial")], minlength=jobs) > 0,
         "d_s_definition": _agreed(job_io.text("d_s_definition"), group, jobs),
         "create_rule": _agreed(job_io.text("create_rule"), group, jobs),
         "interfaces": _united(job_io.text("interfaces"), group, jobs),
@@ -83,7 +81,7 @@ def merge_instances(job_io: Frame, applications: Frame, matches: Frame | None = 
     columns |= ratio_columns(Frame(columns))
     columns["instance_count"] = np.bincount(group, minlength=jobs).astype(np.int64)
     for name in ("job_id", "uid"):
-        columns[name] = np.asarray(applications.array(name), np.int64)[first]
+        columns[name] = applications.ints(name)[first]
     columns["exe"] = applications.text("exe")[busiest]
     for name in ("state", "account", "user", "node_count"):
         if matches is not None:
@@ -113,7 +111,7 @@ def _merged(name: str, values: NDArray[Any], group: Ints, jobs: int) -> Column:
     return np.ma.MaskedArray(np.where(merged == missing_value, 0, merged), mask=~there)
 
 
-def _last_of(group: Ints, value: Ints, groups: int) -> NDArray[np.intp]:
+def _last_of(group: Ints, value: Ints, groups: int) -> Indices:
     """Per group the row of greatest value; of ties the first row."""
     order = np.lexsort((-np.arange(len(group)), value, group))
     return order[np.flatnonzero(np.diff(group[order], append=groups))]
@@ -139,12 +137,11 @@ def _united(interfaces: Text, group: Ints, groups: int) -> Text:
 
 
 def _most_common(job_io: Frame, group: Ints, groups: int) -> dict[str, Column]:
-    counts = np.ma.masked_array(job_io.array("common_access_count"))
-    best = _last_of(group, np.where(np.ma.getmaskarray(counts), -1, np.ma.getdata(counts)), groups)
+    best = _last_of(group, job_io.ints("common_access_count", missing=-1), groups)
     return {name: job_io.array(name)[best] for name in ("common_access_bytes", "common_access_count")}
 
 
-def _running_end(end: Ints, new_key: NDArray[np.bool_]) -> Ints:
+def _running_end(end: Ints, new_key: Bools) -> Ints:
     """Running maximum that starts anew at each new key: of ranks, lifted above all ranks of earlier keys."""
     rows = max(1, len(end))
     order = np.argsort(end, kind="stable")

@@ -8,13 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.derive.jobs.file_records import (
     NEVER_FIRST,
     NEVER_LAST,
-    Bools,
     FileRecords,
-    Ints,
     file_records,
     maximum,
     minimum,

@@ -24,8 +24,8 @@ _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "fi
 def job_io(applications: Frame, files: Frame) -> Frame:
     """One row per application, in their order. A log without file records has zero files and bytes, and no times."""
     records = file_records(applications, files)
-    start_ns = np.asarray(applications.array("start_ns"), np.int64)
-    end_ns = np.asarray(applications.array("end_ns"), np.int64)
+    start_ns = applications.ints("start_ns")
+    end_ns = applications.ints("end_ns")
     columns: dict[str, Column] = {
         "log_digest": applications.text("log_digest"),
         "start_ns": start_ns,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import NS
 
@@ -49,14 +50,13 @@ def state_counts(matches: Frame) -> dict[str, int]:
     return {name: int(n) for name, n in zip(STATES, counts, strict=True) if n and name != "matched"}
 
 
-def _match(applications: Frame, jobs: Frame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _match(applications: Frame, jobs: Frame) -> tuple[Ints, Ints]:
     # Steps run inside their allocation and share its id; the allocation alone has the nodes of the job.
-    known = ~np.ma.getmaskarray(jobs.array("raw_job_id"))
-    allocations = np.flatnonzero(jobs.text("step").equals("") & known)
-    raw_id = _filled(jobs, "raw_job_id", -1)[allocations]
+    allocations = np.flatnonzero(jobs.text("step").equals("") & jobs.known("raw_job_id"))
+    raw_id = jobs.ints("raw_job_id")[allocations]
     order = np.argsort(raw_id, kind="stable")
     allocations, raw_id = allocations[order], raw_id[order]
-    job_id = np.asarray(applications.array("job_id"), np.int64)
+    job_id = applications.ints("job_id")
     low, high = np.searchsorted(raw_id, job_id, "left"), np.searchsorted(raw_id, job_id, "right")
     state = np.where(high > low, _OUTSIDE, _NO_ACCOUNTING)
 
@@ -64,11 +64,10 @@ def _match(applications: Frame, jobs: Frame) -> tuple[NDArray[np.int64], NDArray
     log = np.repeat(np.arange(len(job_id)), high - low)
     within = np.arange(len(log)) - np.repeat(np.cumsum(high - low) - (high - low), high - low)
     candidate = allocations[np.repeat(low, high - low) + within]
-    log_start = np.asarray(applications.array("start_ns"), np.int64)[log]
-    start, end = _filled(jobs, "start_ns", _FAR)[candidate], _filled(jobs, "end_ns", _FAR)[candidate]
+    log_start = applications.ints("start_ns")[log]
+    start, end = jobs.ints("start_ns", missing=_FAR)[candidate], jobs.ints("end_ns", missing=_FAR)[candidate]
     in_time = (log_start >= start - GRACE_NS) & (log_start <= end + GRACE_NS)
-    uid = np.ma.masked_array(jobs.array("uid"))[candidate]
-    same_user = np.ma.getmaskarray(uid) | (np.ma.getdata(uid) == np.asarray(applications.array("uid"), np.int64)[log])
+    same_user = ~jobs.known("uid")[candidate] | (jobs.ints("uid")[candidate] == applications.ints("uid")[log])
 
     state[log[in_time]] = _UID_DIFFERS
     fits = in_time & same_user
@@ -84,7 +83,7 @@ def _match(applications: Frame, jobs: Frame) -> tuple[NDArray[np.int64], NDArray
 
 
 def _without_requeues(
-    log: NDArray[Any], candidate: NDArray[Any], exact: NDArray[np.bool_], jobs: Frame
+    log: NDArray[Any], candidate: NDArray[Any], exact: Bools, jobs: Frame
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Of several runs of one requeued job the one whose time holds the log's start without grace, where one does."""
     cluster = jobs.text("cluster").codes[candidate].astype(np.int64)
@@ -94,19 +93,14 @@ def _without_requeues(
     return log[keep], candidate[keep]
 
 
-def _filled(frame: Frame, name: str, value: int) -> NDArray[np.int64]:
-    return np.asarray(np.ma.filled(frame.array(name), value), np.int64)
-
-
-def _text_of(jobs: Frame | None, name: str, rows: NDArray[np.int64]) -> Text:
+def _text_of(jobs: Frame | None, name: str, rows: Ints) -> Text:
     if jobs is None or not jobs.rows:
         return Text(np.full(len(rows), -1, np.int32), ())
     text = jobs.text(name)
     return Text(np.where(rows >= 0, text.codes[rows], -1).astype(np.int32), text.categories)
 
 
-def _number_of(jobs: Frame | None, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _number_of(jobs: Frame | None, name: str, rows: Ints) -> Ints:
     if jobs is None or not jobs.rows:
         return np.ma.MaskedArray(np.zeros(len(rows), np.int64), mask=True)
-    values = np.ma.masked_array(jobs.array(name))[rows]
-    return np.ma.MaskedArray(np.ma.getdata(values), mask=np.ma.getmaskarray(values) | (rows < 0))
+    return np.ma.MaskedArray(jobs.ints(name)[rows], mask=~jobs.known(name)[rows] | (rows < 0))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Ints
 from ioweather.core.frames import Frame
 from ioweather.core.units import MIB
 from ioweather.derive.jobs.ratios import quotient
@@ -47,27 +48,27 @@ SIGNATURES: Final = {
 def signatures(jobs: Frame) -> Frame:
     """One boolean column per signature, and the numbers behind them: `io_ratio` (I/O time of run time), `request_bytes`
     (mean), `seeks_per_operation`, `rank0_ratio`."""
-    nprocs, io_ranks = _ints(jobs, "nprocs"), _ints(jobs, "io_rank_count")
-    moved = _ints(jobs, "read_bytes") + _ints(jobs, "write_bytes")
-    operations = _ints(jobs, "read_count") + _ints(jobs, "write_count")
+    nprocs, io_ranks = jobs.ints("nprocs"), jobs.ints("io_rank_count")
+    moved = jobs.ints("read_bytes") + jobs.ints("write_bytes")
+    operations = jobs.ints("read_count") + jobs.ints("write_count")
     # Seeks are those of POSIX and of streams. Streams are no calls of the file system's, calls below MPI-IO are no
     # operations of the program's: the larger number holds what was sought for.
-    calls = np.maximum(operations, _ints(jobs, "fs_read_count") + _ints(jobs, "fs_write_count"))
+    calls = np.maximum(operations, jobs.ints("fs_read_count") + jobs.ints("fs_write_count"))
     parallel = (nprocs > 1) & (moved > 0)
-    rank0 = quotient(_ints(jobs, "rank0_bytes").astype(np.float64), moved)
-    io_ratio = quotient(np.asarray(jobs.array("io_seconds"), np.float64), _floats(jobs, "run_seconds"))
+    rank0 = quotient(jobs.ints("rank0_bytes").astype(np.float64), moved)
+    io_ratio = quotient(jobs.floats("io_seconds"), jobs.floats("run_seconds"))
     request = quotient(moved.astype(np.float64), operations)
-    seeks = quotient(_ints(jobs, "seek_count").astype(np.float64), calls)
+    seeks = quotient(jobs.ints("seek_count").astype(np.float64), calls)
     one = parallel & ((io_ranks == 1) | (rank0 >= ALMOST_ALL))
-    instances = _ints(jobs, "instance_count") if "instance_count" in jobs else np.ones(jobs.rows, np.int64)
+    instances = jobs.ints("instance_count") if "instance_count" in jobs else np.ones(jobs.rows, np.int64)
     return Frame(
         {
-            "zero_files": _ints(jobs, "file_count") == 0,
+            "zero_files": jobs.ints("file_count") == 0,
             "rank0_io": one,
-            "subset_io": parallel & ~one & (io_ranks < nprocs) & (_ints(jobs, "collective_count") == 0),
-            "file_per_process": (nprocs > 1) & (_ints(jobs, "unique_file_count") >= nprocs),
+            "subset_io": parallel & ~one & (io_ranks < nprocs) & (jobs.ints("collective_count") == 0),
+            "file_per_process": (nprocs > 1) & (jobs.ints("unique_file_count") >= nprocs),
             "seek_per_operation": (seeks >= SEEKS_PER_OPERATION) & (calls >= FEWEST_OPERATIONS),
-            "metadata_bound": _floats(jobs, "metadata_ratio") >= METADATA_BOUND,
+            "metadata_bound": jobs.floats("metadata_ratio") >= METADATA_BOUND,
             "small_requests": (request < SMALL_BYTES) & (operations >= FEWEST_OPERATIONS),
             "negligible_io": io_ratio < NEGLIGIBLE,
             "many_instances": instances > 1,
@@ -79,16 +80,16 @@ def signatures(jobs: Frame) -> Frame:
     )
 
 
-def similar_groups(jobs: Frame) -> NDArray[np.int64]:
+def similar_groups(jobs: Frame) -> Ints:
     """Number of the group of near-identical jobs each belongs to: one user, program and size, and files and bytes that
     differ from the next job's by less than NEAR."""
-    uid, nprocs = _ints(jobs, "uid"), _ints(jobs, "nprocs")
+    uid, nprocs = jobs.ints("uid"), jobs.ints("nprocs")
     exe = jobs.text("exe")
     programs: dict[str, int] = {}
     codes = [programs.setdefault(program_of(command), len(programs)) for command in exe.categories]
     program = np.array([*codes, -1], np.int64)[exe.codes]
-    files = np.log1p(_ints(jobs, "file_count"))
-    moved = np.log1p(_ints(jobs, "read_bytes") + _ints(jobs, "write_bytes"))
+    files = np.log1p(jobs.ints("file_count"))
+    moved = np.log1p(jobs.ints("read_bytes") + jobs.ints("write_bytes"))
     step = np.log1p(NEAR)
     group = np.zeros(jobs.rows, np.int64)
     # Single linkage, one key after the other: each pass splits the groups of the pass before.
@@ -128,11 +129,3 @@ def scaling(nprocs: NDArray[Any], moved: NDArray[Any]) -> Scaling | None:
     spread = float(medians.std() / medians.mean())
     strong = spread < SAME_BYTES and int(sizes[-1]) >= SIZE_RANGE * int(sizes[0])
     return Scaling(tuple(int(s) for s in sizes), tuple(float(m) for m in medians), strong)
-
-
-def _ints(jobs: Frame, name: str) -> NDArray[np.int64]:
-    return np.asarray(jobs.array(name), np.int64)
-
-
-def _floats(jobs: Frame, name: str) -> NDArray[np.float64]:
-    return np.asarray(jobs.array(name), np.float64)

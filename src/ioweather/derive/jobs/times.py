@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.derive.jobs.file_records import (
-    NEVER_FIRST,
-    NEVER_LAST,
-    Bools,
-    FileRecords,
-    Floats,
-    Ints,
-    maximum,
-    minimum,
-    sums,
-)
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.derive.jobs.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, maximum, minimum, sums
 
 _NS = 1e-9
 

@@ -7,12 +7,12 @@ until the hang ended. Here the ticks are known, because each is a row with the s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.frames import Frame
 
 
-def omitted_waits(responses: Frame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def omitted_waits(responses: Frame) -> tuple[Ints, Ints]:
     """Rows that stand for hidden responses (missed ticks, pending operations), and the ns each would have waited.
 
     A hang ends where the operation ends that was in flight at the tick; without one, where the next begins; without
@@ -23,8 +23,8 @@ def omitted_waits(responses: Frame) -> tuple[NDArray[np.int64], NDArray[np.int64
     if not len(hidden):
         return hidden, np.empty(0, np.int64)
     places = [responses.text("host").codes, responses.text("target").codes]
-    start = np.asarray(responses.array("start_ns"), np.int64)
-    duration = np.asarray(np.ma.filled(np.ma.masked_array(responses.array("duration_ns")), 0), np.int64)
+    start = responses.ints("start_ns")
+    duration = responses.ints("duration_ns")
     waits = np.zeros(len(hidden), np.int64)
     for host, target in set(zip(*(codes[hidden].tolist() for codes in places), strict=True)):
         here = (places[0] == host) & (places[1] == target)
@@ -34,9 +34,7 @@ def omitted_waits(responses: Frame) -> tuple[NDArray[np.int64], NDArray[np.int64
     return hidden[known], waits[known]
 
 
-def _waits(
-    ticks: NDArray[np.int64], start: NDArray[np.int64], duration: NDArray[np.int64], finished: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _waits(ticks: Ints, start: Ints, duration: Ints, finished: Bools) -> Ints:
     last_known = int((start + duration).max())
     order = np.argsort(start[finished], kind="stable")
     begun = start[finished][order]

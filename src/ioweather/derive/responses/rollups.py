@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.responses.omission import omitted_waits
@@ -33,21 +34,21 @@ class Reduced:
     """Operations by group. `histograms` are of those that ended well and reached storage, as are sum, min and max;
     `omitted` is what missed and pending ones would have waited."""
 
-    cached_count: NDArray[np.int64]
-    error_count: NDArray[np.int64]
-    missed_count: NDArray[np.int64]
-    sum_seconds: NDArray[np.float64]
-    min_seconds: NDArray[np.float64]
-    max_seconds: NDArray[np.float64]
+    cached_count: Ints
+    error_count: Ints
+    missed_count: Ints
+    sum_seconds: Floats
+    min_seconds: Floats
+    max_seconds: Floats
     histograms: Histograms
-    omitted_sum_seconds: NDArray[np.float64]
-    omitted_max_seconds: NDArray[np.float64]
+    omitted_sum_seconds: Floats
+    omitted_max_seconds: Floats
     omitted: Histograms
 
-    def merged(self, group: NDArray[np.int64], groups: int) -> Reduced:
+    def merged(self, group: Ints, groups: int) -> Reduced:
         """Group i of these goes into group[i]; `group` only rises."""
 
-        def extreme(function: np.ufunc, values: NDArray[np.float64], start: float) -> NDArray[np.float64]:
+        def extreme(function: np.ufunc, values: Floats, start: float) -> Floats:
             there = np.isfinite(values)
             return _extreme(function, group[there], values[there], groups, start)
 
@@ -66,17 +67,16 @@ class Reduced:
 
 
 def reduce_responses(
-    responses: Frame, group: NDArray[np.int64], groups: int, *, exact: bool = False,
-    omitted: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    responses: Frame, group: Ints, groups: int, *, exact: bool = False,
+    omitted: tuple[Ints, Ints] | None = None,
 ) -> Reduced:  # fmt: skip
     """Of rows of `responses`; `exact` keeps every nanosecond. Who has only some of the rows gives `omitted`, as
     `omitted_waits` finds it in all of them."""
     status = responses.text("status")
     ok = status.equals("ok")
-    cached = np.asarray(np.ma.filled(np.ma.masked_array(responses.array("cached")), False), np.bool_)
-    duration = np.ma.masked_array(responses.array("duration_ns"))
-    timed = ok & ~cached & ~np.ma.getmaskarray(duration)
-    nanoseconds, place = np.asarray(np.ma.getdata(duration)[timed], np.int64), group[timed]
+    cached = responses.bools("cached")
+    timed = ok & ~cached & responses.known("duration_ns")
+    nanoseconds, place = responses.ints("duration_ns")[timed], group[timed]
     seconds = nanoseconds / NS
     hidden, waits_ns = omitted_waits(responses) if omitted is None else omitted
     return Reduced(
@@ -94,7 +94,7 @@ def reduce_responses(
     )
 
 
-def reduce_rollups(rollups: Frame, group: NDArray[np.int64], groups: int) -> Reduced:
+def reduce_rollups(rollups: Frame, group: Ints, groups: int) -> Reduced:
     """Of rows of `response_rollups`. Rows of an older version know nothing of omission: null is nothing."""
     # In order of their groups, so that histograms which need no merging need no sorting either.
     order = np.argsort(group, kind="stable")
@@ -133,10 +133,10 @@ def all_intervals(responses: Frame) -> Frame:
     return concat([roll_up(responses, interval) for interval in INTERVALS_NS])
 
 
-def _frame(rows: Frame, first: NDArray[np.int64], interval_ns: int, reduced: Reduced) -> Frame:
+def _frame(rows: Frame, first: Ints, interval_ns: int, reduced: Reduced) -> Frame:
     return RESPONSE_ROLLUPS.frame(
         {name: rows[name][first] for name in _LABELS},
-        start_ns=np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns,
+        start_ns=rows.ints("start_ns")[first] // interval_ns * interval_ns,
         interval_ns=interval_ns,
         count=reduced.histograms.totals(),
         cached_count=reduced.cached_count,
@@ -153,21 +153,19 @@ def _frame(rows: Frame, first: NDArray[np.int64], interval_ns: int, reduced: Red
     )
 
 
-def groups_of(
-    frame: Frame, labels: Sequence[str | Column], interval_ns: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def groups_of(frame: Frame, labels: Sequence[str | Column], interval_ns: int) -> tuple[Ints, Ints]:
     """Number of each row's (labels, interval), labels first, then in order of time; and a row of each."""
     key = np.zeros(frame.rows, np.int64)
     for label in labels:
         column = frame[label] if isinstance(label, str) else label
         codes = column.codes.astype(np.int64) + 1 if isinstance(column, Text) else _distinct(np.asarray(column))[0]
         key = _distinct(key * (int(codes.max(initial=0)) + 1) + codes)[0]
-    step = np.asarray(frame.array("start_ns"), np.int64) // interval_ns
+    step = frame.ints("start_ns") // interval_ns
     step = step - int(step.min(initial=1 << 62)) if len(step) else step
     return _distinct(key * (int(step.max(initial=0)) + 1) + step)
 
 
-def _distinct(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _distinct(values: NDArray[Any]) -> tuple[Ints, Ints]:
     """Rank of each value among the distinct ones, and a place of each. Stored rows are sorted: equal ones follow one
     another, and only the first of a run is looked at."""
     if not len(values):
@@ -178,23 +176,21 @@ def _distinct(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64
     return np.repeat(rank, lengths).astype(np.int64), starts[first].astype(np.int64)
 
 
-def _histograms(group: NDArray[np.int64], nanoseconds: NDArray[np.int64], groups: int, exact: bool) -> Histograms:
+def _histograms(group: Ints, nanoseconds: Ints, groups: int, exact: bool) -> Histograms:
     if exact:
         return Histograms.of_nanoseconds(group, nanoseconds, groups)
     return Histograms.of_values(group, nanoseconds / NS, groups)
 
 
-def _sum(group: NDArray[np.int64], values: NDArray[Any], groups: int) -> NDArray[np.float64]:
+def _sum(group: Ints, values: NDArray[Any], groups: int) -> Floats:
     return np.asarray(np.bincount(group, weights=values, minlength=groups), np.float64)
 
 
-def _count(group: NDArray[np.int64], mask: NDArray[np.bool_], groups: int) -> NDArray[np.int64]:
+def _count(group: Ints, mask: Bools, groups: int) -> Ints:
     return np.bincount(group[mask], minlength=groups).astype(np.int64)
 
 
-def _extreme(
-    function: np.ufunc, group: NDArray[np.int64], values: NDArray[Any], groups: int, start: float
-) -> NDArray[np.float64]:
+def _extreme(function: np.ufunc, group: Ints, values: NDArray[Any], groups: int, start: float) -> Floats:
     result = np.full(groups, start)
     function.at(result, group, values)
     return np.where(np.isinf(result), np.nan, result)

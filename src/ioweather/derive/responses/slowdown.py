@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.baseline import WHOLE, Baseline
 from ioweather.core.frames import Frame
 from ioweather.derive.responses.omission import omitted_waits
@@ -38,7 +38,7 @@ class OperationSeries:
     request_bytes: int
     mode: str
     interval_ns: int
-    start_ns: NDArray[np.int64]
+    start_ns: Ints
     reduced: Reduced
 
     @property
@@ -46,24 +46,24 @@ class OperationSeries:
         return f"{self.filesystem} {self.op}"
 
     @property
-    def count(self) -> NDArray[np.int64]:
+    def count(self) -> Ints:
         return self.reduced.histograms.totals()
 
     @property
-    def error_count(self) -> NDArray[np.int64]:
+    def error_count(self) -> Ints:
         return self.reduced.error_count
 
     @property
-    def missed_count(self) -> NDArray[np.int64]:
+    def missed_count(self) -> Ints:
         return self.reduced.missed_count
 
     @cached_property
-    def statistics(self) -> Mapping[str, NDArray[np.float64]]:
+    def statistics(self) -> Mapping[str, Floats]:
         """Raw ones, by name."""
         return _statistics(self.reduced.histograms, self.reduced.sum_seconds, self.reduced.max_seconds)
 
     @cached_property
-    def omission_corrected(self) -> Mapping[str, NDArray[np.float64]]:
+    def omission_corrected(self) -> Mapping[str, Floats]:
         return _corrected(self.reduced, self.statistics)
 
     def by(self, interval_ns: int) -> OperationSeries:
@@ -74,7 +74,7 @@ class OperationSeries:
         reduced = self.reduced.merged(place, len(step))
         return replace(self, interval_ns=interval_ns, start_ns=step * interval_ns, reduced=reduced)
 
-    def counted(self, how: str) -> Mapping[str, NDArray[np.float64]]:
+    def counted(self, how: str) -> Mapping[str, Floats]:
         """Statistics by the name of how they are counted, one of COUNTINGS."""
         return {"raw": self.statistics, "omission_corrected": self.omission_corrected}[how]
 
@@ -96,14 +96,12 @@ class OperationSeries:
             return None, n
         return float(self.reduced.histograms.part(first, last).pooled().quantiles([baseline.quantile])[0, 0]), n
 
-    def expected_before(self, window_ns: int, quantile: float = 0.5) -> NDArray[np.float64]:
+    def expected_before(self, window_ns: int, quantile: float = 0.5) -> Floats:
         """What is usual in the window that ends where each interval begins; NaN below LEAST_BASELINE."""
         first = np.searchsorted(self.start_ns, self.start_ns - window_ns, side="left")
         return self.reduced.histograms.quantiles_before(first, LEAST_BASELINE, quantile)
 
-    def slowdown(
-        self, statistic: str = "median", baseline: Baseline = WHOLE, counting: str = "raw"
-    ) -> NDArray[np.float64]:
+    def slowdown(self, statistic: str = "median", baseline: Baseline = WHOLE, counting: str = "raw") -> Floats:
         observed = self.counted(counting)[statistic]
         if baseline.window_ns is not None:
             return observed / self.expected_before(baseline.window_ns, baseline.quantile)
@@ -140,9 +138,9 @@ class _Kind:
     """Rows of one kind of operation; the interval of each; when these begin."""
 
     key: tuple[str, str, int, str]
-    rows: NDArray[np.int64]
-    group: NDArray[np.int64]
-    start_ns: NDArray[np.int64]
+    rows: Ints
+    group: Ints
+    start_ns: Ints
 
     def series(self, interval_ns: int, reduced: Reduced) -> OperationSeries:
         return OperationSeries(*self.key, interval_ns, self.start_ns, reduced)
@@ -156,10 +154,10 @@ def _kinds(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> Ite
     filesystem = place[rows.text("system").codes] if rows.rows else np.empty(0, np.int64)
     group, first = groups_of(rows, (filesystem, "op", "request_bytes", "mode"), interval_ns)
     system, op, mode = (rows.text(name)[first] for name in ("system", "op", "mode"))
-    size = np.asarray(rows.array("request_bytes"), np.int64)[first]
+    size = rows.ints("request_bytes")[first]
     labels = np.stack([filesystem[first], op.codes, size, mode.codes])
     changes = np.flatnonzero(np.diff(labels).any(axis=0)) + 1
-    starts = np.asarray(rows.array("start_ns"), np.int64)[first] // interval_ns * interval_ns
+    starts = rows.ints("start_ns")[first] // interval_ns * interval_ns
     found = []
     for low, high in pairwise([0, *changes.tolist(), len(first)] if len(first) else []):
         key = (names[system.codes[low]], op.categories[op.codes[low]], int(size[low]), mode.categories[mode.codes[low]])
@@ -169,7 +167,7 @@ def _kinds(rows: Frame, filesystems: Mapping[str, str], interval_ns: int) -> Ite
         yield _Kind(key, mine, group[mine] - low, starts[low:high])
 
 
-def _corrected(reduced: Reduced, raw: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+def _corrected(reduced: Reduced, raw: Mapping[str, Floats]) -> dict[str, Floats]:
     """Where something was hidden, statistics with it; elsewhere the raw ones."""
     rows = np.unique(reduced.omitted.row)
     there = _statistics(
@@ -183,9 +181,7 @@ def _corrected(reduced: Reduced, raw: Mapping[str, NDArray[np.float64]]) -> dict
     return found
 
 
-def _statistics(
-    histograms: Histograms, total: NDArray[np.float64], longest: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
+def _statistics(histograms: Histograms, total: Floats, longest: Floats) -> dict[str, Floats]:
     quantiles = histograms.quantiles(tuple(_QUANTILES.values()))
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {"mean": total / histograms.totals(), "max": longest}
@@ -213,7 +209,7 @@ class Episode:
         return self.end_ns - self.peak_ns
 
 
-def episodes(series: OperationSeries, slowdown: NDArray[np.float64], threshold: float, calm: int = 2) -> list[Episode]:
+def episodes(series: OperationSeries, slowdown: Floats, threshold: float, calm: int = 2) -> list[Episode]:
     """Intervals at or above the threshold; up to `calm` - 1 calmer ones, or a gap as long, do not end an episode."""
     slow = np.flatnonzero(slowdown >= threshold)
     found: list[Episode] = []

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Ints
 from ioweather.core.clock import ns_to_datetime, zone_named
 from ioweather.core.facility import Facility
 from ioweather.core.units import DAY_NS, HOUR_NS, NS
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

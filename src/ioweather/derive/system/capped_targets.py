@@ -16,16 +16,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.frames import Frame, Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.tables import TABLES
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # [ours] Set on three simulated weeks, plain and with noise of 10% and 20% on every minute; docs/explanation/climate.md
 # has the score on four others. Means over five minutes keep a noisy limit flat.

@@ -17,14 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.frames import BlockwiseMatrix, Frame, in_blocks
 from ioweather.core.units import HOUR_NS
 from ioweather.tables import TABLES
 
-Floats: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
 Direction: TypeAlias = Literal["above", "below", "absent"]
 
 # [ours] Robust standard deviations that make an hour unusual, and hours in a row that make an episode. The product of

@@ -13,10 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.derive.jobs.file_records import sums
 from ioweather.derive.jobs.io_spans import IoSpans, own_bytes, runs_with_io
-from ioweather.derive.system.grid import Bools, Floats, Ints, SystemGrid
+from ioweather.derive.system.grid import SystemGrid
 
 # complete; a step with no sample lies in the run; the run reaches beyond the monitored period.
 STATES: Final = ("complete", "gap", "outside")

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.system.job_system import Stretches
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 # A target counts as used from this share of an even spread of the run's bytes on.
 _LEAST_SHARE: Final = 0.01
@@ -84,8 +80,8 @@ def probe_slowdowns(medians: Frame, runs: int, own: Floats, components: Sequence
 
     `medians` has one row per run and series of probes: `run`, `series`, `op`, `component`, `log_seconds`.
     """
-    run, series = (np.asarray(medians.array(name), np.int64) for name in ("run", "series"))
-    seconds, op = np.asarray(medians.array("log_seconds"), np.float64), medians.text("op")
+    run, series = (medians.ints(name) for name in ("run", "series"))
+    seconds, op = medians.floats("log_seconds"), medians.text("op")
     usual = _medians(seconds, series, int(series.max(initial=-1)) + 1)
     ratio = seconds - usual[series]
     data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if medians.rows else np.zeros(0, np.bool_)
@@ -128,9 +124,9 @@ def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components:
     """(run, event): which components were not well while the run did I/O. Of targets only those that it used, where
     its targets are known; a server or a device may have been behind any of them."""
     first, last = ends
-    start = np.asarray(events.array("start_ns"), np.int64)
-    end = np.ma.filled(np.ma.masked_array(events.array("end_ns")), np.iinfo(np.int64).max)
-    overlap = (start[None, :] <= last[:, None]) & (np.asarray(end, np.int64)[None, :] >= first[:, None])
+    start = events.ints("start_ns")
+    end = events.ints("end_ns", missing=np.iinfo(np.int64).max)
+    overlap = (start[None, :] <= last[:, None]) & (end[None, :] >= first[:, None])
     overlap &= (last > 0)[:, None]
     target = _columns(events.text("component"), components)
     known = own.sum(axis=1) > 0

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
-Mask: TypeAlias = NDArray[np.bool_]
+from ioweather.core.arrays import Bools
 
 # [ours] Quieter than any storage system in use: even an idle one writes a few bytes a minute.
 SHUTDOWN_SECONDS = 600
@@ -15,7 +12,7 @@ SHUTDOWN_SECONDS = 600
 FEWEST_COMPONENTS = 8
 
 
-def shutdown_steps(quiet: Mask, step_seconds: float, *, at_least_seconds: float = SHUTDOWN_SECONDS) -> Mask:
+def shutdown_steps(quiet: Bools, step_seconds: float, *, at_least_seconds: float = SHUTDOWN_SECONDS) -> Bools:
     """Runs of quiet steps that last long enough to be a shutdown. `quiet` may be a year: one flag per step."""
     bounds = np.flatnonzero(np.diff(np.concatenate([[False], quiet, [False]]).astype(np.int8)))
     begins, ends = bounds[::2], bounds[1::2]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Side, number_axis
 from ioweather.figures.columns import Places, bar_px, channels, place_axes, place_size, places
 from ioweather.figures.compose import Axes, Counted, Drawing, Note, PanelKind, View
-from ioweather.figures.decimate import Floats, Indices, thin_line
+from ioweather.figures.decimate import thin_line
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
 from ioweather.figures.theme import AXIS, INK, Spec

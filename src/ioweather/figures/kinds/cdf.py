@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import number_axis
 from ioweather.figures.compose import Axes, Drawing, PanelKind, View
-from ioweather.figures.decimate import CDF_POINTS, Floats, Indices, thin_cdf
+from ioweather.figures.decimate import CDF_POINTS, thin_cdf
 from ioweather.figures.lines import curve_axes, draw_curves
 
 _STEPS_BELOW = 60  # with more points a step is no wider than the line

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.cells import colour_axis, colour_channel, grid, grid_on, shown_values
 from ioweather.figures.compose import Axes, Drawing, PanelKind, View, standard_size
-from ioweather.figures.decimate import Floats, bin_cells
+from ioweather.figures.decimate import bin_cells
 from ioweather.figures.series import Series
 from ioweather.figures.theme import Spec
 from ioweather.figures.tooltips import text_column, tooltip

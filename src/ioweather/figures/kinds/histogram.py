@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, axis_title, number_axis, time_axis
 from ioweather.figures.columns import Places, split
 from ioweather.figures.compose import Axes, Drawing, Note, PanelKind, View
-from ioweather.figures.decimate import Floats, Indices
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
 from ioweather.figures.theme import BACKGROUND, Spec

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.core.results import Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, label_expression, number_axis, position_axis, text_px, wrapped
 from ioweather.figures.compose import SIDE_LEGEND_PX, Axes, Counted, Drawing, Note, PanelKind, View
-from ioweather.figures.decimate import Floats, Indices, thin_scatter
+from ioweather.figures.decimate import thin_scatter
 from ioweather.figures.lines import off_log_axis
 from ioweather.figures.references import limits
 from ioweather.figures.theme import INK, LABEL_SIZE, NEUTRAL, Spec

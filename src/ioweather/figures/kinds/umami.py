@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Chart, ResultColumn
 from ioweather.figures import reading
 from ioweather.figures.axes import Axis, number_axis, position_axis, wrapped
 from ioweather.figures.compose import no_data, titled
-from ioweather.figures.decimate import MAX_POINTS, Floats, thin_line
+from ioweather.figures.decimate import MAX_POINTS, thin_line
 from ioweather.figures.theme import AXIS, HIGH, INK, LABEL_SIZE, LOW, NEUTRAL, Spec
 from ioweather.figures.ticks import tick_label
 from ioweather.figures.tooltips import tooltip

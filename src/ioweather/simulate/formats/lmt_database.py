@@ -7,8 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.observed import Observed
 from ioweather.simulate.resources import Calendar, Resources, stream
@@ -77,7 +77,7 @@ def _who_is_who(connection: sqlite3.Connection, resources: Resources) -> None:
     put("INSERT INTO OPERATION_INFO VALUES (?, ?, ?)", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
 
 
-def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> Bools:
     """(row, target): packets of a server that came too late for some steps; the next row carries their sum."""
     servers = np.zeros((steps + 1, resources.servers), np.bool_)
     for place, server in zip(*np.nonzero(rng.random((steps, resources.servers)) < _LATE_RATIO), strict=True):
@@ -86,7 +86,7 @@ def _lost(steps: int, resources: Resources, rng: np.random.Generator) -> NDArray
     return servers[:, resources.server_of]
 
 
-def _counters(amounts: NDArray[np.float64], resources: Resources, restart: tuple[int, int]) -> NDArray[np.int64]:
+def _counters(amounts: Floats, resources: Resources, restart: tuple[int, int]) -> Ints:
     """Running totals, one row more than amounts; a restart sets those of one server to zero."""
     total = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
     total[0] = 10**12

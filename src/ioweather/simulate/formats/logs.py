@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.simulate.applications import Program
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Calendar, Resources, stream
@@ -92,7 +93,7 @@ def _record_id(path: str) -> int:
     return zlib.crc32(data) << 32 | zlib.crc32(data, 0x5BD1E995)
 
 
-def _step_times(run: Run) -> NDArray[np.float64]:
+def _step_times(run: Run) -> Floats:
     """(step, [meta seconds, data seconds, meta start, data start, data end]), relative to the run's start."""
     rows = np.zeros((run.program.steps, 5))
     for phase in run.phases:
@@ -104,7 +105,7 @@ def _step_times(run: Run) -> NDArray[np.float64]:
     return rows
 
 
-def _shared_records(program: Program, times: NDArray[np.float64], rng: np.random.Generator) -> NDArray[Any]:
+def _shared_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
     """One record per file for all ranks; every step has files of its own, used one after the other."""
     each = program.files_per_rank
     step = np.repeat(np.arange(program.steps), each)
@@ -128,7 +129,7 @@ def _shared_records(program: Program, times: NDArray[np.float64], rng: np.random
     return records
 
 
-def _unique_records(program: Program, times: NDArray[np.float64], rng: np.random.Generator) -> NDArray[Any]:
+def _unique_records(program: Program, times: Floats, rng: np.random.Generator) -> NDArray[Any]:
     """Each doing rank has its own files and opens them in every step."""
     each = program.files_per_rank
     records = new_records("POSIX", program.io_ranks * each)
@@ -145,7 +146,7 @@ def _unique_records(program: Program, times: NDArray[np.float64], rng: np.random
     return records
 
 
-def _share(total: int, parts: int) -> NDArray[np.int64]:
+def _share(total: int, parts: int) -> Ints:
     """Whole bytes that add up."""
     share = np.full(parts, total // parts, np.int64)
     share[: total % parts] += 1
@@ -166,7 +167,7 @@ def _spans(records: NDArray[Any], program: Program, opened: Any, begin: Any, end
     records["POSIX_F_CLOSE_END_TIMESTAMP"] = end + 1e-4
 
 
-def _counters(records: NDArray[Any], program: Program, moved: NDArray[np.int64], opens: int) -> None:
+def _counters(records: NDArray[Any], program: Program, moved: Ints, opens: int) -> None:
     verb, done = ("READ", "READ") if program.reads else ("WRITE", "WRITTEN")
     size = program.request_bytes
     count = np.maximum(-(-moved // size), (moved > 0).astype(np.int64))

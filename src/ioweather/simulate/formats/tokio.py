@@ -8,7 +8,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ioweather.simulate.flows import OPERATIONS, Floats
+from ioweather.core.arrays import Floats
+from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.observed import Observed
 from ioweather.simulate.resources import Calendar, Resources
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Ints
+
 if TYPE_CHECKING:
     from ioweather.sources.darshan.layout import ByteOrder, Compression
 
@@ -37,7 +39,7 @@ class DarshanJob:
 class Ragged:
     """A column of lists: `values[offsets[i]:offsets[i + 1]]` belongs to record i."""
 
-    offsets: NDArray[np.int64]
+    offsets: Ints
     values: NDArray[Any]
 
     @classmethod

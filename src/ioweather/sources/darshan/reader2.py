@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
 from ioweather.sources.darshan.counters import CP, CP_F, FIXED
@@ -70,7 +71,7 @@ def derived_modules(records: NDArray[Any], version: str, job: DarshanJob) -> dic
     return {name: Module(name, DERIVED_VERSION, False, table) for name, table in tables.items() if len(table)}
 
 
-def _any(records: NDArray[Any], names: Iterable[str]) -> NDArray[np.bool_]:
+def _any(records: NDArray[Any], names: Iterable[str]) -> Bools:
     used = np.zeros(len(records), dtype=np.bool_)
     for name in names:
         used |= records[name] > 0

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.frames import Frame, Text
 from ioweather.sources.darshan.file_locations import Places, StripeColumns, path_hash
@@ -99,7 +100,7 @@ SPANS: Final = {
 }
 
 
-def count_column(name: str, pieces: Pieces) -> NDArray[np.int64]:
+def count_column(name: str, pieces: Pieces) -> Ints:
     """A count or a size; masked where it was not measured."""
     spec = COUNTS[name]
     parts = [_sum_of(module, records, _words(spec, module)) for module, records in pieces]
@@ -116,12 +117,12 @@ def count_column(name: str, pieces: Pieces) -> NDArray[np.int64]:
     return np.ma.MaskedArray(np.where(missing, 0, values), mask=missing) if missing.any() else values
 
 
-def time_column(name: str, pieces: Pieces) -> NDArray[np.float64]:
+def time_column(name: str, pieces: Pieces) -> Floats:
     """Seconds; NaN where the record version does not have them."""
     return np.concatenate([_float(module, records, TIMES[name]) for module, records in pieces])
 
 
-def span_column(name: str, pieces: Pieces, start_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+def span_column(name: str, pieces: Pieces, start_ns: Ints) -> Ints:
     """UTC nanoseconds: the run's start plus Darshan's seconds since then. 0 there means that it did not happen."""
     seconds = np.concatenate([_float(module, records, SPANS[name]) for module, records in pieces])
     there = (seconds > 0) & (seconds < _LONGEST_SECONDS)
@@ -133,7 +134,7 @@ def _words(spec: str | Mapping[str, str], module: str) -> str:
     return spec if isinstance(spec, str) else spec.get(module, "")
 
 
-def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[Ints, Bools]:
     present = [_PREFIX[module] + word for word in words.split()]
     names = [name for name in present if name in (records.dtype.names or ())]
     if not names:
@@ -147,7 +148,7 @@ def _sum_of(module: str, records: NDArray[Any], words: str) -> tuple[NDArray[np.
     return total, negative
 
 
-def _float(module: str, records: NDArray[Any], word: str) -> NDArray[np.float64]:
+def _float(module: str, records: NDArray[Any], word: str) -> Floats:
     name = _PREFIX[module] + word
     if name not in (records.dtype.names or ()):
         return np.full(len(records), np.nan)
@@ -252,7 +253,7 @@ class _Batch:
 
     module: str
     records: NDArray[Any]
-    log: NDArray[np.int64]
+    log: Ints
     members: tuple[tuple[DarshanLog, NDArray[Any]], ...]
 
 
@@ -311,7 +312,7 @@ def _files(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
     return FILES.frame(columns, rows=rows)
 
 
-def _only_shared(columns: dict[str, Any], rank: NDArray[np.int64]) -> None:
+def _only_shared(columns: dict[str, Any], rank: Ints) -> None:
     """Fastest and slowest rank mean nothing in a record of one rank."""
     own = rank >= 0
     for name in ("fastest_rank", "fastest_rank_bytes", "slowest_rank", "slowest_rank_bytes"):
@@ -320,7 +321,7 @@ def _only_shared(columns: dict[str, Any], rank: NDArray[np.int64]) -> None:
         columns[name] = np.where(own, np.nan, columns[name])
 
 
-def _sizes_at_open(batches: Sequence[_Batch]) -> NDArray[np.int64]:
+def _sizes_at_open(batches: Sequence[_Batch]) -> Ints:
     """Darshan 2.x alone records it; -1 there means that it was not looked at."""
     parts = []
     for batch in batches:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.sources.darshan.errors import damaged
 from ioweather.sources.darshan.layout import (
     DXT_DTYPE,
@@ -60,7 +61,7 @@ def parse_variable(name: str, version: int, partial: bool, region: Buffer, order
     return Module(name, version, partial, records, segments=segments)
 
 
-def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64]:
+def _starts(module: str, words: Ints, shape: _Shape) -> Ints:
     """First word of each record."""
     view = words.data
     size = len(words)
@@ -81,7 +82,7 @@ def _starts(module: str, words: NDArray[np.int64], shape: _Shape) -> NDArray[np.
     return np.frombuffer(starts, dtype=np.int64) if starts else np.empty(0, dtype=np.int64)
 
 
-def _uniform(words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64] | None:
+def _uniform(words: Ints, shape: _Shape) -> Ints | None:
     """The records as rows where all say that they are as long as the first; for one count that stands for both."""
     (index, first_words), (_, second_words) = shape.counts
     if len(words) <= index or not 0 <= (count := int(words[index])) <= len(words):
@@ -93,9 +94,7 @@ def _uniform(words: NDArray[np.int64], shape: _Shape) -> NDArray[np.int64] | Non
     return rows if set(rows[:, index].tolist()) == {count} else None
 
 
-def _split(
-    words: NDArray[np.int64], starts: NDArray[np.int64], head_words: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _split(words: Ints, starts: Ints, head_words: int) -> tuple[Ints, Ints]:
     """Heads as rows, and all that stands between them."""
     heads = np.empty((len(starts), head_words), dtype=words.dtype)
     between = np.ones(len(words), dtype=np.bool_)
@@ -106,13 +105,13 @@ def _split(
     return heads, words[between]
 
 
-def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _offsets(counts: Ints) -> Ints:
     offsets = np.zeros(len(counts) + 1, dtype=np.int64)
     counts.cumsum(out=offsets[1:])
     return offsets
 
 
-def _alternating(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _alternating(first: Ints, second: Ints) -> Bools:
     """True for the items of the first kind, where each record has its first kind, then its second."""
     lengths = np.empty((len(first), 2), dtype=np.int64)
     lengths[:, 0] = first
@@ -122,13 +121,13 @@ def _alternating(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray
     return kinds.ravel().repeat(lengths.ravel())
 
 
-def _lustre_v1(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
+def _lustre_v1(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
     heads, ost_ids = _split(words, _starts("LUSTRE", words, _LUSTRE_V1), 7)
     records = heads.view(LUSTRE_V1_DTYPE)[:, 0]
     return records, {"ost_ids": Ragged(_offsets(records["LUSTRE_STRIPE_WIDTH"]), ost_ids)}
 
 
-def _lustre_v2(words: NDArray[np.int64], stored: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
+def _lustre_v2(words: Ints, stored: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
     starts = _starts("LUSTRE", words, _LUSTRE_V2)
     heads, rest = _split(words, starts, 4)
     records = heads.view(LUSTRE_V2_DTYPE)[:, 0]
@@ -143,7 +142,7 @@ def _lustre_v2(words: NDArray[np.int64], stored: NDArray[np.int64]) -> tuple[NDA
     }
 
 
-def _heatmap(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]:
+def _heatmap(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
     # The last two words of the head are pointers of the process that wrote the log.
     uniform = _uniform(words, _HEATMAP)
     if uniform is not None:  # as Darshan itself writes them
@@ -159,7 +158,7 @@ def _heatmap(words: NDArray[np.int64]) -> tuple[NDArray[Any], dict[str, Ragged]]
 
 
 def _dxt(
-    name: str, words: NDArray[np.int64], stored: NDArray[np.int64], fields: tuple[tuple[str, str], ...]
+    name: str, words: Ints, stored: Ints, fields: tuple[tuple[str, str], ...]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     item_words = len(fields)
     starts = _starts(name, words, _Shape(_DXT_HEAD_WORDS, ((11, item_words), (12, item_words))))

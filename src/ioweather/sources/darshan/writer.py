@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Ints
 from ioweather.core.units import NS
 from ioweather.sources.darshan.job import check_job, longest_first, parse_command, parse_metadata
 from ioweather.sources.darshan.layout import (
@@ -73,7 +74,7 @@ def _dtype_of(module: str, version: int) -> np.dtype[Any]:
     return dtype
 
 
-def _heads(module: Module) -> NDArray[np.int64]:
+def _heads(module: Module) -> Ints:
     """The fixed part of each record as words."""
     words = np.ascontiguousarray(module.records).view(np.int64)
     words = words.reshape(len(module.records), module.records.dtype.itemsize // 8)
@@ -106,7 +107,7 @@ def _list_of(module: Module, name: str) -> Ragged:
     return Ragged(column.offsets, column.values.astype(np.int64, copy=False))
 
 
-def _interleave(heads: NDArray[np.int64], lists: list[Ragged]) -> NDArray[np.int64]:
+def _interleave(heads: Ints, lists: list[Ragged]) -> Ints:
     """Head, first list, second list of record 0, then of record 1, and so on."""
     count, head_words = heads.shape
     lengths = np.empty((count, 1 + len(lists)), dtype=np.int64)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.frames import Frame
-from ioweather.sources.devices.layout import COLLECTL, Floats, Layout, cpu_ratio
+from ioweather.sources.devices.layout import COLLECTL, Layout, cpu_ratio
 from ioweather.sources.devices.numbers import is_number
 from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
 from ioweather.sources.devices.stamps import StampReader

@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.sources.devices.layout import SECTOR_BYTES, Floats
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.sources.devices.layout import SECTOR_BYTES
 from ioweather.sources.devices.rows import Spans, Values
 from ioweather.tables import Quality
 
@@ -34,7 +35,7 @@ _MOST_PER_SECOND = {
     **dict.fromkeys((_READ_MS, _WRITE_MS, _QUEUE_MS, _DISCARD_MS), 1e6),  # a thousand requests in flight
 }
 
-Difference: TypeAlias = "tuple[list[str], Spans, Values, NDArray[np.int64]]"
+Difference: TypeAlias = "tuple[list[str], Spans, Values, Ints]"
 
 
 class Differences:
@@ -69,12 +70,12 @@ class Differences:
             yield [names[place] for place in order[pairs]], spans, _values(amounts, spans.seconds), quality
 
 
-def _codes(names: Sequence[str]) -> NDArray[np.int64]:
+def _codes(names: Sequence[str]) -> Ints:
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
 
 
-def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats, Bools]:
     """What each counter grew by, and where the device's counters restarted: there all that it counted since is given,
     a lower bound. NaN where a fall means nothing."""
     amounts = (after - before).astype(np.float64)
@@ -101,7 +102,7 @@ def _way_round(before: int, after: int) -> int:
 
 
 def _values(amounts: Floats, seconds: Floats) -> Values:
-    values: dict[str, tuple[Floats, NDArray[np.bool_] | None]] = {}
+    values: dict[str, tuple[Floats, Bools | None]] = {}
 
     def put(metric: str, numbers: Floats) -> None:
         values[metric] = (numbers, None)

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import KIB, MIB
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # /proc/diskstats and sysstat count in sectors of 512 bytes, whatever the device's own (kernel doc, iostats.rst).
 SECTOR_BYTES = 512
@@ -130,13 +127,13 @@ class Layout:
                 chosen[reading.metric] = (index, reading)
         return chosen
 
-    def metrics(self, printed: Floats, seconds: Floats) -> dict[str, tuple[Floats, NDArray[np.bool_] | None]]:
+    def metrics(self, printed: Floats, seconds: Floats) -> dict[str, tuple[Floats, Bools | None]]:
         """Values of every metric in a table of `printed` numbers (sample x column), and where they are present.
 
         The mask is None where all are. A value can be present and null: no request, no response time.
         """
         printed = np.where((printed > -1) & (printed <= _MOST_PRINTED), np.maximum(printed, 0), np.nan)
-        result: dict[str, tuple[Floats, NDArray[np.bool_] | None]] = {}
+        result: dict[str, tuple[Floats, Bools | None]] = {}
         for metric, (index, reading) in self._chosen.items():
             raw = printed[:, index]
             values = raw * (reading.factor * seconds) if reading.is_rate else raw * reading.factor
@@ -155,7 +152,7 @@ class Layout:
                 return np.asarray(sum(printed[:, self.columns.index(name)] for name in names))
         return np.full(len(printed), np.nan)  # unknown: then a printed 0 stands
 
-    def _mean_await(self, printed: Floats) -> tuple[Floats, NDArray[np.bool_] | None]:
+    def _mean_await(self, printed: Floats) -> tuple[Floats, Bools | None]:
         """sysstat 12 prints the response time of reads, writes and discards apart; sar and older iostat their mean over
         requests, which is what `await_seconds` is."""
         requests = np.zeros(len(printed))
@@ -172,7 +169,7 @@ class Layout:
         return values, _present(requests)
 
 
-def _present(raw: Floats) -> NDArray[np.bool_] | None:
+def _present(raw: Floats) -> Bools | None:
     finite = np.isfinite(raw)
     return None if finite.all() else finite
 

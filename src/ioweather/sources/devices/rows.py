@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import NS
-from ioweather.sources.devices.layout import Floats
 from ioweather.tables import TABLES, encode_text
 
 # Files and memory dressed as devices: they are not storage, and there are many of them.
@@ -20,15 +19,15 @@ _NOT_STORAGE = re.compile(r"(?:loop|ram|zram)\d+(?:p\d+)?")
 # Samples per frame: some hundred thousand rows, so that a day of a large server never lies in memory at once.
 BATCH_SAMPLES = 50_000
 
-Values = Mapping[str, tuple[Floats, "NDArray[np.bool_] | None"]]
+Values = Mapping[str, tuple[Floats, "Bools | None"]]
 
 
 @dataclass(frozen=True)
 class Spans:
     """The intervals of samples, [start, start + interval)."""
 
-    start_ns: NDArray[np.int64]
-    interval_ns: NDArray[np.int64]
+    start_ns: Ints
+    interval_ns: Ints
 
     @classmethod
     def of(cls, spans: Sequence[tuple[int, int]]) -> Spans:
@@ -49,7 +48,7 @@ def device_rows(
     devices: Sequence[str],
     spans: Spans,
     values: Values,
-    quality: NDArray[np.int64] | None = None,
+    quality: Ints | None = None,
 ) -> Frame:
     """Rows of samples of devices: system 'host:device', component the device. Loop and RAM devices make none."""
     component = encode_text(devices)
@@ -73,8 +72,8 @@ def _rows(
     component: Text,
     spans: Spans,
     values: Values,
-    kept: NDArray[np.bool_],
-    quality: NDArray[np.int64] | None,
+    kept: Bools,
+    quality: Ints | None,
 ) -> Frame:
     """Metric by metric, each in the order of the samples."""
     all_kept = np.flatnonzero(kept)

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
-from ioweather.sources.devices.layout import SAR, Floats, Layout, cpu_ratio
+from ioweather.sources.devices.layout import SAR, Layout, cpu_ratio
 from ioweather.sources.devices.numbers import is_number, parse_lines
 from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
 from ioweather.sources.devices.stamps import StampReader

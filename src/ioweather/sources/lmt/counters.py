@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from ioweather.core.arrays import Bools, Floats, Ints
+
 ABSENT = -1
 
 
@@ -30,9 +30,9 @@ class Amounts:
     `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters began anew in between.
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     spans: Ints
-    restarted: NDArray[np.bool_]
+    restarted: Bools
 
 
 def amounts(counters: Ints, first_step: int, memory: CounterMemory) -> Amounts:
@@ -43,14 +43,14 @@ def amounts(counters: Ints, first_step: int, memory: CounterMemory) -> Amounts:
     """
     steps, components, _ = counters.shape
     known = np.concatenate([memory.counters[None], counters])
-    present: NDArray[np.bool_] = np.all(known >= 0, axis=2)
+    present: Bools = np.all(known >= 0, axis=2)
     index = np.where(present, np.arange(steps + 1)[:, None], -1)
     latest = np.maximum.accumulate(index, axis=0)
     before = latest[:-1]
     valid = present[1:] & (before >= 0)
     previous = np.take_along_axis(known, np.maximum(before, 0)[:, :, None], axis=0)
     growth = counters - previous
-    restarted: NDArray[np.bool_] = valid & np.any(growth < 0, axis=2)
+    restarted: Bools = valid & np.any(growth < 0, axis=2)
     values = np.where(restarted[:, :, None], counters, growth).astype(np.float64)
     values[~valid] = np.nan
     at_step = np.concatenate(
@@ -66,7 +66,7 @@ def amounts(counters: Ints, first_step: int, memory: CounterMemory) -> Amounts:
 
 def unused_is_zero(counters: Ints, memory: CounterMemory) -> Ints:
     """Counters that a sample leaves out: zero until the first use, after that what they were."""
-    sampled: NDArray[np.bool_] = np.any(counters >= 0, axis=2)
+    sampled: Bools = np.any(counters >= 0, axis=2)
     known = np.concatenate([memory.counters[None], counters])
     index = np.where(known >= 0, np.arange(len(known))[:, None, None], -1)
     latest = np.maximum.accumulate(index, axis=0)

@@ -14,11 +14,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from ioweather.core.arrays import Ints
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
-from ioweather.sources.lmt.counters import CounterMemory, Ints
+from ioweather.sources.lmt.counters import CounterMemory
 from ioweather.sources.lmt.local_time import local_seconds_to_ns, ns_to_local_text, offset_seconds
 from ioweather.tables.series import COMPONENTS
 

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.lmt import archive
 from ioweather.sources.lmt.archive import TimeAxis
-from ioweather.sources.lmt.reduce import Floats, Samples, flag_late, pieces
+from ioweather.sources.lmt.reduce import Samples, flag_late, pieces
 from ioweather.sources.lmt.rows import series_rows
 from ioweather.sources.lustre.operations import metadata_metric
 
@@ -40,8 +40,6 @@ _OPERATIONS = "MDSOpsGroup/MDSOpsDataSet"
 _OSS_CPU = "OSSCPUGroup/OSSCPUDataSet"
 _MDS_CPU = "MDSCPUGroup/MDSCPUDataSet"
 _SERIES = (*_BYTES.values(), _OPERATIONS, _OSS_CPU, _MDS_CPU, _MISSING)
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +166,7 @@ def _server_cpu(dataset: Any, width: int, path: Path) -> tuple[tuple[str, ...], 
     ) / 100
 
 
-def _unsent(dataset: Any, width: int, targets: int, moved: dict[str, Floats]) -> tuple[Mask, Mask] | None:
+def _unsent(dataset: Any, width: int, targets: int, moved: dict[str, Floats]) -> tuple[Bools, Bools] | None:
     """What servers did not send, as masks of targets and of servers.
 
     The file does not say which OSS serves which OST, but lists OSTs in the order of their OSSs: where they divide
@@ -190,7 +188,7 @@ def _blank(
     operations: dict[str, Floats],
     server_cpu: Floats | None,
     metadata_cpu: Floats | None,
-    unsent: tuple[Mask, Mask] | None,
+    unsent: tuple[Bools, Bools] | None,
 ) -> None:
     """NaN, in place, where the file's zeros mean that there was no sample."""
     nothing_moved, nothing_done = _all_zero(list(moved.values()), axis), _all_zero(list(operations.values()), axis)
@@ -211,7 +209,7 @@ def _blank(
             server_cpu[unsent[1]] = np.nan
 
 
-def _all_zero(arrays: list[Floats], axis: TimeAxis) -> Mask:
+def _all_zero(arrays: list[Floats], axis: TimeAxis) -> Bools:
     """Steps in which every array is zero throughout."""
     zero = np.ones(axis.steps, np.bool_)
     for array in arrays:
@@ -219,7 +217,7 @@ def _all_zero(arrays: list[Floats], axis: TimeAxis) -> Mask:
     return zero
 
 
-def _tail(zero: Mask, at_least: int) -> Mask:
+def _tail(zero: Bools, at_least: int) -> Bools:
     """The run of zero steps that ends the file, if it is long enough to mean something."""
     length = len(zero) if zero.all() else int(np.argmax(~zero[::-1]))
     tail = np.zeros(len(zero), np.bool_)

@@ -6,8 +6,8 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Ints
 from ioweather.core.clock import local_to_ns, ns_to_datetime
 from ioweather.core.units import NS
 
@@ -16,7 +16,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _BLOCK_SECONDS = 1800
 
 
-def local_seconds_to_ns(local_seconds: NDArray[np.int64], zone: ZoneInfo) -> NDArray[np.int64]:
+def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
     """UTC ns of wall-clock times (seconds since 1970-01-01 00:00 on that wall), in the order they were recorded.
 
     One look at the zone per half hour; only times that happen twice are placed one by one, after the one before.
@@ -30,7 +30,7 @@ def local_seconds_to_ns(local_seconds: NDArray[np.int64], zone: ZoneInfo) -> NDA
             assert offset is not None
             offsets[row, fold] = offset // dt.timedelta(seconds=1)
     early, late = offsets[member, 0], offsets[member, 1]
-    result: NDArray[np.int64] = (local_seconds - early) * NS
+    result: Ints = (local_seconds - early) * NS
     for position in np.nonzero(early != late)[0].tolist():
         naive = _EPOCH + dt.timedelta(seconds=int(local_seconds[position]))
         before = int(result[position - 1]) if position else None

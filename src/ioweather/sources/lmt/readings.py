@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import KIB
-from ioweather.sources.lmt.counters import ABSENT, Amounts, CounterMemory, Ints, amounts, unused_is_zero
+from ioweather.sources.lmt.counters import ABSENT, Amounts, CounterMemory, amounts, unused_is_zero
 from ioweather.sources.lmt.database import Collection, Database, Part, Window, open_collection, topology, windows
-from ioweather.sources.lmt.reduce import Flags, Floats, Samples, flag_late
+from ioweather.sources.lmt.reduce import Flags, Samples, flag_late
 from ioweather.sources.lmt.rows import fullness_rows, series_rows
 from ioweather.sources.lustre.operations import metadata_metric, target_metric
 from ioweather.tables.series import Quality

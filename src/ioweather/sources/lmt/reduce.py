@@ -15,10 +15,10 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.tables.series import Quality
 
-Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.uint8]
 Number = TypeVar("Number", bound=np.generic)
 Spans: TypeAlias = NDArray[np.signedinteger[Any]]
@@ -66,7 +66,7 @@ class Samples:
         )
 
 
-def spans_over_gaps(missing: NDArray[np.bool_]) -> Spans | None:
+def spans_over_gaps(missing: Bools) -> Spans | None:
     """Steps since the component's sample before; 1 for its first one, which has nothing to make up for."""
     flat = np.flatnonzero(missing)
     if len(flat) == 0:
@@ -92,9 +92,7 @@ def learned_limit(amounts: Floats) -> float:
     return float(LIMIT_MARGIN * top)
 
 
-def late_spikes(
-    spikes: NDArray[np.bool_], amounts: Floats, silent: NDArray[np.bool_], limit: float, window: int
-) -> NDArray[np.bool_]:
+def late_spikes(spikes: Bools, amounts: Floats, silent: Bools, limit: float, window: int) -> Bools:
     """Which spikes (amounts above the limit) make up for silence: within `window` steps the component was `silent` (no
     sample, or a counter that stood still), and over the window as a whole the amount is within the limit."""
     rows, columns = np.nonzero(spikes)
@@ -155,7 +153,7 @@ def to_minutes(samples: Samples) -> Samples:
     return Samples(samples.start_ns - lead * samples.step_ns, MINUTE_NS, reduced, samples.extensive, quality=quality)
 
 
-def _count_carried(whole: NDArray[np.bool_], values: Floats, spans: Spans) -> None:
+def _count_carried(whole: Bools, values: Floats, spans: Spans) -> None:
     """Correct, in place, which minutes are whole: holes that a later sample of the minute makes up for are none, and
     a sample that reaches back over the minute's start brings what is not its own."""
     minute, component = np.nonzero(~whole | (spans.max(axis=1) > 1))

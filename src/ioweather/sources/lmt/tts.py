@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import KIB, MINUTE_NS, NS
 from ioweather.sources.lmt import archive
 from ioweather.sources.lmt.archive import TimeAxis
-from ioweather.sources.lmt.reduce import Floats, Samples, flag_late, pieces, spans_over_gaps
+from ioweather.sources.lmt.reduce import Samples, flag_late, pieces, spans_over_gaps
 from ioweather.sources.lmt.rows import fullness_rows, series_rows
 
 GROUPS = ("datatargets", "mdtargets", "dataservers", "mdservers", "fullness")
@@ -44,7 +44,7 @@ class _Table:
     """One dataset: its columns by name, and where its rows lie in time."""
 
     dataset: Any
-    columns: NDArray[np.int64]
+    columns: Ints
     components: tuple[str, ...]
     axis: TimeAxis
     factor: float

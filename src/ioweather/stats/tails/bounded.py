@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaincc, gammainccinv, gammaln, log_ndtr, ndtr, ndtri
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails.families import Family, Real
-from ioweather.stats.tails.sample import Floats
 
 # The bounds of the parameter spaces: beyond them the family cannot be told from the power law (Weibull, LogNormal),
 # or is no Gamma any more (shape > 0).

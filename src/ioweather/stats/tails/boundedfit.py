@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 from scipy.special import erfcx
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.tails.bounded import (
     GAMMA_SHAPE_MIN,
     LOGNORMAL_OFFSET_MAX,
@@ -24,7 +25,7 @@ from ioweather.stats.tails.bounded import (
     Exponential,
     PowerLaw,
 )
-from ioweather.stats.tails.sample import Floats, Indices, Sample
+from ioweather.stats.tails.sample import Sample
 
 _NODES = 64
 _CHUNK = 2048

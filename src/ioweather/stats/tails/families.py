@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from scipy.special import gammaincc, gammainccinv, gammaln, ndtr, ndtri, xlogy
 
-from ioweather.stats.tails.sample import Floats
+from ioweather.core.arrays import Floats
 
 Real: TypeAlias = "float | Floats"
 

@@ -14,8 +14,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.tails.families import Family
-from ioweather.stats.tails.sample import Floats, Indices, Sample
+from ioweather.stats.tails.sample import Sample
 
 # `both`: the textbook supremum, at the ECDF before and after each jump. `left`: only before the jump, as the package
 # `powerlaw` does; with ties, or few points, it can choose another xmin.

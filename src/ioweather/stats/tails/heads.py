@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.tails.boundedfit import TailSums, fit_lognormal_tails
 from ioweather.stats.tails.families import Cauchy, Normal
 from ioweather.stats.tails.points import points_of
-from ioweather.stats.tails.sample import Floats, Indices, Sample
+from ioweather.stats.tails.sample import Sample
 from ioweather.stats.tails.truncated import TruncatedHead
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.tails.bounded import BoundedWeibull
 from ioweather.stats.tails.boundedfit import fit_weibull_tail
 from ioweather.stats.tails.families import Cauchy
-from ioweather.stats.tails.sample import Floats, Indices, Sample
+from ioweather.stats.tails.sample import Sample
 
 EXACT_POINTS = 2000
 _RUNS = 1024

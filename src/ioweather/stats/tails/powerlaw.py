@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfc, zeta
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.tails.bounded import BoundedFamily, PowerLaw
 from ioweather.stats.tails.boundedfit import (
     fit_exponential_tails,
@@ -27,7 +28,7 @@ from ioweather.stats.tails.boundedfit import (
 )
 from ioweather.stats.tails.families import Real
 from ioweather.stats.tails.gaps import Ecdf, Group, least_gap
-from ioweather.stats.tails.sample import Floats, Indices, Sample, sample_of
+from ioweather.stats.tails.sample import Sample, sample_of
 
 _ALPHA_MIN, _ALPHA_MAX = 1.0 + 1e-6, 60.0
 _DIRECT_TERMS = 20

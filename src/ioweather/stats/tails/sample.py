@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats: TypeAlias = NDArray[np.float64]
-Indices: TypeAlias = NDArray[np.intp]
+from ioweather.core.arrays import Floats, Ints
 
 # Below this no family can be told from another; a fit would only look like one.
 MINIMUM_TIMES = 10
@@ -56,7 +54,7 @@ class Sample:
         return weighted_sample(self.values, counts)
 
 
-def weighted_sample(values: Floats, counts: NDArray[np.int64]) -> Sample:
+def weighted_sample(values: Floats, counts: Ints) -> Sample:
     """A sample of ascending distinct `values` that occur `counts` times; those that do not occur are left out."""
     kept = counts > 0
     return Sample(values[kept], np.concatenate([[0.0], np.cumsum(counts[kept], dtype=np.float64)]))

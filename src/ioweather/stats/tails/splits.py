@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Indices
 from ioweather.stats.tails.boundedfit import (
     TailSums,
     fit_exponential_tails,
@@ -24,7 +25,7 @@ from ioweather.stats.tails.families import Family
 from ioweather.stats.tails.gaps import Combine, Group, Least, least_gap
 from ioweather.stats.tails.heads import fit_normal_heads, fit_truncated_normal_heads
 from ioweather.stats.tails.points import EXACT_POINTS, fit_cauchy_heads, fit_weibull_tails
-from ioweather.stats.tails.sample import Floats, Indices, Sample
+from ioweather.stats.tails.sample import Sample
 
 # `truncated_normal` ends at the pivot [ours]; the paper's two are fitted as if the head were the whole world.
 HeadName: TypeAlias = Literal["normal", "cauchy", "truncated_normal"]

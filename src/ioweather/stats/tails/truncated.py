@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails.bounded import BoundedFamily
 from ioweather.stats.tails.families import Cauchy, Family, Normal, Real
-from ioweather.stats.tails.sample import Floats
 
 _Side: TypeAlias = Callable[[Floats], Floats]
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.contracts import Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Reference, ResultColumn, ResultTable
@@ -39,7 +40,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 class SizeBins:
     """Bins of job size by processes; only those that hold jobs are shown."""
 
-    def __init__(self, nprocs: NDArray[np.int64], edges: str) -> None:
+    def __init__(self, nprocs: Ints, edges: str) -> None:
         lowest = np.array(sorted({int(edge) for edge in edges.split(",")}), np.int64)
         self.index = np.searchsorted(lowest, nprocs, "right") - 1
         self.shown = [int(i) for i in np.unique(self.index)]
@@ -50,7 +51,7 @@ class SizeBins:
         return {i: float(values[self.index == i].sum()) for i in self.shown}
 
 
-def _bin_label(lowest: NDArray[np.int64], i: int) -> str:
+def _bin_label(lowest: Ints, i: int) -> str:
     if i < 0:
         return f"under {lowest[0]:,}"
     if i + 1 == len(lowest):
@@ -60,7 +61,7 @@ def _bin_label(lowest: NDArray[np.int64], i: int) -> str:
 
 
 def _shares_by_size(
-    bins: SizeBins, kind: str, used: dict[str, NDArray[np.bool_]], read: dict[str, NDArray[Any]],
+    bins: SizeBins, kind: str, used: dict[str, Bools], read: dict[str, NDArray[Any]],
     written: dict[str, NDArray[Any]],
 ) -> tuple[ResultTable, ResultTable]:  # fmt: skip
     """A table of counts and shares, and the same in long form for a chart: jobs, bytes read, bytes written.
@@ -101,7 +102,7 @@ def _share(part: float, whole: float) -> float | None:
 def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
     """car11.fig2."""
     sets = jobs.frame.text("interfaces")
-    used: dict[str, NDArray[np.bool_]] = {}
+    used: dict[str, Bools] = {}
     for name in INTERFACES:
         has = np.array([name in category.split(",") for category in sets.categories] + [False], np.bool_)
         used[name] = has[sets.codes]
@@ -135,9 +136,7 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
     )  # fmt: skip
 
 
-def _interface_findings(
-    n: int, used: dict[str, NDArray[np.bool_]], moved: dict[str, int], everything: int
-) -> Iterator[Finding]:
+def _interface_findings(n: int, used: dict[str, Bools], moved: dict[str, int], everything: int) -> Iterator[Finding]:
     posix = used["POSIX"] | used["STDIO"]
     by_posix = moved["POSIX"] + moved["STDIO"]
     majority = posix.mean() > 0.5
@@ -210,7 +209,7 @@ def _strategy_findings(by_jobs: int | None, by_bytes: int | None) -> Iterator[Fi
             )
 
 
-def category_of(files: NDArray[np.int64], nprocs: NDArray[np.int64]) -> NDArray[np.int64]:
+def category_of(files: Ints, nprocs: Ints) -> Ints:
     """0 no files, 1 N:1 (few files, whatever the size), 2 N:M, 3 N:N (a file per process or more), 4 one process."""
     result = np.where(files >= nprocs, 3, np.where(files <= _FEW_FILES, 1, 2))
     return np.where(files == 0, 0, np.where(nprocs == 1, 4, result))
@@ -254,7 +253,7 @@ def _files(runs: Runs) -> Exhibit:
     )  # fmt: skip
 
 
-def _file_charts(runs: Runs, files: NDArray[np.int64], nprocs: NDArray[np.int64]) -> tuple[Chart, ...]:
+def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:
     """Equal runs are one point with a size; runs without files cannot stand on a logarithmic axis."""
     there = files > 0
     if not there.any():

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
@@ -28,33 +29,33 @@ _LETTERS: Final = {"POSIX": "P", "STDIO": "S", "MPI-IO": "M", "HDF5": "H", "Pnet
 class Allocations:
     """Scheduler jobs that ran: core-hours, project, how many logs match, and the interfaces in these."""
 
-    core_hours: NDArray[np.float64]
-    start_ns: NDArray[np.int64]
+    core_hours: Floats
+    start_ns: Ints
     project: list[str]
-    logs: NDArray[np.int64]
+    logs: Ints
     interfaces: list[frozenset[str]]
 
-    def of(self, name: str) -> NDArray[np.bool_]:
+    def of(self, name: str) -> Bools:
         return np.fromiter((project == name for project in self.project), np.bool_, len(self.project))
 
 
 def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) -> tuple[Allocations, dict[str, int]]:
     """Allocations with a start and an end; and how many were left out, by reason."""
     whole = jobs.text("step").equals("")
-    started = ~np.ma.getmaskarray(np.ma.masked_array(jobs.array("start_ns")))
-    ended = ~np.ma.getmaskarray(np.ma.masked_array(jobs.array("end_ns")))
+    started = jobs.known("start_ns")
+    ended = jobs.known("end_ns")
     kept = np.flatnonzero(whole & started & ended)
     left_out = {"never_started": int((whole & ~started).sum()), "still_running": int((whole & started & ~ended).sum())}
-    job_row = np.ma.filled(np.ma.masked_array(matches.array("job_row")), -1)
+    job_row = matches.ints("job_row", missing=-1)
     position = np.full(jobs.rows, -1)
     position[kept] = np.arange(len(kept))
     of_log = np.where(job_row >= 0, position[np.maximum(job_row, 0)], -1)
-    start = np.ma.getdata(jobs.array("start_ns"))[kept].astype(np.int64)
-    seconds = (np.ma.getdata(jobs.array("end_ns"))[kept].astype(np.int64) - start) / NS
-    cpus = np.ma.filled(np.ma.masked_array(jobs.array("cpu_count")).astype(np.float64), np.nan)[kept]
+    start = jobs.ints("start_ns")[kept]
+    seconds = (jobs.ints("end_ns")[kept] - start) / NS
+    cpus = jobs.floats("cpu_count")[kept]
     return (
         Allocations(
-            core_hours=np.asarray(cpus * seconds / 3600, np.float64),
+            core_hours=cpus * seconds / 3600,
             start_ns=start,
             project=_projects(jobs.take(kept), facility),
             logs=np.bincount(of_log[of_log >= 0], minlength=len(kept)),
@@ -65,7 +66,7 @@ def allocations(jobs: Frame, matches: Frame, job_io: Frame, facility: Facility) 
 
 
 def _projects(jobs: Frame, facility: Facility) -> list[str]:
-    uids = np.ma.masked_array(jobs.array("uid")).tolist()
+    uids = jobs.array("uid").tolist()
     return [
         facility.project_of(account=account, uid=uid)
         for account, uid in zip(jobs.text("account").tolist(), uids, strict=True)
@@ -141,7 +142,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     )
 
 
-def _by_project(known: Allocations, instrumented: NDArray[np.bool_]) -> ResultTable:
+def _by_project(known: Allocations, instrumented: Bools) -> ResultTable:
     names = sorted(set(known.project), key=lambda name: (-float(np.nansum(known.core_hours[known.of(name)])), name))
     rows: list[tuple[Cell, ...]] = []
     for name in names[:_MOST_PROJECTS]:
@@ -172,7 +173,7 @@ def _by_project(known: Allocations, instrumented: NDArray[np.bool_]) -> ResultTa
     )
 
 
-def _over_time(known: Allocations, instrumented: NDArray[np.bool_]) -> Chart:
+def _over_time(known: Allocations, instrumented: Bools) -> Chart:
     """Share of each day's jobs and core-hours that left a log."""
     day = known.start_ns // DAY_NS
     rows: list[tuple[Cell, ...]] = []

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, ResultTable
@@ -71,12 +72,12 @@ def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
     )  # fmt: skip
 
 
-def _highest(values: NDArray[np.float64]) -> float | None:
+def _highest(values: Floats) -> float | None:
     there = known(values)
     return float(there.max()) if len(there) else None
 
 
-def _outliers(jobs: Runs, above: NDArray[np.bool_], limits: NDArray[np.float64]) -> ResultTable:
+def _outliers(jobs: Runs, above: Bools, limits: Floats) -> ResultTable:
     found = np.flatnonzero(above)[:50]
     rows = [
         (str(row["job_id"]), row["project"], row["nprocs"], row["node_count"], row["moved_bytes"], row["io_seconds"],
@@ -96,7 +97,7 @@ def _outliers(jobs: Runs, above: NDArray[np.bool_], limits: NDArray[np.float64])
 
 
 def _ceiling_charts(
-    nodes: NDArray[Any], rates: NDArray[Any], limits: NDArray[Any], above: NDArray[np.bool_], there: NDArray[np.bool_]
+    nodes: NDArray[Any], rates: NDArray[Any], limits: NDArray[Any], above: Bools, there: Bools
 ) -> tuple[Chart, ...]:
     shown = np.flatnonzero(there & (rates > 0))
     if not len(shown):
@@ -124,7 +125,7 @@ def _ceiling_charts(
 
 
 def _ceiling_findings(
-    decided: bool, n: int, above: NDArray[np.bool_], rates: NDArray[Any], limits: NDArray[Any], there: NDArray[np.bool_]
+    decided: bool, n: int, above: Bools, rates: NDArray[Any], limits: NDArray[Any], there: Bools
 ) -> Iterator[Finding]:
     if not there.any():
         yield NO_NODES

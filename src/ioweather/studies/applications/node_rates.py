@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.facility import Facility
 from ioweather.core.results import Coverage, Finding
 from ioweather.derive.jobs.ceiling import ceiling_mib_per_s_per_node
@@ -23,12 +23,12 @@ NO_CEILING: Final = (
 )
 
 
-def ceilings(jobs: Runs, facility: Facility) -> NDArray[np.float64]:
+def ceilings(jobs: Runs, facility: Facility) -> Floats:
     """Ceiling of each job in MiB/s/CN; NaN where it or the job's nodes are not known."""
     return ceiling_mib_per_s_per_node(jobs.floats("node_count"), jobs.frame.text("main_mount"), facility)
 
 
-def above_ceiling(jobs: Runs, facility: Facility) -> NDArray[np.bool_]:
+def above_ceiling(jobs: Runs, facility: Facility) -> Bools:
     return np.asarray(jobs.floats(PER_NODE) > ceilings(jobs, facility))
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
@@ -105,7 +105,7 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
     )  # fmt: skip
 
 
-def _bin_shares(jobs: Runs, bins: tuple[str, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+def _bin_shares(jobs: Runs, bins: tuple[str, ...]) -> tuple[Floats, Floats, int]:
     """Share of accesses per bin: mean over jobs with accesses, and of all accesses together; and how many jobs."""
     counts = np.stack([jobs.ints(name) for name in bins], axis=1).astype(np.float64)
     totals = counts.sum(axis=1)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
@@ -222,13 +222,11 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
     )  # fmt: skip
 
 
-def _mean(values: NDArray[np.float64]) -> float | None:
+def _mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _size_findings(
-    project: str, own: Runs, nodes: NDArray[np.float64], rates: NDArray[np.float64]
-) -> Iterator[Finding]:
+def _size_findings(project: str, own: Runs, nodes: Floats, rates: Floats) -> Iterator[Finding]:
     sizes = np.unique(nodes)
     if not len(sizes):
         return

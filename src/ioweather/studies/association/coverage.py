@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -14,7 +14,7 @@ from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding
 from ioweather.core.units import format_bytes
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, plain
+from ioweather.studies.shared.intervals import INTERVALS, Intervals, plain
 from ioweather.studies.shared.job_estimates import share_estimate
 from ioweather.studies.shared.presenting import timeline_table
 from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, Steps, traffic_steps
@@ -61,7 +61,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     )  # fmt: skip
 
 
-def _runs_here(runs: Frame, facility: Facility, filesystem: str) -> tuple[NDArray[np.bool_], str, tuple[Coverage, ...]]:
+def _runs_here(runs: Frame, facility: Facility, filesystem: str) -> tuple[Bools, str, tuple[Coverage, ...]]:
     """Runs that moved most of their bytes on the file system, as far as mounts are known; and what to say of it."""
     known = facility.filesystem(filesystem)
     if known is None or not known.mounts:
@@ -76,8 +76,8 @@ def _runs_here(runs: Frame, facility: Facility, filesystem: str) -> tuple[NDArra
 
 def spread_evenly(steps: Steps, runs: Frame) -> Floats:
     """Bytes of all runs per step: each run's evenly from its start to its end; what lies outside is left out."""
-    start, end = (np.asarray(runs.array(name), np.int64) for name in ("start_ns", "end_ns"))
-    moved = np.asarray(runs.array("read_bytes"), np.float64) + np.asarray(runs.array("write_bytes"), np.float64)
+    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
+    moved = runs.floats("read_bytes") + runs.floats("write_bytes")
     end = np.maximum(end, start + 1)
     first, last = ((t - steps.start_ns) // steps.step_ns for t in (start, end - 1))
     count = np.maximum(last - first + 1, 0)
@@ -105,12 +105,12 @@ def _instrumented(data: StudyData) -> tuple[Estimate, ...]:
     allocations = int(jobs.text("step").equals("").sum())
     if not allocations:
         return ()
-    rows = match_jobs(applications, jobs).array("job_row")
-    matched = len(np.unique(np.ma.masked_array(rows).compressed()))
+    matches = match_jobs(applications, jobs)
+    matched = len(np.unique(matches.ints("job_row")[matches.known("job_row")]))
     return (share_estimate("jobs_instrumented_ratio", matched, allocations),)
 
 
-def _findings(share: float | None, total: float, lines: dict[str, NDArray[np.float64]]) -> Iterator[Finding]:
+def _findings(share: float | None, total: float, lines: dict[str, Floats]) -> Iterator[Finding]:
     if share is None:
         yield Finding("The system moved nothing.", "undecided")
         return

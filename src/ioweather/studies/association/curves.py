@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
@@ -18,7 +19,7 @@ from ioweather.stats.dependence import complete_pairs
 from ioweather.stats.forest import forest_curve
 from ioweather.studies.association.data import SHARED_STEPS, TIME, VOLUME, AssociationData
 from ioweather.studies.association.groups import HALF_WIDTH_SD
-from ioweather.studies.shared.intervals import LEVEL, Floats, plain
+from ioweather.studies.shared.intervals import LEVEL, plain
 from ioweather.studies.shared.presenting import thin
 
 BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")

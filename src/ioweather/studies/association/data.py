@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Need, Param, Params, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
@@ -20,7 +21,6 @@ from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.derive.system.grid import SystemGrid
 from ioweather.derive.system.job_system import STATES, job_system
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.intervals import Floats
 from ioweather.studies.shared.rollup_steps import Steps, steps_of, traffic_steps
 from ioweather.studies.shared.runs import NEEDS as RUN_NEEDS
 from ioweather.studies.shared.runs import Runs, instances_of
@@ -71,22 +71,19 @@ class AssociationData:
     mounts_known: bool
 
     @cached_property
-    def complete(self) -> NDArray[np.bool_]:
+    def complete(self) -> Bools:
         """Runs that were monitored from start to end and did I/O in monitored steps."""
         return np.asarray((self.system.text("state").codes == 0) & np.isfinite(self.of("psid_read_bytes")))
 
     def of(self, name: str) -> Floats:
         """A column of the runs or of the system during them, null as NaN."""
-        if name in self.system:
-            values = np.ma.masked_array(self.system.array(name))
-            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan), np.float64)
-        return self.runs.floats(name)
+        return self.system.floats(name) if name in self.system else self.runs.floats(name)
 
     @cached_property
-    def _times(self) -> NDArray[np.int64]:
+    def _times(self) -> Ints:
         return self.runs.ints("start_ns")
 
-    def members(self, group: int) -> NDArray[np.int64]:
+    def members(self, group: int) -> Ints:
         """Complete runs of a group in order of time."""
         rows = np.flatnonzero((self.groups.of_run == group) & self.complete)
         return np.asarray(rows[np.argsort(self._times[rows], kind="stable")], np.int64)
@@ -122,7 +119,7 @@ class AssociationData:
         }[self.groups.grouping]
         return (words, *self.runs.caveats)
 
-    def span_caveat(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
+    def span_caveat(self, rows: Ints) -> tuple[str, ...]:
         """Spans much longer than the interval make D_D uninformative."""
         chosen = np.zeros(self.runs.rows, np.bool_)
         chosen[rows] = True

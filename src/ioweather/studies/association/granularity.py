@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
@@ -24,7 +25,7 @@ from ioweather.stats.dependence import (
     spearman_interval,
 )
 from ioweather.studies.association.data import IN_TIME_ORDER, MEASURES, NEEDS, PARAMS, AssociationData, association_data
-from ioweather.studies.shared.intervals import Floats, Standing, number, plain
+from ioweather.studies.shared.intervals import Standing, number, plain
 
 COARSEST: Final = 20
 # Of each rank correlation; there are more than a hundred of them.
@@ -64,7 +65,7 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
         if grid.count < 2:
             return
         system = job_system(grid, start, end, spans)
-        steps = np.asarray(np.ma.filled(system.array("d_d_steps").astype(np.float64), np.nan))
+        steps = system.floats("d_d_steps")
         yield Level(
             group, factor, grid.step_seconds, steps, np.asarray(system.array("d_d_seconds")),
             {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in ("read", "write")}, metadata,

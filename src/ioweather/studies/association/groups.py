@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
 from ioweather.derive.jobs.groups import LEAST_RUNS
 from ioweather.studies.association.data import TIME, AssociationData
-from ioweather.studies.shared.intervals import Floats, number, plain
+from ioweather.studies.shared.intervals import number, plain
 from ioweather.studies.shared.job_estimates import known, mean_estimate
 
 _MOST_GROUPS: Final = 12

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import HOUR_NS
 from ioweather.derive.jobs.io_spans import own_bytes
@@ -24,7 +24,7 @@ from ioweather.stats.dependence import (
     time_shifts,
 )
 from ioweather.studies.association.data import IN_TIME_ORDER, MEASURES, SHARED_STEPS, AssociationData
-from ioweather.studies.shared.intervals import Floats, Standing, number, plain
+from ioweather.studies.shared.intervals import Standing, number, plain
 
 _SHIFTS: Final = 99
 SURE: Final = 0.05
@@ -70,9 +70,7 @@ def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: s
     return Pairing(data.name(group), way, found, coefficients(rates, times), shift_null(times, observed, moved))
 
 
-def _moved_in_time(
-    data: AssociationData, rows: NDArray[np.int64], metric: str, *, monitored: bool = False
-) -> Iterator[Floats]:
+def _moved_in_time(data: AssociationData, rows: Ints, metric: str, *, monitored: bool = False) -> Iterator[Floats]:
     """PsiD of the same runs moved by whole steps, all together, around the end of the period: the number of steps
     stays, and so does what neighbours in time have in common; what system and runs did to each other does not."""
     spans = data.spans.of_runs(rows)

@@ -13,16 +13,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.frames import BlockwiseMatrix, Matrix
 from ioweather.core.units import DAY_NS
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # At one minute 15 days are a multiple of every window, so stretches begin at the hour of day that the data begin at.
 _STRETCH_DAYS, _BLOCK_DAYS = 15, 5

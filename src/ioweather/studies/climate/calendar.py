@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import local_clock
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import WAYS, Climate, Part
-from ioweather.studies.shared.intervals import Floats, Intervals, directed, plain
+from ioweather.studies.shared.intervals import Intervals, directed, plain
 from ioweather.studies.shared.presenting import table
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE
-
-Ints: TypeAlias = NDArray[np.int64]
 
 HOURS = tuple(f"{hour:02d}" for hour in range(24))
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

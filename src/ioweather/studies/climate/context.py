@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Coverage, Exhibit, Finding
 from ioweather.core.units import format_seconds
 from ioweather.studies.climate.targets_in_one_pass import Targets
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.studies.shared.intervals import Intervals
 from ioweather.studies.shared.rollup_steps import Steps
-
-Floats: TypeAlias = NDArray[np.float64]
 
 WAYS = ("read", "write")
 # [ours] The paper speaks of weak and high correlation without a number.

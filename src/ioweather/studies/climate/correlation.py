@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Finding, ResultColumn, ResultTable
 from ioweather.stats.series import correlation, lagged_sums, window_sums
 from ioweather.studies.climate.context import HIGH_CORRELATION, WEAK_CORRELATION, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
-from ioweather.studies.shared.intervals import Floats, Intervals, directed
+from ioweather.studies.shared.intervals import Intervals, directed
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -17,7 +18,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import day_name, facility_zone, local_clock, offsets_ns
 from ioweather.stats.changepoint import Change, single_change
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
+from ioweather.studies.shared.intervals import INTERVALS, Intervals, finding, plain, standing
 from ioweather.studies.shared.presenting import table
 from ioweather.studies.shared.rollup_steps import Steps, traffic_steps
 
@@ -35,7 +36,7 @@ def days_of_jobs(jobs: Frame, facility: Facility, span: tuple[int, int]) -> Proj
     """Node-hours by project and day of a span of local days, a job's time split at midnight."""
     accounts, uids = jobs.text("account").tolist(), _optional(jobs.array("uid"))
     names = [facility.project_of(account=account, uid=uid) for account, uid in zip(accounts, uids, strict=True)]
-    nodes = np.ma.filled(jobs.array("node_count").astype(np.float64), 1.0)
+    nodes = jobs.ints("node_count", missing=1)
     return _spread(names, jobs.array("start_ns"), jobs.array("end_ns"), nodes / HOUR_NS, facility, span)
 
 
@@ -90,8 +91,6 @@ def _spread(
     return ProjectDays(projects, first, amount)
 
 
-Ints: TypeAlias = NDArray[np.int64]
-
 # A change is looked for only where each side has a week, and believed at this level.
 _MIN_SIDE_DAYS = 7
 _SIGNIFICANT = 0.05
@@ -122,7 +121,7 @@ class Days:
             return np.asarray(self.read / (self.read + self.write))
 
     @property
-    def usable(self) -> NDArray[np.intp]:
+    def usable(self) -> Indices:
         """Days that count in the mix."""
         return np.flatnonzero((self.recorded >= _MIN_DAY) & (self.read + self.write > 0))
 
@@ -260,7 +259,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> list[Estimate]
         Estimate("change_p_value", change.p_value, "", n=len(use), method=method),
         Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method),
     ]
-    sides: Mapping[str, NDArray[np.intp]] = {
+    sides: Mapping[str, Indices] = {
         "read_ratio_before_change": use[: change.index],
         "read_ratio_after_change": use[change.index :][:_AFTER_DAYS],
         "read_ratio_after_change[to the end]": use[change.index :],

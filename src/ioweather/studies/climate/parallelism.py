@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.stats.parallelism import DEGREES, TOLERANCE, ParallelismCounts
 from ioweather.stats.phases import members, thresholds
@@ -12,7 +12,7 @@ from ioweather.stats.resampling import sums_by_unit
 from ioweather.studies.climate.context import WAYS, Climate, Part, span
 from ioweather.studies.climate.targets_in_one_pass import WIDE_TOLERANCE, WINDOWS
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.studies.shared.intervals import Floats, Intervals, directed, standing
+from ioweather.studies.shared.intervals import Intervals, directed, standing
 from ioweather.studies.shared.presenting import table
 
 TABLE_DEGREES = (10, 25, 50, 75, 100)
@@ -27,7 +27,7 @@ def _counts(climate: Climate, way: str, tolerance: float = TOLERANCE, window: in
     return climate.targets.degrees[TRAFFIC[WAYS.index(way)], tolerance, window]
 
 
-def _sums(climate: Climate, counts: ParallelismCounts, chosen: NDArray[np.bool_] | None = None) -> Floats:
+def _sums(climate: Climate, counts: ParallelismCounts, chosen: Bools | None = None) -> Floats:
     """Clusters, targets in clusters, clusters of at least each degree, by unit of time."""
     rows = counts.per_interval()
     if chosen is not None:
@@ -35,7 +35,7 @@ def _sums(climate: Climate, counts: ParallelismCounts, chosen: NDArray[np.bool_]
     return sums_by_unit(rows, climate.intervals.unit)
 
 
-def _high(climate: Climate, way: str) -> NDArray[np.bool_]:
+def _high(climate: Climate, way: str) -> Bools:
     return members(climate.way(way), thresholds(climate.way(way))[1], "high")
 
 

@@ -6,11 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
 from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
 from ioweather.studies.climate.context import WAYS, Climate, Part
-from ioweather.studies.shared.intervals import Floats, directed, plain
+from ioweather.studies.shared.intervals import directed, plain
 
 Side = Literal["high", "low"]
 _SHORT_SECONDS = 300  # pat19 section 7: "over 80% of high I/O phases last 5 minutes or less"

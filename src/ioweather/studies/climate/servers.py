@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise, starmap
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Spread
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultColumn, ResultTable
@@ -20,8 +19,6 @@ from ioweather.studies.climate.context import Part, high_share, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
 from ioweather.studies.shared.intervals import Intervals, directed, plain
 from ioweather.studies.shared.presenting import table
-
-Floats: TypeAlias = NDArray[np.float64]
 
 MODEST = 0.75  # pat19: "max CPU utilization is lower than 75%"
 IDLE = 0.02  # pat19: "less than 2%"

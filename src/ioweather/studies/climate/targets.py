@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import format_bytes
 from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation
@@ -13,7 +14,7 @@ from ioweather.stats.series import N, correlation
 from ioweather.studies.climate.context import HIGH_CORRELATION, WAYS, Climate, Part, high_share, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, WINDOWS
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.studies.shared.intervals import LEVEL, Floats, directed, plain
+from ioweather.studies.shared.intervals import LEVEL, directed, plain
 from ioweather.studies.shared.presenting import table
 
 # [ours] A target is worth relieving where its whole interval lies this far above the median target.

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, starmap
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
@@ -25,8 +24,6 @@ from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, Windo
 from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE, Steps
-
-Floats: TypeAlias = NDArray[np.float64]
 
 LAGS = 5
 WINDOWS = (1, 5, 25)  # steps; pat19 uses minutes
@@ -253,9 +250,7 @@ class _Collector:
             blocks = {metric: np.where(excluded[:, None], np.nan, values) for metric, values in blocks.items()}
         return _Cleaned(blocks, system, np.sum(sums, axis=0) == 0, reasons, over_limit_cells)
 
-    def _marks(
-        self, sums: tuple[Floats, ...], present: tuple[Floats, ...], row: int
-    ) -> list[tuple[str, NDArray[np.bool_]]]:
+    def _marks(self, sums: tuple[Floats, ...], present: tuple[Floats, ...], row: int) -> list[tuple[str, Bools]]:
         least = np.min(present, axis=0)
         marks = [
             ("not recorded", np.max(present, axis=0) == 0),
@@ -280,7 +275,7 @@ class _Cleaned:
 
     rows: Mapping[str, Floats]
     system: Mapping[str, Floats]
-    silent: NDArray[np.bool_]
+    silent: Bools
     reasons: Mapping[str, int]
     over_limit_cells: int
 

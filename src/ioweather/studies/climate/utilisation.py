@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility, Window
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.intervals import INTERVALS, Floats, Intervals, finding, plain, standing
+from ioweather.studies.shared.intervals import INTERVALS, Intervals, finding, plain, standing
 from ioweather.studies.shared.presenting import cdf_table, shaded, table, timeline_table
 from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, Steps, gaps, traffic_steps
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import WAYS, Climate, Part, span
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.studies.shared.intervals import Floats, directed, plain
+from ioweather.studies.shared.intervals import directed, plain
 from ioweather.studies.shared.presenting import cdf_table, cumulative_table
 from ioweather.studies.shared.rollup_steps import Steps
 

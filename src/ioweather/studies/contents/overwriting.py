@@ -207,7 +207,7 @@ def written_files(runs: Frame) -> Exhibit:
 
 
 def _total(runs: Frame, name: str) -> int:
-    return int(np.ma.filled(np.ma.masked_array(runs.array(name)), 0).sum())
+    return int(runs.ints(name).sum())
 
 
 def _ratio(part: int, whole: int) -> float | None:

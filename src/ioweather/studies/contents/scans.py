@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
-
-Ints: TypeAlias = NDArray[np.int64]
 
 _LATEST_LARGEST: Final = (
     "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
@@ -107,11 +105,11 @@ class ScanView:
         return self.scans.rows
 
     def moments_ns(self) -> Ints:
-        return np.asarray(self.scans.array("start_ns"), np.int64)
+        return self.scans.ints("start_ns")
 
     def numbers(self, name: str) -> list[int | None]:
         """A column of `scans`; null is None."""
-        return [None if value is np.ma.masked else int(value) for value in self.scans.array(name)]
+        return list(self.scans.array(name).tolist())
 
     def histogram(self, scan: int, name: str) -> Bins:
         """Of the scan at a position."""
@@ -150,19 +148,19 @@ class ScanView:
         uid = int(number)
         return self.facility.project_of(uid=uid, account=self.accounts.get(uid))
 
-    def _rows(self, bins: Frame, scan: int, histogram: str) -> NDArray[np.bool_]:
+    def _rows(self, bins: Frame, scan: int, histogram: str) -> Bools:
         scan_id = self.scans.text("scan_id").tolist()[scan] or ""
         return bins.text("scan_id").equals(scan_id) & bins.text("histogram").equals(histogram)
 
 
 def _summed(rows: Frame) -> Bins:
     """One histogram of the rows of one or several owners. Times to come are left out: they have no age."""
-    dated = rows.take(np.flatnonzero(~np.ma.getmaskarray(np.ma.masked_array(rows.array("low")))))
-    low, place = np.unique(np.asarray(dated.array("low"), np.int64), return_inverse=True)
+    dated = rows.take(np.flatnonzero(rows.known("low")))
+    low, place = np.unique(dated.ints("low"), return_inverse=True)
     high, count, held = (np.zeros(len(low), np.int64) for _ in range(3))
-    high[place] = np.asarray(dated.array("high"), np.int64)
-    np.add.at(count, place, np.asarray(dated.array("count"), np.int64))
-    np.add.at(held, place, np.asarray(dated.array("bytes"), np.int64))
+    high[place] = dated.ints("high")
+    np.add.at(count, place, dated.ints("count"))
+    np.add.at(held, place, dated.ints("bytes"))
     return Bins(low, high, count, held)
 
 
@@ -181,9 +179,8 @@ def _accounts(jobs: Frame | None) -> dict[int, str]:
     if jobs is None or jobs.rows == 0:
         return {}
     account = jobs.text("account")
-    uid = np.ma.masked_array(jobs.array("uid"))
-    known = ~np.ma.getmaskarray(uid) & (account.codes >= 0)
-    pairs = np.unique(np.stack([np.asarray(uid.filled(0))[known], account.codes[known]]), axis=1)
+    known = jobs.known("uid") & jobs.known("account")
+    pairs = np.unique(np.stack([jobs.ints("uid")[known], account.codes[known]]), axis=1)
     users, first, charged = np.unique(pairs[0], return_index=True, return_counts=True)
     return {
         int(user): account.categories[int(pairs[1, place])]

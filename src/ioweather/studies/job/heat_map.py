@@ -7,15 +7,13 @@ where the bytes of an operation are spread evenly over the time it took.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Cell, Chart, ResultColumn, ResultTable
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
 # Operations of a trace that are spread over time at once: each may touch every column.
 _CHUNK = 1 << 18

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.derive.jobs.file_records import NEVER_LAST, Bools, FileRecords, Ints, maximum
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.derive.jobs.file_records import NEVER_LAST, FileRecords, maximum
 from ioweather.derive.jobs.times import times
 from ioweather.studies.job.view import LogFacts
 from ioweather.tables.applications import FILE_MODULES, READ_BINS, SIZE_BINS, WRITE_BINS
@@ -165,7 +166,7 @@ def _file_module(records: FileRecords, name: str, rows: Bools) -> Usage | None:
     )  # fmt: skip
 
 
-def _known_sum(spent: NDArray[np.float64]) -> float | None:
+def _known_sum(spent: Floats) -> float | None:
     known = spent[np.isfinite(spent)]
     return float(known.sum()) if len(known) else None
 

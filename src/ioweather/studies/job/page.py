@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Cell, Chart, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
@@ -123,7 +124,7 @@ def _overview(used: list[Usage]) -> ResultTable:
 def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     """What each interface moved, and the mean time per process in each kind of call."""
     row = view.row()
-    processes = int(np.asarray(view.applications.array("nprocs"), np.int64).sum())
+    processes = int(view.applications.ints("nprocs").sum())
     parts = [part for part in _PARTS if part[0] != "waiting" or any(usage.wait_seconds for usage in used)]
     rows: list[tuple[Cell, ...]] = []
     for usage in used:
@@ -278,7 +279,7 @@ def _file_table(
     chosen: NDArray[Any],
     read: NDArray[Any],
     written: NDArray[Any],
-    seconds: NDArray[np.float64],
+    seconds: Floats,
     name: str,
     title: str,
 ) -> ResultTable:
@@ -308,7 +309,7 @@ def _file_table(
     return ResultTable(name, columns, tuple(rows), title)
 
 
-def _stripes(records: FileRecords) -> NDArray[np.int64]:
+def _stripes(records: FileRecords) -> Ints:
     """Lustre stripes of each file; 0 where they are not recorded."""
     widest = np.zeros(records.files, np.int64)
     np.maximum.at(widest, records.file, records.ints("stripe_count"))

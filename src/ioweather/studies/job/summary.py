@@ -214,7 +214,7 @@ def run_text(view: JobView, row: Mapping[str, Any]) -> str:
 
 def headline(view: JobView, row: Mapping[str, Any]) -> str:
     """Worth reading alone: what ran, how long, how much I/O, what share of the run, how fast."""
-    least = int(np.asarray(view.applications.array("nprocs"), np.int64).min())
+    least = int(view.applications.ints("nprocs").min())
     processes = "" if least == row["nprocs"] else f"{least:,} to "
     who = f"{program(row)} on {processes}{_counted(row['nprocs'], 'process', 'processes')}"
     ran = f"{who} took {run_text(view, row)}"

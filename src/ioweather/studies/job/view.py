@@ -74,8 +74,8 @@ class JobView:
     def row(self) -> dict[str, Any]:
         """The job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
         row: dict[str, Any] = self.runs().frame.records()[0]
-        length = np.asarray(self.applications.array("end_ns"), np.int64) - self.applications.array("start_ns")
-        seconds = float((np.asarray(self.applications.array("nprocs"), np.int64) * np.maximum(length, 0)).sum() / NS)
+        length = self.applications.ints("end_ns") - self.applications.array("start_ns")
+        seconds = float((self.applications.ints("nprocs") * np.maximum(length, 0)).sum() / NS)
         run = row["run_seconds"] if row["run_seconds"] and row["run_seconds"] > 0 else None
         return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": _wait_seconds(self.log)}
 
@@ -86,7 +86,7 @@ class JobView:
     @property
     def overlapping(self) -> bool:
         """Some of its runs went on at the same time."""
-        start, end = (np.asarray(self.applications.array(name), np.int64) for name in ("start_ns", "end_ns"))
+        start, end = (self.applications.ints(name) for name in ("start_ns", "end_ns"))
         order = np.argsort(start, kind="stable")
         return bool((start[order][1:] < np.maximum.accumulate(end[order])[:-1]).any())
 

@@ -8,8 +8,8 @@ from itertools import starmap
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
 from ioweather.stats.mixture import (
@@ -51,7 +51,7 @@ class FittedSample:
     again: tuple[PairFit, ...]
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """The tail's share in each replicate."""
         return np.array([pair.tail_share for pair in self.again])
 
@@ -83,7 +83,7 @@ def batches_of(replicates: int) -> list[range]:
     return [range(first, min(first + _BATCH, replicates)) for first in range(0, replicates, _BATCH)]
 
 
-def _fit(seconds: NDArray[np.float64], combination: Combination, select: Selection) -> MixtureFit | str:
+def _fit(seconds: Floats, combination: Combination, select: Selection) -> MixtureFit | str:
     """The fit, or why there is none."""
     try:
         return fit_mixture(seconds, combination=combination, select=select)
@@ -91,7 +91,7 @@ def _fit(seconds: NDArray[np.float64], combination: Combination, select: Selecti
         return str(error)
 
 
-def _again(seconds: NDArray[np.float64], fit: MixtureFit, replicates: range, seed: int) -> tuple[PairFit, ...]:
+def _again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> tuple[PairFit, ...]:
     return bootstrap(sample_of(seconds), fit, replicates, seed=seed)
 
 
@@ -105,7 +105,7 @@ def choices(fit: MixtureFit) -> str:
     )
 
 
-def spread_about(value: float, replicates: NDArray[np.float64]) -> tuple[float, float]:
+def spread_about(value: float, replicates: Floats) -> tuple[float, float]:
     """The spread of bootstrap replicates, laid about the value itself. A search on resampled, and so partly tied,
     times lands a little beside the search on the times; that shift is the method's, not the data's."""
     relative = np.quantile(replicates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)) / np.median(replicates)

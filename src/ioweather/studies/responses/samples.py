@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.contracts import Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
@@ -46,7 +47,7 @@ class ResponseSample:
     mode: str
     op: str
     request_bytes: int
-    rows: NDArray[np.intp]
+    rows: Indices
     frame: Frame = field(repr=False)
 
     @property
@@ -54,11 +55,11 @@ class ResponseSample:
         return len(self.rows)
 
     @property
-    def seconds(self) -> NDArray[np.float64]:
-        return np.asarray(np.ma.getdata(self.frame.array("duration_ns"))[self.rows] / NS, np.float64)
+    def seconds(self) -> Floats:
+        return self.frame.ints("duration_ns")[self.rows] / NS
 
     @property
-    def start_ns(self) -> NDArray[np.int64]:
+    def start_ns(self) -> Ints:
         return np.asarray(self.frame.array("start_ns")[self.rows], np.int64)
 
     @property
@@ -89,11 +90,9 @@ class Samples:
 def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
     """Group the finished requests. Failed, pending and missed ones, and times of 0 or less, are counted, not used."""
     frame = data.frames[NEED.name]
-    known = ~np.ma.getmaskarray(np.ma.asarray(frame.array("duration_ns")))
-    duration = np.ma.getdata(frame.array("duration_ns"))
     ok = frame.text("status").equals("ok")
-    sized = np.asarray(frame.array("request_bytes")) > 0
-    positive = known & (duration > 0)
+    sized = frame.ints("request_bytes") > 0
+    positive = frame.ints("duration_ns") > 0
     filesystem = canonical_filesystems(frame.text("system"), facility)
     wanted = np.ones(frame.rows, np.bool_)
     if params.get("filesystem"):
@@ -121,7 +120,7 @@ def canonical_filesystems(system: Text, facility: Facility) -> Text:
     return Text(lookup[system.codes], distinct)
 
 
-def _grouped(frame: Frame, filesystem: Text, used: NDArray[np.intp]) -> list[ResponseSample]:
+def _grouped(frame: Frame, filesystem: Text, used: Indices) -> list[ResponseSample]:
     if not len(used):
         return []
     mode, op = frame.text("mode"), frame.text("op")

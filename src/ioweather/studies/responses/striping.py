@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
@@ -49,7 +49,7 @@ class WidthPrediction:
     request_bytes: float
     quantiles: tuple[Estimate, ...]
     mean: float
-    replicates: NDArray[np.float64]
+    replicates: Floats
 
     def seconds(self, probability: float) -> float:
         value = self.quantiles[PROBABILITIES.index(probability)].value
@@ -112,7 +112,7 @@ def predict_widths(
     return found
 
 
-def _quantile(name: str, value: float, replicates: NDArray[np.float64], n: int) -> Estimate:
+def _quantile(name: str, value: float, replicates: Floats, n: int) -> Estimate:
     if not replicates.size:
         return Estimate(name, value, "seconds", n=n, method="fitted mixtures; no interval asked for")
     low, high = spread_about(value, replicates)
@@ -132,11 +132,11 @@ def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:
     return BestWidth(widths[chosen], fastest, float(np.mean(np.abs(places - chosen) <= 1)))
 
 
-def _narrowest(seconds: NDArray[np.float64]) -> int:
+def _narrowest(seconds: Floats) -> int:
     return int(np.flatnonzero(seconds <= seconds.min() * (1 + WORTH_IT))[0])
 
 
-def concurrent_rounds(sample: ResponseSample) -> NDArray[np.float64] | None:
+def concurrent_rounds(sample: ResponseSample) -> Floats | None:
     """Times of several targets measured together: rounds x targets, complete rounds only; None with one target.
 
     A round lasts as long as a target usually waits for its next request; of several in a round the first counts.

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
@@ -115,7 +115,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
 
 
 def _histogram(
-    title: str, values: NDArray[np.float64], edges: NDArray[np.float64], references: tuple[Reference, ...] = (),
+    title: str, values: Floats, edges: Floats, references: tuple[Reference, ...] = (),
     *, log: bool = False,
 ) -> Chart:  # fmt: skip
     counts, edges = np.histogram(values, edges)
@@ -193,7 +193,7 @@ def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
     return Estimate(name, value, "ratio", low, high, LEVEL, times, method)
 
 
-def _beyond_two_sd(seconds: NDArray[np.float64]) -> float:
+def _beyond_two_sd(seconds: Floats) -> float:
     return float(np.mean(seconds > seconds.mean() - ndtri(_NORMAL_SHARE) * seconds.std()))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, ResultTable
@@ -142,7 +142,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
     )  # fmt: skip
 
 
-def _variation(seconds: NDArray[np.float64]) -> float:
+def _variation(seconds: Floats) -> float:
     return float(seconds.std() / seconds.mean() * 100)
 
 
@@ -226,7 +226,7 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
     )  # fmt: skip
 
 
-def _moments(seconds: NDArray[np.float64]) -> tuple[float, float]:
+def _moments(seconds: Floats) -> tuple[float, float]:
     """Skewness and kurtosis (3 for a Normal)."""
     if seconds.min() == seconds.max():
         return math.nan, math.nan

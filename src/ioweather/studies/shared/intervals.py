@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Param
 from ioweather.core.results import Estimate, Finding, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 from ioweather.stats.resampling import BlockBootstrap, sums_by_unit, unit_steps
 
-Floats: TypeAlias = NDArray[np.float64]
 # Sums on the last axis to a value: works on one set of sums and on all replicates at once.
 Statistic: TypeAlias = Callable[[Floats], Any]
 Standing: TypeAlias = Literal["supported", "refuted", "undecided", "note"]
@@ -33,9 +33,7 @@ class Intervals:
     not resampled: a year with a month of data is a month.
     """
 
-    def __init__(
-        self, usable: NDArray[np.bool_], step_ns: int, *, on: bool, unit: int = 0, unit_name: str = ""
-    ) -> None:
+    def __init__(self, usable: Bools, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "") -> None:
         steps = len(usable)
         self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
         self.units = max(1, -(-steps // self.unit))

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats
 from ioweather.core.results import Estimate
 from ioweather.stats.resampling import MIN_BLOCKS, BlockBootstrap
 from ioweather.studies.shared.intervals import LEVEL, number
@@ -17,7 +18,7 @@ from ioweather.studies.shared.intervals import LEVEL, number
 _BOOTSTRAP_MOST: Final = 2000
 
 
-def known(values: NDArray[Any]) -> NDArray[np.float64]:
+def known(values: NDArray[Any]) -> Floats:
     """The values that are there, as floats."""
     floats = np.ma.filled(np.ma.masked_array(values).astype(np.float64), np.nan)
     return np.asarray(floats[np.isfinite(floats)], np.float64)

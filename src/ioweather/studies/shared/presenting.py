@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Cell, Reference, ResultColumn, ResultTable
 from ioweather.stats.series import ecdf_points
-
-Floats: TypeAlias = NDArray[np.float64]
 
 MAX_ROWS = 1998
 CDF_POINTS = 400
@@ -51,7 +50,7 @@ def told_p(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
 
-def thin(values: Floats, buckets: int) -> NDArray[np.int64]:
+def thin(values: Floats, buckets: int) -> Ints:
     """Indices of the lowest and the highest value of each of `buckets` stretches; of an empty one, its first step."""
     steps = len(values)
     if steps <= 2 * buckets:

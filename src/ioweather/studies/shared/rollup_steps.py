@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -20,8 +19,6 @@ SERVER_TRAFFIC = (
     "itself to complete unaligned writes (read-modify-write)."
 )
 
-Floats: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
 
 # A step counts when at least this share of its component-time was recorded; its amount is then taken as it is, not
 # scaled up: at most a tenth is missing, and a guess would add bytes nobody measured.
@@ -44,7 +41,7 @@ class Steps:
         return len(next(iter(self.values.values())))
 
     @property
-    def times_ns(self) -> NDArray[np.int64]:
+    def times_ns(self) -> Ints:
         return self.start_ns + np.arange(self.count, dtype=np.int64) * self.step_ns
 
     @property
@@ -104,7 +101,7 @@ def traffic_steps(data: StudyData, facility: Facility, filesystem: str) -> Steps
     return Steps(steps.start_ns, steps.step_ns, values, excluded)
 
 
-def _grid(start: NDArray[np.int64], step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
+def _grid(start: Ints, step_ns: int, period_ns: tuple[int, int]) -> tuple[int, int]:
     """First step and number of steps: of the period asked for, or of the data where a side of it is open."""
     if not len(start):
         return 0, 0

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
@@ -74,7 +75,7 @@ class Runs:
     @property
     def node_coverage(self) -> tuple[Coverage, ...]:
         """For exhibits of MiB/s/CN: how many of these jobs have a known number of nodes."""
-        unknown = int(np.ma.getmaskarray(self.frame.array("node_count")).sum())
+        unknown = self.rows - int(self.frame.known("node_count").sum())
         excluded = {"nodes not known": unknown} if unknown else {}
         return (*self.coverage, Coverage(self.rows, self.rows - unknown, self.what, excluded, "with known nodes"))
 
@@ -86,14 +87,13 @@ class Runs:
     def rows(self) -> int:
         return self.frame.rows
 
-    def floats(self, name: str) -> NDArray[np.float64]:
+    def floats(self, name: str) -> Floats:
         """A numeric column as floats, null as NaN."""
-        values = np.ma.masked_array(self.frame.array(name))
-        return np.asarray(np.ma.filled(values.astype(np.float64), np.nan), np.float64)
+        return self.frame.floats(name)
 
-    def ints(self, name: str) -> NDArray[np.int64]:
+    def ints(self, name: str) -> Ints:
         """An integer column without nulls."""
-        return np.asarray(self.frame.array(name), np.int64)
+        return self.frame.ints(name)
 
     @property
     def projects(self) -> Text:
@@ -177,8 +177,8 @@ def _described(
     joined: Frame, hosts: NDArray[Any], what: str, data: StudyData, facility: Facility, params: Params, matches: Frame
 ) -> Runs:
     nodes, source = _nodes(joined, hosts, facility, params)
-    moved = np.asarray(joined.array("read_bytes"), np.int64) + np.asarray(joined.array("write_bytes"), np.int64)
-    rate = np.asarray(joined.array("bytes_per_s"), np.float64)
+    moved = joined.ints("read_bytes") + joined.ints("write_bytes")
+    rate = joined.floats("bytes_per_s")
     frame = joined.with_columns(
         node_count=nodes,
         node_source=source,
@@ -191,17 +191,16 @@ def _described(
     if alone:
         matched = matches.rows - sum(alone.values())
         logs.append(Coverage(matches.rows, matched, "logs", alone, "with their scheduler job"))
-    partial = int(np.asarray(joined.array("partial"), np.bool_).sum())
+    partial = int(joined.bools("partial").sum())
     note = f"Darshan ran out of memory in {partial:,} {what}: their counts, bytes and times are lower bounds."
     return Runs(frame, what, tuple(logs), (note,) if partial else ())
 
 
 def _nodes(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Params) -> tuple[NDArray[Any], Text]:
     """Ncn: nodes allocated, from accounting; else by the best that is known, named; else null."""
-    nprocs = np.asarray(joined.array("nprocs"), np.int64)
-    given = np.ma.masked_array(joined.array("node_count"))
-    nodes = np.ma.filled(given, 0).astype(np.int64)
-    source = np.where(np.ma.getmaskarray(given) | (nodes <= 0), -1, 0)
+    nprocs = joined.ints("nprocs")
+    nodes = joined.ints("node_count")
+    source = np.where(nodes <= 0, -1, 0)
     for code, per_node in ((1, params.get("processes_per_node")), (2, facility.node_cores)):
         if per_node:
             nodes = np.where(source < 0, -(-nprocs // int(per_node)), nodes)
@@ -214,7 +213,7 @@ def _nodes(joined: Frame, hosts: NDArray[Any], facility: Facility, params: Param
 
 def _projects(joined: Frame, facility: Facility) -> Text:
     columns = (joined.text("account"), joined.text("exe"), joined.text("main_mount"))
-    uids = np.asarray(joined.array("uid"), np.int64).tolist()
+    uids = joined.ints("uid").tolist()
     seen: dict[tuple[Any, ...], str] = {}
     names: list[str | None] = []
     for account, exe, mount, uid in zip(*(column.tolist() for column in columns), uids, strict=True):

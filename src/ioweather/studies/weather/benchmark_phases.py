@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -91,15 +91,13 @@ def _kind(part: Measured, filesystem: str, op: str) -> tuple[str, str, int, str]
     return filesystem, op, int(part.request_bytes[first]), str(part.mode[first])
 
 
-def _minute_means(start_ns: NDArray[np.int64], slowdown: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
+def _minute_means(start_ns: Ints, slowdown: Floats) -> Iterator[tuple[int, float]]:
     minute, place = np.unique(start_ns // MINUTE_NS, return_inverse=True)
     means = np.bincount(place, weights=slowdown) / np.bincount(place)
     yield from zip((minute * MINUTE_NS).tolist(), means.tolist(), strict=True)
 
 
-def _in_phases(
-    start_ns: NDArray[np.int64], slowdown: NDArray[np.float64], phases: list[dict[str, Any]], label: str
-) -> Iterator[Estimate]:
+def _in_phases(start_ns: Ints, slowdown: Floats, phases: list[dict[str, Any]], label: str) -> Iterator[Estimate]:
     for phase in phases:
         during = (start_ns >= phase["start_ns"]) & (start_ns < (phase["end_ns"] or 2**62))
         if during.sum() >= _LEAST:
@@ -109,7 +107,7 @@ def _in_phases(
 
 
 def _charts(
-    part: Measured, slowdown: NDArray[np.float64], shown: NDArray[np.int64], means: list[tuple[Cell, ...]],
+    part: Measured, slowdown: Floats, shown: Ints, means: list[tuple[Cell, ...]],
     phases: list[dict[str, Any]],
 ) -> Iterator[Chart]:  # fmt: skip
     shades = tuple(

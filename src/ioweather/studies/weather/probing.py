@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -30,55 +31,54 @@ TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. A
 class Measured:
     """Finished operations of a stretch of time."""
 
-    start_ns: NDArray[np.int64]
-    seconds: NDArray[np.float64]
+    start_ns: Ints
+    seconds: Floats
     op: NDArray[Any]
     host: NDArray[Any]
     filesystem: NDArray[Any]
-    request_bytes: NDArray[np.int64]
+    request_bytes: Ints
     mode: NDArray[Any]
-    cached: NDArray[np.bool_]
+    cached: Bools
     failed: int
     other: int  # of another size or mode than most of their kind, which would not be the same measurement
 
     def kinds(self) -> list[tuple[str, str]]:
         return sorted(set(zip(self.filesystem.tolist(), self.op.tolist(), strict=True)))
 
-    def of(self, filesystem: str, op: str) -> NDArray[np.bool_]:
+    def of(self, filesystem: str, op: str) -> Bools:
         return np.asarray((self.filesystem == filesystem) & (self.op == op), np.bool_)
 
 
 def measured(responses: Frame, facility: Facility) -> Measured:
     ok = responses.text("status").equals("ok")
-    duration = np.ma.masked_array(responses.array("duration_ns"))
-    ended = ok & ~np.ma.getmaskarray(duration)
+    ended = ok & responses.known("duration_ns")
     usual = _usual_requests(responses, facility)
     kept = np.flatnonzero(ended & usual)
     frame = responses.take(kept)
     systems = frame.text("system")
     names = np.array([facility.filesystem_of(name) for name in systems.categories] or [""], object)
     return Measured(
-        start_ns=np.asarray(frame.array("start_ns"), np.int64),
-        seconds=np.ma.getdata(duration)[kept] / NS,
+        start_ns=frame.ints("start_ns"),
+        seconds=frame.ints("duration_ns") / NS,
         op=np.array(frame.text("op").tolist(), object),
         host=np.array(frame.text("host").tolist(), object),
         filesystem=names[systems.codes] if frame.rows else np.empty(0, object),
-        request_bytes=np.asarray(frame.array("request_bytes"), np.int64),
+        request_bytes=frame.ints("request_bytes"),
         mode=np.array(frame.text("mode").tolist(), object),
-        cached=np.asarray(np.ma.filled(np.ma.masked_array(frame.array("cached")), False), np.bool_),
+        cached=frame.bools("cached"),
         failed=int((~ended & usual).sum()),
         other=int((~usual).sum()),
     )
 
 
-def _usual_requests(responses: Frame, facility: Facility) -> NDArray[np.bool_]:
+def _usual_requests(responses: Frame, facility: Facility) -> Bools:
     """Whether a row has the size and mode that most rows of its file system and operation have: a sampler's requests
     of many sizes (don15) lie in the same table."""
     systems = responses.text("system")
     places = {name: i for i, name in enumerate(dict.fromkeys(map(facility.filesystem_of, systems.categories)))}
     place = np.array([places[facility.filesystem_of(name)] for name in systems.categories] or [0], np.int64)
     ops = np.stack([place[systems.codes], responses.text("op").codes]) if responses.rows else np.empty((2, 0), np.int64)
-    sizes = np.asarray(responses.array("request_bytes"), np.int64)
+    sizes = responses.ints("request_bytes")
     kinds, kind, counts = np.unique(
         np.vstack([ops, sizes, responses.text("mode").codes]), axis=1, return_inverse=True, return_counts=True
     )
@@ -104,13 +104,13 @@ def _coverage(part: Measured) -> tuple[Coverage, ...]:
     return (Coverage(total, len(part.seconds), "operations", {why: n for why, n in left_out.items() if n}),)
 
 
-def drawn_points(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+def drawn_points(seconds: Floats) -> Ints:
     """Every n-th, and all of the slowest: a thinned picture must not hide what it is for."""
     step = max(1, -(-len(seconds) // _POINTS))
     return np.unique(np.concatenate([np.arange(0, len(seconds), step), np.argsort(seconds)[-200:]]))
 
 
-def drawn_note(shown: NDArray[np.int64], seconds: NDArray[np.float64]) -> tuple[str, ...]:
+def drawn_note(shown: Ints, seconds: Floats) -> tuple[str, ...]:
     if len(shown) == len(seconds):
         return ()
     return (f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them.",)
@@ -234,7 +234,7 @@ def _hosts(part: Measured) -> Exhibit:
     )  # fmt: skip
 
 
-def kruskal_wallis(samples: list[NDArray[np.float64]]) -> float:
+def kruskal_wallis(samples: list[Floats]) -> float:
     """p of H with the correction for ties; the chi-square approximation, fine from five values a group on."""
     values = np.concatenate(samples)
     n = len(values)
