@@ -203,8 +203,8 @@ def cargo(tmp_path):
         spool.add(event(n))
         spool.flush(n)
         spool.rotate(n, force=True)
+    yield spool
     spool.close(9)
-    return spool
 
 
 def test_an_agent_elsewhere_pushes_and_its_rows_are_in_once(cargo, server, root, token_file, tmp_path):
@@ -353,12 +353,12 @@ def test_a_spool_named_from_here_is_sent_from_elsewhere(server, root, token_file
     spool.add(event(1))
     spool.flush(1)
     spool.rotate(1, force=True)
-    spool.close(9)
     shipper = Shipper(tmp_path, server=Server(server, token_file.relative_to(tmp_path)))
     shipper.start(spool.closed_files(), 0)
     assert outcome(shipper) == Shipment(True, 1, 0, "")
     assert events_in(root) == 1
     assert spool.closed_files() == []
+    spool.close(9)
 
 
 def test_a_file_that_cannot_be_read_is_not_said_to_be_sent(cargo, server, root, token, tmp_path):
@@ -413,3 +413,49 @@ def test_a_redirect_is_not_followed(cargo, token):
         between.shutdown()
     assert len(sent.waiting) == 3
     assert "307" in sent.message
+
+
+class TellsToWait(http.server.BaseHTTPRequestHandler):
+    """A server whose queue is full for the first `times` pushes."""
+
+    times = 1
+    said = "ok"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        busy = type(self).times > 0
+        type(self).times -= 1
+        body = json.dumps({"error": {"message": "Full.", "hint": ""}} if busy else {"status": self.said}).encode()
+        self.send_response(503 if busy else 200)
+        self.send_header("retry-after", "20")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.mark.parametrize(("times", "waiting_files", "said"), [(1, 0, "ok"), (2, 3, "ok"), (1, 0, "accepted")])
+def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
+    cargo, token, monkeypatch, times, waiting_files, said
+):
+    waited: list[float] = []
+    monkeypatch.setattr("ioweather.collect.push.time.sleep", waited.append)
+    TellsToWait.times, TellsToWait.said = times, said
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TellsToWait) as full:
+        threading.Thread(target=full.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        sent = push(f"http://127.0.0.1:{full.server_address[1]}", token, cargo.closed_files())
+        full.shutdown()
+    assert len(waited) == 1
+    assert 20 <= waited[0] <= 30
+    assert len(sent.waiting) == waiting_files
+
+
+def test_a_full_queue_is_told_with_when_to_come_back(client, root, token, monkeypatch):
+    monkeypatch.setattr("ioweather.workflows.receive.MOST_FILES", 0)
+    response = send(client, token, segment(event(1)))
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "20"
+    assert response.json()["error"]["kind"] == "QueueFull"
+    assert [path for path in (root / "queue").rglob("*") if path.is_file()] == []

@@ -80,7 +80,9 @@ class LakeWriter:
     def _note_death(self) -> None:
         if self._child is None:
             return
-        code, self._child = self._child.returncode, None
+        code = self._child.returncode
+        self._hang_up()
+        self._child = None
         lived = time.monotonic() - self._started_at
         if code == 0 or lived > _HEALTHY_SECONDS:
             self._pause_seconds = 0.0
@@ -110,11 +112,15 @@ class LakeWriter:
         """It ends after what it is at. If that is long it is killed, which harms nothing: the queue has it all."""
         if self._child is None:
             return
-        assert self._child.stdin is not None
-        with suppress(BrokenPipeError):
-            self._child.stdin.close()
+        self._hang_up()
         try:
             self._child.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+
+    def _hang_up(self) -> None:
+        assert self._child is not None
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):
+            self._child.stdin.close()
