@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ioweather._version import __version__
 from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.progress import Progress, silent
 from ioweather.engine.run import TaskLost
 from ioweather.engine.settings import ClusterSettings
@@ -81,7 +82,7 @@ def on_slurm(jobs: int, settings: ClusterSettings, progress: Progress = silent) 
 
     _quiet()
     shared = default_spool_dir().with_name("slurm")
-    shared.mkdir(parents=True, exist_ok=True)
+    PrivateDirectory.named(shared).close()
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=shared))
     life = settings.walltime_seconds
     cluster = SLURMCluster(

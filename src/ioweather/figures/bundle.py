@@ -7,9 +7,12 @@ module; with `ast: true` it evaluates expressions by interpretation, so that a p
 from __future__ import annotations
 
 import os
-import tempfile
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+
+from ioweather.core.errors import UnsafePlace
+from ioweather.core.private_directory import PrivateDirectory
 
 _SNIPPET = "window.vegaEmbed=vegaEmbed;window.vegaLite=vegaLite;window.vega=vega;"
 
@@ -21,29 +24,14 @@ def cache_directory() -> Path:
 
 
 def vega_bundle() -> str:
-    """The JavaScript text. Building takes two seconds, reading it back milliseconds."""
-    place = cache_directory() / f"vega-{version('vl-convert-python')}.js"
-    try:
-        return place.read_text(encoding="utf-8")
-    except OSError:
-        pass
+    """The JavaScript text. Building takes two seconds, reading it back milliseconds. Browsers run it, so the cache is a
+    directory that is ours alone; where it is not, it is done without."""
+    name = f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
+        return cache.read(name).decode()
     import vl_convert
 
     text: str = vl_convert.javascript_bundle(_SNIPPET)
-    _keep(place, text)
+    with suppress(OSError, UnsafePlace), PrivateDirectory.named(cache_directory()) as cache:
+        cache.replace(name, text.encode())
     return text
-
-
-def _keep(place: Path, text: str) -> None:
-    """Another process never sees half a bundle; a cache that cannot be written is done without."""
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=place.name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(place)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-    except OSError:
-        return

@@ -58,6 +58,7 @@ class Lake:
 
     def append(self, table: str, frame: Frame, *, source: str, ingest_id: str | None = None) -> int:
         """Add rows that are not there yet; returns how many were."""
+        layout.lake_directory(self.root).close()
         return delta.append(
             layout.tables_dir(self.root), TABLES[table], frame, source=source, ingest_id=ingest_id or new_ingest_id()
         )
@@ -102,5 +103,7 @@ def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = Fals
                 f"There is no lake at {root}.", hint="Make one with `ioweather ingest FILES`, or name one with --lake."
             )
         layout.create_lake(root)
+    elif create:
+        layout.lake_directory(root).close()
     layout.check_version(root)
     return Lake(root)

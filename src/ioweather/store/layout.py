@@ -20,7 +20,8 @@ from pathlib import Path
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.default_paths import default_lake_dir as default_lake_dir
-from ioweather.core.errors import LakeError, LakeVersionError
+from ioweather.core.errors import LakeError, LakeVersionError, UnsafePlace
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.tables import SCHEMA_VERSION
 
 _DRAFT = ".lake.json."
@@ -56,30 +57,49 @@ def facility_file(root: Path) -> Path:
 def create_lake(root: Path) -> None:
     """Make an empty lake, or find that somebody else just did."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        opened = lake_directory(root, new=True)
     except OSError as error:
         hint = "Choose another place (--lake, or --out of a demonstration)."
         raise LakeError(f"{root} cannot be made: {error.strerror}.", hint=hint) from None
+    with opened as folder:
+        _mark(folder)
+
+
+def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
+    """To be written in. A new one is closed to others, for paths and user names are inside, and is made in a directory
+    of ours or of root's. Its owner may open it to a group, or to everybody's reading; never to everybody's writing."""
+    folder = PrivateDirectory.named(root, mode=0o750, keep=0o770 if new else 0o775, shared=True)
+    owner = os.fstat(folder.fd).st_uid
+    if new and owner not in (0, os.geteuid()):
+        folder.close()
+        raise UnsafePlace(
+            f"{root} belongs to uid {owner}, not to us (uid {os.geteuid()}).",
+            hint="Nothing was written. Choose another.",
+        )
+    return folder
+
+
+def _mark(folder: PrivateDirectory) -> None:
+    root = folder.path
     # A draft is of a maker that was killed, or is just about to be done.
     known = ("lake.json", "facility.toml")
-    foreign = [p.name for p in root.iterdir() if p.name not in known and not p.name.startswith(_DRAFT)]
+    foreign = [name for name in folder.names() if name not in known and not name.startswith(_DRAFT)]
     if foreign and not is_lake(root):
         raise LakeError(
             f"{root} is not empty and not a lake (it holds {foreign[0]}).", hint="Name an empty or new directory."
         )
-    root.chmod(0o750)  # paths and user names of others are inside
     body = {"schema_version": SCHEMA_VERSION, "created_ns": now_ns(), "software_version": __version__}
-    draft = root / f"{_DRAFT}{os.getpid()}"
-    draft.write_text(json.dumps(body) + "\n", encoding="utf-8")
+    draft, marker = f"{_DRAFT}{os.getpid()}", lake_marker(root).name
+    folder.replace(draft, json.dumps(body).encode() + b"\n", 0o644)
     try:
-        os.link(draft, lake_marker(root))  # exclusive and complete at once: two makers cannot both succeed
+        # Exclusive and complete at once: two makers cannot both succeed.
+        os.link(draft, marker, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
     except FileExistsError:
         pass
     except OSError:
-        draft.replace(lake_marker(root))  # a file system without hard links
+        folder.rename(draft, folder, marker)  # a file system without hard links
         return
-    finally:
-        draft.unlink(missing_ok=True)
+    os.unlink(draft, dir_fd=folder.fd)  # it has two names now
 
 
 def check_version(root: Path) -> None:
@@ -113,6 +133,5 @@ def _read_version(root: Path) -> int:
 
 def _write_version(root: Path, version: int) -> None:
     body = json.loads(lake_marker(root).read_text(encoding="utf-8"))
-    draft = root / f"{_DRAFT}{os.getpid()}"
-    draft.write_text(json.dumps({**body, "schema_version": version}) + "\n", encoding="utf-8")
-    draft.replace(lake_marker(root))
+    with lake_directory(root) as folder:
+        folder.replace(lake_marker(root).name, json.dumps({**body, "schema_version": version}).encode() + b"\n", 0o644)

@@ -11,7 +11,6 @@ import fnmatch
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Final
 
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.store.layout import lake_directory
 
 _BYTES: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -93,19 +93,13 @@ def _digest(text: str) -> str:
 
 @contextmanager
 def _changing(root: Path) -> Iterator[list[Token]]:
-    """The list, to be changed in place; one writer at a time."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        tokens = list_tokens(root)
-        yield tokens
-        draft = root / f".tokens.{os.getpid()}"
-        draft.unlink(missing_ok=True)
-        # Made with these rights: never, not for a moment, can others read it.
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"version": 1, "tokens": [asdict(token) for token in tokens]}, file, indent=1)
-        draft.replace(tokens_file(root))
-    except PermissionError as error:
-        raise LakeError(f"{tokens_file(root)} cannot be written: {error.strerror}.") from None
-    finally:
-        os.close(folder)
+    """The list, to be changed in place; one writer at a time. Readable by us alone from its first moment."""
+    with lake_directory(root) as folder:
+        try:
+            fcntl.flock(folder.fd, fcntl.LOCK_EX)
+            tokens = list_tokens(root)
+            yield tokens
+            text = json.dumps({"version": 1, "tokens": [asdict(token) for token in tokens]}, indent=1)
+            folder.replace(tokens_file(root).name, text.encode())
+        except PermissionError as error:
+            raise LakeError(f"{tokens_file(root)} cannot be written: {error.strerror}.") from None

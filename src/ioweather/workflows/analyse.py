@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from typing import Any, Literal
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Need, Param, Spread, Study, StudyData
-from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.errors import DataUnavailable, UnsafePlace, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
@@ -306,12 +307,16 @@ def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhi
 def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit: Exhibit | None) -> None:
     file = _cache_file(snapshot, exhibit_id, provenance)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{now_ns()}")
-        draft.write_text(json.dumps(to_jsonable(exhibit)), encoding="utf-8")
-        draft.replace(file)
-        # A lake that grows makes every result of yesterday useless: the oldest go.
-        for old in sorted(file.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime_ns)[:-_MOST_KEPT]:
-            old.unlink(missing_ok=True)
-    except OSError:
+        with (
+            layout.lake_directory(snapshot.root) as lake,
+            lake.inside("exhibits", mode=0o750, keep=0o775, shared=True) as exhibits,
+            exhibits.inside(file.parent.name, mode=0o750, keep=0o775, shared=True) as folder,
+        ):
+            folder.replace(file.name, json.dumps(to_jsonable(exhibit)).encode(), 0o640)
+            # A lake that grows makes every result of yesterday useless: the oldest go.
+            kept = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns
+                    for name in folder.names() if name.endswith(".json")}  # fmt: skip
+            for old in sorted(kept, key=lambda name: kept[name])[:-_MOST_KEPT]:
+                folder.discard(old)
+    except (OSError, UnsafePlace):
         return  # a lake one may only read answers without a cache

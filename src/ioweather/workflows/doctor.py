@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -233,18 +234,27 @@ def _rows(lake: Lake) -> Iterator[Check]:
 
 def _exclusive(root: Path) -> Check:
     """Racing writers need a file system on which a name can be made by one of them alone."""
-    with tempfile.TemporaryDirectory(dir=root, prefix=".doctor-") as folder:
-        draft, target = Path(folder, "draft"), Path(folder, "target")
-        draft.write_text("x", encoding="utf-8")
+    first, second = (f".doctor-{secrets.token_hex(8)}" for _ in range(2))
+    with layout.lake_directory(root) as folder:
+        os.close(folder.create(first))
         try:
-            os.link(draft, target)
-        except OSError as error:
-            return Check("commits", "problem", f"no hard links here ({error.strerror})",
-                         "keep one writer at a time, or move the lake")  # fmt: skip
-        try:
-            os.link(draft, target)
-        except FileExistsError:
-            return Check("commits", "ok", "exclusive: several writers are safe")
+            return _linked_twice(folder.fd, first, second)
+        finally:
+            for name in (first, second):
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder.fd)
+
+
+def _linked_twice(folder: int, first: str, second: str) -> Check:
+    try:
+        os.link(first, second, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        return Check("commits", "problem", f"no hard links here ({error.strerror})",
+                     "keep one writer at a time, or move the lake")  # fmt: skip
+    try:
+        os.link(first, second, src_dir_fd=folder, dst_dir_fd=folder)
+    except FileExistsError:
+        return Check("commits", "ok", "exclusive: several writers are safe")
     return Check("commits", "problem", "a second writer could overwrite the first", "move the lake to a local disk")
 
 
@@ -290,12 +300,16 @@ def _twice(lake: Lake) -> Iterator[Check]:
 
 def _file_server_clock(root: Path) -> Check:
     """A new file is stamped by the file system: on a shared one, by its server's clock."""
-    with tempfile.NamedTemporaryFile(dir=root, prefix=".doctor-") as file:
-        before = now_ns()
-        file.write(b"x")
-        file.flush()
-        os.fsync(file.fileno())
-        stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
+    name = f".doctor-{secrets.token_hex(8)}"
+    with layout.lake_directory(root) as folder, os.fdopen(folder.create(name), "wb") as file:
+        try:
+            before = now_ns()
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+            stamped, after = os.fstat(file.fileno()).st_mtime_ns, now_ns()
+        finally:
+            folder.unlink(name)
     apart = max(before - stamped, stamped - after, 0) / NS
     if apart > _CLOCKS_APART_SECONDS:
         return Check("clock here", "problem", f"{format_seconds(apart)} apart from that of the lake's file system",

@@ -154,7 +154,7 @@ def _remove_old_drafts(demo: Path) -> None:
     """Of demonstrations whose making was killed."""
     for draft in demo.parent.glob(f".{demo.name}-*"):
         maker = draft.name.rpartition("-")[2]
-        if maker.isdigit() and not Path("/proc", maker).exists():
+        if draft.lstat().st_uid == os.geteuid() and maker.isdigit() and not Path("/proc", maker).exists():
             shutil.rmtree(draft, ignore_errors=True)
 
 
