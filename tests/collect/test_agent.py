@@ -94,7 +94,7 @@ def test_a_hang_is_in_the_status_within_two_seconds(scripted, tmp_path):
             break
         clock.pass_seconds(0.1)
     assert in_flight.op == "read"
-    assert clock.monotonic_ns - began < 2 * S
+    assert clock.monotonic_ns - began <= S // 2, "told of between two statuses"
 
 
 def test_the_status_is_written_every_period(scripted, tmp_path):

@@ -135,11 +135,12 @@ def test_a_hang_of_20_seconds(mount, probe, tmp_path):
                 break
             except OSError:
                 time.sleep(0.05)
+        began_ns = time.time_ns()
         mount.disturb({"read": {"hang_seconds": 20}})
-        hung = running.wait_until(lambda status: in_read(status) > 0)
-        seen_after = time.time_ns() - hung.targets[0].in_flight.start_ns
+        running.wait_until(lambda status: in_read(status) > 1e8)
+        seen_after = time.time_ns() - began_ns
         shown = scrape(port)
-        shown_after = time.time_ns() - hung.targets[0].in_flight.start_ns
+        shown_after = time.time_ns() - began_ns
         assert seen_after < 2e9
         assert shown_after < 2e9
         assert in_flight(shown, mount.path) > 0.1
@@ -235,7 +236,10 @@ def test_a_file_system_that_goes_away_and_comes_back(tmp_path, probe):
     """Unmounted under the probe and mounted anew: errors meanwhile, then results again, without a restart."""
     with disturbed_mount(tmp_path) as mount:
         running = probe(mount.path)
-        subprocess.run(["fusermount3", "-u", str(mount.path)], check=True)
+        for _ in range(100):  # a cycle holds its directory; between two cycles nothing is held
+            if subprocess.run(["fusermount3", "-u", str(mount.path)], check=False).returncode == 0:
+                break
+            time.sleep(0.03)
         running.wait_until(lambda status: status.targets[0].operation("read").error_count >= 2)
         assert running.status().targets[0].missed_ticks <= 2
     (tmp_path / "backing").rename(tmp_path / "kept")
@@ -246,6 +250,19 @@ def test_a_file_system_that_goes_away_and_comes_back(tmp_path, probe):
         rows = running.stop()
     counts = Counter(row["op"] for row in rows)
     assert len(set(counts.values())) == 1
+
+
+def test_a_file_system_that_gives_our_files_to_another_user_is_refused(mount, tmp_path):
+    """As an NFS server with root_squash does."""
+    mount.disturb({"squash": {"uid": 65534}})
+    done = subprocess.run(
+        [sys.executable, "-m", "ioweather", "probe", str(mount.path), "--spool", str(tmp_path / "spool"),
+         "--for", "1s"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "root_squash" in done.stderr
+    assert list(mount.backing.iterdir()) == []
 
 
 STRETCH = 150  # seconds of the run become minutes of the lake: 36 s are nine intervals of ten minutes

@@ -34,6 +34,9 @@ from ioweather.sources.live.rows import Origin, event_row
 _LAST_SHIP_NS = 2 * MINUTE_NS
 _BASELINE_NS = MINUTE_NS
 _STATUS_LEAD_NS = 20_000_000  # long enough to write it on a busy machine
+# Between two statuses a look at children that are busy: one that hangs is told of at once, not with the next status.
+_LOOK_NS = NS // 2
+_LATE_NS = NS // 4
 _PROBES = ("probe", "sample")
 
 
@@ -72,6 +75,7 @@ class Agent:
         self._started_ns = self._clocks.wall_ns()
         self._next_status_ns = self._clocks.monotonic_ns()
         self._next_baseline_ns = self._next_status_ns + _BASELINE_NS
+        self._look_ns = 0
         self._deadline_ns: int | None = None
         self._stopping = 0
         self._shipped = self._refused = 0
@@ -116,13 +120,18 @@ class Agent:
     def step(self) -> None:
         """One turn: hear the children, hand out ticks; every status period also write everything down."""
         now = self._clocks.monotonic_ns()
-        writes = now >= self._next_status_ns
+        writes, late = now >= self._next_status_ns, False
         for member in self.members:
             # A child that waits has said all; one that is busy may have become free for the tick that is due.
             if writes or member.is_busy:
                 member.poll()
+            late = late or member.is_in_flight_since(now - _LATE_NS)
             member.tick()
+            if member.is_busy and self._look_ns <= now:
+                self._look_ns = now + _LOOK_NS
         self._begin_measuring(now)
+        if late and not writes:
+            self._publish(self.status("running"))
         if writes:
             self._next_status_ns += self._settings.status_period_ns
             if self._next_status_ns <= now:
@@ -156,6 +165,8 @@ class Agent:
 
     def _wait(self, wakeup: int) -> None:
         ticks = [member.next_tick_ns for member in self.members if member.next_tick_ns is not None]
+        if self._look_ns > self._clocks.monotonic_ns():
+            ticks.append(self._look_ns)
         until = min([self._next_status_ns, *ticks, *([self._deadline_ns] if self._deadline_ns else [])])
         seconds = max(0, until - self._clocks.monotonic_ns()) / NS
         if select.select([wakeup], [], [], seconds)[0]:

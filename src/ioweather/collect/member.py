@@ -103,6 +103,11 @@ class Member:
     def is_busy(self) -> bool:
         return self._busy
 
+    def is_in_flight_since(self, monotonic_ns: int) -> bool:
+        """Whether one operation has been under way since before that moment; files being made are none."""
+        begun = self._begun
+        return begun is not None and begun.op not in _HANDLES_FILES and begun.monotonic_ns <= monotonic_ns
+
     @property
     def began_ns(self) -> int | None:
         """When it was ready; its first tick may fall a part of a period later."""
