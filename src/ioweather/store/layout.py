@@ -68,6 +68,8 @@ def create_lake(root: Path) -> None:
 def lake_directory(root: Path, *, new: bool = False) -> PrivateDirectory:
     """To be written in. A new one is closed to others, for paths and user names are inside, and is made in a directory
     of ours or of root's. Its owner may open it to a group, or to everybody's reading; never to everybody's writing."""
+    if not new and not root.exists():
+        raise LakeError(f"{root} is not there any more.", hint="Make a lake with `ioweather ingest FILE --lake DIR`.")
     folder = PrivateDirectory.named(root, mode=0o750, keep=0o770 if new else 0o775, shared=True)
     owner = os.fstat(folder.fd).st_uid
     if new and owner not in (0, os.geteuid()):
