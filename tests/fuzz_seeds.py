@@ -298,7 +298,7 @@ def _sacct() -> list[Seed]:
         f"12+1|13|het|ann|1000|climate|NODE_FAIL|{times}|1|8|gpu7\n"
     )
     plain = (header + rows).replace("a|b", "ab")
-    epoch = plain.replace("2024-03-09T16:27:47", str(T0)).replace("2024-03-09T16:28:00", str(T0 + 60))
+    epoch = plain.replace("2024-03-09T16:27:47", str(T0)).replace("2024-03-09T16:28:00", str(T0 + 2000))
 
     def job(number: int, *, new: bool) -> dict[str, Any]:
         def n(value: int | None) -> Any:

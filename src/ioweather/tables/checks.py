@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 OLDEST_NS: Final = 10_957 * DAY_NS
 # Pairs of times in this order, where a table has both.
 _ORDERED: Final = (("start_ns", "end_ns"), ("valid_from_ns", "valid_to_ns"))
+# Lengths that begin at the time of their row.
+_LENGTHS: Final = ("interval_ns", "duration_ns")
 _LONGEST_NAME: Final = 60
 
 
@@ -98,6 +100,11 @@ def _faults(spec: TableSpec, frame: Frame, now_ns: int) -> Iterator[Fault]:
             behind = np.ma.filled(late < early, False)
             if behind.any():
                 yield Fault(behind, last, f"lies before {first}")
+    for length in _LENGTHS:
+        if length in frame and spec.time in frame:
+            ends = np.ma.masked_array(frame.array(length)) + frame.array(spec.time)
+            if (beyond := _outside(ends, np.iinfo(np.int64).min, now_ns + 2 * DAY_NS)) is not None:
+                yield Fault(beyond, length, "leads far into the future")
     if spec.time != "valid_from_ns":  # which may well say: since ever
         old = _outside(frame.array(spec.time), OLDEST_NS, np.iinfo(np.int64).max)
         if old is not None:

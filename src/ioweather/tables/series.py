@@ -40,15 +40,17 @@ class Metric:
     @property
     def most(self) -> float:
         """The greatest value that can be: of an extensive metric, in a second."""
-        return (_MOST_PER_S if self.extensive else _MOST)[self.unit]
+        return _MOST_OF.get(self.name) or (_MOST_PER_S if self.extensive else _MOST)[self.unit]
 
 
 # Of one component in a second; rows of a whole file system as one component are common, and a late sample carries what
 # was missed before it. 1 PB/s is a hundred times the largest file system of 2023, 1e12 operations a thousand times the
 # best of the IO500. Times are summed over requests, each of which may have waited for days: a billion seconds.
 _MOST_PER_S: Final = {"bytes": 1e15, "count": 1e12, "seconds": 1e9}
-# File systems count bytes and inodes in 63 bits. No request waits for thirty years.
-_MOST: Final = {"bytes": float(1 << 63), "count": float(1 << 63), "seconds": 1e9, "ratio": 1.0}
+# The largest file systems hold less than 2^60 bytes, and files no smaller than one. No request waits for thirty years.
+_MOST: Final = {"bytes": float(1 << 60), "count": float(1 << 60), "seconds": 1e9, "ratio": 1.0}
+# The largest machines have ten million cores; each may have a hundred requests in flight.
+_MOST_OF: Final = {"queue_length": 1e9, "client_count": 1e9}
 # Ticks of the kernel and the time between two looks do not fit: iostat prints up to 100.4%. So much beyond 0 or 1 is
 # taken for it.
 _JITTER: Final = 0.05

@@ -103,7 +103,7 @@ class _Parser:
         elif match := _COMMENCING.match(line):
             self._commenced_ns = self._times.ns(match[2])
             self._date_follows = self._commenced_ns is None
-        elif line.startswith("access ") and "bw(MiB/s)" in line:
+        elif line.startswith("access ") and "bw(MiB/s)" in line.split():
             self._columns = line.split()
         elif line.startswith("Operation ") and "Max(MiB)" in line:
             self._summary_columns = line.split()
