@@ -20,7 +20,6 @@ from ioweather.cli.main import COMMANDS, cli
 from ioweather.core.contracts import Need, Param, Study
 from ioweather.core.papers import PAPERS, published
 from ioweather.core.results import Answer, Estimate, Exhibit
-from ioweather.report.equations import EQUATIONS
 from ioweather.report.methods import METHODS, equation_html
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.darshan.model import DarshanLog
@@ -125,10 +124,10 @@ def exhibits_page() -> str:
     for key, paper in PAPERS.items():
         lines += [f"## {key}\n", f"{paper.citation} Data: {paper.site}.\n", f"{METHODS[key].text}\n"]
         for entry in paper.exhibits:
-            study = next(study for study in STUDIES.values() if entry.id in study.exhibits)
+            study = STUDIES[entry.study]
             lines += [f"### {entry.id}\n", f"**{entry.title}.** {entry.what}\n"]
             lines += ["| equation | what it is |", "|---|---|"]
-            lines += [f"| {_cell(text)} | {_cell(what)} |" for text, what in EQUATIONS[entry.id]]
+            lines += [f"| {_cell(text)} | {_cell(what)} |" for text, what in entry.equations]
             lines += ["", f"Needs {_needs(study)}.\n"]
             lines += [_printed(entry.id) + "\n", *_params(study)]
             lines += ["```console", f"$ ioweather show {entry.id}", "```\n"]

@@ -185,10 +185,11 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One table or figure of a paper, made from this facility's data."""
+    """One table or figure of a paper, made from this facility's data. Without a title of its own it gets the one that
+    its paper's file has for it."""
 
     id: str
-    title: str
+    title: str = ""
     tables: tuple[ResultTable, ...] = ()
     charts: tuple[Chart, ...] = ()
     estimates: tuple[Estimate, ...] = ()

@@ -68,8 +68,7 @@ class _Task:
 
     @property
     def spreads(self) -> bool:
-        study = study_of(self.ids[0])
-        return study is not None and study.spreads
+        return study_of(self.ids[0]).spreads
 
 
 def gather(

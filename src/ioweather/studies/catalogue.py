@@ -33,16 +33,3 @@ STUDIES: Catalogue[Study] = Catalogue(
         "utilisation": "ioweather.studies.climate.utilisation:STUDY",
     },
 )
-
-# Studies say themselves what they make. For exhibits that people ask for while they wait it stands here too: the other
-# studies, and all that they import, need not be loaded to find out.
-KNOWN_MAKERS = {
-    "kun19.bands": "probing",
-    "kun19.episodes": "slowdown",
-    "kun19.fig1": "probing",
-    "kun19.fig2": "probing",
-    "kun19.fig3": "benchmark_phases",
-    "kun19.fig4": "slowdown",
-    "kun19.fig5": "slowdown",
-    "kun19.fig6": "slowdown_lengths",
-}

@@ -91,8 +91,7 @@ class Facilities:
 
     def exhibit(self, lake: Lake, name: str, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         """A study makes all its exhibits at once and keeps them: the others of a page wait for the first."""
-        study = study_of(exhibit_id)
-        with self._lock(name, study.name if study is not None else exhibit_id):
+        with self._lock(name, study_of(exhibit_id).name):
             return make_exhibits(lake, [exhibit_id], params=params, period_ns=period)[0]
 
     def warm(self) -> None:
@@ -201,8 +200,7 @@ class Facilities:
 
     def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """What is made of an exhibit changes with the tables that its study reads, and with whose rows they are."""
-        study = study_of(exhibit_id)
-        tables = {need.table for need in study.needs} | {"applications", "jobs"} if study is not None else TABLES
+        tables = {need.table for need in study_of(exhibit_id).needs} | {"applications", "jobs"}
         return self.answered(name, key, make, tables)
 
     def drawing(self) -> threading.Lock:

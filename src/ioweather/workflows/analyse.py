@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Need, Param, Spread, Study, StudyData
-from ioweather.core.errors import DataUnavailable, UnsafePlace, UsageError
+from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.facility import Facility
 from ioweather.core.papers import exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
@@ -29,7 +29,7 @@ from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.per_user_view import OF_THE_FACILITY
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.catalogue import KNOWN_MAKERS, STUDIES
+from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import Quality
 from ioweather.workflows.params import check_names, resolve_params
 
@@ -44,15 +44,14 @@ class Availability:
 
     id: str
     title: str
-    study: str | None
+    study: str
     ready: bool
     missing: tuple[str, ...] = ()
 
 
-def study_of(exhibit_id: str) -> Study | None:
-    if exhibit_id in KNOWN_MAKERS:
-        return STUDIES[KNOWN_MAKERS[exhibit_id]]
-    return next((study for study in STUDIES.values() if exhibit_id in study.exhibits), None)
+def study_of(exhibit_id: str) -> Study:
+    """Only this study is imported, and not the others to ask them."""
+    return STUDIES[exhibit_entry(exhibit_id).study]
 
 
 def availability(snapshot: Snapshot) -> list[Availability]:
@@ -62,9 +61,6 @@ def availability(snapshot: Snapshot) -> list[Availability]:
     found = []
     for entry in exhibits():
         study = study_of(entry.id)
-        if study is None:
-            found.append(Availability(entry.id, entry.title, None, False, ("not built yet",)))
-            continue
         lacks = _lacks(study, rows, metrics)
         found.append(Availability(entry.id, entry.title, study.name, not lacks, lacks))
     return found
@@ -72,14 +68,11 @@ def availability(snapshot: Snapshot) -> list[Availability]:
 
 def catalogue_only() -> list[Availability]:
     """The list without a lake."""
-    return [
-        Availability(e.id, e.title, study.name if (study := study_of(e.id)) else None, False, ("no lake",))
-        for e in exhibits()
-    ]
+    return [Availability(e.id, e.title, e.study, False, ("no lake",)) for e in exhibits()]
 
 
 def parameters_of(exhibit_id: str) -> tuple[Param, ...]:
-    return _study_or_refuse(exhibit_id).params
+    return study_of(exhibit_id).params
 
 
 def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple[str, ...]:
@@ -119,7 +112,7 @@ def make_exhibits(
     the same pinned state.
     """
     typed = params or {}
-    studies = {exhibit_id: _study_or_refuse(exhibit_id) for exhibit_id in ids}
+    studies = {exhibit_id: study_of(exhibit_id) for exhibit_id in ids}
     unique = list({study.name: study for study in studies.values()}.values())
     check_names(unique, typed)
     made: dict[str, Exhibit] = {}
@@ -167,14 +160,6 @@ def _counted(spread: Spread, tell: Callable[[int, int], None]) -> Spread:
     return counted
 
 
-def _study_or_refuse(exhibit_id: str) -> Study:
-    entry = exhibit_entry(exhibit_id)
-    study = study_of(entry.id)
-    if study is None:
-        raise UsageError(f"{exhibit_id} ({entry.title}) is not built yet.")
-    return study
-
-
 def _run(
     snapshot: Snapshot, name: str, wanted: list[str], typed: Mapping[str, str], period: Period, use_cache: bool,
     spread: Spread = starmap,
@@ -193,6 +178,7 @@ def _run(
     for exhibit in study.run(data, facility, values):
         full = replace(
             exhibit,
+            title=exhibit.title or exhibit_entry(exhibit.id).title,
             published=exhibit.published or published(exhibit.id),
             provenance=provenance,
             caveats=(*_standing_caveats(facility), *exhibit.caveats),

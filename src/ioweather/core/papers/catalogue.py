@@ -20,12 +20,16 @@ _NOTHING: Final = "-"
 
 @dataclass(frozen=True)
 class ExhibitEntry:
-    """A table, figure or headline statement of a paper that a site can make from its own data."""
+    """A table, figure or headline statement of a paper that a site can make from its own data: the study that makes
+    it, the dashboard's page that shows it, and its equations, each with what it is."""
 
     id: str
     paper: str
     title: str
     what: str
+    study: str
+    page: str
+    equations: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,10 @@ def exhibits() -> tuple[ExhibitEntry, ...]:
 
 @cache
 def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
-    for entry in exhibits():
+    key = exhibit_id.partition(".")[0]
+    for entry in PAPERS[key].exhibits if key in PAPERS else ():
         if entry.id == exhibit_id:
             return entry
-    key = exhibit_id.partition(".")[0]
     known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
     hint = f"There are: {', '.join(known)}." if known else "`ioweather exhibits` lists them all."
     raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=hint)
@@ -124,9 +128,17 @@ def _paper(key: str) -> Paper:
         year=data["year"],
         doi=data["doi"],
         site=data["site"],
-        exhibits=tuple(
-            ExhibitEntry(block["id"], key, block["title"], block["what"]) for block in data["exhibit"]
-        ),
+        exhibits=tuple(_entry(key, block) for block in data["exhibit"]),
+    )
+
+
+def _entry(key: str, block: Mapping[str, Any]) -> ExhibitEntry:
+    """An equation is written out, or named where several exhibits share it."""
+    shared = _document("equations")
+    equations = [shared[given] if isinstance(given, str) else given for given in block["equations"]]
+    return ExhibitEntry(
+        block["id"], key, block["title"], block["what"], block["study"], block["page"],
+        tuple((equation, what) for equation, what in equations),
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
         for name in INTERFACES
     ]  # fmt: skip
     return Exhibit(
-        "car11.fig2", "Interfaces by job size", tables=(table,),
+        "car11.fig2", tables=(table,),
         charts=(
             Chart("bars", chart, {"x": "size", "y": "share", "series": "interface"},
                   "Interfaces used by jobs of each size", facet="quantity"),
@@ -174,7 +174,7 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Exhibit:
         *(share_estimate(f"jobs_ratio[{name}]", int(flags.sum()), jobs.rows) for name, flags in used.items()),
     )
     return Exhibit(
-        "car11.fig3", "File strategy by job size", tables=(table,),
+        "car11.fig3", tables=(table,),
         charts=(
             Chart("bars", chart, {"x": "size", "y": "share", "series": "strategy"},
                   "Files used by jobs of each size", facet="quantity"),
@@ -243,7 +243,7 @@ def _files(runs: Runs) -> Exhibit:
         share_estimate("zero_files_ratio", int(counts[0]), runs.rows),
     )
     return Exhibit(
-        "car11.fig5", "Files against processes", tables=(categories,), charts=_file_charts(runs, files, nprocs),
+        "car11.fig5", tables=(categories,), charts=_file_charts(runs, files, nprocs),
         estimates=estimates, findings=tuple(_file_findings(runs.rows, counts.tolist(), most)),
         caveats=(
             f"N:1 is up to {_FEW_FILES} files whatever the size, N:N a file per process or more, N:M between.",

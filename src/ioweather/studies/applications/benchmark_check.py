@@ -88,7 +88,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         *_averages(checks),
     ]
     yield Exhibit(
-        "car11.table1", "Our bandwidth against the benchmark's own", tables=(_table(checks),),
+        "car11.table1", tables=(_table(checks),),
         charts=_charts(checks), estimates=tuple(estimates), findings=tuple(_findings(checks)),
         caveats=(
             "Read and write bandwidth come from separate times: metadata time is divided between them by operations.",

@@ -112,7 +112,6 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         )
     yield Exhibit(
         "car11.table2",
-        "Coverage by instrumentation",
         tables=(_by_project(known, instrumented),),
         charts=(_over_time(known, instrumented),),
         estimates=(

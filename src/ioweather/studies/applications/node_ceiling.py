@@ -61,7 +61,7 @@ def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
         lowest = float(np.nanmin(limits[nodes == widest]))
         estimates.append(plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes"))
     return Exhibit(
-        "car11.ceiling", "The ceiling per node", tables=(listed, _outliers(jobs, above, limits)),
+        "car11.ceiling", tables=(listed, _outliers(jobs, above, limits)),
         charts=_ceiling_charts(nodes, rates, limits, above, there), estimates=tuple(estimates),
         findings=tuple(_ceiling_findings(decided, n, above, rates, limits, there)),
         caveats=(

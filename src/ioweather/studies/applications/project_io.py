@@ -96,7 +96,7 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
             Finding(f"It moved {format_value(factor, 'factor')} as much as {shown[-1]}, the last of these.")
         )
     return Exhibit(
-        "car11.fig4", "The ten largest projects", tables=(volumes,),
+        "car11.fig4", tables=(volumes,),
         charts=(
             Chart("bars", bars, {"x": "project", "y": "bytes", "series": "direction"}, "Bytes read and written",
                   scales={"y": "log"}),
@@ -142,7 +142,7 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
         tuple(rows),
     )  # fmt: skip
     return Exhibit(
-        "car11.fig9", "Access sizes per project", tables=(sizes,),
+        "car11.fig9", tables=(sizes,),
         charts=(
             Chart("bars", sizes, {"x": "size", "y": "share", "series": "direction"}, "Access sizes", facet="project"),
         ),
@@ -197,7 +197,7 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Exhibi
         tuple(rows),
     )  # fmt: skip
     return Exhibit(
-        "car11.table4", "I/O characteristics per project", tables=(characteristics,), estimates=tuple(estimates),
+        "car11.table4", tables=(characteristics,), estimates=tuple(estimates),
         findings=tuple(_characteristic_findings(rows)),
         caveats=(MEANS_OF_JOBS, CLOSE_IS_METADATA, *above, *_create_caveats(jobs), *jobs.node_caveats),
         coverage=jobs.node_coverage,

@@ -96,7 +96,7 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...]) -> Exhibit:
         "Performance per node of large jobs",
     )  # fmt: skip
     return Exhibit(
-        "car11.fig10", "Performance per node, by project", tables=(boxes,), charts=(chart,) if rows else (),
+        "car11.fig10", tables=(boxes,), charts=(chart,) if rows else (),
         estimates=tuple(estimates), findings=tuple(_box_findings(rows)) or (NO_NODES,),
         caveats=(*above, *jobs.node_caveats), coverage=jobs.node_coverage,
     )  # fmt: skip

@@ -68,7 +68,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     per_instance = instances_of(data, facility, params)
     projects = [_project(name, jobs.of_project(name), every.of_project(name)) for name in shown]
     yield Exhibit(
-        "car11.projects", "What dominates each project's I/O",
+        "car11.projects",
         tables=(_overview(projects), _signature_table(projects)), charts=(_chart(projects),),
         estimates=tuple(e for project in projects for e in _estimates(project, per_instance)),
         findings=tuple(Finding(sentence) for project in projects for sentence in _sentences(project)),

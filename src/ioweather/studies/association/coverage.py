@@ -51,7 +51,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         *jobs,
     )
     yield Exhibit(
-        "mad17.fig13", "Instrumented jobs against the whole system", charts=(chart,), estimates=estimates,
+        "mad17.fig13", charts=(chart,), estimates=estimates,
         findings=tuple(_findings(share.value, total, lines)),
         caveats=(
             f"A run's bytes are spread evenly over its run time. {where}",

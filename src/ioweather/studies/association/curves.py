@@ -32,12 +32,8 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     rows = data.members(data.asked)
     if len(rows) < MIN_POINTS:
         words = f"{data.name(data.asked)} has {len(rows)} runs with samples; a curve needs {MIN_POINTS}."
-        for exhibit_id, title in (
-            ("mad17.fig6", "Random-forest curve"), ("mad17.fig7", "Density of I/O time and system volume")
-        ):  # fmt: skip
-            yield Exhibit(
-                exhibit_id, title, findings=(Finding(words, "undecided"),), caveats=data.caveats, coverage=data.coverage
-            )
+        for name in ("mad17.fig6", "mad17.fig7"):
+            yield Exhibit(name, findings=(Finding(words, "undecided"),), caveats=data.caveats, coverage=data.coverage)
         return
     times = data.of("d_d_seconds")[rows]
     yield _forest(data, {way: complete_pairs(data.of(f"psid_{way}_bytes")[rows], times) for way in ("read", "write")})

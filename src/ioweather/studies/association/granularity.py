@@ -97,7 +97,7 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
                 f"{own[0][1]}: {own[0][2]:.3g} intervals of {format_seconds(float(own[0][0] or 0))} hold its I/O, "
                 f"{own[-1][2]:.3g} of {format_seconds(float(own[-1][0] or 0))}."))  # fmt: skip
     return Exhibit(
-        "mad17.fig9", "Intervals used at each granularity", tables=(table,), charts=(chart,) if rows else (),
+        "mad17.fig9", tables=(table,), charts=(chart,) if rows else (),
         estimates=tuple(_span(levels)), findings=tuple(findings), caveats=data.caveats, coverage=data.coverage,
     )  # fmt: skip
 
@@ -135,7 +135,7 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
         charts.append(_chart("metadata", metadata, ("measure",), "D_U_M with PsiO_R"))
     estimates, findings = _change(data, levels)
     return Exhibit(
-        "mad17.fig10", "Association at each granularity", charts=tuple(charts),
+        "mad17.fig10", charts=tuple(charts),
         estimates=(*_span(levels), *estimates), findings=tuple(findings),
         caveats=(
             "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "

@@ -71,7 +71,7 @@ def _table1(data: AssociationData) -> Exhibit:
         Finding(f"{large} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs."),
     ]
     return Exhibit(
-        "mad17.table1", "The application groups",
+        "mad17.table1",
         tables=(ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians"),),
         estimates=tuple(estimates), findings=tuple(findings), caveats=(*_mount_caveat(data), *data.caveats),
         coverage=data.coverage,
@@ -106,7 +106,7 @@ def _table2(data: AssociationData) -> Exhibit:
     for symbol in TIMES:
         columns += [ResultColumn(symbol, symbol, "seconds"), ResultColumn(f"{symbol}_sd", f"{symbol} sd", "seconds")]
     return Exhibit(
-        "mad17.table2", "I/O time of the groups", tables=(ResultTable("times", tuple(columns), tuple(rows)),),
+        "mad17.table2", tables=(ResultTable("times", tuple(columns), tuple(rows)),),
         estimates=tuple(estimates), findings=tuple(_time_findings(data)),
         caveats=(
             "D_S is the slowest rank's time on shared files where the log has it, else the span of each file, summed.",
@@ -154,7 +154,7 @@ def _histograms(data: AssociationData) -> Exhibit:
         side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
         findings.append(Finding(f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines."))
     return Exhibit(
-        "mad17.fig2", "Histograms of I/O time", charts=tuple(charts), estimates=tuple(estimates),
+        "mad17.fig2", charts=tuple(charts), estimates=tuple(estimates),
         findings=tuple(findings),
         caveats=("The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal.", *data.caveats),
         coverage=data.coverage,

@@ -69,7 +69,7 @@ def _time_line(data: AssociationData, row: int) -> Exhibit:
     )  # fmt: skip
     estimates = tuple(_volumes(data, row))
     return Exhibit(
-        "mad17.fig1", "A job on the system's time line", charts=(chart,), estimates=estimates,
+        "mad17.fig1", charts=(chart,), estimates=estimates,
         findings=tuple(_volume_findings(data, row)),
         caveats=(
             "Amounts within the first and the last step are taken as even over the step (mad17 Eq. 2 to 4); the ends "
@@ -152,7 +152,7 @@ def _files(data: AssociationData, row: int) -> Exhibit:
         f"interval: PsiD {'can be' if ratio < 1 else 'is hardly'} sharper than Psi."
     )
     return Exhibit(
-        "mad17.fig3", "File-level activity of one job", charts=(chart,) if rows else (), estimates=estimates,
+        "mad17.fig3", charts=(chart,) if rows else (), estimates=estimates,
         findings=(finding,) if rows else (Finding("This run read and wrote nothing.", "undecided"),),
         caveats=data.caveats, coverage=data.coverage,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -53,7 +53,7 @@ class Pairing:
 def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _exhibit(
-        data, "mad17.table3", "I/O time against system activity", by_volume, "D_D", "PsiD",
+        data, "mad17.table3", by_volume, "D_D", "PsiD",
         (SHARED_STEPS, *data.span_caveat(data.members(data.asked))),
     )  # fmt: skip
     yield _metadata(data)
@@ -90,7 +90,7 @@ def _moved_in_time(data: AssociationData, rows: Ints, metric: str, *, monitored:
 
 
 def _exhibit(
-    data: AssociationData, exhibit_id: str, title: str, pairs: list[Pairing], time: str, symbol: str,
+    data: AssociationData, exhibit_id: str, pairs: list[Pairing], time: str, symbol: str,
     caveats: tuple[str, ...],
 ) -> Exhibit:  # fmt: skip
     table = _table(pairs)
@@ -101,7 +101,7 @@ def _exhibit(
         f"Coefficients of {symbol} with {time}",
     )
     return Exhibit(
-        exhibit_id, title, tables=(table,), charts=(chart,) if pairs else (),
+        exhibit_id, tables=(table,), charts=(chart,) if pairs else (),
         estimates=tuple(estimate for pair in pairs for estimate in _estimates(pair)),
         findings=tuple(in_words(pairs, time, symbol)) or (Finding("No group has runs enough.", "undecided"),),
         caveats=(*caveats, BIASED, IN_TIME_ORDER, *data.caveats), coverage=data.coverage,
@@ -193,7 +193,7 @@ def _metadata(data: AssociationData) -> Exhibit:
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
             pairs.append(Pairing(data.name(group), way, found, coefficients(rates, times), {}))
     return _exhibit(
-        data, "mad17.table4", "Metadata time against system operations", pairs, "D_U_M", "PsiO", (
+        data, "mad17.table4", pairs, "D_U_M", "PsiO", (
             "A longer run sees more of everything, so the rate PsiO/D_J stands beside.",
             *_no_operations(data),
         ),
@@ -208,16 +208,15 @@ def _no_operations(data: AssociationData) -> tuple[str, ...]:
 
 def _monitored(data: AssociationData) -> Exhibit:
     """mad17.monitored."""
-    title = "Only the monitored file systems"
     if not data.mounts_known:
         return Exhibit(
-            "mad17.monitored", title, coverage=data.coverage, caveats=data.caveats,
+            "mad17.monitored", coverage=data.coverage, caveats=data.caveats,
             findings=(Finding(
                 f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml.",
                 "undecided"),),
         )  # fmt: skip
     pairs = [_during_io(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
-    made = _exhibit(data, "mad17.monitored", title, pairs, "D_I", "PsiI", (SHARED_STEPS,))
+    made = _exhibit(data, "mad17.monitored", pairs, "D_I", "PsiI", (SHARED_STEPS,))
     shares, findings = [], []
     for group in data.shown:
         rows, name = data.members(group), data.name(group)
@@ -235,10 +234,7 @@ def _monitored(data: AssociationData) -> Exhibit:
                 Finding(f"{name}: {of_files:.0%} of the files and {of_bytes:.0%} of the bytes lie on monitored mounts.")
             )
     findings += list(_changes(data))
-    return Exhibit(
-        made.id, made.title, made.tables, made.charts, (*shares, *made.estimates), (*findings, *made.findings),
-        made.caveats, made.coverage,
-    )  # fmt: skip
+    return replace(made, estimates=(*shares, *made.estimates), findings=(*findings, *made.findings))
 
 
 def _changes(data: AssociationData) -> Iterator[Finding]:

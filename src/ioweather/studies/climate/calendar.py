@@ -56,7 +56,7 @@ def hours_of_day(climate: Climate) -> Part | None:
     if len(volume) < 2:
         return None
     cycle = Cycle(HOURS, volume, "day")
-    return _part(climate, cycle, "pat19.fig5", "Hour of the day", "hour", EVENING, "evening")
+    return _part(climate, cycle, "pat19.fig5", "hour", EVENING, "evening")
 
 
 def days_of_week(climate: Climate) -> Part | None:
@@ -68,7 +68,7 @@ def days_of_week(climate: Climate) -> Part | None:
     volume = _volumes(climate, week - week[0], clock.weekday, 7, DAY_NS / climate.system.step_ns)
     if np.isnan(volume).all(axis=0).any():
         return None
-    return _part(climate, Cycle(WEEKDAYS, volume, "week"), "pat19.fig6", "Day of the week", "day", SUNDAY, "sunday")
+    return _part(climate, Cycle(WEEKDAYS, volume, "week"), "pat19.fig6", "day", SUNDAY, "sunday")
 
 
 def _volumes(climate: Climate, unit: Ints, place: Ints, places: int, full: float) -> Floats:
@@ -102,9 +102,7 @@ def _variations(sums: Floats) -> Floats:
     return np.where(sums[..., 0] >= 2, varied, np.nan)
 
 
-def _part(
-    climate: Climate, cycle: Cycle, exhibit: str, title: str, noun: str, chosen: tuple[int, ...], word: str
-) -> Part:
+def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple[int, ...], word: str) -> Part:
     seen = np.any(~np.isnan(cycle.volume), axis=(1, 2))
     intervals = Intervals(seen, DAY_NS, on=climate.intervals.on, unit=1, unit_name=cycle.unit_name)
     sums = cycle.sums()
@@ -145,7 +143,7 @@ def _part(
     findings = (*_findings(estimates, noun, word), *advice)
     return Part(
         Exhibit(
-            exhibit, title, tables=(long,), charts=tuple(charts), estimates=tuple(estimates), findings=findings,
+            exhibit, tables=(long,), charts=tuple(charts), estimates=tuple(estimates), findings=findings,
             caveats=(*climate.caveats, f"Local time of {climate.zone_name}."), coverage=climate.coverage(),
         ),
         advice,

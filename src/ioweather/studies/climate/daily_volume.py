@@ -161,7 +161,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
     else:
         findings.append(Finding(f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for."))
     return Exhibit(
-        "car11.volume", "Volume per day and the mix of reads and writes",
+        "car11.volume",
         tables=tuple(tables), charts=(_chart(days, references), _mix_chart(days, references)),
         estimates=tuple(estimates), findings=tuple(findings),
         caveats=(*_CAVEATS, f"Days are those of {days.zone}."),

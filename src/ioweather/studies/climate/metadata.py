@@ -44,7 +44,7 @@ def metadata_parts(steps: Steps, *, on: bool, caveats: tuple[str, ...]) -> Itera
         )  # fmt: skip
     yield Part(
         Exhibit(
-            "pat19.fig14", "Correlation of opens and closes", charts=(found.chart,), estimates=found.estimates,
+            "pat19.fig14", charts=(found.chart,), estimates=found.estimates,
             findings=tuple(findings), caveats=caveats, coverage=(steps.coverage("steps"),),
         )
     )  # fmt: skip
@@ -80,7 +80,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
     line = cumulative_table("cumulative", steps.times_ns, running, "since the start", "count")
     chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Operations since the start")
     return Exhibit(
-        "pat19.fig13", "Files opened and closed",
+        "pat19.fig13",
         charts=(chart,),
         estimates=tuple(estimates), findings=tuple(_findings(estimates, left)), caveats=(*caveats, *_CAVEATS),
         coverage=(steps.coverage("steps"),),

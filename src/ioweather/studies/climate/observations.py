@@ -204,7 +204,7 @@ def observations(
         findings.append(Finding(f"{number}. {observation.text} Here: {verdict}.", _kind(verdict)))
     advice = [finding for part in made for finding in part.advice]
     return Exhibit(
-        "pat19.observations", "The eight observations",
+        "pat19.observations",
         tables=(_table("observations", ("observation", "section", "text", "here", "evidence"), rows),
                 _table("claims", ("observation", "claim", "here", "evidence", "exhibit"), claim_rows)),
         findings=(*findings, *advice),

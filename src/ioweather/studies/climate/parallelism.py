@@ -71,7 +71,7 @@ def degree_distribution(climate: Climate) -> Part:
     )  # fmt: skip
     return Part(
         Exhibit(
-            "pat19.fig11", "Degree of parallelism", charts=(chart,), estimates=tuple(estimates),
+            "pat19.fig11", charts=(chart,), estimates=tuple(estimates),
             findings=tuple(_degree_findings(climate, estimates)), caveats=(*climate.caveats, _CAVEAT),
             coverage=climate.coverage(),
         )
@@ -138,7 +138,7 @@ def high_phase_counts(climate: Climate) -> Part:
     ]  # fmt: skip
     return Part(
         Exhibit(
-            "pat19.table1", "Parallelism in high phases", tables=(ResultTable("degrees", columns, tuple(rows)),),
+            "pat19.table1", tables=(ResultTable("degrees", columns, tuple(rows)),),
             estimates=tuple(estimates), findings=tuple(findings), caveats=(*climate.caveats, _CAVEAT),
             coverage=climate.coverage(),
         )
@@ -178,7 +178,7 @@ def sensitivity(climate: Climate) -> Part:
     )
     return Part(
         Exhibit(
-            "pat19.sensitivity", "How the degree of parallelism depends on its definition", tables=(made,),
+            "pat19.sensitivity", tables=(made,),
             estimates=(*estimates, difference), findings=tuple(_sensitivity_findings(estimates, difference)),
             caveats=(*climate.caveats, _CAVEAT), coverage=climate.coverage(),
         )

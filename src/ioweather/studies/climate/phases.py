@@ -52,7 +52,7 @@ def phase_part(climate: Climate, side: Side) -> Part:
     )
     return Part(
         Exhibit(
-            f"pat19.fig{7 if side == 'high' else 8}", f"Phases of {side} activity",
+            f"pat19.fig{7 if side == 'high' else 8}",
             charts=(
                 Chart("histogram", length, shown, "Length of a phase", scales={"x": "log"}),
                 Chart("histogram", between, shown, "Time between the starts of two phases", scales={"x": "log"}),

@@ -166,7 +166,7 @@ def _utilisation(
         Finding(f"{modest:.0%} of the servers never reach a load of {MODEST:.0%} in any step."),
     ]  # fmt: skip
     return Exhibit(
-        "pat19.fig15", "Processor load of the servers", tables=(_load_table(load, mean),),
+        "pat19.fig15", tables=(_load_table(load, mean),),
         charts=(_load_chart(load, mean),), estimates=tuple(estimates), findings=tuple(findings),
         caveats=(*caveats, f"The maximum is that of means over {span(1, load.step_ns)}; shorter peaks are higher."),
         coverage=coverage,
@@ -236,6 +236,6 @@ def _autocorrelation(
         ),
     )  # fmt: skip
     return Exhibit(
-        "pat19.fig16", "Autocorrelation of the servers' load", charts=(chart,), estimates=tuple(estimates),
+        "pat19.fig16", charts=(chart,), estimates=tuple(estimates),
         findings=findings, caveats=caveats, coverage=coverage,
     )  # fmt: skip

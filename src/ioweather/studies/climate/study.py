@@ -121,7 +121,7 @@ def _system_correlations(climate: Climate) -> Part:
     found = correlate(series, climate.system.step_ns, climate.intervals, "Reads and writes of the system")
     return Part(
         Exhibit(
-            "pat19.fig9", "Correlation at the system level", charts=(found.chart,), estimates=found.estimates,
+            "pat19.fig9", charts=(found.chart,), estimates=found.estimates,
             findings=found.findings, caveats=climate.caveats, coverage=climate.coverage(),
         ),
         _history(climate, found),

@@ -57,7 +57,7 @@ def totals(climate: Climate) -> Part:
     advice = _relief(climate, per_unit)
     return Part(
         Exhibit(
-            "pat19.fig10", "Imbalance between OSTs", tables=(_total_table(climate, sums),),
+            "pat19.fig10", tables=(_total_table(climate, sums),),
             charts=(_total_chart(climate, sums),), estimates=tuple(estimates),
             findings=(*_total_findings(estimates), *advice), caveats=(*climate.caveats, *_shorter(climate)),
             coverage=climate.coverage(),
@@ -200,7 +200,7 @@ def correlations(climate: Climate) -> Part:
     findings = _correlation_findings(climate, estimates)
     return Part(
         Exhibit(
-            "pat19.fig12", "Correlation at each OST", tables=(_lag_table(climate),), charts=(_bands(climate),),
+            "pat19.fig12", tables=(_lag_table(climate),), charts=(_bands(climate),),
             estimates=tuple(estimates), findings=tuple(findings), caveats=climate.caveats, coverage=climate.coverage(),
         ),
         _history(climate, estimates),

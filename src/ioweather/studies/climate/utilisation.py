@@ -56,7 +56,7 @@ def _timeline(steps: Steps, facility: Facility) -> Exhibit:
         plain("gaps", len(missing), "count"),
     )
     return Exhibit(
-        "car11.fig6", "Throughput over the period",
+        "car11.fig6",
         tables=(_window_table(steps, windows, rates["combined"]), _gap_table(steps, missing)),
         charts=(chart,), estimates=(*peaks, *counts),
         findings=tuple(_timeline_findings(steps, windows, missing, peaks)),
@@ -157,7 +157,7 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
         references=_peak_lines(peak, nominal),
     )  # fmt: skip
     return Exhibit(
-        "car11.fig7", "How bursty the storage is", charts=(chart,), estimates=tuple(estimates),
+        "car11.fig7", charts=(chart,), estimates=tuple(estimates),
         findings=tuple(_distribution_findings(mean, share, peak, nominal)),
         caveats=(SERVER_TRAFFIC, *_nominal_caveat(nominal, filesystem)), coverage=(steps.coverage("intervals"),),
     )  # fmt: skip

@@ -49,7 +49,7 @@ def cumulative(climate: Climate) -> Part:
     burst = list(_burst_buffer(climate))
     return Part(
         Exhibit(
-            "pat19.fig3", "Cumulative reads and writes",
+            "pat19.fig3",
             charts=(chart,), estimates=(*totals, ratio, steady, *burst),
             findings=(*findings, *_burst_findings(ratio, burst)),
             caveats=climate.caveats, coverage=climate.coverage(),
@@ -128,7 +128,7 @@ def rate_distribution(climate: Climate) -> Part:
     )  # fmt: skip
     return Part(
         Exhibit(
-            "pat19.fig4", "Distribution of transfer rates", charts=(chart,), estimates=(*estimates, more),
+            "pat19.fig4", charts=(chart,), estimates=(*estimates, more),
             findings=tuple(_rate_findings(by_name, more)), caveats=climate.caveats, coverage=climate.coverage(),
         )
     )  # fmt: skip

@@ -46,7 +46,7 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
         ]
         findings = list(_findings(scans, files, used, project, goal, estimates))
     return Exhibit(
-        "car11.table3", "Growth between scans",
+        "car11.table3",
         tables=(_table(scans, files, used, project),),
         charts=_charts(scans, files, used, project) if scans.count > 1 else (),
         estimates=tuple(estimates),

@@ -61,8 +61,8 @@ def with_age(exhibit: Exhibit | None, age: AgeHalf) -> Exhibit:
     """`car11.overwrite` whole: what jobs tell, if anything, and what scans tell."""
     if exhibit is None:
         return Exhibit(
-            "car11.overwrite", "Age of data and overwriting", age.tables, age.charts, age.estimates, age.findings,
-            (*age.caveats, "No job has told which files it wrote: Darshan logs would."),
+            "car11.overwrite", tables=age.tables, charts=age.charts, estimates=age.estimates, findings=age.findings,
+            caveats=(*age.caveats, "No job has told which files it wrote: Darshan logs would."),
         )  # fmt: skip
     written = next((e.value for e in exhibit.estimates if e.name == "files_written"), None)
     present = age.estimates[-1].value
@@ -190,7 +190,7 @@ def written_files(runs: Frame) -> Exhibit:
             Finding(f"By the proxy, {proxy / proxy_written:.1%} of {proxy_written:,} written files were the job's own.")
         )
     return Exhibit(
-        "car11.overwrite", "Age of data and overwriting", tables=(table,),
+        "car11.overwrite", tables=(table,),
         estimates=(
             plain("files_written", written, "count", n=runs.rows, method="sum over runs"),
             share,

@@ -47,7 +47,7 @@ def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Exhibit:
     if rest is not None:
         estimates += [*_mode_estimates(rest, "_without"), *_below_estimates(rest, "_without", {"1 MiB": MIB})]
     return Exhibit(
-        "car11.fig8", "File sizes",
+        "car11.fig8",
         tables=(_size_table(sizes, rest, project),),
         charts=(_cdf(series), _by_bytes(sizes), _counts(series)),
         estimates=tuple(estimates),

@@ -58,7 +58,7 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
         tuple((label, _rate(row, unit)) for label, row in zip(labels, rows, strict=True)),
     )
     return Exhibit(
-        "car11.fig11", "Before and after tuning", tables=(_runs(rows, labels),),
+        "car11.fig11", tables=(_runs(rows, labels),),
         charts=(Chart("bars", bars, {"x": "run", "y": "rate"}, "Performance of each run"),),
         estimates=tuple(_estimates(rows, labels)), findings=tuple(findings(rows, labels)), caveats=CAVEATS,
     )  # fmt: skip

@@ -222,7 +222,6 @@ def striping_exhibit(
         ]
     return Exhibit(
         "don15.maxorder",
-        "Response time of a striped request",
         tables=(widths_table(predictions), *((_checks_table(checks),) if checks else ())),
         charts=(_chart(predictions, title),),
         estimates=tuple(estimates),

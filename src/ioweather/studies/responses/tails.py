@@ -99,7 +99,6 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     )  # fmt: skip
     return Exhibit(
         "don15.fig4",
-        "Head and tail of a sample",
         tables=(ResultTable("partition", columns, rows, sample.label),),
         charts=charts,
         estimates=parameter_estimates(fit),
@@ -157,7 +156,6 @@ def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str
     table = ResultTable("shares", columns, tuple(rows))
     return Exhibit(
         "don15.fig5",
-        "Share of response times in the tail",
         tables=(table,),
         charts=(
             Chart(
@@ -248,7 +246,6 @@ def _winners(
     ]
     return Exhibit(
         "don15.fig6",
-        "Which distributions win",
         tables=(_winner_table(fitted), _distance_table(fitted)),
         charts=charts,
         estimates=tuple(estimates),

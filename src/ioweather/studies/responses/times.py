@@ -89,7 +89,6 @@ def _sampling(samples: Samples) -> Exhibit:
     )  # fmt: skip
     return Exhibit(
         "don15.table2",
-        "What was sampled",
         tables=(ResultTable("sampling", columns, tuple(rows)),),
         estimates=tuple(estimates),
         caveats=() if known else ("The rows do not name their runs, so runs cannot be counted.",),
@@ -124,7 +123,6 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
     ]
     return Exhibit(
         "don15.fig1",
-        "Response time over time",
         tables=(_summary(shown),),
         charts=(
             Chart(
@@ -210,7 +208,6 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
     )  # fmt: skip
     return Exhibit(
         "don15.fig2",
-        "Histograms of response time",
         tables=(_summary(shown),),
         charts=(
             Chart(
@@ -270,7 +267,6 @@ def _single_fits(samples: Samples) -> Exhibit:
     shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
     return Exhibit(
         "don15.singlefits",
-        "Single distributions on whole samples",
         tables=(ResultTable("single_fits", columns, tuple(rows)),),
         charts=(Chart("bars", bars, {"x": "family", "y": "ks"}, "Mean distance of single families"),),
         estimates=(*means, *shares),
@@ -313,7 +309,6 @@ def _moment_plane(samples: Samples) -> Exhibit:
     median = median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
     return Exhibit(
         "don15.fig3",
-        "Skewness and kurtosis",
         tables=(ResultTable("moments", columns, tuple(rows)),),
         charts=(
             Chart(

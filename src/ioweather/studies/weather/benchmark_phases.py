@@ -78,7 +78,7 @@ def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expec
     }  # fmt: skip
     total = len(part.seconds) + part.failed + part.other
     return Exhibit(
-        "kun19.fig3", "A benchmark and its phases", charts=tuple(_charts(part, slowdown, shown, means, phases)),
+        "kun19.fig3", charts=tuple(_charts(part, slowdown, shown, means, phases)),
         estimates=tuple(estimates), findings=(_slowest(estimates),),
         caveats=(*notes, expected, *drawn_note(shown, part.seconds[stored])),
         coverage=(Coverage(total, len(part.seconds) - cached, "operations", {k: n for k, n in left_out.items() if n}),),

@@ -140,7 +140,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
         if slow > 0:
             findings.append(Finding(f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."))
     return Exhibit(
-        "kun19.fig1", "Every measurement of ten minutes", charts=(chart,), estimates=tuple(estimates),
+        "kun19.fig1", charts=(chart,), estimates=tuple(estimates),
         findings=tuple(findings), caveats=drawn_note(shown, part.seconds), coverage=_coverage(part),
     )  # fmt: skip
 
@@ -176,7 +176,7 @@ def _bands(part: Measured) -> Exhibit:
     chart = Chart("box", drawn, {"x": "op", **_BOX, "series": "label"}, "Bands of response time",
                   facet="filesystem", scales={"y": "log"})  # fmt: skip
     return Exhibit(
-        "kun19.bands", "Cache and disk bands", tables=(table,), charts=(chart,) if rows else (),
+        "kun19.bands", tables=(table,), charts=(chart,) if rows else (),
         estimates=tuple(estimates),
         findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW),),
         caveats=(
@@ -227,7 +227,7 @@ def _hosts(part: Measured) -> Exhibit:
     one = Finding("All measurements come from one host: nothing to compare.")
     hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
     return Exhibit(
-        "kun19.fig2", "Hosts side by side", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),
+        "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),
         findings=tuple(findings) or (one,),
         caveats=("The test takes measurements as independent; neighbours in time are alike: p is too small.",),
         coverage=_coverage(part),

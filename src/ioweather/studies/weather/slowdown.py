@@ -87,7 +87,7 @@ def episodes_exhibit(
         "heatmap", week, {"x": "weekday", "y": "series", "value": "share"}, "Slow intervals by day of the week"
     )
     return Exhibit(
-        "kun19.episodes", "Slow episodes and weekly patterns", tables=(table, week), charts=(chart,),
+        "kun19.episodes", tables=(table, week), charts=(chart,),
         estimates=(plain("episodes", len(found), "count"), *peaks), findings=tuple(findings),
         caveats=(f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected.", *caveats),
         coverage=coverage,
@@ -270,7 +270,7 @@ def _boxes(
         scales={"y": "log"},
     )  # fmt: skip
     return Exhibit(
-        "kun19.fig4", "Box plots of interval statistics", tables=(table,), charts=(chart,), estimates=tuple(estimates),
+        "kun19.fig4", tables=(table,), charts=(chart,), estimates=tuple(estimates),
         findings=tuple(findings), caveats=(*caveats, COUNTED), coverage=coverage,
     )  # fmt: skip
 
@@ -325,7 +325,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     most = max(estimates, key=lambda e: e.value or 0.0)
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     return Exhibit(
-        "kun19.fig5", "Time lines of interval statistics", tables=(table,), charts=(chart,),
+        "kun19.fig5", tables=(table,), charts=(chart,),
         estimates=tuple(estimates), findings=(Finding(text),), caveats=(*caveats, COUNTED), coverage=coverage,
     )  # fmt: skip
 
@@ -378,7 +378,7 @@ def _slowdowns(
     )  # fmt: skip
     calm = Finding("No operation was twice as slow as usual in any interval.")
     return Exhibit(
-        "kun19.fig6", "Slowdown at two interval lengths", charts=(chart,), estimates=tuple(estimates),
+        "kun19.fig6", charts=(chart,), estimates=tuple(estimates),
         findings=tuple(findings) or (calm,), caveats=(*notes, *caveats), coverage=coverage,
     )  # fmt: skip
 
