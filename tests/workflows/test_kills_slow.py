@@ -6,17 +6,34 @@ everything must be there once. IOWEATHER_KILLS=N kills each writer at least N ti
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import random
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fault_scenarios import SCENARIOS, Places, Scenario, copy_places, lake_state
+from fault_scenarios import SCENARIOS, Places, Scenario, copy_places, lake_state, write_segments
+from ioweather.collect.push import push
+from ioweather.collect.ship import Server, Shipper
+from ioweather.store.lake import open_lake
+from ioweather.store.tokens import create_token
+from ioweather.tables import TABLES
+from ioweather.web.app import create_app
+from ioweather.web.server import bind, running
 from scan_trees import runs_tree
-from warm_commands import Ended, WarmCommands, killable_commands
+from shipments import outcome
+from warm_commands import Ended, WarmCommands, kill_points, killable_commands
 
 pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("IOWEATHER_KILLS", "10"))
@@ -47,17 +64,7 @@ SCAN = Scenario(
     lambda at: ["scan", at.beside / "tree", "--lake", at.here / "lake", "--workers", 1, "--resume", "--entries"],
     scan_state,
 )  # fmt: skip
-REPORT = Scenario(
-    "report",
-    lambda commands, at: _some_lake(commands, at),
-    lambda at: ["report", "--lake", at.here / "lake", "--out", at.here / "report.html"],
-    lambda at: (at.here / "report.html").read_text().endswith("</html>\n"),
-)  # fmt: skip
 WRITERS = (*SCENARIOS[:2], *SCENARIOS[3:4], *SCENARIOS[5:], SCAN)
-
-
-def _some_lake(commands: WarmCommands, at: Places) -> None:
-    SCENARIOS[1].prepare(commands, at)
 
 
 class Victim:
@@ -88,7 +95,8 @@ class Victim:
             places = self.new_case(f"case{case}")
             points = []
             for _ in range(_MOST_IN_A_ROW):
-                points.append(rng.randint(1, whole.changes))
+                # What is in is not written again: later runs make fewer calls.
+                points.append(rng.randint(1, max(1, whole.changes // (1 + len(points)))))
                 ended = self.run(places, kill_at=points[-1])
                 if ended.code == 0:
                     break
@@ -107,3 +115,237 @@ def test_killed_at_any_point_and_run_again_everything_is_there_once(
 ) -> None:
     kills, changes = Victim(scenario, commands, tmp_path).kill_often(KILLS, random.Random(scenario.name))
     print(f"\n{scenario.name}: {kills} kills at {changes} points")
+
+
+# Writers of rows that differ each time: whatever was ever seen in the spool must be in the lake at the end, once.
+
+
+def rows_in_spool(spool: Path) -> set[str]:
+    """Whole lines of all segments, the open one too."""
+    found: set[str] = set()
+    for path in (spool / "segments").glob("*seg-*"):
+        *lines, _ = path.read_text().split("\n")
+        found.update(json.dumps(row_key(json.loads(line))) for line in lines[1:])
+    return found
+
+
+def row_key(row: dict[str, Any]) -> list[Any]:
+    table = row["table"] if "table" in row else row.pop("of")
+    names = {"events": ("event_id",), "series": ("start_ns", "component", "metric"),
+             "responses": ("start_ns", "op", "request_bytes", "scheduled_ns")}[table]  # fmt: skip
+    return [table, *(row.get(name) for name in names)]
+
+
+def rows_in_lake(root: Path) -> list[str]:
+    found = []
+    with open_lake(root).snapshot() as snapshot:
+        for table in ("events", "series", "responses"):
+            files = snapshot.pinned[table]
+            rows = snapshot.bare.sql(files.view() if TABLES[table].revisable else files.scan())
+            names = rows.columns
+            found += [
+                json.dumps(row_key({"of": table, **dict(zip(names, row, strict=True))})) for row in rows.fetchall()
+            ]
+    return found
+
+
+def kill_agents(
+    commands: WarmCommands, arguments: list[object], spool: Path, root: Path, rng: random.Random, wanted: int
+) -> tuple[int, int]:
+    whole = commands.run(*arguments)
+    assert whole.code == 0, whole
+    kills = 0
+    seen: set[str] = set()
+    while kills < wanted:
+        ended = commands.run(*arguments, kill_at=rng.randint(1, whole.changes))
+        assert ended.code in (0, 1, -9), ended
+        kills += ended.code == -9
+        seen |= rows_in_spool(spool)
+    ended = commands.run(*arguments)
+    assert ended.code == 0, ended
+    held = rows_in_lake(root)
+    assert len(held) == len(set(held)), "a row is in twice"
+    assert seen <= set(held), f"{len(seen - set(held))} of {len(seen)} rows are lost"
+    assert rows_in_spool(spool) == set()
+    return kills, whole.changes
+
+
+@pytest.fixture
+def small_agent(tmp_path: Path) -> Path:
+    root = open_lake(tmp_path / "lake", create=True).root
+    (root / "facility.toml").write_text(
+        f'[collect]\nroot = "{tmp_path}"\nblock_period = "50ms"\nship_every = "400ms"\n'
+    )
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/diskstats").write_text(" 8 0 sda 100 0 800 100 0 0 0 0 0 100 100\n")
+    return root
+
+
+def test_agents_that_ship_killed_at_any_point(commands: WarmCommands, small_agent: Path, tmp_path: Path) -> None:
+    arguments = ["collect", "block", "--lake", small_agent, "--spool", tmp_path / "spool", "--for", "1s"]
+    kills = kill_agents(commands, arguments, tmp_path / "spool", small_agent, random.Random(3), KILLS)
+    print("\nagent: {} kills at {} points".format(*kills))
+
+
+def test_samples_killed_at_any_point(commands: WarmCommands, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    root = open_lake(tmp_path / "lake", create=True).root
+    arguments = ["sample", place, "--sizes", "64KiB,512KiB", "--rounds", 1, "--busy", 1, "--lake", root, "--spool",
+                 tmp_path / "spool"]  # fmt: skip
+    kills = kill_agents(commands, arguments, tmp_path / "spool", root, random.Random(4), KILLS)
+    print("\nsample: {} kills at {} points".format(*kills))
+    assert list(place.iterdir()) == [], "files of killed runs are still there"
+
+
+def test_shipments_killed_at_any_point(tmp_path: Path) -> None:
+    """The child that brings segments to the lake; the agent's side of it lives on."""
+    library, rng, kills = kill_points(tmp_path), random.Random(5), 0
+    root = open_lake(tmp_path / "lake", create=True).root
+    expected: set[str] = set()
+    for number in itertools.count():
+        spool = tmp_path / f"spool{number}"
+        write_segments(spool, 3 * number, 3)
+        expected |= rows_in_spool(spool)
+        files = sorted((spool / "segments").iterdir())
+        while kills < KILLS and files:
+            before = ("env", f"LD_PRELOAD={library}", f"KILL_AT={rng.randint(1, 60)}")
+            shipper = Shipper(root, command=(*before, sys.executable, "-m", "ioweather", "ingest"))
+            shipper.start(files, 0)
+            found = outcome(shipper)
+            kills += not found.ok
+            assert found.ok or found.message == "the lake took nothing: exit code -9", found
+            files = sorted((spool / "segments").iterdir())
+        if kills >= KILLS:
+            break
+    shipper = Shipper(root)
+    shipper.start(files, 0)
+    assert not files or outcome(shipper).ok
+    held = rows_in_lake(root)
+    assert sorted(held) == sorted(expected)
+    print(f"\nship: {kills} kills")
+
+
+@contextmanager
+def killed_server(root: Path, library: Path, kill_at: int) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "ioweather", "serve", "--lake", str(root), "--port", "0"], stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "LD_PRELOAD": str(library), "KILL_AT": str(kill_at)},
+    )  # fmt: skip
+    assert server.stderr is not None
+    try:
+        address = re.search(r"http://[^ ]+", server.stderr.readline())
+        yield (address.group().rstrip("/") if address else "", server)
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_servers_killed_while_they_take_segments(tmp_path: Path) -> None:
+    library, rng, kills = kill_points(tmp_path), random.Random(6), 0
+    root = open_lake(tmp_path / "lake", create=True).root
+    token = create_token(root, "n1", "n1")
+    expected: set[str] = set()
+    files: list[Path] = []
+    number = 0
+    while kills < KILLS or files:
+        if not files:
+            write_segments(tmp_path / f"spool{number}", 4 * number, 4)
+            expected |= rows_in_spool(tmp_path / f"spool{number}")
+            files = sorted((tmp_path / f"spool{number}/segments").iterdir())
+            number += 1
+        with killed_server(root, library, rng.randint(1, 120) if kills < KILLS else 0) as (address, server):
+            if address:
+                wait_for(address, server)
+                sent = push(address, token, files, timeout_seconds=30)
+                assert not sent.refused, sent
+                files = [path for path in files if str(path) in sent.waiting]
+            kills += server.poll() == -9
+    assert sorted(rows_in_lake(root)) == sorted(expected)
+    assert [path for path in (root / "inbox").rglob("*.ndjson") if path.is_file()] == []
+    print(f"\nserver: {kills} kills")
+
+
+def wait_for(address: str, server: subprocess.Popen[str]) -> None:
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(f"{address}/api/v1/health", timeout=5):
+                return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            if server.poll() is not None:
+                return
+            time.sleep(0.05)
+
+
+def test_pushes_killed_at_any_moment(tmp_path: Path) -> None:
+    rng, kills = random.Random(7), 0
+    root = open_lake(tmp_path / "lake", create=True).root
+    token_file = tmp_path / "token"
+    token_file.touch(mode=0o600)
+    token_file.write_text(create_token(root, "n1", "n1"))
+    expected: set[str] = set()
+    number = 0
+    with running(create_app(root), bind("127.0.0.1", 0)) as address:
+        while kills < KILLS:
+            spool = tmp_path / f"spool{number}"
+            write_segments(spool, 2 * number, 2)
+            expected |= rows_in_spool(spool)
+            number += 1
+            while files := sorted((spool / "segments").iterdir()):
+                shipper = Shipper(root, server=Server(address.rstrip("/"), token_file))
+                shipper.start(files, 0)
+                assert shipper._child is not None
+                if kills < KILLS:
+                    time.sleep(rng.uniform(0, 0.6))
+                    shipper._child.kill()
+                found = outcome(shipper)
+                kills += not found.ok
+    assert sorted(rows_in_lake(root)) == sorted(expected)
+    print(f"\npush: {kills} kills")
+
+
+def test_facilities_whose_making_was_killed_are_made_again(commands: WarmCommands, tmp_path: Path) -> None:
+    rng, kills = random.Random(8), 0
+    arguments = ["simulate", "--preset", "laptop", "--days", 1, "--out"]
+    whole = commands.run(*arguments, tmp_path / "whole", seconds=300)
+    assert whole.code == 0, whole
+    while kills < KILLS:
+        ended = commands.run(*arguments, tmp_path / "killed", kill_at=rng.randint(1, whole.changes), seconds=300)
+        assert ended.code in (0, -9), ended
+        kills += ended.code == -9
+    assert commands.run(*arguments, tmp_path / "killed", seconds=300).code == 0
+    assert tree_state(tmp_path / "killed") == tree_state(tmp_path / "whole")
+    print(f"\nsimulate: {kills} kills at {whole.changes} points")
+
+
+def test_reports_killed_beside_an_ingest(commands: WarmCommands, tmp_path: Path) -> None:
+    """The report is the old one or the new one; the lake that it caches results in takes rows meanwhile."""
+    rng, kills = random.Random(9), 0
+    places = Places(tmp_path / "here", tmp_path / "beside")
+    for place in (places.here, places.beside):
+        place.mkdir()
+    SCENARIOS[1].prepare(commands, places)
+    report = tmp_path / "report.html"
+    arguments = ["report", "--lake", places.here / "lake", "--out", report]
+    whole = commands.run(*arguments, seconds=300)
+    assert whole.code == 0, whole
+    number = 9
+    while kills < KILLS:
+        write_segments(tmp_path / f"more{number}", number, 1)
+        number += 1
+        with subprocess.Popen(
+            [sys.executable, "-m", "ioweather", "ingest", str(tmp_path / f"more{number - 1}/segments"), "--lake",
+             str(places.here / "lake"), "--workers", "1"], stdout=subprocess.DEVNULL,
+        ) as beside:  # fmt: skip
+            ended = commands.run(*arguments, kill_at=rng.randint(1, whole.changes), seconds=300)
+        assert beside.returncode == 0
+        assert ended.code in (0, -9), ended
+        kills += ended.code == -9
+        assert report.read_text().rstrip().endswith("</html>")
+    assert commands.run(*arguments, seconds=300).code == 0
+    state = lake_state(places.here / "lake", places)
+    assert len(state["responses"]) == 8 * (2 + number - 9)
+    assert len(state["ingests"]) == 2 + number - 9
+    print(f"\nreport: {kills} kills at {whole.changes} points")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
+from ioweather.core.whole_files import write_whole
 from ioweather.report.aliases import aliases_of
 from ioweather.report.gather import LeftOut, Made, Material, gather
 from ioweather.report.page import report_html
@@ -34,7 +35,7 @@ def write_report(
         material = anonymised(lake, material)
     page = report_html(material, anonymous=anonymous, progress=progress)
     try:
-        out.write_text(page, encoding="utf-8")
+        write_whole(out, page.encode())
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
     return material

@@ -18,6 +18,7 @@ from typing import Any
 from ioweather._version import __version__
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
+from ioweather.core.whole_files import write_whole
 from ioweather.engine import Serial, in_order
 from ioweather.simulate.formats.accounts import AccountsWriter
 from ioweather.simulate.formats.detail import write_detail
@@ -38,6 +39,7 @@ from ioweather.simulate.truth import TruthWriter
 from ioweather.simulate.world import DAY_SECONDS, Window, World
 
 MANIFEST = "manifest.json"
+_BEGUN = ".begun"
 # Runs whose logs one task writes.
 _BATCH_RUNS = 32
 
@@ -82,12 +84,9 @@ def generate(
     for _ in in_order(executor or Serial(), _perform, making.tasks(progress)):
         pass
     made = making.finish()
-    (out / MANIFEST).write_text(
-        json.dumps(
-            {**{k: v for k, v in asdict(made).items() if k != "out"}, "software_version": __version__}, indent=1
-        ),
-        encoding="utf-8",
-    )
+    body = {**{k: v for k, v in asdict(made).items() if k != "out"}, "software_version": __version__}
+    write_whole(out / MANIFEST, json.dumps(body, indent=1).encode())
+    (out / _BEGUN).unlink()
     return made
 
 
@@ -103,12 +102,18 @@ def read_manifest(out: Path) -> Generated:
 
 
 def _make_room(out: Path) -> None:
-    if out.exists() and any(out.iterdir()):
-        if not (out / MANIFEST).exists():
-            raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
-        shutil.rmtree(out)
-    (out / "data").mkdir(parents=True, exist_ok=True)
-    (out / "scans").mkdir(exist_ok=True)
+    ours = [out / MANIFEST, out / _BEGUN]
+    if out.exists() and any(out.iterdir()) and not any(mark.exists() for mark in ours):
+        raise UsageError(f"{out} is not empty.", hint="Name a new directory with --out.")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _BEGUN).touch()  # until the end: what is killed may be begun again
+    for entry in out.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != _BEGUN:
+            entry.unlink()
+    (out / "data").mkdir()
+    (out / "scans").mkdir()
 
 
 def _perform(write: Callable[..., object], *arguments: Any) -> None:

@@ -19,6 +19,7 @@ from ioweather._version import __version__
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.progress import Progress, silent
+from ioweather.core.whole_files import write_whole
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
 
@@ -72,7 +73,7 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
     for name, version in versions.items():
         _point_at_checkpoint(target / "tables" / name / _LOG, version)
     body = {"made_ns": now_ns(), "software_version": __version__, "versions": versions, "files": manifest}
-    _replace(target / MANIFEST, json.dumps(body).encode())
+    write_whole(target / MANIFEST, json.dumps(body).encode())
     removed = _remove_strangers(target, set(manifest))
     progress(len(wanted), len(wanted), "files")
     if verify:
@@ -185,7 +186,7 @@ def _point_at_checkpoint(log: Path, version: int) -> None:
     if found:
         newest = max(found)
         hint = {"version": int(newest.name.split(".", 1)[0]), "size": 0}
-        _replace(log / _LAST_CHECKPOINT, json.dumps(hint).encode())
+        write_whole(log / _LAST_CHECKPOINT, json.dumps(hint).encode())
     else:
         (log / _LAST_CHECKPOINT).unlink(missing_ok=True)
 
@@ -230,12 +231,6 @@ def _copy(source: Path, target: Path) -> dict[str, Any]:
             hint="Check space and permissions, and run it again: what is there stays.",
         ) from None
     return {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def _replace(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}.partial")
-    draft.write_bytes(data)
-    draft.replace(path)
 
 
 def _digest(path: Path) -> str:

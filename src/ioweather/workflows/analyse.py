@@ -286,7 +286,7 @@ def _cached(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Exhi
     try:
         body = json.loads(_cache_file(snapshot, exhibit_id, provenance).read_text(encoding="utf-8"))
         return False if body is None else exhibit_from_json(body)
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -8,6 +8,7 @@ from typing import Literal, cast
 
 from ioweather.core.errors import UsageError
 from ioweather.core.results import Exhibit, to_jsonable
+from ioweather.core.whole_files import write_whole
 
 ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
 
@@ -31,6 +32,6 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, theme: Literal["light", "dark"
 
         data = exhibit_figure(exhibit, cast(Literal["svg", "png", "pdf"], ending[1:]), theme)
     try:
-        out.write_bytes(data)
+        write_whole(out, data)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
