@@ -161,6 +161,58 @@ SCENARIOS = (
     ),
 )  # fmt: skip
 
+# Slower, and with less to lose.
+REPORT = Scenario(
+    "report",
+    lambda commands, at: _lake_in_pieces(at.here / "lake", commands, at),
+    lambda at: ["report", "--lake", at.here / "lake", "--out", at.here / "report.html"],
+    lambda at: {**lake_state(at.here / "lake", at), "report": _ending(at.here / "report.html")},
+)  # fmt: skip
+
+
+def _ending(page: Path) -> str:
+    return page.read_text()[-8:]
+
+
+# Rows that differ each time: whatever is seen in a spool must be in the lake at the end, once.
+
+
+def rows_in_spool(spool: Path) -> set[str]:
+    """Whole lines of all segments, the open one too."""
+    found: set[str] = set()
+    for path in (spool / "segments").glob("*seg-*"):
+        *lines, _ = path.read_text().split("\n")
+        found.update(_row_key(row.pop("table"), row) for row in map(json.loads, lines[1:]))
+    return found
+
+
+def rows_in_lake(root: Path) -> list[str]:
+    found = []
+    with open_lake(root).snapshot() as snapshot:
+        for table in ("events", "series", "responses"):
+            files = snapshot.pinned[table]
+            rows = snapshot.bare.sql(files.view() if TABLES[table].revisable else files.scan())
+            names = rows.columns
+            found += [_row_key(table, dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+    return found
+
+
+def _row_key(table: str, row: dict[str, Any]) -> str:
+    names = {
+        "events": ("event_id",),
+        "series": ("start_ns", "component", "metric"),
+        "responses": ("start_ns", "op", "request_bytes", "scheduled_ns"),
+    }
+    return json.dumps([table, *(row.get(name) for name in names[table])])
+
+
+def make_small_agent(folder: Path, lake: Path) -> None:
+    """What `collect block` needs: a lake that says how often, and counters."""
+    open_lake(lake, create=True)
+    (lake / "facility.toml").write_text(f'[collect]\nroot = "{folder}"\nblock_period = "50ms"\nship_every = "400ms"\n')
+    (folder / "proc").mkdir(parents=True)
+    (folder / "proc/diskstats").write_text(" 8 0 sda 100 0 800 100 0 0 0 0 0 100 100\n")
+
 
 def copy_places(template: Places, backing: Path, beside: Path) -> None:
     shutil.copytree(template.here, backing)

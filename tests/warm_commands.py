@@ -60,7 +60,7 @@ class WarmCommands:
 def warm_commands(**environment: str) -> Iterator[WarmCommands]:
     with subprocess.Popen(
         [sys.executable, str(Path(__file__))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **environment},
+        env={**os.environ, **environment},
     ) as process:  # fmt: skip
         try:
             yield WarmCommands(process)

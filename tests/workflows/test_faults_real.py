@@ -11,16 +11,31 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
-from fault_scenarios import SCENARIOS, Places, Scenario, copy_places
+from fault_scenarios import (
+    REPORT,
+    SCENARIOS,
+    Places,
+    Scenario,
+    copy_places,
+    make_small_agent,
+    rows_in_lake,
+    rows_in_spool,
+    write_segments,
+)
 from fuse_mounts import DisturbedMount, disturbed_mount
 from fuse_passthrough import OPERATIONS
+from ioweather.collect.status import read_status
+from ioweather.store.lake import open_lake
+from ioweather.store.tokens import create_token
+from ioweather.web.app import create_app
 from warm_commands import Ended, WarmCommands, warm_commands
 
 pytestmark = pytest.mark.real
@@ -86,15 +101,13 @@ class Stage:
     def undisturbed(self) -> tuple[Any, dict[str, int]]:
         """What is there after a run that nothing disturbs, and how many calls of each kind it makes."""
         places = self.new_case()
-        before = self.mount.counts
-        self.mount.disturb({name: {"nth": 0} for name in OPERATIONS})
-        ended = self.run(places)
-        assert ended.code == 0, ended
-        time.sleep(0.25)
-        after = self.mount.counts
-        self.mount.disturb({})
-        calls = {name: int(after.get(name, 0) - before.get(name, 0)) for name in OPERATIONS}
-        return self.scenario.state(places), {name: n for name, n in calls.items() if n}
+
+        def run() -> None:
+            ended = self.run(places)
+            assert ended.code == 0, ended
+
+        calls = counted_calls(self.mount, run)
+        return self.scenario.state(places), calls
 
     def disturbed(self, name: str, order: dict[str, Any], expected: Any, tally: Tally) -> None:
         """Runs twice, the first time disturbed; what is wrong is written down."""
@@ -139,18 +152,111 @@ def points_of(calls: int) -> list[int]:
     )
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
+@pytest.mark.parametrize("scenario", [*SCENARIOS, REPORT], ids=lambda scenario: scenario.name.replace(" ", "-"))
 def test_nothing_is_lost_or_doubled_whichever_call_fails(
     scenario: Scenario, commands: WarmCommands, mount: DisturbedMount, tmp_path: Path
 ) -> None:
     stage = Stage(scenario, commands, mount, tmp_path)
     expected, calls = stage.undisturbed()
     tally = Tally(calls=calls)
+    for name, order in orders(calls):
+        stage.disturbed(name, order, expected, tally)
+    print(f"\n{scenario.name}: {tally}")
+    assert tally.points
+    assert not tally.wrong, "\n".join(tally.wrong)
+
+
+def orders(calls: dict[str, int]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """One fault after the other, spread over the calls of a run."""
     turn = itertools.count()
     for name, count in sorted(calls.items()):
         kinds = _WRITING if name in _CHANGING else _READING
         for nth in points_of(count):
-            stage.disturbed(name, {"nth": nth, **kinds[next(turn) % len(kinds)]}, expected, tally)
-    print(f"\n{scenario.name}: {tally}")
-    assert tally.points
-    assert not tally.wrong, "\n".join(tally.wrong)
+            yield name, {"nth": nth, **kinds[next(turn) % len(kinds)]}
+
+
+def counted_calls(mount: DisturbedMount, act: Callable[[], None]) -> dict[str, int]:
+    before = mount.counts
+    mount.disturb({name: {"nth": 0} for name in OPERATIONS})
+    act()
+    time.sleep(0.25)
+    after = mount.counts
+    mount.disturb({})
+    found = {name: int(after.get(name, 0) - before.get(name, 0)) for name in OPERATIONS}
+    return {name: n for name, n in found.items() if n}
+
+
+def test_an_agent_whose_spool_fails_goes_on_and_says_what_it_gave_up(
+    commands: WarmCommands, mount: DisturbedMount, tmp_path: Path
+) -> None:
+    """Whatever is in the spool after the fault is in the lake after the next run; rows that were given up are counted,
+    and the exit code says so."""
+    lake = tmp_path / "lake"
+    make_small_agent(tmp_path, lake)
+    number = itertools.count()
+
+    def run(spool: Path) -> Ended:
+        return commands.run("collect", "block", "--lake", lake, "--spool", spool, "--for", "600ms")
+
+    def undisturbed() -> None:
+        ended = run(mount.path / f"spool{next(number)}")
+        assert ended.code == 0, ended
+
+    ends: Counter[int | None] = Counter()
+    for name, order in orders(counted_calls(mount, undisturbed)):
+        spool = mount.path / f"spool{next(number)}"
+        mount.disturb({name: order})
+        ended = run(spool)
+        mount.disturb({})
+        ends[ended.code] += 1
+        case = f"{name} {order}: {ended}"
+        assert ended.is_clear, case
+        if ended.code != 2:  # could not begin
+            assert read_status(spool).state == "stopped", case
+        waiting = rows_in_spool(spool)
+        assert run(spool).code == 0, case
+        assert rows_in_spool(spool) == set(), case
+        assert waiting <= set(rows_in_lake(lake)), case
+    held = rows_in_lake(lake)
+    assert len(held) == len(set(held))
+    print(f"\nagent: {sum(ends.values())} faults, {dict(ends)}")
+
+
+def test_segments_that_come_while_the_lake_fails(mount: DisturbedMount, tmp_path: Path) -> None:
+    """The server says so, goes on, and takes them when they are sent again."""
+    root = open_lake(mount.path / "pushed", create=True).root
+    token = create_token(root, "n1", "n1")
+    number = itertools.count()
+    ends: Counter[int] = Counter()
+    expected: set[str] = set()
+    with TestClient(create_app(root, hosts=["testserver"]), raise_server_exceptions=False) as client:
+
+        def send(path: Path) -> Any:
+            headers = {"content-type": "application/octet-stream", "authorization": f"Bearer {token}"}
+            return client.post(f"/api/v1/spool/n1/{path.name}", content=path.read_bytes(), headers=headers)
+
+        def segment() -> Path:
+            spool = tmp_path / f"spool{(n := next(number))}"
+            write_segments(spool, n, 1)
+            expected.update(rows_in_spool(spool))
+            return next((spool / "segments").iterdir())
+
+        for _ in range(2):
+            assert send(segment()).status_code == 200
+        calls = counted_calls(mount, lambda: _assert_taken(send(segment())))
+        for name, order in orders(calls):
+            path = segment()
+            mount.disturb({name: order})
+            answer = send(path)
+            mount.disturb({})
+            ends[answer.status_code] += 1
+            if answer.status_code != 200:
+                assert answer.json()["error"]["message"], (name, order)
+                assert answer.status_code >= 500, (name, order, answer.text)
+            _assert_taken(send(path))
+    assert sorted(rows_in_lake(root)) == sorted(expected)
+    print(f"\nserver: {sum(ends.values())} faults, {dict(ends)}")
+
+
+def _assert_taken(answer: Any) -> None:
+    assert answer.status_code == 200, answer.text

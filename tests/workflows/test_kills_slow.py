@@ -7,7 +7,6 @@ everything must be there once. IOWEATHER_KILLS=N kills each writer at least N ti
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import random
 import re
@@ -23,12 +22,21 @@ from typing import Any
 
 import pytest
 
-from fault_scenarios import SCENARIOS, Places, Scenario, copy_places, lake_state, write_segments
+from fault_scenarios import (
+    SCENARIOS,
+    Places,
+    Scenario,
+    copy_places,
+    lake_state,
+    make_small_agent,
+    rows_in_lake,
+    rows_in_spool,
+    write_segments,
+)
 from ioweather.collect.push import push
 from ioweather.collect.ship import Server, Shipper
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
-from ioweather.tables import TABLES
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from scan_trees import runs_tree
@@ -117,38 +125,6 @@ def test_killed_at_any_point_and_run_again_everything_is_there_once(
     print(f"\n{scenario.name}: {kills} kills at {changes} points")
 
 
-# Writers of rows that differ each time: whatever was ever seen in the spool must be in the lake at the end, once.
-
-
-def rows_in_spool(spool: Path) -> set[str]:
-    """Whole lines of all segments, the open one too."""
-    found: set[str] = set()
-    for path in (spool / "segments").glob("*seg-*"):
-        *lines, _ = path.read_text().split("\n")
-        found.update(json.dumps(row_key(json.loads(line))) for line in lines[1:])
-    return found
-
-
-def row_key(row: dict[str, Any]) -> list[Any]:
-    table = row["table"] if "table" in row else row.pop("of")
-    names = {"events": ("event_id",), "series": ("start_ns", "component", "metric"),
-             "responses": ("start_ns", "op", "request_bytes", "scheduled_ns")}[table]  # fmt: skip
-    return [table, *(row.get(name) for name in names)]
-
-
-def rows_in_lake(root: Path) -> list[str]:
-    found = []
-    with open_lake(root).snapshot() as snapshot:
-        for table in ("events", "series", "responses"):
-            files = snapshot.pinned[table]
-            rows = snapshot.bare.sql(files.view() if TABLES[table].revisable else files.scan())
-            names = rows.columns
-            found += [
-                json.dumps(row_key({"of": table, **dict(zip(names, row, strict=True))})) for row in rows.fetchall()
-            ]
-    return found
-
-
 def kill_agents(
     commands: WarmCommands, arguments: list[object], spool: Path, root: Path, rng: random.Random, wanted: int
 ) -> tuple[int, int]:
@@ -170,20 +146,11 @@ def kill_agents(
     return kills, whole.changes
 
 
-@pytest.fixture
-def small_agent(tmp_path: Path) -> Path:
-    root = open_lake(tmp_path / "lake", create=True).root
-    (root / "facility.toml").write_text(
-        f'[collect]\nroot = "{tmp_path}"\nblock_period = "50ms"\nship_every = "400ms"\n'
-    )
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/diskstats").write_text(" 8 0 sda 100 0 800 100 0 0 0 0 0 100 100\n")
-    return root
-
-
-def test_agents_that_ship_killed_at_any_point(commands: WarmCommands, small_agent: Path, tmp_path: Path) -> None:
-    arguments = ["collect", "block", "--lake", small_agent, "--spool", tmp_path / "spool", "--for", "1s"]
-    kills = kill_agents(commands, arguments, tmp_path / "spool", small_agent, random.Random(3), KILLS)
+def test_agents_that_ship_killed_at_any_point(commands: WarmCommands, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    make_small_agent(tmp_path, lake)
+    arguments = ["collect", "block", "--lake", lake, "--spool", tmp_path / "spool", "--for", "1s"]
+    kills = kill_agents(commands, arguments, tmp_path / "spool", lake, random.Random(3), KILLS)
     print("\nagent: {} kills at {} points".format(*kills))
 
 
