@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ioweather.collect.queue import waiting
 from ioweather.collect.spool import Spool, row_line
 from ioweather.core.units import HOUR_NS
 from ioweather.store.backup import check_backup
@@ -204,6 +206,14 @@ def _row_key(table: str, row: dict[str, Any]) -> str:
         "responses": ("start_ns", "op", "request_bytes", "scheduled_ns"),
     }
     return json.dumps([table, *(row.get(name) for name in names[table])])
+
+
+def wait_until_written(root: Path, seconds: float = 300) -> None:
+    """Until the server's writer has brought all that was pushed to the lake."""
+    end = time.monotonic() + seconds
+    while (left := waiting(root).files) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not left, f"{left} pushed files were not written"
 
 
 def make_small_agent(folder: Path, lake: Path) -> None:

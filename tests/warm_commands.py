@@ -2,7 +2,7 @@
 
     python warm_commands.py < requests > answers
 
-A request is a line {"arguments": [...], "seconds": 60, "kill_at": 0}; an answer {"code": 0, "output": ..., "errors":
+A request is a line {"arguments": [...], "seconds": 300, "kill_at": 0}; an answer {"code": 0, "output": ..., "errors":
 ..., "changes": 12}. The parent itself never opens a lake: the threads that does start do not survive a fork. A code
 below 0 is a signal; None means that the command did not end in time. With `kill_points.c` loaded, the command is killed
 at the call that `kill_at` counts, and `changes` tells how many there are.
@@ -47,7 +47,7 @@ class WarmCommands:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def run(self, *arguments: object, seconds: float = 60, kill_at: int = 0) -> Ended:
+    def run(self, *arguments: object, seconds: float = 300, kill_at: int = 0) -> Ended:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"arguments": list(map(str, arguments)), "seconds": seconds, "kill_at": kill_at}

@@ -28,6 +28,7 @@ from fault_scenarios import (
     make_small_agent,
     rows_in_lake,
     rows_in_spool,
+    wait_until_written,
     write_segments,
 )
 from fuse_mounts import DisturbedMount, disturbed_mount
@@ -254,6 +255,7 @@ def test_segments_that_come_while_the_lake_fails(mount: DisturbedMount, tmp_path
                 assert answer.json()["error"]["message"], (name, order)
                 assert answer.status_code >= 500, (name, order, answer.text)
             _assert_taken(send(path))
+        wait_until_written(root)
     assert sorted(rows_in_lake(root)) == sorted(expected)
     print(f"\nserver: {sum(ends.values())} faults, {dict(ends)}")
 

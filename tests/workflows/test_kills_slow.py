@@ -31,9 +31,11 @@ from fault_scenarios import (
     make_small_agent,
     rows_in_lake,
     rows_in_spool,
+    wait_until_written,
     write_segments,
 )
 from ioweather.collect.push import push
+from ioweather.collect.queue import waiting
 from ioweather.collect.ship import Server, Shipper
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
@@ -215,8 +217,8 @@ def test_servers_killed_while_they_take_segments(tmp_path: Path) -> None:
     expected: set[str] = set()
     files: list[Path] = []
     number = 0
-    while kills < KILLS or files:
-        if not files:
+    while kills < KILLS or files or waiting(root).files:
+        if not files and kills < KILLS:
             write_segments(tmp_path / f"spool{number}", 4 * number, 4)
             expected |= rows_in_spool(tmp_path / f"spool{number}")
             files = sorted((tmp_path / f"spool{number}/segments").iterdir())
@@ -227,9 +229,10 @@ def test_servers_killed_while_they_take_segments(tmp_path: Path) -> None:
                 sent = push(address, token, files, timeout_seconds=30)
                 assert not sent.refused, sent
                 files = [path for path in files if str(path) in sent.waiting]
+                if kills >= KILLS and not files:
+                    wait_until_written(root)
             kills += server.poll() == -9
     assert sorted(rows_in_lake(root)) == sorted(expected)
-    assert [path for path in (root / "inbox").rglob("*.ndjson") if path.is_file()] == []
     print(f"\nserver: {kills} kills")
 
 
@@ -269,6 +272,7 @@ def test_pushes_killed_at_any_moment(tmp_path: Path) -> None:
                     shipper._child.kill()
                 found = outcome(shipper)
                 kills += not found.ok
+        wait_until_written(root)
     assert sorted(rows_in_lake(root)) == sorted(expected)
     print(f"\npush: {kills} kills")
 
@@ -276,13 +280,13 @@ def test_pushes_killed_at_any_moment(tmp_path: Path) -> None:
 def test_facilities_whose_making_was_killed_are_made_again(commands: WarmCommands, tmp_path: Path) -> None:
     rng, kills = random.Random(8), 0
     arguments = ["simulate", "--preset", "laptop", "--days", 1, "--out"]
-    whole = commands.run(*arguments, tmp_path / "whole", seconds=300)
+    whole = commands.run(*arguments, tmp_path / "whole", seconds=600)
     assert whole.code == 0, whole
     while kills < KILLS:
-        ended = commands.run(*arguments, tmp_path / "killed", kill_at=rng.randint(1, whole.changes), seconds=300)
+        ended = commands.run(*arguments, tmp_path / "killed", kill_at=rng.randint(1, whole.changes), seconds=600)
         assert ended.code in (0, -9), ended
         kills += ended.code == -9
-    assert commands.run(*arguments, tmp_path / "killed", seconds=300).code == 0
+    assert commands.run(*arguments, tmp_path / "killed", seconds=600).code == 0
     assert tree_state(tmp_path / "killed") == tree_state(tmp_path / "whole")
     print(f"\nsimulate: {kills} kills at {whole.changes} points")
 
@@ -296,7 +300,7 @@ def test_reports_killed_beside_an_ingest(commands: WarmCommands, tmp_path: Path)
     SCENARIOS[1].prepare(commands, places)
     report = tmp_path / "report.html"
     arguments = ["report", "--lake", places.here / "lake", "--out", report]
-    whole = commands.run(*arguments, seconds=300)
+    whole = commands.run(*arguments, seconds=600)
     assert whole.code == 0, whole
     number = 9
     while kills < KILLS:
@@ -306,12 +310,12 @@ def test_reports_killed_beside_an_ingest(commands: WarmCommands, tmp_path: Path)
             [sys.executable, "-m", "ioweather", "ingest", str(tmp_path / f"more{number - 1}/segments"), "--lake",
              str(places.here / "lake"), "--workers", "1"], stdout=subprocess.DEVNULL,
         ) as beside:  # fmt: skip
-            ended = commands.run(*arguments, kill_at=rng.randint(1, whole.changes), seconds=300)
+            ended = commands.run(*arguments, kill_at=rng.randint(1, whole.changes), seconds=600)
         assert beside.returncode == 0
         assert ended.code in (0, -9), ended
         kills += ended.code == -9
         assert report.read_text().rstrip().endswith("</html>")
-    assert commands.run(*arguments, seconds=300).code == 0
+    assert commands.run(*arguments, seconds=600).code == 0
     state = lake_state(places.here / "lake", places)
     assert len(state["responses"]) == 8 * (2 + number - 9)
     assert len(state["ingests"]) == 2 + number - 9
