@@ -12,7 +12,7 @@ from ioweather.workflows.drain import drain, only_writer
 
 
 def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
-    for _ in range(6000):
+    for _ in range(30_000):
         found = shipper.poll(now_ns)
         if found is not None:
             return found
@@ -22,7 +22,7 @@ def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:
 
 def finish_queue(root: Path) -> None:
     """Until the lake holds all that was pushed. Where no server's writer does it, it is done here."""
-    for _ in range(6000):
+    for _ in range(30_000):
         if not waiting(root).files:
             return
         with only_writer(root) as is_only:

@@ -71,16 +71,17 @@ def warm_commands(**environment: str) -> Iterator[WarmCommands]:
 @contextmanager
 def killable_commands(folder: Path) -> Iterator[WarmCommands]:
     """With `kill_points.c` between them and the C library."""
-    with warm_commands(LD_PRELOAD=str(kill_points(folder))) as found:
+    with warm_commands(LD_PRELOAD=str(preloaded("kill_points", folder))) as found:
         yield found
 
 
-def kill_points(folder: Path) -> Path:
+def preloaded(name: str, folder: Path) -> Path:
+    """A library to stand between a command and the C library."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
-    library = folder / "kill_points.so"
-    source = Path(__file__).with_name("kill_points.c")
+    library = folder / f"{name}.so"
+    source = Path(__file__).with_name(f"{name}.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
     return library
 

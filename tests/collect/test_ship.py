@@ -29,7 +29,7 @@ def cargo(tmp_path):
 def stand_in(tmp_path: Path, code: str) -> tuple[str, ...]:
     """Instead of `ioweather ingest`: a script that sees the same arguments."""
     script = tmp_path / "ingest.py"
-    script.write_text(f"import json, sys\nfiles = sys.argv[6:]\n{code}\n")
+    script.write_text(f"import json, sys\nfiles = [name for name in sys.argv[6:] if name != '--no-create']\n{code}\n")
     return (sys.executable, str(script))
 
 
@@ -62,6 +62,26 @@ def test_refused_files_are_set_aside_and_the_rest_is_deleted(cargo, tmp_path):
     assert outcome(shipper) == Shipment(True, 2, 1, "no good")
     assert cargo.closed_files() == []
     assert [path.name for path in (tmp_path / "spool/refused").iterdir()] == [names[1]]
+
+
+def test_a_lake_that_was_removed_is_waited_for_and_not_made_again(cargo, tmp_path):
+    """With the real ingest: nothing goes to another lake in its place, and all goes in when it is back."""
+    lake = tmp_path / "lake"
+    shipper = Shipper(lake)
+    files = cargo.closed_files()
+    shipper.start(files[:1], 0)
+    assert outcome(shipper).ok
+    lake.rename(tmp_path / "away")
+    shipper.start(files[1:], 0)
+    found = outcome(shipper)
+    assert (found.ok, found.shipped) == (False, 0)
+    assert "There is no lake at" in found.message
+    assert not lake.exists()
+    assert cargo.closed_files() == files[1:]
+    (tmp_path / "away").rename(lake)
+    shipper.start(files[1:], 0)
+    assert outcome(shipper) == Shipment(True, 2, 0, "")
+    assert cargo.closed_files() == []
 
 
 def test_a_file_that_cannot_be_read_now_stays_where_it_is(cargo, tmp_path):

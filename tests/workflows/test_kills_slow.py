@@ -43,7 +43,7 @@ from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from scan_trees import runs_tree
 from shipments import outcome
-from warm_commands import Ended, WarmCommands, kill_points, killable_commands
+from warm_commands import Ended, WarmCommands, killable_commands, preloaded
 
 pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("IOWEATHER_KILLS", "10"))
@@ -169,7 +169,7 @@ def test_samples_killed_at_any_point(commands: WarmCommands, tmp_path: Path) -> 
 
 def test_shipments_killed_at_any_point(tmp_path: Path) -> None:
     """The child that brings segments to the lake; the agent's side of it lives on."""
-    library, rng, kills = kill_points(tmp_path), random.Random(5), 0
+    library, rng, kills = preloaded("kill_points", tmp_path), random.Random(5), 0
     root = open_lake(tmp_path / "lake", create=True).root
     expected: set[str] = set()
     for number in itertools.count():
@@ -211,7 +211,7 @@ def killed_server(root: Path, library: Path, kill_at: int) -> Iterator[tuple[str
 
 
 def test_servers_killed_while_they_take_segments(tmp_path: Path) -> None:
-    library, rng, kills = kill_points(tmp_path), random.Random(6), 0
+    library, rng, kills = preloaded("kill_points", tmp_path), random.Random(6), 0
     root = open_lake(tmp_path / "lake", create=True).root
     token = create_token(root, "n1", "n1")
     expected: set[str] = set()

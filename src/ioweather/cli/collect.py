@@ -55,7 +55,13 @@ def collect(
         spool_dir or default_spool_dir(), run.host, run.run_id, limit_bytes=settings.spool_limit_bytes,
         keep=settings.spool_keep,
     )  # fmt: skip
-    shipper = None if no_ship else Shipper(lake, settings.ship_period_ns, server=settings.server)
+    shipper = (
+        None
+        if no_ship
+        else Shipper(
+            lake, settings.ship_period_ns, server=settings.server, lake_was_there=(lake / "lake.json").exists()
+        )
+    )
     say(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
     journal = Journal()
     status = Agent(sources, spool, run, shipper=shipper, on_status=journal).run()

@@ -49,6 +49,7 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
               help="What to do with file paths in Darshan logs.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
+@click.option("--no-create", is_flag=True, help="Only into a lake that is there: make none.")
 @engine_options("one per core")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
 def ingest(
@@ -61,6 +62,7 @@ def ingest(
     map_file: Path | None,
     engine: dict[str, Any],
     list_sources: bool,
+    no_create: bool,
     **known: Any,
 ) -> int:
     """Read files and directories into the lake, whatever they are.
@@ -77,7 +79,7 @@ def ingest(
         raise UsageError("--as and --map go together.", hint="See docs/how-to/any-csv.md.")
     from ioweather.workflows.ingest import ingest as run
 
-    lake = open_lake_at(lake_dir, create=True)
+    lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
     mapping = (table, _mapping(map_file)) if table and map_file else None
     with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:

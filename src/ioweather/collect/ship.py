@@ -72,6 +72,8 @@ class Shipper:
     every_ns: int = 5 * MINUTE_NS
     command: Sequence[str] = (sys.executable, "-m", "ioweather", "ingest")
     server: Server | None = None
+    # A lake that was there and is gone (not mounted, moved) is waited for, not made again in its place.
+    lake_was_there: bool = False
     _child: subprocess.Popen[bytes] | None = None
     _output: IO[bytes] | None = None
     _files: list[Path] = field(default_factory=list)
@@ -101,7 +103,8 @@ class Shipper:
 
     def _child_command(self) -> list[str]:
         if self.server is None:
-            return [*self.command, "--json", "--lake", str(self.lake), "--workers", "1"]
+            there = ["--no-create"] if self.lake_was_there else []
+            return [*self.command, "--json", "--lake", str(self.lake), "--workers", "1", *there]
         return [sys.executable, "-m", "ioweather.collect.push", self.server.url, str(self.server.token_file.absolute())]
 
     def poll(self, now_ns: int) -> Shipment | None:
@@ -116,6 +119,7 @@ class Shipper:
             self._wait_longer(now_ns)
             last = text.strip().splitlines()[-1:] or [f"exit code {code}"]
             return Shipment(False, message=f"the lake took nothing: {last[0][:300]}")
+        self.lake_was_there = True
         try:
             outcome = self._settle(text)
         except UnsafePlace as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 # Clocks that NTP slews differ by 500 ppm at most; what differs more was set, or the machine slept.
 _TOLERANCE_NS = 20_000_000
+_MOST_STRETCHES = 100
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,15 @@ class ForwardTime:
 
     def __init__(self) -> None:
         self._last: tuple[int, int] | None = None
-        self._covered_until_ns = 0
+        # Stretches that are told of: all before the first sample, for an agent before may have told of it, and one more
+        # after each jump ahead. So a clock that was ahead for a while, and is right again, goes on at once.
+        self._covered: list[tuple[int, int]] = []
 
     def step(self, wall_ns: int, monotonic_ns: int) -> Step | None:
         """The interval since the sample before; None for the first."""
         last, self._last = self._last, (wall_ns, monotonic_ns)
         if last is None:
+            self._covered = [(0, wall_ns)]
             return None
         length = monotonic_ns - last[1]
         jumped = wall_ns - last[0] - length
@@ -60,9 +64,19 @@ class ForwardTime:
             gap = Gap(last[0], start, f"clock set forward, or sleep, by {jumped / 1e9:.3f} s")
         else:
             start = wall_ns - length
-            gap = Gap(wall_ns, max(wall_ns, self._covered_until_ns), f"clock set back by {-jumped / 1e9:.3f} s")
-        if start < self._covered_until_ns or wall_ns <= start:
+            gap = Gap(wall_ns, self._told_until(wall_ns), f"clock set back by {-jumped / 1e9:.3f} s")
+        if wall_ns <= start or any(start < end and first < wall_ns for first, end in self._covered):
             # Time that is told of already: these amounts are given up rather than counted in the same minutes again.
             return Step(start, 0, gap)
-        self._covered_until_ns = wall_ns
+        self._cover(start, wall_ns)
         return Step(start, wall_ns - start, gap)
+
+    def _told_until(self, moment: int) -> int:
+        return max([moment, *(end for first, end in self._covered if first < moment)])
+
+    def _cover(self, start: int, end: int) -> None:
+        first, until = self._covered[-1]
+        if until == start:
+            self._covered[-1] = (first, end)
+        else:
+            self._covered = [*self._covered[-_MOST_STRETCHES:], (start, end)]
