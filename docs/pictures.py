@@ -21,7 +21,7 @@ from ioweather.core.results import Exhibit
 from ioweather.figures.render import exhibit_figure
 from ioweather.store.lake import open_lake
 from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.demo import make_demo
+from ioweather.workflows.site.demo import make_demo
 
 PICTURES = Path(__file__).parent / "reference" / "pictures"
 _LINE, _COLUMN, _MARGIN = 18, 7.85, 14

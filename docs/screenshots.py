@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from ioweather.web.shell import NAVIGATION
-from ioweather.workflows.demo import make_demo
+from ioweather.workflows.site.demo import make_demo
 
 SCREENSHOTS = Path(__file__).parent / "reference" / "screenshots"
 SIZES = ((360, 800), (1024, 900), (1600, 1000))

@@ -431,7 +431,9 @@ def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) 
 
     code = "import sys, importlib; from ioweather.sources.catalogue import SOURCES; "
     code += (
-        "importlib.import_module('ioweather.sources.mapped')" if source.startswith("mapped") else f"SOURCES[{source!r}]"
+        "importlib.import_module('ioweather.sources.mapped.source')"
+        if source.startswith("mapped")
+        else f"SOURCES[{source!r}]"
     )
     code += (
         "; print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('ioweather.sources.') and m.__file__))"

@@ -16,7 +16,7 @@ from ioweather.cli.main import COMMANDS
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     """The demonstration lake: made once, only read here."""
-    from ioweather.workflows.demo import make_demo
+    from ioweather.workflows.site.demo import make_demo
 
     return make_demo(tmp_path_factory.mktemp("demo") / "lake")
 
@@ -203,7 +203,7 @@ def test_a_name_that_is_not_mapped_is_listed(call, tmp_path):
 
 def test_the_first_verdict_of_the_demonstration_is_one(demo):
     from ioweather.store.lake import open_lake
-    from ioweather.workflows.demo import first_verdict
+    from ioweather.workflows.site.demo import first_verdict
 
     found = first_verdict(open_lake(demo.lake))
     assert found is not None
@@ -214,7 +214,7 @@ def test_the_first_verdict_of_the_demonstration_is_one(demo):
 
 def test_without_jobs_there_is_no_verdict(tmp_path):
     from ioweather.store.lake import open_lake
-    from ioweather.workflows.demo import first_verdict
+    from ioweather.workflows.site.demo import first_verdict
 
     assert first_verdict(open_lake(tmp_path / "lake", create=True)) is None
 

@@ -40,8 +40,8 @@ from ioweather.store.tokens import create_token, revoke_token
 from ioweather.web import sending
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
-from ioweather.workflows.doctor import examine
 from ioweather.workflows.now import weather_now
+from ioweather.workflows.site.doctor import examine
 from shipments import finish_queue, outcome
 
 BINARY = {"content-type": "application/octet-stream"}

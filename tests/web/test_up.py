@@ -15,7 +15,7 @@ import pytest
 
 from ioweather.store.lake import open_lake
 from ioweather.web.server import bind
-from ioweather.workflows.local_setup import Child, _remove_old_drafts, writable_place
+from ioweather.workflows.site.local_setup import Child, _remove_old_drafts, writable_place
 
 
 @pytest.fixture

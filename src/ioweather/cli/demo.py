@@ -15,7 +15,7 @@ from ioweather.cli.screen import say
 def demo(out: Path | None) -> None:
     """Make a small simulated facility, read it into its own lake, and show four exhibits."""
     from ioweather.cli.render import print_exhibit
-    from ioweather.workflows.demo import make_demo
+    from ioweather.workflows.site.demo import make_demo
 
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)

@@ -21,7 +21,7 @@ def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path
     facility.toml does not map, clocks of the hosts. Exit code 1 if something is wrong.
     """
     from ioweather.cli.render import print_rows
-    from ioweather.workflows.doctor import examine
+    from ioweather.workflows.site.doctor import examine
 
     found = examine(lake_dir, *spools)
     form = output_form(as_json, as_csv)

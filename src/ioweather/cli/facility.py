@@ -28,7 +28,7 @@ def init(lake_dir: str | None, name: str, zone: str, force: bool) -> None:
     """Write a facility.toml that names what the lake holds, to be edited by hand."""
     from ioweather.core.clock import zone_named
     from ioweather.store import layout
-    from ioweather.workflows.describe import draft_facility
+    from ioweather.workflows.site.describe import draft_facility
 
     zone_named(zone)
     lake = open_lake_at(lake_dir, create=True)
@@ -70,6 +70,6 @@ def check(lake_dir: str | None, as_json: bool) -> int:
 
 
 def _unmapped(snapshot: Snapshot) -> list[str]:
-    from ioweather.workflows.describe import systems_of
+    from ioweather.workflows.site.describe import systems_of
 
     return sorted(name for name in systems_of(snapshot) if not snapshot.facility.is_mapped(name))

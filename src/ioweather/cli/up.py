@@ -17,7 +17,7 @@ from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_lake_dir
 
 if TYPE_CHECKING:
-    from ioweather.workflows.local_setup import Here
+    from ioweather.workflows.site.local_setup import Here
 
 EPILOG = """\b
 Needs no root and no configuration. The probe reads and writes half a MiB
@@ -47,7 +47,7 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     from ioweather.store.lake import open_lake
     from ioweather.web.app import LOOPBACK, create_app
     from ioweather.web.server import address_of, bind, check_reach, running
-    from ioweather.workflows.local_setup import measuring
+    from ioweather.workflows.site.local_setup import measuring
 
     limit_ns = duration_ns(duration, "--for")
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
@@ -139,7 +139,7 @@ def _show_demo(here: Here, address: str) -> None:
     """The first verdict and findings of a facility with more to tell than a directory has."""
     from ioweather.store.lake import open_lake
     from ioweather.workflows.analyse import make_exhibits
-    from ioweather.workflows.demo import FIRST_EXHIBITS, first_verdict
+    from ioweather.workflows.site.demo import FIRST_EXHIBITS, first_verdict
 
     lake = open_lake(here.demo)
     say("", f"A simulated facility, to look around in ({address}?lake=demo):")

@@ -170,7 +170,7 @@ def ingest(
     if source is not None:
         SOURCES[source]  # an unknown name is one mistake, not one per file
     if mapping is not None:
-        from ioweather.sources.mapped import read_mapped
+        from ioweather.sources.mapped.source import read_mapped
 
         read_mapped(Path(), *mapping, context or ReadContext())  # as is a mistake in the mapping; no file is read yet
     if not os.access(lake.root, os.W_OK):

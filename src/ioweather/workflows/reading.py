@@ -134,7 +134,7 @@ def read_file(
     try:
         digest = digest or digest_of(path, reading)
         if reading.mapping is not None:
-            from ioweather.sources.mapped import read_mapped
+            from ioweather.sources.mapped.source import read_mapped
 
             source_name = "mapped"
             pieces: Iterator[tuple[str, Frame]] = read_mapped(path, *reading.mapping, reading.context)

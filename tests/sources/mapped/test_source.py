@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UndatedInput, UsageError
-from ioweather.sources.mapped import read_mapped
+from ioweather.sources.mapped.source import read_mapped
 from ioweather.tables import TABLES, concat
 
 WIDE = """
@@ -158,7 +158,7 @@ def test_long_files_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     mapping = '[csv]\ncomment = "#"\n' + WIDE
     whole = read(path, "series", mapping)
-    monkeypatch.setattr("ioweather.sources.mapped_files.BATCH_ROWS", 4)
+    monkeypatch.setattr("ioweather.sources.mapped.files.BATCH_ROWS", 4)
     assert sorted(read(path, "series", mapping), key=str) == sorted(whole, key=str)
     assert len(whole) == 60
 
@@ -374,7 +374,7 @@ def test_a_year_of_benchmark_jobs(shared_data: Path) -> None:
 
 
 def test_the_examples_of_the_documentation_work(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/how-to/any-csv.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs/how-to/any-csv.md").read_text()
     csvs, tomls = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("csv", "toml"))
     series = read(write(tmp_path / "ost.csv", csvs[0]), "series", tomls[0])
     assert [row["value"] for row in series] == [

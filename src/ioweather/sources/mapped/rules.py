@@ -16,7 +16,7 @@ from ioweather.core.arrays import Ints
 from ioweather.core.clock import datetime_to_ns, local_to_ns, parse_time_ns
 from ioweather.core.errors import CorruptInput, UndatedInput, UsageError
 from ioweather.core.units import NS, parse_duration_ns
-from ioweather.sources.mapped_files import Batch
+from ioweather.sources.mapped.files import Batch
 from ioweather.tables import ColumnSpec
 
 Value: TypeAlias = "str | int | float | bool | None"

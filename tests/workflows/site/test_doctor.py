@@ -14,8 +14,8 @@ from ioweather.core.clock import now_ns
 from ioweather.core.units import DAY_NS, NS
 from ioweather.store.lake import open_lake
 from ioweather.tables import TABLES
-from ioweather.workflows import doctor
-from ioweather.workflows.doctor import examine
+from ioweather.workflows.site import doctor
+from ioweather.workflows.site.doctor import examine
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_what_an_agent_would_measure(lake, tmp_path):
 def test_files_that_were_pushed_and_wait_are_told(tmp_path):
     from ioweather.collect.queue import draft_in, put, queued
     from ioweather.store.lake import open_lake
-    from ioweather.workflows.doctor import _pushed
+    from ioweather.workflows.site.doctor import _pushed
 
     root = open_lake(tmp_path / "lake", create=True).root
     assert list(_pushed(root)) == []

@@ -30,7 +30,7 @@ from ioweather.store import layout
 from ioweather.store.convert import literal
 from ioweather.store.impossible import impossible_rows
 from ioweather.store.lake import Lake, open_lake
-from ioweather.workflows.describe import systems_of
+from ioweather.workflows.site.describe import systems_of
 
 State = Literal["ok", "note", "problem"]
 # Samples of a second cannot be told apart in time better than this.
