@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.clock import (
-    datetime_to_ns,
-    day_start_ns,
-    format_time_ns,
-    local_to_ns,
-    ns_to_datetime,
-    parse_time_ns,
-    utc_day,
-    zone_named,
-)
+from ioweather.core.clock import datetime_to_ns, day_start_ns, local_to_ns, parse_time_ns, utc_day, zone_named
 from ioweather.core.errors import UndatedInput, UsageError
-from ioweather.core.units import HOUR_NS, NS
+from ioweather.core.units import HOUR_NS, NS, format_time_ns, ns_to_datetime
 
 BERLIN = zone_named("Europe/Berlin")
 

@@ -40,7 +40,7 @@ def events(
     not have before, components that fell silent, servers busier than their peers. On simulated facilities about half
     of the sick targets are found, and about half of those named are sick."""
     from ioweather.cli.render import print_rows
-    from ioweather.core.clock import format_time_ns
+    from ioweather.core.units import format_time_ns
     from ioweather.workflows.events import find_episodes, list_events
     from ioweather.workflows.health import find_sick_components
 
@@ -72,7 +72,7 @@ def events(
 
 def _end(start_ns: int, end_ns: int | None) -> str:
     """The time alone, on the same day."""
-    from ioweather.core.clock import format_time_ns
+    from ioweather.core.units import format_time_ns
 
     if end_ns is None:
         return "ongoing"

@@ -53,8 +53,7 @@ def lake(ctx: click.Context, lake_dir: str | None, as_json: bool, as_csv: bool) 
 
 def _summary(snapshot: Snapshot, form: str) -> None:
     from ioweather.cli.render import print_rows
-    from ioweather.core.clock import format_time_ns
-    from ioweather.core.units import format_seconds
+    from ioweather.core.units import format_seconds, format_time_ns
     from ioweather.store.inventory import overlaps
 
     tables = [(name, rows, snapshot.versions.get(name)) for name, rows in snapshot.tables().items()]

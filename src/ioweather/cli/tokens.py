@@ -49,7 +49,7 @@ def create(name: str, hosts: str | None, file: Path | None, lake_dir: str | None
 def listed(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     """List the tokens: names, hosts, since when."""
     from ioweather.cli.render import print_rows
-    from ioweather.core.clock import format_time_ns
+    from ioweather.core.units import format_time_ns
     from ioweather.store.tokens import list_tokens
 
     rows = [(t.name, t.hosts, format_time_ns(t.created_ns)) for t in list_tokens(open_lake_at(lake_dir).root)]

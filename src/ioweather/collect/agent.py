@@ -28,8 +28,8 @@ from ioweather.core.errors import IoweatherError
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.sources.live.contract import LiveSource
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.mounts import system_of
 from ioweather.sources.live.rows import Origin, event_row
+from ioweather.sources.mounts import system_of
 
 _LAST_SHIP_NS = 2 * MINUTE_NS
 _BASELINE_NS = MINUTE_NS

@@ -17,10 +17,10 @@ from ioweather.sources.live import slurm
 from ioweather.sources.live.block import BlockDevices
 from ioweather.sources.live.contract import LiveSource
 from ioweather.sources.live.lustre import LustreServer
-from ioweather.sources.live.mounts import is_inside
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from ioweather.sources.live.slurm import SlurmAccounting
 from ioweather.sources.lustre.snapshot import is_tree
+from ioweather.sources.mounts import is_inside
 
 KINDS = ("probe", "block", "lustre", "slurm")
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from ioweather.core.clock import format_time_ns, parse_time_ns
-from ioweather.core.units import NS, format_seconds, parse_duration_ns
+from ioweather.core.clock import parse_time_ns
+from ioweather.core.units import NS, format_seconds, format_time_ns, parse_duration_ns
 
 FORMS = (
     "whole; a duration such as 7d (the time before each interval); FROM..TO; one of these after q10: (the 10% quantile "

@@ -13,9 +13,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ioweather.core.errors import UndatedInput, UsageError
-from ioweather.core.units import DAY_NS, NS
+from ioweather.core.units import DAY_NS, EPOCH, NS
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ISO = re.compile(
     r"^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$"
 )
@@ -36,13 +35,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 def datetime_to_ns(moment: dt.datetime) -> int:
     """Exact: no float on the way."""
-    delta = moment - _EPOCH
+    delta = moment - EPOCH
     return (delta.days * 86_400 + delta.seconds) * NS + delta.microseconds * 1000
-
-
-def ns_to_datetime(value: int, zone: dt.tzinfo = dt.UTC) -> dt.datetime:
-    seconds, rest = divmod(value, NS)
-    return (_EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
 
 
 def local_to_ns(naive: dt.datetime, zone: ZoneInfo, *, after_ns: int | None = None) -> int:
@@ -94,17 +88,11 @@ def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
 
 def utc_day(value: int) -> str:
     """The partition a moment belongs to."""
-    return (_EPOCH + dt.timedelta(days=value // DAY_NS)).date().isoformat()
+    return (EPOCH + dt.timedelta(days=value // DAY_NS)).date().isoformat()
 
 
 def day_start_ns(day: str) -> int:
     return (dt.date.fromisoformat(day) - dt.date(1970, 1, 1)).days * DAY_NS
-
-
-def format_time_ns(value: int, zone: dt.tzinfo = dt.UTC) -> str:
-    moment = ns_to_datetime(value, zone)
-    suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
 
 
 def boot_id() -> str:

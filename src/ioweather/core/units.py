@@ -5,6 +5,7 @@ A unit is one of the names in `UNITS`; column names end in it (`read_bytes`, `aw
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from typing import Final
@@ -17,6 +18,7 @@ GIB: Final = 1 << 30
 TIB: Final = 1 << 40
 PIB: Final = 1 << 50
 NS: Final = 1_000_000_000
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MINUTE_NS: Final = 60 * NS
 HOUR_NS: Final = 3600 * NS
 DAY_NS: Final = 86_400 * NS
@@ -92,6 +94,17 @@ def _digits(value: float) -> str:
     return f"{value:.1f}" if magnitude >= 10 else f"{value:.2f}"
 
 
+def ns_to_datetime(value: int, zone: dt.tzinfo = dt.UTC) -> dt.datetime:
+    seconds, rest = divmod(value, NS)
+    return (EPOCH + dt.timedelta(seconds=seconds, microseconds=rest // 1000)).astimezone(zone)
+
+
+def format_time_ns(value: int, zone: dt.tzinfo = dt.UTC) -> str:
+    moment = ns_to_datetime(value, zone)
+    suffix = "Z" if moment.utcoffset() == dt.timedelta(0) else moment.strftime("%z")
+    return moment.strftime("%Y-%m-%d %H:%M:%S") + suffix
+
+
 def format_value(value: object, unit: str = "") -> str:
     """What a person reads. Missing is a dash, never 0."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -122,8 +135,6 @@ def _format_number(value: float, unit: str) -> str:
         case "ns":
             return format_seconds(value / NS)
         case "time_ns":
-            from ioweather.core.clock import format_time_ns
-
             try:
                 return format_time_ns(int(value))
             except OverflowError:  # beyond the years that a calendar has

@@ -12,7 +12,6 @@ from dataclasses import replace
 from html import escape
 from typing import TypeAlias
 
-from ioweather.core.clock import format_time_ns
 from ioweather.core.papers import as_printed
 from ioweather.core.results import (
     Answer,
@@ -29,7 +28,7 @@ from ioweather.core.results import (
     ResultTable,
     quantity_label,
 )
-from ioweather.core.units import format_value
+from ioweather.core.units import format_time_ns, format_value
 from ioweather.figures.alt_text import describe
 from ioweather.figures.frame import PageTheme, html_page, json_block, style_html
 from ioweather.figures.reading import legible

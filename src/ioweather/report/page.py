@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from ioweather._version import __version__
-from ioweather.core.clock import format_time_ns
 from ioweather.core.papers import PAPERS, Paper
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Provenance, ResultColumn, ResultTable
+from ioweather.core.units import format_time_ns
 from ioweather.figures import exhibit_section, html_page, provenance_html, table_html
 from ioweather.report.gather import Made, Material, without_repeats
 from ioweather.report.methods import METHODS, equation_html

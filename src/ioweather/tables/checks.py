@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ioweather.core.clock import format_time_ns
 from ioweather.core.frames import Frame, Text
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, format_time_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

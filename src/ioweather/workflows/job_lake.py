@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.core.arrays import Ints
-from ioweather.core.clock import format_time_ns, utc_day
+from ioweather.core.clock import utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
+from ioweather.core.units import format_time_ns
 from ioweather.core.visibility import Owner
 from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ioweather.core.clock import format_time_ns, now_ns, ns_to_datetime
+from ioweather.core.clock import now_ns
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule, load_facility
 from ioweather.core.progress import Progress, silent
+from ioweather.core.units import format_time_ns, ns_to_datetime
 from ioweather.engine import workers_of
 from ioweather.sources.scan.facts import ScanFacts, TreeFacts, tree_facts
 from ioweather.sources.scan.plan import Plan

@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.clock import datetime_to_ns, ns_to_datetime
+from ioweather.core.clock import datetime_to_ns
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.units import MINUTE_NS
+from ioweather.core.units import MINUTE_NS, ns_to_datetime
 from ioweather.derive.system.calendar import day_name, facility_zone, local_clock, offsets_ns
 
 

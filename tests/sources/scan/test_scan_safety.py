@@ -16,10 +16,10 @@ import pytest
 
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
+from ioweather.sources.mounts import file_system_of, mount_points_below
 from ioweather.sources.scan import plan as plans
 from ioweather.sources.scan import walker
 from ioweather.sources.scan.directory import open_below
-from ioweather.sources.scan.mounts import file_system_of, mount_points_below
 from ioweather.sources.scan.owners import project_name
 from ioweather.sources.scan.plan import Item, Pace
 from ioweather.sources.scan.scanner import Scan, plan_scan

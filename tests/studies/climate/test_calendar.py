@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ioweather.core.clock import ns_to_datetime
 from ioweather.core.results import Exhibit
+from ioweather.core.units import ns_to_datetime
 
 STEP_NS = 300 * 10**9
 

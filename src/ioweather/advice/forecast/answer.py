@@ -18,7 +18,6 @@ from ioweather.advice.forecast.best_start import (
     best_start_finding,
 )
 from ioweather.advice.forecast.horizons import History, Outlook, Quantity, outlook, timed, without_maintenance
-from ioweather.core.clock import format_time_ns, ns_to_datetime
 from ioweather.core.facility import Facility
 from ioweather.core.results import (
     Answer,
@@ -34,7 +33,7 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
 )
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, ns_to_datetime
 from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
 from ioweather.stats.forecast import LEVEL, rolling_forecasts

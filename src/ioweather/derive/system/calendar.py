@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Ints
-from ioweather.core.clock import ns_to_datetime, zone_named
+from ioweather.core.clock import zone_named
 from ioweather.core.facility import Facility
-from ioweather.core.units import DAY_NS, HOUR_NS, NS
+from ioweather.core.units import DAY_NS, HOUR_NS, NS, ns_to_datetime
 
 
 @dataclass(frozen=True, eq=False)

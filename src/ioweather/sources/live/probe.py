@@ -24,10 +24,10 @@ from ioweather.core.units import GIB, MIB, NS, format_bytes
 from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.mounts import is_inside, mount_point, system_of
 from ioweather.sources.live.pool import FilePool
 from ioweather.sources.live.rows import Origin, ResponseLine
 from ioweather.sources.live.timing import Timing, timed
+from ioweather.sources.mounts import is_inside, mount_point, system_of
 
 SMALL_FILE_BYTES = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
 _PREPARE_AGAIN_NS = 10 * NS

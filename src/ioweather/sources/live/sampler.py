@@ -24,9 +24,9 @@ from ioweather.core.units import KIB, MIB, format_bytes
 from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.mounts import system_of
 from ioweather.sources.live.rows import Origin, response_row
 from ioweather.sources.live.timing import timed
+from ioweather.sources.mounts import system_of
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
 _PIECE_BYTES = MIB

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from ioweather.core.arrays import Ints
-from ioweather.core.clock import local_to_ns, ns_to_datetime
-from ioweather.core.units import NS
+from ioweather.core.clock import local_to_ns
+from ioweather.core.units import NS, ns_to_datetime
 
 _EPOCH = dt.datetime(1970, 1, 1)
 # Zones change their offset on the half hour or the hour.

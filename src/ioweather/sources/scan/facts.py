@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ioweather.sources.scan.mounts import file_system_of
+from ioweather.sources.mounts import file_system_of
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from ioweather.core.clock import ns_to_datetime
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
+from ioweather.core.units import ns_to_datetime
 from ioweather.sources.scan.facts import ScanFacts
 from ioweather.sources.scan.links import linked_tally
 from ioweather.sources.scan.names import extension_of_name, stored_text

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.clock import format_time_ns
 from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
@@ -29,7 +28,7 @@ from ioweather.core.results import (
     ResultColumn,
     ResultTable,
 )
-from ioweather.core.units import MIB, format_bytes, format_seconds, format_value
+from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.studies.job.view import printable
 from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, instances_of

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Cell, Chart, Exhibit, ResultColumn, ResultTable
-from ioweather.core.units import format_seconds
+from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.derive.jobs.file_records import NEVER_LAST, FileRecords, file_records, sums
 from ioweather.derive.jobs.files import strategy_of_files
 from ioweather.studies.job.heat_map import heat_chart

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.units import NS, format_bytes, format_seconds, format_value
+from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.signatures import SMALL_BYTES, program_of, signatures

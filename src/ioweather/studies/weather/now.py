@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ioweather.core.clock import format_time_ns
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.sparkline import sparkline
-from ioweather.core.units import format_seconds
+from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.derive.responses.slowdown import COUNTINGS
 
 SLOW: Final = 2.0

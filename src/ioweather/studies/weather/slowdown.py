@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.baseline import FORMS, Baseline, parse_baseline
-from ioweather.core.clock import format_time_ns, zone_named
+from ioweather.core.clock import zone_named
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
@@ -24,7 +24,7 @@ from ioweather.core.results import (
     ResultTable,
     quantity_label,
 )
-from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
 from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import (
     COUNTINGS,

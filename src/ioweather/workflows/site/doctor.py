@@ -20,11 +20,11 @@ from ioweather.collect.queue import refused_dir, waiting
 from ioweather.collect.remote import remote_agents
 from ioweather.collect.settings import settings_from, sources_for
 from ioweather.collect.status import STATUS_FILE, read_status
-from ioweather.core.clock import format_time_ns, now_ns, utc_day
+from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
-from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
 from ioweather.sources.slurm.source import UNNAMED
 from ioweather.store import layout
 from ioweather.store.convert import literal
