@@ -13,7 +13,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import GIB
-from ioweather.sources.benchmarks.localtime import LocalTimes
+from ioweather.sources.benchmarks.dates import LocalTimes
 from ioweather.sources.benchmarks.phases import (
     Phase,
     TextFile,

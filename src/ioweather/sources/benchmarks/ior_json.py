@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.sources.benchmarks.dates import LocalTimes
 from ioweather.sources.benchmarks.ior_text import IorRow, IorRun, IorTest
-from ioweather.sources.benchmarks.localtime import LocalTimes
 from ioweather.sources.benchmarks.phases import TextFile, number
 from ioweather.sources.plain_values import parse_json
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ioweather.core.contracts import ReadContext
-from ioweather.sources.benchmarks.localtime import LocalTimes
+from ioweather.sources.benchmarks.dates import LocalTimes
 from ioweather.sources.benchmarks.phases import TextFile, number
 
 BANNER: Final = re.compile(r"IOR-(\d\S{0,99}): MPI Coordinated Test of Parallel I/O")

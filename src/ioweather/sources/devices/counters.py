@@ -9,31 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.sources.devices.layout import SECTOR_BYTES
 from ioweather.sources.devices.rows import Spans, Values
+from ioweather.sources.disk_counters import (
+    BUSY_MS,
+    DISCARD_MS,
+    DISCARD_SECTORS,
+    DISCARDS,
+    FLUSHES,
+    IN_FLIGHT,
+    QUEUE_MS,
+    READ_MS,
+    READ_SECTORS,
+    READS,
+    SECTOR_BYTES,
+    WRITE_MS,
+    WRITE_SECTORS,
+    WRITES,
+    growth_through_fall,
+    is_restart,
+)
 from ioweather.tables import Quality
 
 Counters: TypeAlias = NDArray[np.uint64]
-
-# Places of the counters behind the device's name (iostats.rst, fields 1-17).
-_READS, _READ_SECTORS, _READ_MS = 0, 2, 3
-_WRITES, _WRITE_SECTORS, _WRITE_MS = 4, 6, 7
-_IN_FLIGHT, _BUSY_MS, _QUEUE_MS = 8, 9, 10
-_DISCARDS, _DISCARD_SECTORS, _DISCARD_MS, _FLUSHES = 11, 13, 14, 15
-
-# Counters of requests and sectors never fall but by a wrap or a restart. Those of milliseconds are 32 bits wide on
-# every kernel, and some kernels let them slip back a little.
-_STEADY = (_READS, _READ_SECTORS, _WRITES, _WRITE_SECTORS, _DISCARDS, _DISCARD_SECTORS, _FLUSHES)
-_MILLISECONDS = (_READ_MS, _WRITE_MS, _BUSY_MS, _QUEUE_MS, _DISCARD_MS)
-
-# The most a counter can plausibly grow in a second; a fall is a wrap only where the way round is no longer than that.
-_MOST_PER_SECOND = {
-    **dict.fromkeys((_READS, _WRITES, _DISCARDS, _FLUSHES), 1e6),
-    **dict.fromkeys((_READ_SECTORS, _WRITE_SECTORS), 2e7),  # 10 GB/s
-    _DISCARD_SECTORS: 2e9,
-    _BUSY_MS: 2e3,
-    **dict.fromkeys((_READ_MS, _WRITE_MS, _QUEUE_MS, _DISCARD_MS), 1e6),  # a thousand requests in flight
-}
 
 Difference: TypeAlias = "tuple[list[str], Spans, Values, Ints]"
 
@@ -81,24 +78,14 @@ def _amounts(before: Counters, after: Counters, seconds: Floats) -> tuple[Floats
     amounts = (after - before).astype(np.float64)
     restarted = np.zeros(len(before), np.bool_)
     fell = after < before
-    fell[:, _IN_FLIGHT] = False
+    fell[:, IN_FLIGHT] = False
     for row in np.flatnonzero(fell.any(axis=1)):
-        for place in np.flatnonzero(fell[row]):
-            most = _MOST_PER_SECOND.get(int(place), 0.0) * seconds[row]
-            way_round = _way_round(int(before[row, place]), int(after[row, place]))
-            if way_round <= most:
-                amounts[row, place] = way_round
-            elif place in _STEADY:
-                restarted[row] = True
-            else:
-                amounts[row, place] = np.nan
+        for place in np.flatnonzero(fell[row]).tolist():
+            grown = growth_through_fall(place, int(before[row, place]), int(after[row, place]), seconds[row])
+            amounts[row, place] = np.nan if grown is None else grown
+            restarted[row] |= grown is None and is_restart(place)
     amounts[restarted] = after[restarted]
     return amounts, restarted
-
-
-def _way_round(before: int, after: int) -> int:
-    width = 32 if before < 1 << 32 else 64
-    return after + (1 << width) - before
 
 
 def _values(amounts: Floats, seconds: Floats) -> Values:
@@ -107,26 +94,26 @@ def _values(amounts: Floats, seconds: Floats) -> Values:
     def put(metric: str, numbers: Floats) -> None:
         values[metric] = (numbers, None)
 
-    put("read_ops", amounts[:, _READS])
-    put("write_ops", amounts[:, _WRITES])
-    put("read_bytes", amounts[:, _READ_SECTORS] * SECTOR_BYTES)
-    put("write_bytes", amounts[:, _WRITE_SECTORS] * SECTOR_BYTES)
-    put("read_busy_seconds", amounts[:, _READ_MS] / 1e3)
-    put("write_busy_seconds", amounts[:, _WRITE_MS] / 1e3)
-    requests = amounts[:, _READS] + amounts[:, _WRITES]
-    waited_ms = amounts[:, _READ_MS] + amounts[:, _WRITE_MS]
-    if amounts.shape[1] > _DISCARD_MS:
-        put("discard_ops", amounts[:, _DISCARDS])
-        put("discard_bytes", amounts[:, _DISCARD_SECTORS] * SECTOR_BYTES)
-        requests = requests + amounts[:, _DISCARDS]
-        waited_ms = waited_ms + amounts[:, _DISCARD_MS]
-    if amounts.shape[1] > _FLUSHES:
-        put("flush_ops", amounts[:, _FLUSHES])
-    put("read_await_seconds", _mean_seconds(amounts[:, _READ_MS], amounts[:, _READS]))
-    put("write_await_seconds", _mean_seconds(amounts[:, _WRITE_MS], amounts[:, _WRITES]))
+    put("read_ops", amounts[:, READS])
+    put("write_ops", amounts[:, WRITES])
+    put("read_bytes", amounts[:, READ_SECTORS] * SECTOR_BYTES)
+    put("write_bytes", amounts[:, WRITE_SECTORS] * SECTOR_BYTES)
+    put("read_busy_seconds", amounts[:, READ_MS] / 1e3)
+    put("write_busy_seconds", amounts[:, WRITE_MS] / 1e3)
+    requests = amounts[:, READS] + amounts[:, WRITES]
+    waited_ms = amounts[:, READ_MS] + amounts[:, WRITE_MS]
+    if amounts.shape[1] > DISCARD_MS:
+        put("discard_ops", amounts[:, DISCARDS])
+        put("discard_bytes", amounts[:, DISCARD_SECTORS] * SECTOR_BYTES)
+        requests = requests + amounts[:, DISCARDS]
+        waited_ms = waited_ms + amounts[:, DISCARD_MS]
+    if amounts.shape[1] > FLUSHES:
+        put("flush_ops", amounts[:, FLUSHES])
+    put("read_await_seconds", _mean_seconds(amounts[:, READ_MS], amounts[:, READS]))
+    put("write_await_seconds", _mean_seconds(amounts[:, WRITE_MS], amounts[:, WRITES]))
     put("await_seconds", _mean_seconds(waited_ms, requests))
-    put("queue_length", amounts[:, _QUEUE_MS] / 1e3 / seconds)
-    put("busy_ratio", np.clip(amounts[:, _BUSY_MS] / 1e3 / seconds, 0.0, 1.0))
+    put("queue_length", amounts[:, QUEUE_MS] / 1e3 / seconds)
+    put("busy_ratio", np.clip(amounts[:, BUSY_MS] / 1e3 / seconds, 0.0, 1.0))
     return values
 
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import KIB, MIB
+from ioweather.sources.disk_counters import SECTOR_BYTES
 
-# /proc/diskstats and sysstat count in sectors of 512 bytes, whatever the device's own (kernel doc, iostats.rst).
-SECTOR_BYTES = 512
 # Where a counter wrapped or restarted, sysstat may print 18446744073709551.61 or less than nothing: that is no sample;
 # a little less than nothing is rounding.
 _MOST_PRINTED = 1e12

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ioweather.core.errors import SourceError
 from ioweather.core.units import NS
+from ioweather.sources.disk_counters import RESET, amounts_between, parse_diskstats
 from ioweather.sources.live.contract import Operation, Ready, Reporter
-from ioweather.sources.live.diskcounters import RESET, amounts_between, parse_diskstats
 from ioweather.sources.live.monotonic_samples import Clocks, ForwardTime, Gap
 from ioweather.sources.live.rows import event_row
 

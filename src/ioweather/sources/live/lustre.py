@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ioweather.core.errors import SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.sources.disk_counters import RESET
 from ioweather.sources.live.contract import Operation, Ready, Reporter
-from ioweather.sources.live.diskcounters import RESET
 from ioweather.sources.live.rows import event_row
 from ioweather.sources.lustre.snapshot import Differ, Growth, Snapshot, Target, in_base_unit, is_tree, read_tree
 

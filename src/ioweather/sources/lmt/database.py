@@ -20,7 +20,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.lmt.counters import CounterMemory
-from ioweather.sources.lmt.local_time import local_seconds_to_ns, ns_to_local_text, offset_seconds
+from ioweather.sources.lmt.wall_clock import local_seconds_to_ns, ns_to_local_text, offset_seconds
 from ioweather.tables.series import COMPONENTS
 
 NEEDED_TABLES = frozenset({"TIMESTAMP_INFO", "FILESYSTEM_INFO", "OST_INFO", "OST_DATA"})

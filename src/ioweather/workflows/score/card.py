@@ -117,6 +117,6 @@ def _asked(name: str, evidence: Evidence) -> tuple[list[Item], str]:
 
 def stored_baseline() -> dict[str, dict[str, float | None]]:
     """Errors by facility and item, as they were when the baseline was stored."""
-    text = files("ioweather.workflows").joinpath("score_baseline.json").read_text(encoding="utf-8")
+    text = files("ioweather.workflows.score").joinpath("baseline.json").read_text(encoding="utf-8")
     stored: dict[str, dict[str, float | None]] = json.loads(text)
     return stored

@@ -1,7 +1,7 @@
-"""Differences of the counters of /proc/diskstats, device by device, with wraps and restarts told apart.
+"""The counters of /proc/diskstats: their places, what a fall of one means, and the differences of two samples.
 
-The rules are those of `sources.devices.counters`, which does the same for whole logs at once; the tests hold both
-together. Fields as in the kernel's Documentation/admin-guide/iostats.rst.
+The agent takes two samples at a time; `sources.devices.counters` takes whole logs, by the same rule. Fields as in the
+kernel's Documentation/admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# /proc/diskstats and sysstat count in sectors of 512 bytes, whatever the device's own.
 SECTOR_BYTES = 512
 # tables.Quality.RESET; `tables` would bring NumPy into the agent.
 RESET = 2
 
-_READS, _READ_SECTORS, _READ_MS = 0, 2, 3
-_WRITES, _WRITE_SECTORS, _WRITE_MS = 4, 6, 7
-_IN_FLIGHT, _BUSY_MS, _QUEUE_MS = 8, 9, 10
-_DISCARDS, _DISCARD_SECTORS, _DISCARD_MS, _FLUSHES = 11, 13, 14, 15
-_STEADY = frozenset((_READS, _READ_SECTORS, _WRITES, _WRITE_SECTORS, _DISCARDS, _DISCARD_SECTORS, _FLUSHES))
+READS, READ_SECTORS, READ_MS = 0, 2, 3
+WRITES, WRITE_SECTORS, WRITE_MS = 4, 6, 7
+IN_FLIGHT, BUSY_MS, QUEUE_MS = 8, 9, 10
+DISCARDS, DISCARD_SECTORS, DISCARD_MS, FLUSHES = 11, 13, 14, 15
+# Counters of requests and sectors never fall but by a wrap or a restart. Those of milliseconds are 32 bits wide on
+# every kernel, and some kernels let them slip back a little.
+_STEADY = frozenset((READS, READ_SECTORS, WRITES, WRITE_SECTORS, DISCARDS, DISCARD_SECTORS, FLUSHES))
 # The most a counter can plausibly grow in a second; a fall is a wrap only where the way round is no longer than that.
 _MOST_PER_SECOND = {
-    **dict.fromkeys((_READS, _WRITES, _DISCARDS, _FLUSHES), 1e6),
-    **dict.fromkeys((_READ_SECTORS, _WRITE_SECTORS), 2e7),
-    _DISCARD_SECTORS: 2e9,
-    _BUSY_MS: 2e3,
-    **dict.fromkeys((_READ_MS, _WRITE_MS, _QUEUE_MS, _DISCARD_MS), 1e6),
+    **dict.fromkeys((READS, WRITES, DISCARDS, FLUSHES), 1e6),
+    **dict.fromkeys((READ_SECTORS, WRITE_SECTORS), 2e7),  # 10 GB/s
+    DISCARD_SECTORS: 2e9,
+    BUSY_MS: 2e3,
+    **dict.fromkeys((READ_MS, WRITE_MS, QUEUE_MS, DISCARD_MS), 1e6),  # a thousand requests in flight
 }
 _LEAST_FIELDS = 11
 
@@ -54,45 +57,52 @@ def amounts_between(before: Sequence[int], after: Sequence[int], seconds: float)
     grown: list[float | None] = []
     restarted = False
     for place, (old, new) in enumerate(zip(before, after, strict=True)):
-        if new >= old or place == _IN_FLIGHT:
+        if new >= old or place == IN_FLIGHT:
             grown.append(float(new - old))
-            continue
-        way_round = new + (1 << (32 if old < 1 << 32 else 64)) - old
-        if way_round <= _MOST_PER_SECOND.get(place, 0.0) * seconds:
-            grown.append(float(way_round))
         else:
-            restarted = restarted or place in _STEADY
-            grown.append(None)  # a counter of time that slipped back, as some kernels let them
+            grown.append(growth_through_fall(place, old, new, seconds))
+            restarted = restarted or (grown[-1] is None and is_restart(place))
     if restarted:
         grown = [float(new) for new in after]
     values = {name: value for name, value in _values(grown, seconds).items() if value is not None}
     return Amounts(values, restarted)
 
 
+def growth_through_fall(place: int, before: int, after: int, seconds: float) -> float | None:
+    """What a counter that fell grew by, where it has wrapped; None where it began again or slipped back."""
+    way_round = after + (1 << (32 if before < 1 << 32 else 64)) - before
+    return float(way_round) if way_round <= _MOST_PER_SECOND.get(place, 0.0) * seconds else None
+
+
+def is_restart(place: int) -> bool:
+    """Whether a fall that is no wrap means that the device began again: a counter of time may only have slipped."""
+    return place in _STEADY
+
+
 def _values(grown: Sequence[float | None], seconds: float) -> dict[str, float | None]:
     def field(place: int) -> float | None:
         return grown[place] if place < len(grown) else None
 
-    reads, writes, discards = field(_READS), field(_WRITES), field(_DISCARDS)
-    read_ms, write_ms, discard_ms = field(_READ_MS), field(_WRITE_MS), field(_DISCARD_MS)
+    reads, writes, discards = field(READS), field(WRITES), field(DISCARDS)
+    read_ms, write_ms, discard_ms = field(READ_MS), field(WRITE_MS), field(DISCARD_MS)
     # The response time of all requests needs the time of each kind; kernels before 4.18 know no discards.
     times = [read_ms, write_ms] + ([discard_ms] if discards is not None else [])
     waited = None if None in times else sum(time for time in times if time is not None)
-    busy = field(_BUSY_MS)
+    busy = field(BUSY_MS)
     return {
         "read_ops": reads,
         "write_ops": writes,
         "discard_ops": discards,
-        "flush_ops": field(_FLUSHES),
-        "read_bytes": _scaled(field(_READ_SECTORS), SECTOR_BYTES),
-        "write_bytes": _scaled(field(_WRITE_SECTORS), SECTOR_BYTES),
-        "discard_bytes": _scaled(field(_DISCARD_SECTORS), SECTOR_BYTES),
+        "flush_ops": field(FLUSHES),
+        "read_bytes": _scaled(field(READ_SECTORS), SECTOR_BYTES),
+        "write_bytes": _scaled(field(WRITE_SECTORS), SECTOR_BYTES),
+        "discard_bytes": _scaled(field(DISCARD_SECTORS), SECTOR_BYTES),
         "read_busy_seconds": _scaled(read_ms, 1e-3),
         "write_busy_seconds": _scaled(write_ms, 1e-3),
         "read_await_seconds": _mean_seconds(read_ms, reads),
         "write_await_seconds": _mean_seconds(write_ms, writes),
         "await_seconds": _mean_seconds(waited, (reads or 0) + (writes or 0) + (discards or 0)),
-        "queue_length": _scaled(field(_QUEUE_MS), 1e-3 / seconds),
+        "queue_length": _scaled(field(QUEUE_MS), 1e-3 / seconds),
         "busy_ratio": None if busy is None else min(1.0, busy / 1e3 / seconds),
     }
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioweather.sources.devices.counters import Differences
-from ioweather.sources.live.diskcounters import RESET, amounts_between, parse_diskstats
+from ioweather.sources.disk_counters import RESET, amounts_between, parse_diskstats
 from ioweather.tables import METRICS, Quality
 
 NS = 10**9
