@@ -24,6 +24,7 @@ DEEP = b"[" * 100_000
 # Source, number of its seed, what is replaced, by what (once), and the reason of the refusal; None where it is read.
 TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
     ("diskstats", 2, b"2024-03-09T16:00:01Z", b"9999-03-09T16:00:01Z", "corrupt_input"),
+    ("collectl", 3, b",[CPU]Wait%", b",,[CPU]Wait%", "corrupt_input"),
     ("collectl", 1, b"20240309 16:00:20", b"29990309 16:00:20", "corrupt_input"),
     ("find", 1, b" 2049 90 ", b" 2049 99999999999999999999 ", "corrupt_input"),
     ("find", 0, b"512 1 ", b"512 999999999999999999 ", "corrupt_input"),

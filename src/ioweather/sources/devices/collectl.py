@@ -118,7 +118,8 @@ class _Batch:
         }
 
     def _numbers(self, path: Path) -> Floats:
-        skipped = self.header.text_columns | {place for place, t in enumerate(self.header.columns) if t[0] != "["}
+        unnamed = {place for place, title in enumerate(self.header.columns) if not title.startswith("[")}
+        skipped = self.header.text_columns | unnamed
         numbers = np.full((len(self.rows), len(self.header.columns)), np.nan)
         for place in range(len(self.header.columns)):
             if place in skipped:
