@@ -19,7 +19,7 @@ from ioweather.figures.bundle import vega_bundle
 from ioweather.figures.frame import style_html
 from ioweather.figures.theme import DARK
 from ioweather.store import layout
-from ioweather.web import api, asked, errors, fragments, pages, sending
+from ioweather.web import api, errors, fragments, pages, sending
 from ioweather.web.bodies import Bodies
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.live import Feed
@@ -87,7 +87,6 @@ def create_app(
     app.include_router(sending.router)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
     app.include_router(fragments.router)
-    app.include_router(asked.router)
     app.include_router(pages.router)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
 

@@ -17,8 +17,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
 from ioweather.sources.slurm.identity import parse_identity
 from ioweather.sources.slurm.nodelist import expand
-from ioweather.sources.slurm.source import SOURCE
-from ioweather.sources.slurm.text import _CHECKS, _FREE_TEXT, _KEPT, Header, _readings
+from ioweather.sources.slurm.source import _CHECKS, _FREE_TEXT, _KEPT, SOURCE, Header, _readings
 from ioweather.tables import concat
 
 UTC = ReadContext(zone=zone_named("UTC"))

@@ -1,18 +1,241 @@
-"""The source `sacct`: text or JSON, plain or gzipped, recognised by content."""
+"""The source `sacct`: text or JSON, plain or gzipped, recognised by content.
+
+Text has any delimiter, fields in any order, delimiters inside names, rows broken by line ends inside them. `sacct -P`
+does not escape its delimiter. A row with too many fields is put right by trying which of the free-text fields took the
+surplus so that every other field reads as what it should be (a time, a number, a state). One way is taken; none, or
+several that differ, is an error that names the line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.sources.plain_values import parse_json
-from ioweather.sources.slurm import document, text
+from ioweather.core.units import NS
+from ioweather.sources.plain_values import parse_json, whole_number
+from ioweather.sources.slurm import document
+from ioweather.sources.slurm.identity import parse_identity
+from ioweather.sources.slurm.nodelist import expand
 from ioweather.sources.slurm.rows import JobRecord, jobs_frame
 from ioweather.sources.textfiles import line_blocks, plain_head, unzipped_blocks
+
+NEEDED = ("JobID", "State", "Submit", "Start", "End")
+ADVICE = (
+    "SLURM_TIME_FORMAT=%s sacct -P --delimiter=$'\\x1f' --format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,"
+    "Submit,Start,End,NNodes,NCPUS,NodeList"
+)
+_HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
+_FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
+_LONGEST_ROW_LINES = 40
+_MOST_SURPLUS = 60
+_END_NS = 1 << 63  # what the tables hold
+_NEVER = ("", "None", "Unknown", "NONE")
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
+_STATE = re.compile(r"^[A-Z_]+( by \d+)?\+?$")
+_ELAPSED = re.compile(r"^(\d+-)?[\d:.]*$|^(UNLIMITED|Partition_Limit|INVALID)$")
+
+
+def _is_time(text: str) -> bool:
+    return text in _NEVER or text.isdigit() or bool(_TIME.match(text))
+
+
+def _is_count(text: str) -> bool:
+    return text == "" or text.isdigit() or text == "Unknown"
+
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    "JobID": lambda text: parse_identity(text) is not None,
+    "JobIDRaw": lambda text: parse_identity(text) is not None,
+    "State": lambda text: bool(_STATE.match(text)),
+    "ExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
+    "DerivedExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
+    **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _is_time),
+    **dict.fromkeys(
+        ("NNodes", "NCPUS", "AllocCPUS", "AllocNodes", "UID", "GID", "ElapsedRaw", "CPUTimeRAW", "DBIndex", "ReqCPUS",
+         "NTasks", "QOSRAW", "AssocID", "WCKeyID", "Restarts"), _is_count),
+    **dict.fromkeys(("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),
+                    lambda text: bool(_ELAPSED.match(text))),
+    **dict.fromkeys(("User", "Account", "Cluster", "Partition", "Group"), lambda text: " " not in text),
+    **dict.fromkeys(("ReqTRES", "AllocTRES"), lambda text: text == "" or "=" in text),
+}  # fmt: skip
+_KEPT = frozenset((*_CHECKS, "JobName", "NodeList"))
+_DIFFERENT = 2
+
+
+@dataclass(frozen=True)
+class Header:
+    delimiter: str
+    fields: tuple[str, ...]
+    trailing: bool  # --parsable ends each row in a delimiter, --parsable2 does not
+
+    def value(self, row: Sequence[str], name: str) -> str | None:
+        return row[self.fields.index(name)].strip() if name in self.fields else None
+
+
+def parse_header(line: str) -> Header | None:
+    match = _HEADER.match(line)
+    if match is None:
+        return None
+    names = line.rstrip("\r\n").split(match[2])
+    trailing = names[-1] == ""
+    fields = tuple(names[:-1] if trailing else names)
+    return Header(match[2], fields, trailing) if "JobID" in fields or "JobIDRaw" in fields else None
+
+
+def records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[JobRecord]:
+    """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
+    number, first = next(lines)
+    header = parse_header(first)
+    if header is None:
+        raise CorruptInput(f"{where}, line {number}: expected sacct's header with JobID.", hint="Run sacct without -n.")
+    missing = [name for name in NEEDED if name not in header.fields]
+    if missing:
+        raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=f"Use: {ADVICE}")
+    read = _Reader(header, where, zone, cluster)
+    rows = ((number, line) for number, line in lines if line != first)  # dumps put into one file repeat it
+    for number, row in _rows(rows, header, where):
+        yield read.record(number, row)
+
+
+def _rows(lines: Iterator[tuple[int, str]], header: Header, where: str) -> Iterator[tuple[int, list[str]]]:
+    expected = len(header.fields)
+    pending, since, joined = "", 0, 0
+    for number, line in lines:
+        if not line and not pending:
+            continue
+        pending = f"{pending}\n{line}" if joined else line
+        since, joined = since or number, joined + 1
+        parts = pending.split(header.delimiter)
+        if header.trailing and parts[-1] == "":
+            parts.pop()
+        if len(parts) < expected:
+            if joined > _LONGEST_ROW_LINES:
+                raise CorruptInput(f"{where}, line {since}: {len(parts)} fields where the header names {expected}.")
+            continue
+        yield since, parts if len(parts) == expected else _put_right(parts, header, f"{where}, line {since}")
+        pending, since, joined = "", 0, 0
+    if joined:
+        parts = pending.split(header.delimiter)
+        raise CorruptInput(f"{where}, line {since}: {len(parts)} fields where the header names {expected}.")
+
+
+def _put_right(parts: list[str], header: Header, where: str) -> list[str]:
+    surplus = len(parts) - len(header.fields)
+    if surplus > _MOST_SURPLUS or not any(name in _FREE_TEXT for name in header.fields):
+        raise CorruptInput(
+            f"{where}: {len(parts)} fields where the header names {len(header.fields)}.", hint=f"Use: {ADVICE}"
+        )
+    readings = _readings(parts, header, surplus)
+    if len(readings) != 1:
+        raise CorruptInput(
+            f"{where}: {len(parts)} fields where the header names {len(header.fields)}, and "
+            f"{'several ways' if readings else 'no way'} to read them: a name holds the delimiter.",
+            hint=f"Use: {ADVICE}",
+        )
+    return list(readings[0])
+
+
+def _readings(parts: list[str], header: Header, surplus: int) -> list[tuple[str, ...]]:
+    """The ways to read the row, two at most, with fields that we do not keep left empty: readings that differ only
+    there are the same to us.
+
+    `ways[taken]` are those of the fields so far that took so many of the surplus delimiters. Two are enough of each:
+    what differs so far differs at the end.
+    """
+    ways: dict[int, list[tuple[str, ...]]] = {0: [()]}
+    for index, name in enumerate(header.fields):
+        longer: dict[int, list[tuple[str, ...]]] = {}
+        check = _CHECKS.get(name)
+        for taken, so_far in ways.items():
+            first = index + taken
+            for more in range(surplus - taken + 1 if name in _FREE_TEXT else 1):
+                known = longer.setdefault(taken + more, [])
+                value = header.delimiter.join(parts[first : first + more + 1]).strip() if name in _KEPT else ""
+                if check is None or check(value):
+                    known += [way for before in so_far if (way := (*before, value)) not in known]
+                    del known[_DIFFERENT:]
+        ways = {taken: known for taken, known in longer.items() if known}
+    return ways.get(surplus, [])
+
+
+@dataclass
+class _Reader:
+    header: Header
+    where: str
+    zone: ZoneInfo | None
+    cluster: str
+
+    def record(self, number: int, row: list[str]) -> JobRecord:
+        value = self.header.value
+        identity = parse_identity(value(row, "JobID") or "")
+        state = value(row, "State") or ""
+        if identity is None or not _STATE.match(state):
+            raise CorruptInput(f"{self.where}, line {number}: {row[0]!r} with state {state!r} is not a job.")
+        submit = self._time(row, "Submit", number)
+        start = self._time(row, "Start", number, submit and submit - 1)
+        moment = submit if submit is not None else start
+        if moment is None:
+            raise CorruptInput(f"{self.where}, line {number}: job {identity.job_id} was never submitted.")
+        raw = parse_identity(value(row, "JobIDRaw") or "")
+        nodes = expand(value(row, "NodeList") or "")
+        return JobRecord(
+            cluster=value(row, "Cluster") or self.cluster,
+            job_id=identity.job_id,
+            step=identity.step,
+            state=state.removesuffix("+"),
+            submit_ns=moment,
+            raw_job_id=raw.plain if raw is not None else identity.plain,
+            restart=_count(value(row, "Restarts")),
+            array_job_id=identity.array_job_id,
+            het_offset=identity.het_offset,
+            uid=_count(value(row, "UID")),
+            user=value(row, "User") or None,
+            account=value(row, "Account") or None,
+            name=value(row, "JobName") or None,
+            start_ns=start,
+            end_ns=self._time(row, "End", number, start and start - 1),
+            node_count=_count(value(row, "NNodes") or value(row, "AllocNodes")),
+            cpu_count=_count(value(row, "NCPUS") or value(row, "AllocCPUS")),
+            nodes=",".join(nodes) or None,
+        )
+
+    def _time(self, row: list[str], name: str, number: int, after_ns: int | None = None) -> int | None:
+        text = self.header.value(row, name) or ""
+        if text in _NEVER:
+            return None
+        seconds = whole_number(text)
+        moment = seconds * NS if seconds is not None else self._local_time(text, name, number, after_ns)
+        if not 0 <= moment < _END_NS:
+            raise CorruptInput(f"{self.where}, line {number}: {name} is {text!r}, not a time of this age.")
+        return moment or None
+
+    def _local_time(self, text: str, name: str, number: int, after_ns: int | None) -> int:
+        try:
+            naive = dt.datetime.fromisoformat(text)
+        except ValueError:
+            raise CorruptInput(f"{self.where}, line {number}: {name} is {text[:60]!r}, not a time.") from None
+        if naive.tzinfo is not None:
+            return int(naive.timestamp()) * NS
+        if self.zone is None:
+            raise UndatedInput(
+                f"{self.where}, line {number}: {text!r} is local time, and the zone is not known.",
+                hint="Give --zone, set `zone` in facility.toml, or run sacct with SLURM_TIME_FORMAT=%s.",
+            )
+        # In the doubled hour of autumn a later moment of the same job tells which passage it was, or nothing does.
+        return local_to_ns(naive, self.zone, after_ns=after_ns)
+
+
+def _count(text: str | None) -> int | None:
+    return whole_number(text) if text else None
+
 
 _BATCH = 100_000
 # A dump without the Cluster field, and nobody who says which it is.
@@ -28,7 +251,7 @@ class SacctSource:
     def detect(self, head: bytes, path: Path) -> float:
         start = plain_head(head)
         first = start.split("\n", 1)[0]
-        if text.parse_header(first) is not None and "State" in first:
+        if parse_header(first) is not None and "State" in first:
             return 0.95
         is_json = start.lstrip().startswith("{")
         return 0.9 if is_json and ('"Slurm"' in start[:4000] or '"slurm"' in start[:4000]) else 0.0
@@ -57,7 +280,7 @@ class SacctSource:
             yield from document.records(_json(path), str(path), cluster)
             return
         lines = ((block.first + n, line) for block in line_blocks(path) for n, line in enumerate(block.lines))
-        yield from text.records(lines, str(path), context.zone, cluster)
+        yield from records(lines, str(path), context.zone, cluster)
 
 
 def _json(path: Path) -> object:
