@@ -24,3 +24,23 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the sample data (../shared/data) is not here")
     return SHARED
+
+
+class _Here:
+    """Stands for the children that read, in this process."""
+
+    def call(self, task, *args):
+        return task(*args)
+
+    results = call
+
+    def start(self) -> None: ...
+
+    rest = stop = start
+
+
+@pytest.fixture
+def reading_here(monkeypatch):
+    """Files are read in this process, where a test can change how."""
+    for module in ("bounded_reading", "ingest"):
+        monkeypatch.setattr(f"ioweather.workflows.{module}.readers", _Here)

@@ -10,15 +10,17 @@ import time
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
+import numpy as np
 import pytest
+from lmt_files import loop_hdf5, write_h5lmt
 
 from dask_clusters import loopback_cluster
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.engine import Serial, in_order, opened, workers_of
 from ioweather.engine.run import TaskLost
 from ioweather.store.lake import open_lake
+from ioweather.workflows.bounded_reading import read_bounded
 from ioweather.workflows.ingest import ingest
-from ioweather.workflows.reading import read_batch
 from lake_contents import contents
 from planted_logs import write_climate, write_empty
 
@@ -167,18 +169,27 @@ class Deadly(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future[object] = Future()
-        if fn is read_batch and any(path.name == "0007.darshan" for path, *_ in args[0]):
+        if fn is read_bounded and any(path.name == "0007.darshan" for path, *_ in args[0]):
             future.set_exception(TaskLost())
         else:
             future.set_result(fn(*args))
         return future
 
 
-def test_a_file_that_kills_its_readers_is_refused_and_its_neighbours_are_read(logs, alone, tmp_path):
+def test_what_the_workers_of_a_cluster_die_over_is_read_here(logs, alone, tmp_path):
     lake = open_lake(tmp_path / "lake", create=True)
-    report = ingest(lake, [logs], executor=Deadly())
-    (lost,) = (outcome for outcome in report.bad if outcome.reason == "worker_lost")
-    assert lost.path.name == "0007.darshan"
-    assert contents(lake)["applications"][0] == LOGS - 1
-    ingest(lake, [logs], executor=Serial())
-    assert contents(lake) == alone, "what was refused is tried again"
+    assert not ingest(lake, [logs], executor=Deadly()).bad
+    assert contents(lake) == alone
+
+
+def test_limits_hold_on_workers_too(cluster, tmp_path):
+    amounts = np.arange(120.0).reshape(2, 60)
+    bad = write_h5lmt(tmp_path / "bad.h5lmt", amounts, amounts)
+    loop_hdf5(bad)
+    good = write_h5lmt(tmp_path / "good.h5lmt", amounts, amounts)
+    lake = open_lake(tmp_path / "lake", create=True)
+    (lake.root / "facility.toml").write_text('[ingest]\nstuck_after = "1s"\n')
+    with opened(dask=cluster.scheduler_address) as executor:
+        report = ingest(open_lake(lake.root), [bad, good], executor=executor)
+    assert [outcome.path for outcome in report.good] == [good]
+    assert [outcome.status for outcome in report.bad] == ["quarantined"]

@@ -139,6 +139,7 @@ def test_a_wrong_zone_is_refused_where_the_hour_does_not_exist(lake, tmp_path):
         assert snapshot.scalar("SELECT count(*) FROM quarantine") == 0
 
 
+@pytest.mark.usefixtures("reading_here")
 def test_a_reader_that_fails_does_not_stop_the_others(lake, sample, tmp_path, monkeypatch):
     from ioweather.sources.catalogue import SOURCES
 
@@ -193,6 +194,7 @@ def test_a_lake_below_a_directory_is_no_input(lake, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+@pytest.mark.usefixtures("reading_here")  # a child could not start: this Python is root's
 def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, monkeypatch):
     ingest(lake, [sample.folder])  # what that imports, the other may not read
     monkeypatch.setattr("ioweather.workflows.ingest._STREAM_BYTES", 1000)  # so that one of the files is a large one
@@ -327,6 +329,7 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
         assert len(report.good) == 1
 
 
+@pytest.mark.usefixtures("reading_here")
 def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, monkeypatch):
     from ioweather.workflows import reading
 
@@ -423,20 +426,3 @@ def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake
     ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT file_bytes FROM scans") == 5
-
-
-def test_hdf5_is_read_in_another_process(tmp_path):
-    """On a damaged file the HDF5 library may end the process it is in; such a file is then quarantined by name."""
-    import h5py
-
-    from ioweather.engine import Processes, Serial
-    from ioweather.workflows.ingest import _suited, find_files
-
-    (tmp_path / "plain.txt").write_text("x")
-    pool = _suited(None, find_files([tmp_path]))
-    assert isinstance(pool, Serial)
-    with h5py.File(tmp_path / "one.h5", "w"):
-        pass
-    pool = _suited(None, find_files([tmp_path]))
-    assert isinstance(pool, Processes)
-    pool.shutdown()

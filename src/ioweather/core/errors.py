@@ -12,7 +12,10 @@ IoweatherError              caught by the command line: message, exit code 2
 │   ├── UnsupportedVersion  a known format in a version we do not read
 │   ├── ForeignRows         it holds rows of a host that its sender may not speak for
 │   ├── TooManyDays         its rows spread over more days than one push may
-│   └── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
+│   ├── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour
+│   ├── TooMuchTime         reading it took more processor time than a file of its size may
+│   ├── TooMuchMemory       reading it took more memory than a file of its size may
+│   └── TooManyRows         it holds more rows than a file of its size may
 ├── LakeError               the lake cannot be opened, read or written
 │   ├── LakeVersionError    the lake was written by another schema version
 │   └── LakeConflict        racing writers did not come to an end in time
@@ -104,6 +107,18 @@ class TooManyDays(SourceError):
 
 class UndatedInput(SourceError):
     """The times in the file cannot be placed."""
+
+
+class TooMuchTime(SourceError):
+    """Reading the file took more processor time than one of its size may."""
+
+
+class TooMuchMemory(SourceError):
+    """Reading the file took more memory than one of its size may."""
+
+
+class TooManyRows(SourceError):
+    """The file holds more rows than one of its size may."""
 
 
 class LakeError(IoweatherError):

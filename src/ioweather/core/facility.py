@@ -14,7 +14,7 @@ from typing import Any
 from ioweather.core.baseline import WHOLE, Baseline, parse_baseline
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
-from ioweather.core.units import parse_duration_ns
+from ioweather.core.units import GIB, MIB, NS, parse_duration_ns, parse_size
 from ioweather.core.visibility import Visibility, parse_visibility
 
 _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
@@ -23,7 +23,7 @@ _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project"
 _FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s"}
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
-_DEFAULT_STUCK_AFTER = "30s"
+_LEAST_MEMORY_BYTES = 64 * MIB
 
 TEMPLATE = """\
 # What this lake is about. Names on the left of nothing are raw names, as they come in the files;
@@ -55,7 +55,9 @@ source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
 # interface = "ib0"             # network between this machine and the nodes
 
 # [ingest]
-# stuck_after = "30s"           # processor time after which the reader of a damaged HDF5 file is ended; and 1 s per MiB
+# stuck_after = "30s"           # processor time that reading one file may take; and 5 s for every MiB of it
+# most_memory = "2GiB"          # memory that reading one file may take; and 64 bytes for every byte of it
+# most_rows = 20_000_000        # rows that one file may give; and one for every byte of it
 
 [retention]
 raw_series = "30d"              # samples finer than one minute
@@ -130,7 +132,10 @@ class Facility:
     simulated: bool = False
     baseline: Baseline = WHOLE  # what response times are compared with
     visibility: Visibility = field(default_factory=Visibility)
-    stuck_after_ns: int = parse_duration_ns(_DEFAULT_STUCK_AFTER)  # processor time of a reader that gives nothing
+    # What reading one file may take, beside a part that grows with its size.
+    stuck_after_ns: int = 30 * NS
+    most_memory_bytes: int = 2 * GIB
+    most_rows: int = 20_000_000
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     digest: str = ""
 
@@ -197,11 +202,6 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         _zone(zone)
     retention = {**_DEFAULT_RETENTION, **data.get("retention", {})}
     _known(retention, set(_DEFAULT_RETENTION), "[retention]")
-    ingest = {"stuck_after": _DEFAULT_STUCK_AFTER, **data.get("ingest", {})}
-    _known(ingest, {"stuck_after"}, "[ingest]")
-    stuck_after_ns = _duration("[ingest] stuck_after", ingest["stuck_after"])
-    if not stuck_after_ns:
-        raise FacilityError("[ingest] stuck_after: no reader is done in no time.", hint='Write "10min" for a long one.')
     return Facility(
         name=_typed(data, "name", str, "this facility"),
         zone=zone,
@@ -216,10 +216,34 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         simulated=_typed(data, "simulated", bool, False),
         baseline=_baseline(_typed(data, "baseline", str, "whole"), zone),
         visibility=parse_visibility(data.get("visibility", {})),
-        stuck_after_ns=stuck_after_ns,
+        **_reading_limits(data.get("ingest", {})),
         sections={key: data[key] for key in ("collect", "engine") if key in data},
         digest=_digest(data),
     )
+
+
+def _reading_limits(ingest: Mapping[str, Any]) -> dict[str, int]:
+    _known(ingest, {"stuck_after", "most_memory", "most_rows"}, "[ingest]")
+    found: dict[str, int] = {}
+    if "stuck_after" in ingest:
+        found["stuck_after_ns"] = _duration("[ingest] stuck_after", ingest["stuck_after"])
+        if not found["stuck_after_ns"]:
+            raise FacilityError(
+                "[ingest] stuck_after: no reader is done in no time.", hint='Write "10min" for a long one.'
+            )
+    if "most_memory" in ingest:
+        try:
+            found["most_memory_bytes"] = parse_size(str(ingest["most_memory"]))
+        except ValueError as error:
+            raise FacilityError(f"[ingest] most_memory: {error}.") from None
+        if found["most_memory_bytes"] < _LEAST_MEMORY_BYTES:
+            raise FacilityError("[ingest] most_memory: no reader comes along with less than 64MiB.")
+    if "most_rows" in ingest:
+        rows = ingest["most_rows"]
+        if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+            raise FacilityError(f"[ingest] most_rows must be a whole number from 1, not {rows!r}.")
+        found["most_rows"] = rows
+    return found
 
 
 def _digest(data: Mapping[str, Any]) -> str:

@@ -1,18 +1,23 @@
 """Where work runs: a standard Executor, so that nothing else knows whether it is this machine or a cluster."""
 
-from ioweather.engine.allowance import allow, allow_anew
+from ioweather.engine.allowance import allow, allow_all
+from ioweather.engine.apart import ChildDied, Children, children
 from ioweather.engine.choose import opened
-from ioweather.engine.local import Processes, Serial, local_executor
+from ioweather.engine.local import Processes, Serial, Threads, local_executor
 from ioweather.engine.run import WorkersDied, in_order, workers_of
 from ioweather.engine.settings import ClusterSettings, cluster_settings
 
 __all__ = [
+    "ChildDied",
+    "Children",
     "ClusterSettings",
     "Processes",
     "Serial",
+    "Threads",
     "WorkersDied",
     "allow",
-    "allow_anew",
+    "allow_all",
+    "children",
     "cluster_settings",
     "in_order",
     "local_executor",

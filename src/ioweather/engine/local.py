@@ -6,11 +6,9 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 from typing import Any
-
-from ioweather.engine.allowance import OVERRUN_CODE
 
 
 class Serial(Executor):
@@ -29,16 +27,22 @@ class Serial(Executor):
         return future
 
 
+class Threads(ThreadPoolExecutor):
+    """For tasks that wait for children of their own."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.workers = workers
+
+
 class Processes(Executor):
     """Processes by spawn (a forked child of a process that has used the lake hangs), started with the first task.
 
-    A pool that lost a process is of no more use; `renew` leaves it, and the next task starts another. `overran` says
-    whether the one before lost a process that computed beyond its allowance.
+    A pool that lost a process is of no more use; `renew` leaves it, and the next task starts another.
     """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self.overran = False
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -48,9 +52,7 @@ class Processes(Executor):
         return self._pool.submit(fn, *args, **kwargs)
 
     def renew(self) -> None:
-        processes = self._started()
         self.shutdown(wait=True, cancel_futures=True)
-        self.overran = any(process.exitcode == OVERRUN_CODE for process in processes)
 
     def stop(self) -> None:
         """Without waiting for what is being done; a study may take minutes."""

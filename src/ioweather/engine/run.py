@@ -53,8 +53,8 @@ def in_order(
 ) -> Iterator[T]:
     """task(*input) for each input, in that order; never more than `in_flight` begun, so inputs may be endless.
 
-    A task whose worker dies is run again. One that kills every worker, or overruns its allowance, gives `lost(*input)`,
-    in this process, or else ends the work. Leaving the iterator cancels what has not begun.
+    A task whose worker dies is run again. One that kills every worker gives `lost(*input)`, in this process, or
+    else ends the work. Leaving the iterator cancels what has not begun.
     """
     waiting: deque[_Sent[T]] = deque()
     source = iter(inputs)
@@ -84,10 +84,8 @@ def in_order(
                     continue
                 result = _given_up(head, lost)
             except BrokenExecutor:
-                is_cause = head.is_alone or len(waiting) == 1
                 _send_again(executor, waiting)
-                # Who computed beyond its allowance would do so again; other deaths may be an accident.
-                if head.deaths < DEATHS_BORNE and not (is_cause and getattr(executor, "overran", False)):
+                if head.deaths < DEATHS_BORNE:
                     continue
                 result = _given_up(head, lost)
             waiting.popleft()

@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import chain
@@ -23,12 +23,12 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
-from ioweather.core.units import NS
-from ioweather.engine import Processes, Serial, in_order, local_executor, workers_of
+from ioweather.engine import ChildDied, Processes, Serial, Threads, in_order, local_executor, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
+from ioweather.workflows.bounded_reading import read_alone_bounded, read_bounded, readers
 from ioweather.workflows.reading import (
     Batch,
     FileOutcome,
@@ -36,12 +36,8 @@ from ioweather.workflows.reading import (
     Reading,
     digests_of,
     files_of_tree,
-    is_hdf5,
-    read_batch,
-    read_file,
-    reader_stuck,
+    limits_of,
     reads_as_one,
-    worker_lost,
 )
 from ioweather.workflows.rollups import refresh_rollups
 
@@ -50,15 +46,13 @@ _LOG = logging.getLogger("ioweather.ingest")
 _BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 256, 32, 4
 # Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows.
 _BATCH_BYTES = 4 << 20
-# Larger files are streamed in this process, not sent back from a worker whole.
+# Larger files come back piece by piece, not whole.
 _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (50 MB, and seven times as much while they are written), or seconds, what comes first.
 _FLUSH_CELLS = 6_000_000
 _FLUSH_SECONDS = 10.0
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
-# As much of a file as its signature takes.
-_SIGNATURE_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -176,26 +170,27 @@ def ingest(
     if not os.access(lake.root, os.W_OK):
         raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
     files = find_files(paths)
-    reading = Reading(context or ReadContext(), source, mapping, lake.facility.stuck_after_ns / NS, clock())
+    if files:
+        readers().start()  # which takes as long as opening the lake
+    reading = Reading(context or ReadContext(), source, mapping, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
     known = _known_digests(lake, known_since_ns)
     pool = _suited(executor, files)
     done = 0
     try:
-        large = {file for file in files if file.bytes > _STREAM_BYTES and not _is_hdf5(file)}
-        for file in (file for file in files if file in large):
-            done += _stream(writer, file, known, reading, report)
-            progress(done, len(files), "files")
-        batches = _batches([file for file in files if file not in large], known, reading, report, pool)
-        for outcomes, frames in _read_by_workers(pool, batches, reading):
-            writer.add(outcomes, frames)
-            done += len(outcomes)
+        for item in _read(pool, files, known, reading, report):
+            writer.add(*item)
+            done += len(item[0])
             progress(done + report.known, len(files), "files")
         writer.flush()
+    except BaseException:
+        readers().stop()
+        raise
     finally:
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
+        readers().rest()
     if mapping is not None and mapping[0] == "scan_entries":
         from ioweather.workflows.scan_entries import tally_entries
 
@@ -210,46 +205,42 @@ def ingest(
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
-    """A cluster that was asked for is used; processes are not started for a handful of files.
-
-    HDF5 is read in another process always: on a damaged file the library may end the one it is in, or never end.
-    """
+    """A cluster that was asked for is used. Here there are as many readers as workers; one for a handful of files."""
     if executor is not None and not isinstance(executor, (Processes, Serial)):
         return executor
     small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    suited = Serial() if small else executor or local_executor()
-    if isinstance(suited, Serial) and any(map(_is_hdf5, files)):
-        return executor if isinstance(executor, Processes) else Processes(1)
-    return suited
+    workers = 1 if small else workers_of(executor or local_executor())
+    return Serial() if workers == 1 else Threads(workers)
 
 
-def _is_hdf5(file: Found) -> bool:
-    try:
-        with file.path.open("rb") as stream:
-            return is_hdf5(stream.read(_SIGNATURE_BYTES))
-    except OSError:
-        return False  # a directory that is one input, or a file that reading will complain of
-
-
-def _read_by_workers(
-    pool: Executor, batches: Iterable[Batch], reading: Reading
+def _read(
+    pool: Executor, files: Sequence[Found], known: set[str], reading: Reading, report: IngestReport
 ) -> Iterator[tuple[list[FileOutcome], Frames]]:
-    """What is in each batch. A batch that kills its workers is tried again file by file, to find the one to blame."""
-    deadly: list[Batch] = []
+    """What is in the files: small ones first, by batches; then large ones and suspects, each alone."""
+    alone: Batch = []
+    large = [file for file in files if file.bytes > _STREAM_BYTES]
+    small = [file for file in files if file.bytes <= _STREAM_BYTES]
 
-    def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames]:
-        if len(batch) == 1:
-            return refuse(batch, reading)
-        deadly.append(batch)
-        return [], {}
+    def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames, Batch]:
+        return [], {}, batch  # the workers of a cluster died over it: read here
 
-    def refuse(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames]:
-        if getattr(pool, "overran", False):
-            return [reader_stuck(*file, reading) for file in batch], {}
-        return [worker_lost(*file) for file in batch], {}
+    batches = _batches(small, known, reading, report, pool)
+    for outcomes, frames, suspects in in_order(pool, read_bounded, ((b, reading) for b in batches), lost=put_off):
+        alone += suspects
+        yield outcomes, frames
+    for batch in _batches(large, known, reading, report, pool):
+        alone += batch
+    for path, digest, size in alone:
+        for item in read_alone_bounded(path, digest, size, reading):
+            yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
 
-    yield from in_order(pool, read_batch, ((batch, reading) for batch in batches), lost=put_off)
-    yield from in_order(pool, read_batch, (([file], reading) for batch in deadly for file in batch), lost=refuse)
+
+def _digests_apart(paths: list[Path], reading: Reading) -> list[str | None]:
+    """Not for safety: for the processor."""
+    try:
+        return readers().call(digests_of, paths, reading)
+    except ChildDied:
+        return digests_of(paths, reading)
 
 
 def _known_digests(lake: Lake, since_ns: int) -> set[str]:
@@ -271,7 +262,8 @@ def _batches(
     takes the time."""
     most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers_of(pool)))))
     parts = [files[first : first + most] for first in range(0, len(files), most)]
-    digests = in_order(pool, digests_of, (([file.path for file in part], reading) for part in parts))
+    take = _digests_apart if isinstance(pool, Threads) else digests_of
+    digests = in_order(pool, take, (([file.path for file in part], reading) for part in parts))
     batch: Batch = []
     size = 0
     for file, digest in zip(files, chain.from_iterable(digests), strict=True):
@@ -287,21 +279,6 @@ def _batches(
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _stream(writer: _Writer, file: Found, known: set[str], reading: Reading, report: IngestReport) -> int:
-    """One large file, piece by piece; its ledger entry follows its last piece."""
-    (digest,) = digests_of([file.path], reading)
-    if digest in known:
-        report.known += 1
-        return 0
-    for item in read_file(file.path, digest, file.bytes, reading):
-        if isinstance(item, FileOutcome):
-            writer.add([item], {})
-        else:
-            source, table, frame = item
-            writer.add([], {(source, table): [frame]})
-    return 1
 
 
 class _Writer:

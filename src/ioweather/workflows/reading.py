@@ -16,30 +16,70 @@ import numpy as np
 
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, ReadContext, Source
-from ioweather.core.errors import AmbiguousFormat, CorruptInput, EmptyInput, ImpossibleRows, SourceError, UnknownFormat
+from ioweather.core.errors import (
+    AmbiguousFormat,
+    CorruptInput,
+    EmptyInput,
+    ImpossibleRows,
+    SourceError,
+    TooManyRows,
+    TooMuchMemory,
+    TooMuchTime,
+    UnknownFormat,
+)
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.units import MIB, format_seconds
-from ioweather.engine import allow, allow_anew
+from ioweather.core.units import MIB, NS, format_bytes, format_seconds
+from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
 from ioweather.tables import TABLES, Complaints, concat
 
 _HEAD_BYTES = 64 << 10
+_SECONDS_PER_MIB = 5.0
+_MEMORY_RATIO = 64
+_MEMORY_STEP_BYTES = 16 * MIB
+_HURRY, _LEAST_SECONDS = 6, 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What reading one file may take: so much, and a part that grows with its size. Text that was compressed takes up
+    to a second of a processor per MiB of the file; five leave room for slow machines."""
+
+    seconds: float
+    memory_bytes: int
+    rows: int
+
+    def seconds_for(self, size: int) -> float:
+        return self.seconds + _SECONDS_PER_MIB * size / MIB
+
+    def memory_for(self, size: int) -> int:
+        """In steps, so that small files have one limit, which is set once; never more than half of the machine."""
+        wanted = self.memory_bytes + _MEMORY_RATIO * (size - size % _MEMORY_STEP_BYTES)
+        return min(wanted, max(self.memory_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
+
+    def rows_for(self, size: int) -> int:
+        return self.rows + size
+
+    def in_a_hurry(self) -> Limits:
+        """For a first try: what takes longer is put off, so that it holds up nothing. A library's import has room."""
+        return replace(self, seconds=min(self.seconds, max(_LEAST_SECONDS, self.seconds / _HURRY)))
+
+
+def limits_of(facility: Facility) -> Limits:
+    return Limits(facility.stuck_after_ns / NS, facility.most_memory_bytes, facility.most_rows)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read: what the person knows, which source or mapping if they said, after how much processor time without a
-    row a reader of HDF5 is taken to be stuck, and what time it is: rows from after tomorrow are refused."""
+    """How to read: what the person knows, which source or mapping if they said, what it may take, and what time it is:
+    rows from after tomorrow are refused."""
 
     context: ReadContext
     source: str | None = None
     mapping: tuple[str, Mapping[str, Any]] | None = None
-    stuck_seconds: float = 30.0
+    limits: Limits = field(default_factory=lambda: limits_of(Facility()))
     now_ns: int = field(default_factory=now_ns)
-
-    def allowed_seconds(self, size: int) -> float:
-        """With a second for every MiB: fifty times what reading one takes, so that no slow machine is in doubt."""
-        return self.stuck_seconds + size / MIB
 
 
 @dataclass(frozen=True)
@@ -139,22 +179,23 @@ def read_file(
             source_name = "mapped"
             pieces: Iterator[tuple[str, Frame]] = read_mapped(path, *reading.mapping, reading.context)
         else:
-            source = _source_for(path, size, reading)
+            source = _source_for(path, reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in pieces:
             good = _possible(source_name, table, frame, reading, complaints)
             rows[table] = rows.get(table, 0) + good.rows
+            _check_rows(path, size, sum(rows.values()), reading.limits)
             if source_name in DERIVED:
                 made.setdefault(table, []).append(good)
             yield source_name, table, good
-            allow_anew()
         for table, frame in derive(source_name, {name: concat(frames) for name, frames in made.items()}):
             yield source_name, table, _possible(source_name, table, frame, reading, complaints)
         if complaints.refused_rows:
             raise ImpossibleRows("Some rows were left out.")
     except Exception as error:
-        yield _with_complaints(_refused(error, path, digest, size, source_name, rows), complaints)
+        refused = _refused(error, path, digest, size, source_name, rows, reading.limits)
+        yield _with_complaints(refused, complaints)
     else:
         yield _with_complaints(FileOutcome(path, digest, size, source_name, "ok", rows), complaints)
 
@@ -184,28 +225,41 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     outcomes: list[FileOutcome] = []
     frames: Frames = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
-    for path, known_digest, size in batch:
-        allow(None)
+    limits = reading.limits
+    for position, (path, known_digest, size) in enumerate(batch):
+        allow(limits.seconds_for(size), limits.memory_for(size), position)
         source, digest = None, known_digest
         try:
             digest = digest or digest_of(path, reading)
-            source = None if reading.mapping is not None else _source_for(path, size, reading)
+            source = None if reading.mapping is not None else _source_for(path, reading)
             if source is not None and _is_batch(source.name):
                 parsed = cast(BatchSource, source).parse(path, reading.context)
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
         except Exception as error:
-            outcomes.append(_refused(error, path, digest, size, source.name if source else None, {}))
+            name = source.name if source else None
+            outcomes.append(_refused(error, path, digest, size, name, {}, limits))
             continue
         for item in read_file(path, digest, size, reading):
             if isinstance(item, FileOutcome):
                 outcomes.append(item)
             else:
                 frames.setdefault(item[:2], []).append(item[2])
-    allow(None)
+    size = sum(size for *_, size in batch)
+    allow(limits.seconds_for(size), limits.memory_for(size))
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
-    return outcomes, {key: [concat(pieces)] for key, pieces in frames.items()}
+    joined = {key: [concat(pieces)] for key, pieces in frames.items()}
+    allow_all()
+    return outcomes, joined
+
+
+def read_alone(
+    path: Path, digest: str | None, size: int, reading: Reading
+) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """As `read_file`, within its limits."""
+    allow(reading.limits.seconds_for(size), reading.limits.memory_for(size), 0)
+    yield from read_file(path, digest, size, reading)
 
 
 @cache
@@ -232,6 +286,8 @@ def _rows_together(
             made[table] = checked.frame
             for position, count in Counter(owner.tolist()).items():
                 counts[position][table] = count
+                path, _, size, _ = members[position]
+                _check_rows(path, size, sum(counts[position].values()), reading.limits)
         good = [member for member, own in zip(members, complaints, strict=True) if not own.refused_rows]
         if len(good) == len(members):
             for table, frame in derive(name, made):
@@ -240,11 +296,11 @@ def _rows_together(
                 )
     except Exception as error:
         if len(members) == 1:
-            return [_with_complaints(_refused(error, *members[0][:3], name, {}), complaints[0])]
+            return [_with_complaints(_refused(error, *members[0][:3], name, {}, reading.limits), complaints[0])]
         return [outcome for member in members for outcome in _rows_together(name, [member], reading, frames)]
     if len(good) < len(members):
         refused = [
-            _with_complaints(_refused(ImpossibleRows("No row was taken."), *member[:3], name, {}), own)
+            _with_complaints(_refused(ImpossibleRows("No row was taken."), *member[:3], name, {}, reading.limits), own)
             for member, own in zip(members, complaints, strict=True)
             if own.refused_rows
         ]
@@ -274,11 +330,15 @@ def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str,
         yield from DERIVED[source](made)
 
 
-def is_hdf5(head: bytes) -> bool:
-    return head.startswith(b"\x89HDF\r\n\x1a\n")
+def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
+    if rows > limits.rows_for(size):
+        raise TooManyRows(
+            f"{path} gives more than {limits.rows_for(size):,} rows.",
+            hint="If it is good, set [ingest] most_rows in facility.toml higher.",
+        )
 
 
-def _source_for(path: Path, size: int, reading: Reading) -> Source:
+def _source_for(path: Path, reading: Reading) -> Source:
     head = b""
     if path.is_dir():
         os.scandir(path).close()
@@ -289,41 +349,51 @@ def _source_for(path: Path, size: int, reading: Reading) -> Source:
             head = file.read(_HEAD_BYTES)
         if not head:
             raise EmptyInput(f"{path} is empty.")
-        if is_hdf5(head):  # already to list its names the library may take for ever
-            allow(reading.allowed_seconds(size))
     return SOURCES[reading.source] if reading.source else choose_source(head, path)
 
 
-def worker_lost(path: Path, digest: str | None, size: int) -> FileOutcome:
-    """The outcome of a file whose reader takes its process along (no memory, a fault in a library)."""
-    message = f"{path}: every worker that read it died (killed, or out of memory)."
-    return FileOutcome(path, digest or digest_of_name(path), size, None, "quarantined", {}, "worker_lost", message)
-
-
-def reader_stuck(path: Path, digest: str | None, size: int, reading: Reading) -> FileOutcome:
-    """The outcome of a file on which a library loops."""
-    message = (
-        f"{path}: HDF5 computed for {format_seconds(reading.allowed_seconds(size))} over it and gave no row; it is "
-        "taken to loop over a damaged file, and was ended. Copy the file again; if it is good, set [ingest] "
-        "stuck_after in facility.toml higher."
+def gave_up(
+    overran: bool, path: Path, digest: str | None, size: int, reading: Reading, rows: Mapping[str, int]
+) -> FileOutcome:
+    """The outcome of a file whose reader was ended with its process: by its time, or (out of memory, a fault in a
+    library) by something else."""
+    digest = digest or digest_of_name(path)
+    status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    if not overran:
+        message = f"{path}: every process that read it died (killed, or out of memory)."
+        return FileOutcome(path, digest, size, None, status, rows, "worker_lost", message)
+    error = TooMuchTime(
+        f"{path}: reading it took more than {format_seconds(reading.limits.seconds_for(size))} of processor time, and "
+        "was ended.",
+        hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
     )
-    return FileOutcome(path, digest or digest_of_name(path), size, None, "quarantined", {}, "reader_stuck", message)
+    return FileOutcome(path, digest, size, None, status, rows, error.reason, str(error))
 
 
 def _refused(
-    error: Exception, path: Path, digest: str | None, size: int, source: str | None, rows: Mapping[str, int]
+    error: Exception,
+    path: Path,
+    digest: str | None,
+    size: int,
+    source: str | None,
+    rows: Mapping[str, int],
+    limits: Limits,
 ) -> FileOutcome:
     """Rows that came before the trouble stay; the file is then known to be partial."""
     digest = digest or digest_of_name(path)
     status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
+    if isinstance(error, MemoryError):
+        error = TooMuchMemory(
+            f"{path}: reading it took more than the {format_bytes(limits.memory_for(size))} of memory that it may.",
+            hint="If it is good, set [ingest] most_memory in facility.toml higher.",
+        )
+    if isinstance(error, RecursionError):
+        error = CorruptInput(f"{path} is nested deeper than any file of its kind.")
     if isinstance(error, SourceError):
         return FileOutcome(path, digest, size, source, status, rows, error.reason, str(error))
     if isinstance(error, OSError):
         message = f"{path} cannot be read: {error.strerror or error}."
         return FileOutcome(path, digest, size, source, status, rows, "unreadable", message)
-    if isinstance(error, RecursionError):
-        message = f"{path} is nested deeper than any file of its kind."
-        return FileOutcome(path, digest, size, source, status, rows, CorruptInput(message).reason, message)
     # A mistake of ours must not stop the other files.
     message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this."
     return FileOutcome(path, digest, size, source, status, rows, "reader_failed", message)

@@ -30,11 +30,12 @@ from ioweather.core.errors import (
     UsageError,
 )
 from ioweather.core.facility import Facility
-from ioweather.core.units import DAY_NS, GIB, NS
+from ioweather.core.units import DAY_NS, GIB
 from ioweather.sources.spool import segment_host
 from ioweather.store.lake import Lake, LedgerEntry
 from ioweather.tables import TABLES
-from ioweather.workflows.reading import FileOutcome, Frames, Reading, digest_of, read_batch
+from ioweather.workflows.bounded_reading import read_one_bounded
+from ioweather.workflows.reading import FileOutcome, Frames, Reading, digest_of, limits_of
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 # What an agent's spool holds: its own segments, and what `sacct` printed.
@@ -103,12 +104,12 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
 def _checked(path: Path, name: str, digest: str, reading: Reading) -> tuple[FileOutcome, int]:
     """What reading it gives, and over how many days its rows spread."""
     size = path.stat().st_size
-    outcomes, frames = read_batch([(path, digest, size)], reading)
+    outcome, frames = read_one_bounded(path, digest, size, reading)
     days = _days_in(frames)
     if days > MOST_DAYS:
         message = f"{name} has rows of {days:,} days; one push may have {MOST_DAYS}."
         return FileOutcome(path, digest, size, reading.source, "quarantined", {}, "too_many_days", message), days
-    return outcomes[0], days
+    return outcome, days
 
 
 def _days_in(frames: Frames) -> int:
@@ -150,4 +151,4 @@ def reading_of(facility: Facility, name: str, hosts: str | None = None) -> Readi
         cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
         hosts=hosts,
     )
-    return Reading(context, source_of(name), None, facility.stuck_after_ns / NS)
+    return Reading(context, source_of(name), None, limits_of(facility))

@@ -1,0 +1,197 @@
+"""Work that may never end, take all memory or end its process, done in child processes that live long.
+
+A child that went beyond its allowance is gone; the next piece of work starts another. Children are not workers of an
+executor: they belong to the process that reads, be it that of a person, a server or a worker of a cluster, and there
+are as many as threads that read at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import mmap
+import multiprocessing
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+
+from ioweather.core.units import MIB
+from ioweather.engine.allowance import BOARD_BYTES, NOWHERE, OVERRUN_CODE, allow_all, data_bytes, limit_here
+
+T = TypeVar("T")
+Answer: TypeAlias = tuple[Literal["item", "end", "error"], Any]
+_MOST_IDLE: Final = 2
+_SPENT_BYTES: Final = 512 * MIB
+
+
+class ChildDied(Exception):
+    """`overran`: it went beyond its processor time. `position`: the piece it was at; None: at none."""
+
+    def __init__(self, code: int, position: int | None) -> None:
+        super().__init__(f"a process ended with {code} at piece {position}")
+        self.overran = code == OVERRUN_CODE
+        self.position = position
+
+
+class _Child:
+    """One process, which does what it is sent. `module` is imported while nobody waits yet. `is_spent`: it holds on to
+    memory that its work took, and should be followed by another."""
+
+    is_spent = False
+
+    def __init__(self, module: str) -> None:
+        with tempfile.TemporaryFile() as file:
+            file.truncate(BOARD_BYTES)
+            self._board = mmap.mmap(file.fileno(), BOARD_BYTES)
+            struct.pack_into("q", self._board, 0, NOWHERE)
+            self._connection, theirs = multiprocessing.Pipe()
+            places = [theirs.fileno(), file.fileno()]
+            # -P: a module of the directory that a person happens to be in is not ours.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", f"from {__name__} import main; main()", *map(str, places), module],
+                stdin=subprocess.DEVNULL, pass_fds=places,
+            )  # fmt: skip
+            theirs.close()
+
+    def results(self, task: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[Any]:
+        try:
+            self._connection.send((_directory(), task, args))
+            while (answer := self._connection.recv())[0] == "item":
+                yield answer[1]
+        except (EOFError, OSError):
+            self._process.kill()
+            (position,) = struct.unpack("q", self._board[:])
+            raise ChildDied(self._process.wait(), None if position == NOWHERE else position) from None
+        kind, value = answer
+        if kind == "error":
+            raise value
+        self.is_spent = bool(value)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+
+
+class Children:
+    """Those of this process. Safe to be used by several threads."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._lock = threading.Lock()
+        self._idle: list[_Child] = []
+        self._busy: list[_Child] = []
+
+    def results(self, task: Callable[..., Iterator[T]], *args: Any) -> Iterator[T]:
+        """What task(*args) yields, in a child; it waits while nobody asks for the next."""
+        with self._taken() as child:
+            yield from child.results(task, args)
+
+    def call(self, task: Callable[..., T], *args: Any) -> T:
+        """task(*args), in a child; not of a task that yields."""
+        with self._taken() as child:
+            (result,) = child.results(task, args)
+        return cast(T, result)
+
+    def start(self) -> None:
+        """One that will be needed soon."""
+        with self._lock:
+            if not self._idle:
+                self._idle.append(_Child(self._module))
+
+    @contextmanager
+    def _taken(self) -> Iterator[_Child]:
+        with self._lock:
+            child = self._idle.pop() if self._idle else _Child(self._module)
+            self._busy.append(child)
+        is_good = False
+        try:
+            yield child
+            is_good = not child.is_spent
+        finally:
+            with self._lock:
+                self._busy.remove(child)
+                if is_good:
+                    self._idle.append(child)
+            if not is_good:
+                child.kill()
+
+    def rest(self) -> None:
+        """Until there is work again: only a few wait for it."""
+        with self._lock:
+            spare = self._idle[_MOST_IDLE:]
+            del self._idle[_MOST_IDLE:]
+        for child in spare:
+            child.kill()
+
+    def stop(self) -> None:
+        """All, whatever they do."""
+        with self._lock:
+            spare, self._idle = self._idle, []
+            for child in self._busy:
+                child._process.kill()  # who waits for it takes it away
+        for child in spare:
+            child.kill()
+
+
+_children: dict[tuple[int, str], Children] = {}
+_lock = threading.Lock()
+
+
+def children(module: str) -> Children:
+    """Of this process, for tasks of `module`; a forked process has its own."""
+    with _lock:
+        key = os.getpid(), module
+        if key not in _children:
+            _children[key] = Children(module)
+            atexit.register(_children[key].stop)
+        return _children[key]
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - a text, sent with every task
+    except FileNotFoundError:
+        return None
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the whole group; the parent takes it and ends its children
+    connection = Connection(int(sys.argv[1]))
+    limit_here(mmap.mmap(int(sys.argv[2]), BOARD_BYTES))
+    with suppress(ImportError):
+        importlib.import_module(sys.argv[3])
+    usual = data_bytes()
+    with suppress(EOFError, ConnectionError):
+        while True:
+            directory, task, args = connection.recv()
+            try:
+                if directory is not None:  # names of files count from there
+                    os.chdir(directory)
+                found = task(*args)
+                for item in found if isinstance(found, Iterator) else (found,):
+                    connection.send(("item", item))
+                last: Answer = ("end", data_bytes() > usual + _SPENT_BYTES)
+            except ConnectionError:
+                return
+            except Exception as error:
+                last = ("error", error)
+            allow_all()
+            _send(connection, last)
+
+
+def _send(connection: Connection, answer: Answer) -> None:
+    try:
+        connection.send(answer)
+    except ConnectionError:
+        raise
+    except Exception:  # an error that does not pickle
+        connection.send(("error", RuntimeError(f"{type(answer[1]).__name__}: {answer[1]}")))

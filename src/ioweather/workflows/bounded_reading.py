@@ -1,0 +1,77 @@
+"""Reading within limits: every file is read in a child process, which the kernel bounds.
+
+`read_bounded` reads a batch of small files at once, `read_alone_bounded` one that is large or suspect, piece by piece,
+and `read_one_bounded` one that was pushed. They may be called from any thread of any process: that of a person, a
+server or a worker of a cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, cast
+
+from ioweather.core.errors import TooMuchMemory
+from ioweather.core.frames import Frame
+from ioweather.engine import ChildDied, Children, children
+from ioweather.workflows import reading as module
+from ioweather.workflows.reading import Batch, FileOutcome, Frames, Reading, gave_up, read_alone, read_batch
+
+_MEMORY: Final = TooMuchMemory("").reason
+
+
+def readers() -> Children:
+    """The children of this process that read."""
+    return children(module.__name__)
+
+
+def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames, Batch]:
+    """Outcomes and rows of the batch, and the files to be read alone at the end: those over which a reader came to an
+    end, of which another one need not, and those that took too long for a first try."""
+    quick = replace(reading, limits=reading.limits.in_a_hurry())
+    suspects: Batch = []
+    batch = list(batch)
+    unexplained = 0
+    while batch:
+        try:
+            outcomes, frames = readers().call(read_batch, batch, quick)
+        except ChildDied as death:
+            if death.position is not None:
+                suspects.append(batch.pop(death.position))
+            elif unexplained:  # between two files, twice
+                return [], {}, suspects + batch
+            else:
+                unexplained += 1
+            continue
+        if len(outcomes) > 1 and any(outcome.reason == _MEMORY for outcome in outcomes):
+            # They shared it: which of them took it shows when each is alone.
+            hungry = {outcome.path for outcome in outcomes if outcome.reason == _MEMORY}
+            suspects += [file for file in batch if file[0] in hungry]
+            outcomes = [outcome for outcome in outcomes if outcome.path not in hungry]
+        return outcomes, frames, suspects
+    return [], {}, suspects
+
+
+def read_alone_bounded(
+    path: Path, digest: str | None, size: int, reading: Reading
+) -> Iterator[tuple[str, str, Frame] | FileOutcome]:
+    """(source, table, rows) as they come; last, what became of the file."""
+    rows: Counter[str] = Counter()
+    try:
+        for item in readers().results(read_alone, path, digest, size, reading):
+            if not isinstance(item, FileOutcome):
+                rows[item[1]] += item[2].rows
+            yield item
+    except ChildDied as death:
+        yield gave_up(death.overran, path, digest, size, reading, rows)
+
+
+def read_one_bounded(path: Path, digest: str, size: int, reading: Reading) -> tuple[FileOutcome, Frames]:
+    """The same, whole."""
+    *pieces, outcome = read_alone_bounded(path, digest, size, reading)
+    frames: Frames = {}
+    for piece in cast(list[tuple[str, str, Frame]], pieces):
+        frames.setdefault(piece[:2], []).append(piece[2])
+    return cast(FileOutcome, outcome), frames

@@ -1,0 +1,115 @@
+"""Children that compute without end are ended by the kernel, those that wait are not; the next one starts afresh."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from ioweather.core.units import MIB
+from ioweather.engine import ChildDied, Children, allow, allow_all
+from ioweather.engine.apart import children
+
+# Builtins: children know no module of tests. All of them compute within C, where no Python runs.
+_ALLOW = "__import__('ioweather.engine').engine.allow"
+_LOOP = "__import__('collections').deque(iter(int, 1), maxlen=0)"
+_PID = "__import__('os').getpid()"
+
+
+@pytest.fixture
+def apart():
+    made = Children("ioweather.engine")
+    yield made
+    made.stop()
+
+
+def test_a_child_lives_long_and_gives_what_is_computed(apart):
+    assert apart.call(eval, _PID) == apart.call(eval, _PID) != os.getpid()
+    assert list(apart.results(iter, [1, 2, 3])) == [1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        apart.call(divmod, 1, 0)
+
+
+def test_a_loop_is_ended_and_the_piece_named_and_another_child_goes_on(apart):
+    before = apart.call(eval, _PID)
+    with pytest.raises(ChildDied) as death:
+        apart.call(eval, f"({_ALLOW}(0.3, {1 << 30}, 7), {_LOOP})")
+    assert (death.value.overran, death.value.position) == (True, 7)
+    assert apart.call(eval, _PID) != before
+
+
+def test_other_deaths_are_told_apart(apart):
+    with pytest.raises(ChildDied) as death:
+        apart.call(eval, "__import__('os')._exit(9)")
+    assert (death.value.overran, death.value.position) == (False, None)
+
+
+def test_waiting_is_not_computing_and_the_end_is_without_limit(apart):
+    apart.call(eval, f"({_ALLOW}(0.2, {1 << 30}), __import__('time').sleep(1.0))")
+    assert apart.call(eval, "__import__('signal').getitimer(2)") == (0.0, 0.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds memory on Linux alone")
+def test_memory_is_bounded_meanwhile_and_not_after(apart):
+    with pytest.raises(MemoryError):
+        apart.call(eval, f"({_ALLOW}(5, {64 * MIB}), bytearray({128 * MIB}))")
+    assert apart.call(eval, f"len(bytearray({128 * MIB}))") == 128 * MIB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at memory on Linux alone")
+def test_who_holds_on_to_memory_is_followed_by_another(apart):
+    first = apart.call(eval, _PID)
+    apart.call(exec, f"import builtins; builtins.kept = bytearray({600 * MIB})")
+    assert apart.call(eval, _PID) != first
+
+
+def test_files_are_named_from_where_the_parent_is(apart, tmp_path, monkeypatch):
+    apart.call(eval, "1")
+    monkeypatch.chdir(tmp_path)
+    assert apart.call(os.getcwd) == str(tmp_path)
+
+
+def test_an_error_that_does_not_pickle_comes_as_text(apart):
+    with pytest.raises(RuntimeError, match=r"Odd: \('a',\)|Odd: a"):
+        apart.call(exec, "class Odd(Exception): pass\nraise Odd('a')")
+
+
+def test_stopping_does_not_wait(apart):
+    ended = []
+
+    def wait() -> None:
+        with pytest.raises(ChildDied):
+            apart.call(time.sleep, 900)
+        ended.append(True)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not apart._busy:
+        time.sleep(0.01)
+    apart.stop()
+    thread.join(60)
+    assert ended
+
+
+def test_who_leaves_a_stream_early_leaves_no_child_behind_that_talks(apart):
+    stream = apart.results(iter, list(range(1000)))
+    assert next(stream) == 0
+    stream.close()
+    assert list(apart.results(iter, [7])) == [7]
+
+
+def test_one_set_of_children_per_process():
+    assert children("ioweather.engine") is children("ioweather.engine")
+
+
+def test_the_process_of_a_person_is_never_limited():
+    allow(0.001, 1)
+    until = time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+    allow_all()
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
