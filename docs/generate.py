@@ -7,6 +7,7 @@ python docs/generate.py --check  say which are out of date
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -17,6 +18,7 @@ import click
 
 import ioweather
 from ioweather.cli.main import COMMANDS, cli
+from ioweather.core.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Study
 from ioweather.core.papers import PAPERS, published
 from ioweather.core.results import Answer, Estimate, Exhibit
@@ -266,6 +268,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "sources.md": sources_page(),
         REFERENCE / "exhibits.md": exhibits_page(),
         REFERENCE / "api.md": api_page(),
+        REFERENCE / "answer.schema.json": json.dumps(answer_schema(), indent=1) + "\n",
     }
 
 

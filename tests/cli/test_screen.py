@@ -66,8 +66,12 @@ def hostile_exhibit() -> Exhibit:
 def test_an_exhibit_and_an_answer_of_hostile_names(capsys: pytest.CaptureFixture[str]) -> None:
     exhibit = hostile_exhibit()
     print_exhibit(exhibit, "text")
-    facts = (FactGroup(HOSTILE, (Fact(HOSTILE, HOSTILE, "text", 0.5, HOSTILE), Fact("n", -1.0, "bytes", -1.0))),)
-    print_answer(Answer("question", HOSTILE, facts=facts, exhibits=(exhibit,), findings=(Finding(HOSTILE),)))
+    facts = (
+        FactGroup(
+            "group", HOSTILE, (Fact("a", HOSTILE, HOSTILE, "text", 0.5, HOSTILE), Fact("n", "n", -1.0, "bytes", -1.0))
+        ),
+    )
+    print_answer(Answer("question", HOSTILE, facts=facts, exhibits=(exhibit,), findings=(Finding(HOSTILE, name="it"),)))
     shown = capsys.readouterr().out
     assert harmless(shown)
     assert "\\x1b[J\\u202e" in shown

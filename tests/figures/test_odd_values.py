@@ -127,9 +127,10 @@ def test_a_bar_has_its_width(share: float) -> None:
 
 def test_facts_of_odd_values(capsys: pytest.CaptureFixture[str]) -> None:
     facts = tuple(
-        Fact(f"{i}", value, "bytes", value, HOSTILE) for i, value in enumerate((-1.0, math.nan, math.inf, 0.0))
+        Fact(f"fact_{i}", f"{i}", value, "bytes", value, HOSTILE)
+        for i, value in enumerate((-1.0, math.nan, math.inf, 0.0))
     )
-    answer = Answer("question", HOSTILE, (FactGroup("group", facts),))
+    answer = Answer("question", HOSTILE, (FactGroup("group", "group", facts),))
     print_answer(answer)
     assert "-1 B" in capsys.readouterr().out
     assert "&lt;/script&gt;" in answer_section(answer)

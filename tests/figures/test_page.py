@@ -94,9 +94,13 @@ def exhibit(charts: Mapping[str, Chart]) -> Exhibit:
 
 @pytest.fixture(scope="module")
 def answer(exhibit: Exhibit) -> Answer:
-    facts = (Fact("I/O time", 3900.0, "seconds", 0.62, NASTY), Fact("Unknown", None), Fact("Over", 2.0, "factor", 1.7))
+    facts = (
+        Fact("io_seconds", "I/O time", 3900.0, "seconds", 0.62, NASTY),
+        Fact("unknown", "Unknown", None),
+        Fact("over", "Over", 2.0, "factor", 1.7),
+    )
     return Answer(
-        f"why {NASTY}", "It was the system.", (FactGroup("Your job", facts),), (exhibit,), exhibit.findings,
+        f"why {NASTY}", "It was the system.", (FactGroup("job", "Your job", facts),), (exhibit,), exhibit.findings,
         exhibit.caveats, exhibit.coverage, exhibit.provenance,
     )  # fmt: skip
 

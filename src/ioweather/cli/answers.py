@@ -7,7 +7,7 @@ from pathlib import Path
 from ioweather.cli.render import print_answer
 from ioweather.cli.screen import say, say_csv, say_json, to_csv
 from ioweather.core.errors import UsageError
-from ioweather.core.results import SCHEMA_VERSION, Answer, to_jsonable
+from ioweather.core.results import Answer, result_json
 
 
 def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv_table: str = "") -> None:
@@ -17,7 +17,7 @@ def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv
         write_page(answer, html_file)
         say(f"Wrote {html_file}.", err=True)
     if form == "json":
-        say_json({"schema_version": SCHEMA_VERSION, **to_jsonable(answer)})
+        say_json(result_json(answer))
     elif form == "csv":
         say_csv(answer_csv(answer, csv_table))
     elif html_file is None:
@@ -25,15 +25,16 @@ def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv
 
 
 def answer_csv(answer: Answer, table: str = "") -> str:
-    """One line per fact, or the named table, in plain numbers. What a title has in brackets differs from job to job."""
+    """One line per fact, or the named table, in plain numbers. Scripts match on the names: words change."""
     for found in (each for exhibit in answer.exhibits for each in exhibit.tables if each.name == table):
         return to_csv([column.name for column in found.columns], found.rows)
     rows = [
-        (group.title.partition(" (")[0], fact.label, fact.value, fact.unit, fact.share, fact.note)
+        (group.title, fact.label, fact.value, fact.unit, fact.share, fact.note, group.name, fact.name)
         for group in answer.facts
         for fact in group.facts
     ]
-    return to_csv(("group", "fact", "value", "unit", "share", "note"), rows)
+    columns = ("group", "fact", "value", "unit", "share", "note", "group_name", "fact_name")
+    return to_csv(columns, rows)
 
 
 def write_page(answer: Answer, file: Path) -> None:

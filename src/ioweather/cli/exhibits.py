@@ -16,6 +16,7 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
     """List the tables and figures of the five papers, and which of them this lake can make."""
     from ioweather.cli.render import print_rows
     from ioweather.core.errors import LakeError
+    from ioweather.core.results import SCHEMA_VERSION
     from ioweather.workflows.analyse import availability, catalogue_only
 
     form = output_form(as_json, as_csv)
@@ -30,9 +31,12 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
     shown = [item for item in found if item.ready or not ready]
     if form == "json":
         body = [
-            {"id": i.id, "title": i.title, "study": i.study, "ready": i.ready, "missing": list(i.missing)}
+            {
+                "schema_version": SCHEMA_VERSION, "id": i.id, "title": i.title, "study": i.study, "ready": i.ready,
+                "missing": list(i.missing),
+            }
             for i in shown
-        ]
+        ]  # fmt: skip
         say_json(body)
         return
     rows = [(item.id, item.title, "ready" if item.ready else "; ".join(item.missing)) for item in shown]

@@ -51,7 +51,7 @@ def show(
     list_params: bool,
 ) -> None:
     """Make exhibits from the lake and show them beside the published values."""
-    from ioweather.core.results import to_jsonable
+    from ioweather.core.results import result_json
     from ioweather.workflows.analyse import make_exhibits, parameters_of
 
     form = output_form(as_json, as_csv)
@@ -77,7 +77,7 @@ def show(
         write_exhibit(made[0], out, theme="dark" if dark else "light")
         say(f"Wrote {out}.", err=True)
     elif form == "json":
-        body = [to_jsonable(exhibit) for exhibit in made]
+        body = [result_json(exhibit) for exhibit in made]
         say_json(body[0] if len(body) == 1 else body)
     else:
         from ioweather.cli.render import print_exhibit

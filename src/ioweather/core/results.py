@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from ioweather.core.outcomes import Outcome
 from ioweather.core.units import UNITS, format_value
 
 Cell: TypeAlias = str | int | float | bool | None
@@ -90,10 +91,11 @@ def quantity_label(name: str, unit: str) -> str:
 @dataclass(frozen=True)
 class Finding:
     """A plain sentence, and how it stands: what the data say for sure, or cannot decide. An alarm is something that
-    somebody should look at now."""
+    somebody should look at now. In an answer it has a `name`, which stays when the words change."""
 
     text: str
     kind: Literal["supported", "refuted", "undecided", "note", "alarm"] = "note"
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -202,8 +204,10 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of an answer: a label, a value, and optionally a share (0-1) to draw as a bar."""
+    """One line of an answer: a label, a value, and optionally a share (0-1) to draw as a bar. `name` is for programs,
+    snake_case and unique within its group; of lists whose length depends on the data the names are numbered."""
 
+    name: str
     label: str
     value: Cell
     unit: str = ""
@@ -213,13 +217,17 @@ class Fact:
 
 @dataclass(frozen=True)
 class FactGroup:
+    """`name` is unique within the answer; the title may say more of this very answer, such as a path or a length."""
+
+    name: str
     title: str
     facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question command returns; the headline alone must be worth reading."""
+    """What a question returns; the headline alone must be worth reading. `result` is what a program reads of it, and
+    `name` that of the question."""
 
     question: str
     headline: str
@@ -229,6 +237,26 @@ class Answer:
     caveats: tuple[str, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     provenance: Provenance = Provenance()
+    name: str = ""
+    result: Outcome | None = None
+
+
+Named = TypeVar("Named", Fact, FactGroup, Finding)
+
+
+def numbered(items: Iterable[Named]) -> tuple[Named, ...]:
+    """Of items with one name, of which the data may give several, the second is NAME_2, and so on."""
+    counts: dict[str, int] = {}
+    named = []
+    for item in items:
+        counts[item.name] = count = counts.get(item.name, 0) + 1
+        named.append(item if count == 1 else replace(item, name=f"{item.name}_{count}"))
+    return tuple(named)
+
+
+def result_json(result: Exhibit | Answer) -> dict[str, Any]:
+    """An exhibit or an answer as every door gives it to programs."""
+    return {"schema_version": SCHEMA_VERSION, **to_jsonable(result)}
 
 
 def to_jsonable(value: Any) -> Any:

@@ -13,10 +13,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from ioweather._version import __version__
+from ioweather.core.answer_schema import answer_schema
 from ioweather.core.cells import csv_text
 from ioweather.core.errors import UsageError
 from ioweather.core.papers import PAPERS, exhibit_entry, published
-from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, to_jsonable
+from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.web.errors import may_answer
 from ioweather.web.live import Feed
 from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory
@@ -47,7 +48,7 @@ Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
 
 def answered(answer: Answer) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, **to_jsonable(answer)}
+    return result_json(answer)
 
 
 @router.get("/exhibits", response_class=Response, responses=_JSON)
@@ -56,7 +57,8 @@ def list_exhibits(view: OwnView) -> Response:
 
     def make() -> bytes:
         with view.lake.snapshot() as snapshot:
-            return json.dumps({"exhibits": [_listed(item) for item in availability(snapshot)]}).encode()
+            listed = [_listed(item) for item in availability(snapshot)]
+            return json.dumps({"schema_version": SCHEMA_VERSION, "exhibits": listed}).encode()
 
     return Response(view.facilities.answered(view.name, ("exhibits", view.key), make), media_type="application/json")
 
@@ -96,7 +98,7 @@ def one_exhibit(
     def make() -> bytes:
         exhibit = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
         if form == "json":
-            return json.dumps({"schema_version": SCHEMA_VERSION, **to_jsonable(exhibit)}).encode()
+            return json.dumps(result_json(exhibit)).encode()
         if form == "csv":
             return exhibit_csv(exhibit, table).encode()
         from ioweather.figures.render import exhibit_figure
@@ -138,7 +140,11 @@ def rows_csv(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
 
 
 def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], form: str) -> Any:
-    return {name: rows} if form == "json" else rows_csv(columns, [list(row.values()) for row in rows])
+    return (
+        {"schema_version": SCHEMA_VERSION, name: rows}
+        if form == "json"
+        else rows_csv(columns, [list(row.values()) for row in rows])
+    )
 
 
 def weather(answer: Answer, wrong: bool) -> dict[str, Any]:
@@ -237,6 +243,12 @@ def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Respo
     if form == "csv":
         return rows_csv(result.columns, result.rows)
     return {"columns": result.columns, "types": result.types, "rows": result.rows, "truncated": result.truncated}
+
+
+@router.get("/schema")
+async def schema(view: PublicView) -> dict[str, Any]:
+    """The JSON Schema of answers and exhibits."""
+    return answer_schema()
 
 
 @router.get("/healthz")

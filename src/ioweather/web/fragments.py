@@ -180,10 +180,10 @@ def job(view: OwnView, job_id: str) -> Markup:
 def _job_parts(reason: Answer, facts: Answer) -> str:
     """The verdict with its advice, then what the run did; the same advice not twice, nor an id."""
     told = {exhibit.id for exhibit in reason.exhibits}
-    groups = {group.title for group in reason.facts}
+    groups = {group.name for group in reason.facts}
     rest = replace(
         facts,
-        facts=tuple(group for group in facts.facts if group.title not in groups),
+        facts=tuple(group for group in facts.facts if group.name not in groups),
         exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in told),
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
     )

@@ -15,6 +15,7 @@ from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
+from ioweather.core.outcomes import NowOutcome
 from ioweather.core.results import Answer
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
@@ -72,9 +73,11 @@ def weather_now(
             operations += [replace(o, host=host, last_ns=_by_our_clock(status, o.last_ns)) for o in found]
     stale = [status.host for status in statuses if status.is_stale(moment)]
     agents = [_agent(agent, moment) for agent in remote]
-    return weather_answer(
+    answer = weather_answer(
         operations, hangs, now_ns=moment, stale=stale, agents=agents, notes=_notes(history), full=full
     )
+    assert isinstance(answer.result, NowOutcome)
+    return answer, answer.result.wrong
 
 
 def _by_our_clock(status: Status, moment_ns: int | None) -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Exhibit, to_jsonable
+from ioweather.core.results import Exhibit, result_json
 from ioweather.core.whole_files import write_whole
 
 ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
@@ -18,7 +18,7 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, theme: Literal["light", "dark"
     if ending not in ENDINGS:
         raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
     if ending == ".json":
-        data = json.dumps(to_jsonable(exhibit), indent=2).encode()
+        data = json.dumps(result_json(exhibit), indent=2).encode()
     elif ending == ".html":
         from ioweather.figures.page import exhibit_html
 

@@ -25,14 +25,15 @@ def summary(report: ScanReport) -> Answer:
         question=f"What is in {_printable(report.facts.root)}?",
         headline=_headline(report, whole),
         facts=(
-            FactGroup("There", tuple(_there(report, whole))),
-            FactGroup("Files by size", tuple(_by_size(whole.get("size", {}), files, held))),
-            FactGroup("Bytes not modified for", tuple(_by_age(whole.get("mtime", {}), held))),
-            FactGroup("Who has most files", tuple(_by_project(report, files))),
-            FactGroup("Largest files", tuple(_largest(report))),
+            FactGroup("contents", "There", tuple(_there(report, whole))),
+            FactGroup("sizes", "Files by size", tuple(_by_size(whole.get("size", {}), files, held))),
+            FactGroup("ages", "Bytes not modified for", tuple(_by_age(whole.get("mtime", {}), held))),
+            FactGroup("owners", "Who has most files", tuple(_by_project(report, files))),
+            FactGroup("largest", "Largest files", tuple(_largest(report))),
         ),
         caveats=tuple(_caveats(report)),
         coverage=(_coverage(report),),
+        name="scan",
     )
 
 
@@ -48,17 +49,18 @@ def _headline(report: ScanReport, whole: dict[str, Cells]) -> str:
 def _there(report: ScanReport, whole: dict[str, Cells]) -> Iterator[Fact]:
     counts = report.tally.counts
     held, allocated = _bytes(whole.get("size", {})), _bytes(whole.get("capacity", {}))
-    yield Fact("files", counts["files"], "count")
-    yield Fact("bytes", held, "bytes")
+    yield Fact("files", "files", counts["files"], "count")
+    yield Fact("bytes", "bytes", held, "bytes")
     over = f"{(allocated - held) / held:+.1%} against the size" if held else ""
-    yield Fact("allocated", allocated, "bytes", note=over)
-    yield Fact("directories", counts["directories"], "count")
-    yield Fact("symbolic links", counts["symlinks"], "count")
+    yield Fact("allocated_bytes", "allocated", allocated, "bytes", note=over)
+    yield Fact("directories", "directories", counts["directories"], "count")
+    yield Fact("symbolic_links", "symbolic links", counts["symlinks"], "count")
     linked = sum(count_of(cell) for index, cell in whole["link_count"].items() if index > 1)
     if linked:
-        yield Fact("files with several names", linked, "count", note=f"{counts['linked_names']:,} names, counted once")
+        note = f"{counts['linked_names']:,} names, counted once"
+        yield Fact("linked_files", "files with several names", linked, "count", note=note)
     if counts["others"]:
-        yield Fact("devices, pipes, sockets", counts["others"], "count")
+        yield Fact("others", "devices, pipes, sockets", counts["others"], "count")
 
 
 def _by_size(cells: Cells, files: int, held: int) -> Iterator[Fact]:
@@ -66,14 +68,16 @@ def _by_size(cells: Cells, files: int, held: int) -> Iterator[Fact]:
         below = [cell for index, cell in cells.items() if 1 << index <= limit]
         share = sum(map(count_of, below)) / files if files else None
         of_bytes = sum(map(weight_of, below)) / held if held else 0.0
-        yield Fact(f"below {format_bytes(limit)}", share, "ratio", share, note=f"{of_bytes:.1%} of the bytes")
+        label, note = f"below {format_bytes(limit)}", f"{of_bytes:.1%} of the bytes"
+        yield Fact(f"below_{limit}_bytes", label, share, "ratio", share, note)
 
 
 def _by_age(cells: Cells, held: int) -> Iterator[Fact]:
     for first in _AGES:
         older = sum(weight_of(cell) for index, cell in cells.items() if first <= index < FUTURE)
         share = older / held if held else None
-        yield Fact(f"{1 << (first - 1)} days", share, "ratio", share)
+        days = 1 << (first - 1)
+        yield Fact(f"older_than_{days}_days", f"{days} days", share, "ratio", share)
 
 
 def _by_project(report: ScanReport, files: int) -> Iterator[Fact]:
@@ -82,14 +86,15 @@ def _by_project(report: ScanReport, files: int) -> Iterator[Fact]:
         groups.setdefault(project_name(owner) or "unknown", []).append(owner)
     sizes = {name: report.tally.histograms(owners).get("size", {}) for name, owners in groups.items()}
     counted = sorted(((sum(map(count_of, cells.values())), name) for name, cells in sizes.items()), reverse=True)
-    for count, name in counted[:_SHOWN]:
+    for place, (count, name) in enumerate(counted[:_SHOWN], 1):
         share = count / files if files else None
-        yield Fact(_printable(name), count, "count", share, note=format_bytes(_bytes(sizes[name])))
+        yield Fact(f"owner_{place}", _printable(name), count, "count", share, note=format_bytes(_bytes(sizes[name])))
 
 
 def _largest(report: ScanReport) -> Iterator[Fact]:
-    for value, path, uid in sorted(report.tally.largest["files"], reverse=True)[:_SHOWN]:
-        yield Fact(user_name(uid) or f"uid {uid}", value, "bytes", note=_printable(path))
+    largest = sorted(report.tally.largest["files"], reverse=True)[:_SHOWN]
+    for place, (value, path, uid) in enumerate(largest, 1):
+        yield Fact(f"file_{place}", user_name(uid) or f"uid {uid}", value, "bytes", note=_printable(path))
 
 
 def _caveats(report: ScanReport) -> Iterator[str]:

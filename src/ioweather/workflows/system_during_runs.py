@@ -7,6 +7,8 @@ no more than a week.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Unhealthy
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.groups import group_runs, program_names
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
@@ -64,10 +67,10 @@ class Servers:
 class Conditions:
     """`rows` are `job_system` of the runs, and how it was for them: `target_bytes_per_s`, logarithms of slowdowns
     `probe_data`, `probe_targets`, `probe_metadata`, `neighbours`; `neighbour_count`, and `sick_count`, components that
-    were not well (of its targets, where these are known). `sick` says what was the matter during the first run."""
+    were not well (of its targets, where these are known). `unhealthy` are those of the first run."""
 
     rows: Frame
-    sick: tuple[str, ...] = ()
+    unhealthy: tuple[Unhealthy, ...] = ()
 
 
 def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Frame, servers: Servers) -> Conditions:
@@ -89,8 +92,12 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     rows = found.with_columns(
         target_bytes_per_s=rate, neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns
     )
-    labels = sick.text("label").tolist()
-    return Conditions(rows, tuple(dict.fromkeys(str(labels[i]) for i in np.flatnonzero(hit[0]))))
+    return Conditions(rows, tuple(map(_unhealthy, sick.take(np.flatnonzero(hit[0])).records())))
+
+
+def _unhealthy(event: Mapping[str, Any]) -> Unhealthy:
+    kind = json.loads(event["details"] or "{}").get("direction")
+    return Unhealthy(event["component"], kind, event["label"], event["start_ns"], event["end_ns"])
 
 
 def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:
@@ -116,7 +123,7 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
 
 
 def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
-    columns = ("component", "label", "start_ns", "end_ns")
+    columns = ("component", "label", "start_ns", "end_ns", "details")
     return snapshot.frame("events", columns, {"kind": "component_health", "filesystem": filesystem})
 
 

@@ -17,6 +17,7 @@ from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.default_paths import default_lake_dir
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Reason
 from ioweather.core.results import Answer, Provenance
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.file_records import rows_of
@@ -62,13 +63,15 @@ def why(
     place = Path(request.job.lake_dir) if request.job.lake_dir is not None else default_lake_dir()
     if request.job.lake_dir is None and not layout.is_lake(place):
         view = find_job(target, request.job)
-        nothing = explain(view, _main_run(view), None, "no system data for this period (there is no lake)")
+        detail = "no system data for this period (there is no lake)"
+        nothing = explain(view, _main_run(view), None, Reason.NO_LAKE, detail)
         return _stamped(with_advice(nothing, view), None, request)
     with open_lake(place).seen_by(request.job.owner).snapshot() as snapshot:
         view = find_job(target, replace(request.job, lake_dir=None), snapshot=snapshot)
         row = _main_run(view)
-        explained, reason = _compare(view, row, snapshot, request)
-        return _stamped(with_advice(explain(view, row, explained, reason), view), snapshot, request)
+        explained, detail = _compare(view, row, snapshot, request)
+        answer = explain(view, row, explained, Reason.NO_SYSTEM_DATA, detail)
+        return _stamped(with_advice(answer, view), snapshot, request)
 
 
 def _main_run(view: JobView) -> int:
@@ -85,7 +88,7 @@ def _compare(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -
     except DataUnavailable as error:
         return None, error.message
     before = week_before(snapshot, servers, *(int(runs.array(name)[0]) for name in ("start_ns", "end_ns")))
-    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.sick, before), ""
+    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.unhealthy, before), ""
 
 
 def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Frame]:

@@ -45,7 +45,7 @@ def group(n=60, seed=1, **last):
 )
 def test_planted_causes(run, kind):
     found = judge(group(**run), 60)
-    assert (found.kind, found.reason) == (kind, "")
+    assert (found.kind, found.reason) == (kind, None)
     assert found.probability >= 0.7
     assert sum(found.probabilities.values()) <= 1 + 1e-9
     assert found.n == 60
@@ -74,7 +74,7 @@ def test_seconds_add_up_and_their_intervals_hold_them():
 def test_what_cannot_be_judged_is_unknown(runs, words):
     found = judge(runs, len(runs.io_seconds) - 1)
     assert found.kind == "unknown"
-    assert words in found.reason
+    assert words in found.detail
 
 
 def test_far_beyond_all_states_seen_it_is_unknown():
@@ -99,7 +99,7 @@ def test_a_group_without_a_usual_pattern_is_unknown():
     runs = group(n=20)
     pattern = np.arange(42.0).reshape(21, 2)
     mixed = GroupRuns(runs.io_seconds, runs.states, pattern, runs.coverage_ratio, runs.inside_ratio)
-    assert "do the same" in judge(mixed, 20).reason
+    assert "do the same" in judge(mixed, 20).detail
 
 
 def test_the_telling_measure_of_the_system_is_used():

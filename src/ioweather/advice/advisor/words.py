@@ -8,6 +8,7 @@ from typing import Final
 
 from ioweather.advice.advisor.advise import Advised, advise
 from ioweather.advice.advisor.rule import Advice
+from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import format_seconds
 from ioweather.studies.job.view import JobView
@@ -26,7 +27,20 @@ def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> 
     """`brief`: one line for each advice, where the screen has room for no more."""
     exhibits = (*answer.exhibits, advice_exhibit(advised)) if advised.patterns else answer.exhibits
     facts = (*answer.facts, *advice_facts(advised, brief=brief))
-    return replace(answer, facts=facts, exhibits=exhibits, findings=(*answer.findings, *advice_findings(advised)))
+    result = answer.result
+    if isinstance(result, JobOutcome):
+        result = replace(result, seen=_items(advised.patterns), worth=_items(advised.worth))
+    elif isinstance(result, WhyOutcome):
+        result = replace(result, worth=_items(advised.worth))
+    findings = (*answer.findings, *advice_findings(advised))
+    return replace(answer, facts=facts, exhibits=exhibits, findings=findings, result=result)
+
+
+def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
+    """Each figure is an upper bound."""
+    return tuple(
+        AdviceItem(a.name, a.part, a.evidence, a.seconds_lost, 0.0, a.seconds_lost, a.fix_lines) for a in patterns
+    )
 
 
 def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, ...]:
@@ -38,7 +52,7 @@ def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, .
     title = f"{TITLE} (each alone, at most"
     if len(advised.worth) > 1:
         title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
-    return (FactGroup(f"{title})", tuple(facts)),)
+    return (FactGroup("advice", f"{title})", tuple(facts)),)
 
 
 def brief_lines(advised: Advised) -> int:
@@ -48,21 +62,22 @@ def brief_lines(advised: Advised) -> int:
 
 
 def _line(advice: Advice) -> Fact:
-    return Fact(advice.headline, advice.seconds_lost, "seconds", note=advice.fix_lines[0] if advice.fix_lines else "")
+    note = advice.fix_lines[0] if advice.fix_lines else ""
+    return Fact(advice.name, advice.headline, advice.seconds_lost, "seconds", note=note)
 
 
 def _lines(advice: Advice) -> Iterator[Fact]:
-    yield Fact(advice.headline, advice.seconds_lost, "seconds", note=advice.evidence)
-    yield Fact("  model", "", note=advice.model)
-    for line in advice.fix_lines:
-        yield Fact("  change to", "", note=line)
+    yield Fact(advice.name, advice.headline, advice.seconds_lost, "seconds", note=advice.evidence)
+    yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
+    for number, line in enumerate(advice.fix_lines, 1):
+        yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
     """What was seen and is not worth it, in one sentence."""
     more = len(advised.worth) - MOST_SHOWN
     if more > 0:
-        yield Finding(f"{more} more to change, each for less than those shown: --json has them.")
+        yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")
     below = [advice for advice in advised.below if advice.fix_lines]
     if not below:
         return
@@ -70,12 +85,13 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
     names = ", ".join(advice.headline for advice in below[:_MOST_NAMED]) + (", ..." if count > _MOST_NAMED else "")
     seen = f"{count} {'more ' if advised.worth else ''}pattern{'s' if count > 1 else ''} seen ({names})"
     if advised.io_seconds is None:
-        yield Finding(f"{seen}: the log has no I/O times, so what they cost is unknown.", "undecided")
+        text = f"{seen}: the log has no I/O times, so what they cost is unknown."
+        yield Finding(text, "undecided", "patterns_of_unknown_cost")
         return
     largest = format_seconds(below[0].seconds_lost)
     run = f" of a run of {format_seconds(advised.run_seconds)}" if advised.run_seconds else ""
     cost = "none costs" if count > 1 else "it does not cost"
-    yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.")
+    yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.", name="patterns_not_worth_changing")
 
 
 def _change_to(advice: Advice) -> str:

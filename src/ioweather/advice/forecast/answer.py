@@ -19,6 +19,7 @@ from ioweather.advice.forecast.best_start import (
 )
 from ioweather.advice.forecast.horizons import History, Outlook, Quantity, outlook, timed, without_maintenance
 from ioweather.core.facility import Facility
+from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -80,6 +81,25 @@ def forecast_answer(
         findings=(*_findings(outlooks), best_start_finding(start, what)),
         caveats=(*caveats, *_caveats(quantity, seen, zone_name)),
         coverage=(coverage,),
+        name="forecast",
+        result=_outcome(seen, quantity, outlooks, start),
+    )
+
+
+def _outcome(
+    seen: History, quantity: Quantity, outlooks: Sequence[Outlook] = (), start: BestStart | None = None
+) -> ForecastOutcome:
+    horizons = tuple(
+        Horizon(
+            o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high,
+            Amount(o.skill.value, o.skill.low, o.skill.high), o.coverage.value,
+        )
+        for o in outlooks
+    )  # fmt: skip
+    best = int(start.starts.start_ns[start.best]) if start is not None and start.pays else None
+    now = float(seen.values[-1]) if len(seen.values) and np.isfinite(seen.values[-1]) else None
+    return ForecastOutcome(
+        quantity.filesystem, quantity.of, quantity.op, quantity.unit, seen.window_ns, now, seen.end_ns, horizons, best
     )
 
 
@@ -131,17 +151,18 @@ def _facts(
 ) -> Iterator[FactGroup]:
     width = format_seconds(history.window_ns / 1e9)
     until = format_time_ns(history.end_ns, zone)
-    now = Fact("now", float(history.values[-1]), quantity.unit, note=f"{width} until {until[:16]}{until[19:]}")
-    ahead = [Fact(o.label, o.value, quantity.unit, note=_range(quantity, o)) for o in outlooks]
-    yield FactGroup(f"{quantity.title}, in windows of {width}", (now, *ahead))
-    worth = [Fact(o.label, _with_interval(o.skill), note=_worth(o)) for o in outlooks]
-    yield FactGroup("Skill against the better of 'as now' and 'as usual'", tuple(worth))
+    note = f"{width} until {until[:16]}{until[19:]}"
+    now = Fact("now", "now", float(history.values[-1]), quantity.unit, note=note)
+    ahead = [Fact(o.name, o.label, o.value, quantity.unit, note=_range(quantity, o)) for o in outlooks]
+    yield FactGroup("expected", f"{quantity.title}, in windows of {width}", (now, *ahead))
+    worth = [Fact(o.name, o.label, _with_interval(o.skill), note=_worth(o)) for o in outlooks]
+    yield FactGroup("skill", "Skill against the better of 'as now' and 'as usual'", tuple(worth))
     held = [o.coverage for o in outlooks if o.coverage.value is not None]
     if held:
         least, most = (f(held, key=lambda e: e.value or 0.0) for f in (min, max))
         text = f"{least.value:.0%} to {most.value:.0%}"
         note = f"of {LEVEL:.0%} promised, over the horizons"
-        yield FactGroup("Intervals", (Fact("held the truth", text, note=note),))
+        yield FactGroup("intervals", "Intervals", (Fact("coverage", "held the truth", text, note=note),))
     if start is not None:
         yield best_start_facts(start, quantity.back, quantity.unit, quantity.of)
 
@@ -171,6 +192,7 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
             f"The forecast beats 'as now' and 'as usual' {_listed(better)}; most {most.label}, with skill "
             f"{_with_interval(most.skill)}.",
             "supported",
+            "skilled",
         )
     if worse:
         kinds = {standing(o.skill, above=0.0) for o in worse}
@@ -178,11 +200,14 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
             f"The forecast is no better than the better of 'as now' and 'as usual' {_listed(worse)}: its skill is not "
             "above zero with its interval. What is shown there is the better of the two.",
             "undecided" if "undecided" in kinds else "supported",
+            "not_skilled",
         )
     off = [o for o in outlooks if standing(o.coverage, below=LEVEL - 0.05) == "supported"]
     if off:
         yield Finding(
-            f"Intervals are too narrow {_listed(off)}: they held the truth less often than promised.", "supported"
+            f"Intervals are too narrow {_listed(off)}: they held the truth less often than promised.",
+            "supported",
+            "narrow_intervals",
         )
 
 
@@ -218,13 +243,16 @@ def _too_short(
     )
     facts: tuple[Fact, ...] = ()
     if len(history.values):
-        facts = (Fact("last seen", float(history.values[-1]), quantity.unit, note=format_time_ns(history.end_ns)),)
+        note = format_time_ns(history.end_ns)
+        facts = (Fact("last_seen", "last seen", float(history.values[-1]), quantity.unit, note=note),)
     return Answer(
         question,
         headline,
-        facts=(FactGroup(quantity.title, facts),) if facts else (),
+        facts=(FactGroup("expected", quantity.title, facts),) if facts else (),
         caveats=tuple(caveats),
         coverage=(coverage,),
+        name="forecast",
+        result=_outcome(history, quantity),
     )
 
 

@@ -137,26 +137,28 @@ def best_start_facts(found: BestStart, show: Callable[[Any], Any], unit: str, wh
     best, starts = found.best, found.starts
     title = f"Best start in the next 24 h, for {format_seconds(found.hours * 3600)}"
     saved = Fact(
+        "gain",
         "choosing the hour saved",
         _percent(found.gain.value),
         note=f"on {found.gain.n} past days; {_interval(found.gain)}",
     )
     if not found.pays:
         why = "the hours do not differ beyond the noise" if found.enough else _too_few(found.gain)
-        facts = [Fact("start", "any time", note=why)]
+        facts = [Fact("start", "start", "any time", note=why)]
         if found.enough:
             facts.append(saved)
-        return FactGroup(title, tuple(facts))
+        return FactGroup("best_start", title, tuple(facts))
     ranged = ""
     if np.isfinite(found.low[best]):
         low, high = (format_value(float(show(bound[best])), unit) for bound in (found.low, found.high))
         ranged = f"{low} to {high} ({LEVEL:.0%})"
     return FactGroup(
+        "best_start",
         title,
         (
-            Fact("start at", starts.clock[best], note=starts.zone),
-            Fact(f"typical {what} then", float(show(found.typical[best])), unit, note=ranged),
-            Fact("typical of all 24 hours", float(show(found.typical.mean())), unit),
+            Fact("start", "start at", starts.clock[best], note=starts.zone),
+            Fact("typical_then", f"typical {what} then", float(show(found.typical[best])), unit, note=ranged),
+            Fact("typical", "typical of all 24 hours", float(show(found.typical.mean())), unit),
             saved,
         ),
     )
@@ -179,21 +181,25 @@ def _interval(gain: Estimate) -> str:
 
 
 def best_start_finding(found: BestStart | None, what: str) -> Finding:
+    name = "best_start"
     if found is None:
-        return Finding(f"When to start cannot be told: not every hour of the week ahead has a typical {what} yet.")
+        text = f"When to start cannot be told: not every hour of the week ahead has a typical {what} yet."
+        return Finding(text, name=name)
     gain = found.gain
     if found.pays:
         return Finding(
             f"The hours differ: on {gain.n} past days the hour chosen beforehand had {_less(gain.value)} "
             f"{what} than the average hour of its day ({_interval(gain)}).",
             "supported",
+            name,
         )
     if not found.enough:
-        return Finding(f"Start any time: {_too_few(gain)}.", "undecided")
+        return Finding(f"Start any time: {_too_few(gain)}.", "undecided", name)
     return Finding(
         f"Start any time: the hours do not differ beyond the noise. On {gain.n} past days the hour chosen beforehand "
         f"had {_less(gain.value)} {what} than the average hour of its day (saved: {_interval(gain)}).",
         "supported" if gain.high is not None and gain.high < WORTH_IT else "undecided",
+        name,
     )
 
 

@@ -91,6 +91,10 @@ class Outlook:
         return is_skilled(self.skill)
 
     @property
+    def name(self) -> str:
+        return f"in_{self.horizon_ns // MINUTE_NS}_min"
+
+    @property
     def label(self) -> str:
         return f"in {self.horizon_ns // MINUTE_NS} min"
 

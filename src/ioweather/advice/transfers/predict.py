@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from ioweather.advice.transfers.request_times import REPLICATES, Lacking, Reques
 from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import PredictOutcome, Quantile
 from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.stats.orderstats import BySize, MaximumOf
@@ -61,8 +63,9 @@ def predict_transfer(
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"{rounds:,} rounds of requests: describe the transfer in larger requests")
     times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    unanswered = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
     if isinstance(times, Lacking):
-        return times.answer(question)
+        return times.answer(question, "predict", unanswered)
     laws = _laws(times, replicates)
     if not laws[0].covers(size):
         do = "Say how large its requests are (--request), or sample" if request_bytes is None else "Sample"
@@ -70,9 +73,10 @@ def predict_transfer(
             f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {times.place}). "
             f"{do} that size; nothing is extrapolated."
         )
-        return Lacking(reason, times.samples.coverage).answer(question)
+        return Lacking(reason, times.samples.coverage).answer(question, "predict", unanswered)
     drawn = _transfers(laws, size, width, rounds, np.random.default_rng(seed))
-    return _answer(question, times, drawn, laws[1:] or laws, size, width, rounds)
+    asked = replace(unanswered, op=times.op, filesystem=times.fitted[0].sample.filesystem)
+    return _answer(question, times, drawn, laws[1:] or laws, asked)
 
 
 def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
@@ -91,10 +95,8 @@ def _transfers(laws: list[BySize], size: float, width: int, rounds: int, rng: np
     return np.concatenate([part.sum(axis=1) for part in drawn])
 
 
-def _answer(
-    question: str, times: RequestTimes, drawn: Floats, laws: list[BySize], size: float, width: int,
-    rounds: int,
-) -> Answer:  # fmt: skip
+def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize], asked: PredictOutcome) -> Answer:
+    size, width, rounds = asked.request_bytes, asked.width, asked.rounds
     quantiles = {p: float(q) for p, q in zip(_QUANTILES, np.quantile(drawn, _QUANTILES), strict=True)}
     # Of the same laws as the quantiles: one whose tail has no mean leaves none to the whole.
     mean = rounds * float(np.mean([MaximumOf(law.at(size), width).mean for law in laws]))
@@ -102,28 +104,29 @@ def _answer(
         f"About {format_seconds(quantiles[0.5])}; nine in ten such transfers take between "
         f"{format_seconds(quantiles[0.05])} and {format_seconds(quantiles[0.95])}."
     )
-    facts = [Fact(_LABELS[p], value, "seconds") for p, value in quantiles.items()]
-    facts.append(
-        Fact("mean", mean, "seconds")
-        if math.isfinite(mean)
-        else Fact("mean", None, "seconds", note="may be infinite: a tail of alpha <= 2 fits too; judge by quantiles")
-    )
+    facts = [Fact(f"q{round(100 * p)}_seconds", _LABELS[p], value, "seconds") for p, value in quantiles.items()]
+    known = mean if math.isfinite(mean) else None
+    note = "" if known is not None else "may be infinite: a tail of alpha <= 2 fits too; judge by quantiles"
+    facts.append(Fact("mean_seconds", "mean", known, "seconds", note=note))
     test, _ = targets_together(times.fitted) if width > 1 else (None, ())
     return Answer(
         question=question,
         headline=headline,
         facts=(
-            FactGroup("Time of one transfer", tuple(facts)),
-            FactGroup("Rests on", (
-                Fact("samples", f"{times.place}, {times.op}, {times.range_text}"),
-                Fact("response times", sum(item.sample.n for item in times.fitted), "count"),
-                Fact("rounds of requests", rounds, "count"), Fact("requests at a time", width, "count"),
+            FactGroup("time", "Time of one transfer", tuple(facts)),
+            FactGroup("basis", "Rests on", (
+                Fact("place", "samples", f"{times.place}, {times.op}, {times.range_text}"),
+                Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
+                Fact("rounds", "rounds of requests", rounds, "count"),
+                Fact("width", "requests at a time", width, "count"),
             )),
         ),
         exhibits=(_exhibit(drawn, question),),
         findings=(independence_finding(test),) if width > 1 else (),
         caveats=tuple(_assumptions(times, rounds, width)),
         coverage=times.samples.coverage,
+        name="predict",
+        result=replace(asked, quantiles=tuple(Quantile(p, s) for p, s in quantiles.items()), mean_seconds=known),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Coverage
 from ioweather.core.units import format_bytes
 from ioweather.studies.responses.fits import FittedSample, choices, fit_samples
@@ -49,8 +50,8 @@ class Lacking:
     reason: str
     coverage: tuple[Coverage, ...] = ()
 
-    def answer(self, question: str) -> Answer:
-        return Answer(question, f"No answer: {self.reason}", coverage=self.coverage)
+    def answer(self, question: str, name: str, result: Outcome) -> Answer:
+        return Answer(question, f"No answer: {self.reason}", coverage=self.coverage, name=name, result=result)
 
 
 def request_times(

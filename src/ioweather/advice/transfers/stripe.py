@@ -10,6 +10,7 @@ from typing import Final
 from ioweather.advice.transfers.request_times import REPLICATES, Lacking, RequestTimes, request_times, targets_of
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Quantile, StripeOutcome, WidthOutcome
 from ioweather.core.results import Answer, Estimate, Fact, FactGroup, Finding
 from ioweather.core.units import MIB, format_bytes, format_seconds
 from ioweather.studies.responses.striping import (
@@ -26,6 +27,7 @@ from ioweather.studies.responses.striping import (
 
 _WIDEST: Final = 256
 _LABELS: Final = {0.5: "half finish within", 0.9: "90% finish within", 0.99: "99% finish within"}
+_NAMES: Final = {0.5: "q50_seconds", 0.9: "q90_seconds", 0.99: "q99_seconds"}
 # Agreement of the bootstrap replicates that makes an advice firm.
 _FIRM: Final = 0.8
 
@@ -51,15 +53,16 @@ def recommend_stripe(
     if file_bytes <= 0:
         raise ValueError(f"a file of {file_bytes} bytes cannot be striped")
     times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
+    unanswered = StripeOutcome(op, file_bytes, filesystem)
     if isinstance(times, Lacking):
-        return times.answer(question)
+        return times.answer(question, "stripe", unanswered)
     single = replace(times, fitted=tuple(item for item in times.fitted if targets_of(item.sample)))
     if len(single.fitted) < 2:
         lacking = (
             f"per-target response times at two request sizes or more are needed; on {times.place} "
             f"{len(single.fitted)} of {len(times.fitted)} sizes name their target. Take them with `ioweather sample`."
         )
-        return Lacking(lacking, times.samples.coverage).answer(question)
+        return Lacking(lacking, times.samples.coverage).answer(question, "stripe", unanswered)
     widest = min(_WIDEST, targets or _WIDEST)
     predictions = predict_widths(single.fitted, file_bytes, widest=widest)
     if not predictions:
@@ -70,7 +73,7 @@ def recommend_stripe(
             f"{format_bytes(widest * sizes[-1])} can be answered; for others sample their requests too. Nothing is "
             "extrapolated."
         )
-        return Lacking(lacking, single.samples.coverage).answer(question)
+        return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
     return _answer(question, single, predictions, file_bytes, targets, directory)
 
 
@@ -91,15 +94,36 @@ def _answer(
         findings=(*_worth(predictions, best), independence_finding(test)),
         caveats=tuple(_assumptions(times, targets)),
         coverage=times.samples.coverage,
+        name="stripe",
+        result=StripeOutcome(
+            op=times.op,
+            file_bytes=file_bytes,
+            filesystem=times.fitted[0].sample.filesystem,
+            width=best.width,
+            request_bytes=chosen.request_bytes,
+            command=command,
+            agreement=best.agreement,
+            quantiles=_quantiles(chosen),
+            widths=tuple(WidthOutcome(p.width, p.request_bytes, _quantiles(p)) for p in predictions),
+        ),
     )
 
 
+def _quantiles(prediction: WidthPrediction) -> tuple[Quantile, ...]:
+    return tuple(Quantile(p, q.value, q.low, q.high) for p, q in zip(PROBABILITIES, prediction.quantiles, strict=True))
+
+
 def _recommended(chosen: WidthPrediction, command: str) -> FactGroup:
-    quantiles = [_fact(_LABELS[p], chosen.quantiles[i]) for i, p in enumerate(PROBABILITIES)]
-    count = Fact("stripe count", chosen.width, "count")
+    quantiles = [_fact(_NAMES[p], _LABELS[p], chosen.quantiles[i]) for i, p in enumerate(PROBABILITIES)]
     return FactGroup(
+        "recommended",
         "Recommended",
-        (Fact("command", command), count, Fact("each target gets", round(chosen.request_bytes), "bytes"), *quantiles),
+        (
+            Fact("command", "command", command),
+            Fact("width", "stripe count", chosen.width, "count"),
+            Fact("request_bytes", "each target gets", round(chosen.request_bytes), "bytes"),
+            *quantiles,
+        ),
     )
 
 
@@ -107,19 +131,21 @@ def _others(predictions: Sequence[WidthPrediction], best: BestWidth) -> FactGrou
     q90 = PROBABILITIES.index(0.9)
     others = [prediction for prediction in predictions if prediction.width != best.width]
     return FactGroup(
+        "other_widths",
         "Other stripe counts, 90% finish within",
-        tuple(_fact(str(prediction.width), prediction.quantiles[q90]) for prediction in others),
+        tuple(_fact(f"width_{other.width}", str(other.width), other.quantiles[q90]) for other in others),
     )
 
 
 def _sureness(times: RequestTimes, best: BestWidth) -> FactGroup:
     return FactGroup(
+        "sureness",
         "How sure",
         (
             _agreement(best),
-            Fact("response times", sum(item.sample.n for item in times.fitted), "count"),
-            Fact("sampled sizes", times.range_text),
-            Fact("targets sampled", times.known_targets, "count"),
+            Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
+            Fact("sampled_sizes", "sampled sizes", times.range_text),
+            Fact("sampled_targets", "targets sampled", times.known_targets, "count"),
         ),
     )
 
@@ -142,29 +168,31 @@ def _headline(
     return text + ("." if firm else "; the data do not fix the count firmly.")
 
 
-def _fact(label: str, estimate: Estimate) -> Fact:
+def _fact(name: str, label: str, estimate: Estimate) -> Fact:
     note = ""
     if estimate.low is not None and estimate.high is not None:
         note = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)} ({estimate.level:.0%} interval)"
-    return Fact(label, estimate.value, "seconds", note=note)
+    return Fact(name, label, estimate.value, "seconds", note=note)
 
 
 def _agreement(best: BestWidth) -> Fact:
     if best.agreement is None:
-        return Fact("agreement", None, "ratio", note="no bootstrap asked for")
+        return Fact("agreement", "agreement", None, "ratio", note="no bootstrap asked for")
     note = "of bootstrap replicates choose this count or its neighbour"
-    return Fact("agreement", best.agreement, "ratio", share=best.agreement, note=note)
+    return Fact("agreement", "agreement", best.agreement, "ratio", share=best.agreement, note=note)
 
 
 def _worth(predictions: Sequence[WidthPrediction], best: BestWidth) -> Iterator[Finding]:
     if best.fastest != best.width:
         yield Finding(
-            f"{best.fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets."
+            f"{best.fastest} stripes would be less than {WORTH_IT:.0%} faster at the 90% point, and take more targets.",
+            name="wider_not_worth_it",
         )
     wider = [p for p in predictions if p.width > best.width and p.seconds(0.99) > 1.1 * _at(predictions, best.width)]
     if wider:
         yield Finding(
-            f"From {wider[0].width} stripes on the slowest target makes the rare slow transfers slower again."
+            f"From {wider[0].width} stripes on the slowest target makes the rare slow transfers slower again.",
+            name="wider_is_slower",
         )
 
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ioweather.advice.verdict.group_states import OPERATIONS, TARGETS, group_states
 from ioweather.advice.verdict.judge import LEAST_RUNS, GroupRuns, Seconds, Verdict, judge
-from ioweather.advice.verdict.patterns import difference_words, patterns_of, usual_pattern
+from ioweather.advice.verdict.patterns import difference_words, differences, patterns_of, usual_pattern
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -42,7 +43,7 @@ _SLOWDOWNS: Final = {
     "neighbours": "others' runs",
 }
 # What has a history of its own, whoever ran.
-_IN_SERIES: Final = {"others read": "read_bytes", "others write": "write_bytes"}
+_IN_SERIES: Final = {"others_read": "read_bytes", "others_write": "write_bytes"}
 _UMAMI_UNITS: Final = {
     "bytes_per_s": (GIB, "GiB/s"), "ops_per_s": (1.0, "1/s"), "ratio": (1.0, "x usual"), "count": (1.0, "count"),
 }  # fmt: skip
@@ -58,7 +59,7 @@ _WORDS: Final = {
 @dataclass(frozen=True, eq=False)
 class Explained:
     """The run and its like: `job_io` rows with uid, exe and job id, what the system did during each, and which row is
-    the run; `sick` says which components were not well meanwhile; `week_before` holds rates of the file system in the
+    the run; `unhealthy` are the components that were so meanwhile; `week_before` holds rates of the file system in the
     week before, by metric, over stretches as long as the run."""
 
     runs: Frame
@@ -66,35 +67,61 @@ class Explained:
     this: int
     filesystem: str
     step_seconds: float
-    sick: tuple[str, ...] = ()
+    unhealthy: tuple[Unhealthy, ...] = ()
     week_before: Mapping[str, Floats] = field(default_factory=dict)
 
 
-def explain(view: JobView, row: int, found: Explained | None, reason: str = "") -> Answer:
-    """`found` is None where there are no samples of the system at all; `reason` then says why."""
+def explain(
+    view: JobView, row: int, found: Explained | None, reason: Reason = Reason.NO_SYSTEM_DATA, detail: str = ""
+) -> Answer:
+    """`found` is None where there are no samples of the system at all; `reason` then says why, `detail` in words."""
     question = f"Was it {view.label}, or the system?"
-    did = FactGroup("What the run did", tuple(_did(view, row)))
+    did = FactGroup("run", "What the run did", tuple(_did(view, row)))
     notes = job_answer(view).findings[:_MOST_NOTES]
     if found is None:
-        why = reason or "no system data for this period"
+        why = detail or "no system data for this period"
         return Answer(
-            question, f"Unknown: {why}.", (did,), findings=(Finding(_remedy(why), "undecided"), *notes),
+            question, f"Unknown: {why}.", (did,),
+            findings=(Finding(_remedy(why), "undecided", "what_would_help"), *notes),
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
+            name="why", result=WhyOutcome("unknown", reason),
         )  # fmt: skip
     states = group_states(found.runs, found.system)
     verdict = judge(states, found.this)
     groups = (
         did,
-        FactGroup("Its time against its like", tuple(_against(found, states, verdict))),
-        FactGroup(f"What {found.filesystem} did meanwhile", tuple(_meanwhile(found, states))),
-        FactGroup("Where the time went", tuple(_split(verdict))),
+        FactGroup("comparison", "Its time against its like", tuple(_against(found, states, verdict))),
+        FactGroup("system", f"What {found.filesystem} did meanwhile", tuple(_meanwhile(found, states))),
+        FactGroup("split", "Where the time went", tuple(_split(verdict))),
     )
     return Answer(
         question, _headline(verdict), tuple(group for group in groups if group.facts),
         exhibits=tuple(_umami(found, states)),
         findings=(*_findings(found, verdict), *notes), caveats=tuple(_caveats(view, found, verdict)),
-        coverage=(_coverage(found, verdict),),
+        coverage=(_coverage(found, verdict),), name="why", result=_outcome(found, verdict),
     )  # fmt: skip
+
+
+def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
+    return WhyOutcome(
+        kind=verdict.kind,
+        reason=verdict.reason,
+        likeliest=verdict.likeliest,
+        probability=verdict.probability if verdict.probabilities else None,
+        probabilities={str(kind): p for kind, p in verdict.probabilities.items()},
+        filesystem=found.filesystem,
+        io_seconds=verdict.io_seconds,
+        harm_seconds=verdict.harm_seconds,
+        seconds=SplitSeconds(_as_amount(verdict.usual), _as_amount(verdict.system), _as_amount(verdict.own)),
+        changed=_changes(found, verdict),
+        unhealthy=found.unhealthy,
+        n=verdict.n,
+        coverage=verdict.coverage_ratio,
+    )
+
+
+def _as_amount(part: Seconds | None) -> Amount | None:
+    return None if part is None else Amount(part.value, part.low, part.high)
 
 
 def _remedy(reason: str) -> str:
@@ -108,18 +135,18 @@ def _did(view: JobView, row: int) -> Iterator[Fact]:
     job = view.job_io.take([row]).records()[0]
     about = view.applications.take([row])
     program = program_names(about)[0]
-    yield Fact("program", program, "text", note=f"{job['nprocs']:,} processes")
-    yield Fact("read", job["read_bytes"], "bytes")
-    yield Fact("written", job["write_bytes"], "bytes")
+    yield Fact("program", "program", program, "text", note=f"{job['nprocs']:,} processes")
+    yield Fact("read_bytes", "read", job["read_bytes"], "bytes")
+    yield Fact("write_bytes", "written", job["write_bytes"], "bytes")
     share = job["io_seconds"] / job["run_seconds"] if job["io_seconds"] and job["run_seconds"] else None
     note = f"{share:.0%} of the run" if share is not None else ""
-    yield Fact("I/O time", job["io_seconds"], "seconds", share, note)
-    yield Fact("rate", job["bytes_per_s"], "bytes_per_s")
+    yield Fact("io_seconds", "I/O time", job["io_seconds"], "seconds", share, note)
+    yield Fact("bytes_per_s", "rate", job["bytes_per_s"], "bytes_per_s")
 
 
 def _headline(verdict: Verdict) -> str:
     if verdict.kind == "unknown":
-        return f"Unknown: {verdict.reason}."
+        return f"Unknown: {verdict.detail}."
     assert verdict.usual is not None
     assert verdict.system is not None
     assert verdict.own is not None
@@ -150,15 +177,19 @@ def _amount(seconds: Seconds) -> str:
 
 
 def _against(found: Explained, states: GroupRuns, verdict: Verdict) -> Iterator[Fact]:
-    yield Fact("like runs", verdict.n, "count", note="same user, program, processes; bytes within 25%")
+    note = "same user, program, processes; bytes within 25%"
+    yield Fact("similar_runs", "like runs", verdict.n, "count", note=note)
     if verdict.usual is None:
         return
     others = _others(states.io_seconds, found.this)
     slower = float(np.mean(others < verdict.io_seconds)) if len(others) else None
-    yield Fact("usual I/O time", verdict.usual.value, "seconds", note="at the system's usual state")
+    note = "at the system's usual state"
+    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note=note)
     if slower is not None:
-        yield Fact("this run", verdict.io_seconds, "seconds", slower, f"slower than {slower:.0%} of them")
-    yield Fact("counts as harm from", verdict.harm_seconds, "seconds", note="15% or twice the group's MAD")
+        note = f"slower than {slower:.0%} of them"
+        yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower, note)
+    note = "15% or twice the group's MAD"
+    yield Fact("harm_seconds", "counts as harm from", verdict.harm_seconds, "seconds", note=note)
 
 
 def _others(values: NDArray[Any], this: int) -> Floats:
@@ -166,38 +197,38 @@ def _others(values: NDArray[Any], this: int) -> Floats:
     return rest[np.isfinite(rest)]
 
 
-def _measures(found: Explained, states: GroupRuns) -> dict[str, tuple[Floats, str]]:
-    """What the system did and how slow it was for others, by what a person reads: values and unit."""
+def _measures(found: Explained, states: GroupRuns) -> list[tuple[str, str, Floats, str]]:
+    """What the system did and how slow it was for others: name, what a person reads, values and unit."""
     during = found.system.floats("d_d_seconds")
-    table = {
-        f"others {verb}": (quotient(np.asarray(found.system.array(f"others_io_high_{verb}_bytes")), during),
-                           "bytes_per_s")
+    table = [
+        (f"others_{verb}", f"others {verb}",
+         quotient(np.asarray(found.system.array(f"others_io_high_{verb}_bytes")), during), "bytes_per_s")
         for verb in ("read", "write")
-    }  # fmt: skip
+    ]  # fmt: skip
     if TARGETS in states.states:
-        table["on its targets"] = (states.states[TARGETS], "bytes_per_s")
+        table.append(("own_targets", "on its targets", states.states[TARGETS], "bytes_per_s"))
     if OPERATIONS in states.states:
-        table["others' operations"] = (states.states[OPERATIONS], "ops_per_s")
+        table.append(("others_operations", "others' operations", states.states[OPERATIONS], "ops_per_s"))
     for name, label in _SLOWDOWNS.items():
         if name in states.slowdowns and np.isfinite(states.slowdowns[name]).any():
-            table[label] = (np.exp(states.slowdowns[name]), "ratio")
+            table.append((name, label, np.exp(states.slowdowns[name]), "ratio"))
     if "sick_count" in found.system and np.any(found.system.array("sick_count")):
-        table["sick components"] = (found.system.floats("sick_count"), "count")
+        table.append(("unhealthy_components", "sick components", found.system.floats("sick_count"), "count"))
     # Others are the system without the run, and the two are counted by different clocks: below zero there is nothing.
-    return {label: (np.maximum(values, 0.0), unit) for label, (values, unit) in table.items()}
+    return [(name, label, np.maximum(values, 0.0), unit) for name, label, values, unit in table]
 
 
 def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
-    for label, (values, unit) in _measures(found, states).items():
+    for name, label, values, unit in _measures(found, states):
         here, others = float(values[found.this]), _others(values, found.this)
         if not np.isfinite(here):
             continue
-        history = found.week_before.get(_IN_SERIES.get(label, ""), np.zeros(0))
+        history = found.week_before.get(_IN_SERIES.get(name, ""), np.zeros(0))
         shares = {"the past week": _share_below(here, history), "the like runs": _share_below(here, others)}
         of, share = next(((of, share) for of, share in shares.items() if share is not None), ("", None))
         note = f"above {share:.0%} of {of}" if share is not None else ""
         value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (here, unit)
-        yield Fact(label, value, shown_as, share, note)
+        yield Fact(name, label, value, shown_as, share, note)
 
 
 def _share_below(value: float, others: Floats) -> float | None:
@@ -210,12 +241,12 @@ def _split(verdict: Verdict) -> Iterator[Fact]:
     system, own = attributed(verdict)
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
-        ("as usual", usual, f"usual: {_range(verdict.usual)}"),
-        ("the system", system, _range(verdict.system)),
-        ("the run itself", own, f"the rest: {_range(verdict.own)}"),
+        ("usual", "as usual", usual, f"usual: {_range(verdict.usual)}"),
+        ("system", "the system", system, _range(verdict.system)),
+        ("own", "the run itself", own, f"the rest: {_range(verdict.own)}"),
     )
-    for label, value, note in parts:
-        yield Fact(label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
+    for name, label, value, note in parts:
+        yield Fact(name, label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
 
 
 def _range(part: Seconds) -> str:
@@ -225,35 +256,38 @@ def _range(part: Seconds) -> str:
 def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
     changes = _changes(found, verdict)
     if verdict.kind == "unknown":
-        yield Finding(_what_would_help(verdict), "undecided")
+        yield Finding(_what_would_help(verdict), "undecided", "what_would_help")
     elif verdict.probabilities:
         rest = {kind: p for kind, p in verdict.probabilities.items() if kind != verdict.kind and p >= 0.01}
         if rest:
-            yield Finding(f"If not, then {', '.join(f'{kind} ({p:.0%})' for kind, p in rest.items())}.")
+            listed = ", ".join(f"{kind} ({p:.0%})" for kind, p in rest.items())
+            yield Finding(f"If not, then {listed}.", name="other_possibilities")
     if changes:
-        yield Finding(f"This run differs from its like: {'; '.join(changes)}.")
+        yield Finding(f"This run differs from its like: {'; '.join(difference_words(changes))}.", name="changed")
     elif verdict.kind in ("you", "both"):
-        yield Finding("Its pattern of I/O is that of its like: what slowed it is not in the log.", "undecided")
-    if found.sick:
-        more = f"; and {len(found.sick) - _MOST_NOTES} more" if len(found.sick) > _MOST_NOTES else ""
-        yield Finding(f"Not well meanwhile: {'; '.join(found.sick[:_MOST_NOTES])}{more}.")
+        text = "Its pattern of I/O is that of its like: what slowed it is not in the log."
+        yield Finding(text, "undecided", "unchanged")
+    causes = list(dict.fromkeys(item.cause for item in found.unhealthy))
+    if causes:
+        more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
+        yield Finding(f"Not well meanwhile: {'; '.join(causes[:_MOST_NOTES])}{more}.", name="unhealthy_components")
     if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
-        yield Finding(_turning_point(verdict))
+        yield Finding(_turning_point(verdict), name="turning_point")
 
 
-def _changes(found: Explained, verdict: Verdict) -> list[str]:
+def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:
     if not verdict.changed:
-        return []
+        return ()
     table = patterns_of(found.runs)
-    return difference_words(table[found.this], usual_pattern(np.delete(table, found.this, axis=0)), verdict.changed)
+    return differences(table[found.this], usual_pattern(np.delete(table, found.this, axis=0)), verdict.changed)
 
 
 def _what_would_help(verdict: Verdict) -> str:
-    if "like runs" in verdict.reason:
+    if verdict.reason in (Reason.FEW_SIMILAR_RUNS, Reason.SIMILAR_RUNS_DIFFER):
         return f"A verdict needs {LEAST_RUNS} or more like runs with samples of the system: ingest earlier logs."
-    if "coarse" in verdict.reason:
+    if verdict.reason is Reason.COARSE_SAMPLES:
         return "Finer samples of the system (block devices every second, Lustre every 5 s) would decide it."
-    if "sampled" in verdict.reason:
+    if verdict.reason is Reason.PARTLY_SAMPLED:
         return "Samples of the system over the whole run would decide it."
     return f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more like runs would sharpen it."
 
@@ -297,9 +331,9 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
         "I/O time [s]": states.io_seconds,
         "rate [GiB/s]": found.runs.floats("bytes_per_s") / GIB,
     }
-    for label, (values, unit) in _measures(found, states).items():
-        scale, name = _UMAMI_UNITS[unit]
-        metrics[f"{label} [{name}]"] = values / scale
+    for _, label, values, unit in _measures(found, states):
+        scale, unit_name = _UMAMI_UNITS[unit]
+        metrics[f"{label} [{unit_name}]"] = values / scale
     order = np.argsort(np.asarray(found.runs.array("start_ns")), kind="stable")
     times = found.runs.ints("start_ns")
     rows: list[tuple[Cell, ...]] = []

@@ -32,6 +32,7 @@ from ioweather.advice.verdict.posterior import (
     weigh,
 )
 from ioweather.core.arrays import Bools, Floats
+from ioweather.core.outcomes import Reason
 from ioweather.stats.dependence import spearman
 from ioweather.stats.rising import MAD_TO_SD, fit_rising, hinges
 
@@ -86,8 +87,8 @@ class GroupRuns:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`reason` says why it is unknown; `changed` are the columns of the pattern in which the run differs; `state` is
-    the measure of load that was used."""
+    """`reason` says why it is unknown, `detail` in words; `changed` are the columns of the pattern in which the run
+    differs; `state` is the measure of load that was used."""
 
     kind: Kind
     probability: float
@@ -99,7 +100,8 @@ class Verdict:
     harm_seconds: float | None
     n: int
     coverage_ratio: float
-    reason: str = ""
+    reason: Reason | None = None
+    detail: str = ""
     changed: tuple[int, ...] = ()
     state: str = ""
     likeliest: Kind = "unknown"
@@ -115,15 +117,18 @@ def judge(runs: GroupRuns, row: int) -> Verdict:
     others = others.take(usable)
     n = len(others.io_seconds)
     if not (math.isfinite(duration) and duration > 0):
-        return _unknown("the log records no I/O time", duration, covered, n)
+        return _unknown(Reason.NO_IO_TIME, "the log records no I/O time", duration, covered, n)
     if n < LEAST_RUNS:
-        return _unknown(f"{n} like runs with samples of the system, {LEAST_RUNS} are needed", duration, covered, n)
+        text = f"{n} like runs with samples of the system, {LEAST_RUNS} are needed"
+        return _unknown(Reason.FEW_SIMILAR_RUNS, text, duration, covered, n)
     usual = usual_pattern(others.pattern)
     same = alike_patterns(others.pattern, usual)
     if same.sum() < LEAST_RUNS:
-        return _unknown(f"only {int(same.sum())} of {n} like runs do the same as each other", duration, covered, n)
+        text = f"only {int(same.sum())} of {n} like runs do the same as each other"
+        return _unknown(Reason.SIMILAR_RUNS_DIFFER, text, duration, covered, n)
     if covered < LEAST_COVERAGE or not all(math.isfinite(column[row]) for column in runs.states.values()):
-        return _unknown(f"the system was sampled in {covered:.0%} of the run", duration, covered, n)
+        text = f"the system was sampled in {covered:.0%} of the run"
+        return _unknown(Reason.PARTLY_SAMPLED, text, duration, covered, n)
     peers = others.take(same)
     state = _telling_state(peers)
     pattern = runs.pattern[row]
@@ -136,10 +141,11 @@ def judge(runs: GroupRuns, row: int) -> Verdict:
         evidence = replace(evidence, without_change_log=_data_alone(peers, runs, row))
     coarse = not float(runs.inside_ratio[row]) >= LEAST_INSIDE
     found = weigh(evidence)
+    reason, detail = _doubt(found, coarse)
     return Verdict(
-        "unknown" if (reason := _doubt(found, coarse)) else found.likeliest, found.chances[found.likeliest],
-        found.chances, duration, found.usual, found.system, found.own, evidence.harm, n, covered, reason, changed,
-        state, found.likeliest,
+        "unknown" if reason else found.likeliest, found.chances[found.likeliest],
+        found.chances, duration, found.usual, found.system, found.own, evidence.harm, n, covered, reason, detail,
+        changed, state, found.likeliest,
     )  # fmt: skip
 
 
@@ -147,23 +153,25 @@ def alike_columns(one: Floats, usual: Floats) -> Bools:
     return np.asarray(alike_patterns(one[None, :], usual, each=True)[0])
 
 
-def _unknown(reason: str, duration: float, covered: float, n: int) -> Verdict:
-    return Verdict("unknown", 0.0, {}, duration, None, None, None, None, n, covered, reason)
+def _unknown(reason: Reason, detail: str, duration: float, covered: float, n: int) -> Verdict:
+    return Verdict("unknown", 0.0, {}, duration, None, None, None, None, n, covered, reason, detail)
 
 
-def _doubt(found: Posterior, coarse: bool) -> str:
-    """Why there is no verdict; '' where there is one."""
+def _doubt(found: Posterior, coarse: bool) -> tuple[Reason | None, str]:
+    """Why there is no verdict, also in words; None where there is one."""
     likeliest = found.likeliest
     probability = found.chances[likeliest]
     if likeliest != "normal" and coarse:
-        return "the samples are too coarse for so short a run: its intervals speak mostly of other times"
+        text = "the samples are too coarse for so short a run: its intervals speak mostly of other times"
+        return Reason.COARSE_SAMPLES, text
     if probability < LEAST_PROBABILITY:
         if sum(found.chances.values()) < 0.5:
-            return "slower than usual, but not by more than equal runs differ when the system is like that"
-        return f"{likeliest} is likeliest, but with {probability:.0%} only"
+            text = "slower than usual, but not by more than equal runs differ when the system is like that"
+            return Reason.WITHIN_SPREAD, text
+        return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but with {probability:.0%} only"
     if not found.agrees:
-        return f"{likeliest} is likeliest, but the seconds do not bear it out"
-    return ""
+        return Reason.SECONDS_DISAGREE, f"{likeliest} is likeliest, but the seconds do not bear it out"
+    return None, ""
 
 
 def _telling_state(peers: GroupRuns) -> str:

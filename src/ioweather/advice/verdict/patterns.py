@@ -8,6 +8,8 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Change
+from ioweather.core.units import format_bytes
 
 # Name, what a person reads, and from which factor on two runs differ.
 MEASURES: Final = (
@@ -63,18 +65,25 @@ def usual_pattern(patterns: Floats) -> Floats:
     return np.asarray(candidates[int(np.argmax(support))])
 
 
-def difference_words(run: Floats, usual: Floats, columns: tuple[int, ...]) -> list[str]:
-    """What changed, in words: 'mean request size 16 KiB, usually 1 MiB'."""
-    from ioweather.core.units import format_bytes
+def differences(run: Floats, usual: Floats, columns: tuple[int, ...]) -> tuple[Change, ...]:
+    """What changed, in the units of the measures."""
+    offsets = [1.0 if MEASURES[c][0].endswith("_share") else 0.0 for c in columns]
+    return tuple(
+        Change(MEASURES[c][0], float(np.exp(run[c])) - offset, float(np.exp(usual[c])) - offset)
+        for c, offset in zip(columns, offsets, strict=True)
+    )
 
+
+def difference_words(changes: tuple[Change, ...]) -> list[str]:
+    """The same in words: 'mean request size 16 KiB, usually 1 MiB'."""
+    labels = {name: label for name, label, _ in MEASURES}
     said = []
-    for c in columns:
-        name, label, _ = MEASURES[c]
-        here, there = float(np.exp(run[c])), float(np.exp(usual[c]))
-        if name.endswith("_bytes"):
-            said.append(f"{label} {format_bytes(round(here))}, usually {format_bytes(round(there))}")
-        elif name.endswith("_share"):
-            said.append(f"{label} {here - 1:.2g}, usually {there - 1:.2g}")
+    for change in changes:
+        if change.name.endswith("_bytes"):
+            here, there = format_bytes(round(change.value)), format_bytes(round(change.usual))
+        elif change.name.endswith("_share"):
+            here, there = f"{change.value:.2g}", f"{change.usual:.2g}"
         else:
-            said.append(f"{label} {here:,.0f}, usually {there:,.0f}")
+            here, there = f"{change.value:,.0f}", f"{change.usual:,.0f}"
+        said.append(f"{labels[change.name]} {here}, usually {there}")
     return said

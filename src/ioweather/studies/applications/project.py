@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Finding, ResultColumn, ResultTable
+from ioweather.core.outcomes import ProjectOutcome
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Finding, ResultColumn, ResultTable, numbered
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import allocations
@@ -56,10 +58,10 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
     groups = [
-        FactGroup("Volume", (
-            Fact("read", read, "bytes", read / max(1, read + written)),
-            Fact("written", written, "bytes", written / max(1, read + written)),
-            Fact("of all bytes of all jobs", share, "ratio", share),
+        FactGroup("volume", "Volume", (
+            Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
+            Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
+            Fact("bytes_ratio", "of all bytes of all jobs", share, "ratio", share),
         )),
         _job_facts(name, mine, data, facility),
         _performance(mine),
@@ -71,10 +73,40 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
         facts=tuple(groups),
         exhibits=(_daily(name, mine),),
-        findings=tuple(Finding(sentence) for sentence in project_sentences(name, jobs)),
+        findings=numbered(Finding(text, name="observation") for text in project_sentences(name, jobs)),
         caveats=mine.node_caveats,
         coverage=mine.coverage,
+        name="project",
+        result=_outcome(name, mine, share),
     )
+
+
+def _outcome(name: str, mine: Runs, share: float) -> ProjectOutcome:
+    read, write, metadata = _process_seconds(mine)
+    return ProjectOutcome(
+        project=name,
+        jobs=mine.rows,
+        users=len(set(mine.ints("uid").tolist())),
+        read_bytes=int(mine.ints("read_bytes").sum()),
+        write_bytes=int(mine.ints("write_bytes").sum()),
+        bytes_ratio=share,
+        first_ns=int(mine.ints("start_ns").min()),
+        last_ns=int(mine.ints("start_ns").max()),
+        bytes_per_s_median=_median(mine.floats("bytes_per_s")),
+        mib_per_s_per_node_median=_median(mine.floats("mib_per_s_per_node")),
+        io_ratio_median=_median(_io_ratio(mine)),
+        read_seconds=read,
+        write_seconds=write,
+        metadata_seconds=metadata,
+    )
+
+
+def _process_seconds(mine: Runs) -> list[float]:
+    return [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
+
+
+def _io_ratio(mine: Runs) -> Floats:
+    return known(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
 
 
 def _median(values: Any) -> float | None:
@@ -85,11 +117,11 @@ def _median(values: Any) -> float | None:
 def _job_facts(name: str, mine: Runs, data: StudyData, facility: Facility) -> FactGroup:
     low, high = int(mine.ints("nprocs").min()), int(mine.ints("nprocs").max())
     facts = [
-        Fact("jobs with a log", mine.rows, "count"),
-        Fact("users", len(set(mine.ints("uid").tolist())), "count"),
-        Fact("processes", f"{low:,}" if low == high else f"{low:,} to {high:,}"),
-        Fact("first", int(mine.ints("start_ns").min()), "time_ns"),
-        Fact("last", int(mine.ints("start_ns").max()), "time_ns"),
+        Fact("jobs", "jobs with a log", mine.rows, "count"),
+        Fact("users", "users", len(set(mine.ints("uid").tolist())), "count"),
+        Fact("processes", "processes", f"{low:,}" if low == high else f"{low:,} to {high:,}"),
+        Fact("first", "first", int(mine.ints("start_ns").min()), "time_ns"),
+        Fact("last", "last", int(mine.ints("start_ns").max()), "time_ns"),
     ]
     accounting = data.frames.get("jobs")
     if accounting is not None and accounting.rows:
@@ -98,31 +130,41 @@ def _job_facts(name: str, mine: Runs, data: StudyData, facility: Facility) -> Fa
         of_project = every.of(name)
         if of_project.any():
             seen = float((every.logs[of_project] > 0).mean())
-            facts.append(Fact("of its accounted jobs", seen, "ratio", seen, "have a log"))
-            facts.append(Fact("core-hours", float(np.nansum(every.core_hours[of_project])), "count"))
-    return FactGroup("Jobs", tuple(facts))
+            facts.append(Fact("jobs_with_log_ratio", "of its accounted jobs", seen, "ratio", seen, "have a log"))
+            facts.append(Fact("core_hours", "core-hours", float(np.nansum(every.core_hours[of_project])), "count"))
+    return FactGroup("jobs", "Jobs", tuple(facts))
 
 
 def _performance(mine: Runs) -> FactGroup:
-    seconds = [float(np.nansum(mine.floats(f"{part}_seconds"))) for part in ("read", "write", "meta")]
+    seconds = _process_seconds(mine)
     total = sum(seconds) or 1.0
-    io_share = known(mine.floats("io_seconds") / np.maximum(mine.floats("run_seconds"), 1e-9))
-    return FactGroup("Performance", (
-        Fact("per node, median", _median(mine.floats("mib_per_s_per_node")), "mib_per_s_per_node"),
-        Fact("bandwidth, median", _median(mine.floats("bytes_per_s")), "bytes_per_s"),
-        Fact("I/O of run time, median", _median(io_share), "ratio", min(1.0, _median(io_share) or 0.0)),
-        Fact("reading", seconds[0], "seconds", seconds[0] / total, "of all processes"),
-        Fact("writing", seconds[1], "seconds", seconds[1] / total),
-        Fact("metadata", seconds[2], "seconds", seconds[2] / total, "close() included"),
+    io_share = _median(_io_ratio(mine))
+    per_node, unit = _median(mine.floats("mib_per_s_per_node")), "mib_per_s_per_node"
+    return FactGroup("performance", "Performance", (
+        Fact("mib_per_s_per_node_median", "per node, median", per_node, unit),
+        Fact("bytes_per_s_median", "bandwidth, median", _median(mine.floats("bytes_per_s")), "bytes_per_s"),
+        Fact("io_ratio_median", "I/O of run time, median", io_share, "ratio", min(1.0, io_share or 0.0)),
+        Fact("read_seconds", "reading", seconds[0], "seconds", seconds[0] / total, "of all processes"),
+        Fact("write_seconds", "writing", seconds[1], "seconds", seconds[1] / total),
+        Fact("metadata_seconds", "metadata", seconds[2], "seconds", seconds[2] / total, "close() included"),
     ))  # fmt: skip
 
 
 def _files(mine: Runs) -> FactGroup:
     counts = {kind: int(mine.ints(f"{kind}_file_count").sum()) for kind in ("unique", "partially_shared", "shared")}
     total = max(1, sum(counts.values()))
-    facts = [Fact(f"{kind.replace('_', ' ')} files", n, "count", n / total) for kind, n in counts.items()]
-    facts.append(Fact("files per process, mean", float(np.nanmean(mine.floats("files_per_process"))), "count"))
-    return FactGroup("Files in its jobs", tuple(facts))
+    facts = [
+        Fact(f"{kind}_files", f"{kind.replace('_', ' ')} files", n, "count", n / total) for kind, n in counts.items()
+    ]
+    facts.append(
+        Fact(
+            "files_per_process_mean",
+            "files per process, mean",
+            float(np.nanmean(mine.floats("files_per_process"))),
+            "count",
+        )
+    )
+    return FactGroup("files", "Files in its jobs", tuple(facts))
 
 
 def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
@@ -139,12 +181,18 @@ def _contents(name: str, sizes: Frame | None) -> list[FactGroup]:
         return int(np.asarray(mine.array("count"))[rows].sum()), int(np.asarray(mine.array("bytes"))[rows].sum())
 
     count, held = at(moments[-1])
-    facts = [Fact("files", count, "count"), Fact("bytes", held, "bytes"), Fact("scanned", moments[-1], "time_ns")]
+    facts = [
+        Fact("files", "files", count, "count"),
+        Fact("bytes", "bytes", held, "bytes"),
+        Fact("scanned", "scanned", moments[-1], "time_ns"),
+    ]
     if len(moments) > 1:
         before, _ = at(moments[0])
         days = (moments[-1] - moments[0]) / DAY_NS
-        facts.append(Fact("files added per day", (count - before) / days if days else None, "count"))
-    return [FactGroup("What it keeps", tuple(facts))]
+        facts.append(
+            Fact("files_added_per_day", "files added per day", (count - before) / days if days else None, "count")
+        )
+    return [FactGroup("contents", "What it keeps", tuple(facts))]
 
 
 def _daily(name: str, mine: Runs) -> Exhibit:

@@ -16,6 +16,7 @@ from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.outcomes import ComparedRun, CompareOutcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -27,6 +28,7 @@ from ioweather.core.results import (
     Finding,
     ResultColumn,
     ResultTable,
+    numbered,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.signatures import program_of
@@ -71,14 +73,37 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
         question=f"What changed from {names[0]} to {', '.join(names[1:])}?",
         headline=headline(rows, labels),
         facts=(
-            FactGroup("Runs", tuple(Fact(letter(i), "", note=_about(row, names[i])) for i, row in enumerate(rows))),
+            FactGroup(
+                "runs",
+                "Runs",
+                tuple(Fact(f"run_{i + 1}", letter(i), "", note=_about(row, names[i])) for i, row in enumerate(rows)),
+            ),
         ),
         exhibits=(
             Exhibit("compare.metrics", "Side by side", tables=(side_by_side(rows),)),
             replace(compared, findings=()),
         ),
-        findings=tuple(_differences(rows, labels)),
+        findings=numbered(_differences(rows, labels)),
         caveats=CAVEATS[:1],
+        name="compare",
+        result=CompareOutcome(tuple(_compared(row, rows[0], name) for row, name in zip(rows, names, strict=True))),
+    )
+
+
+def _compared(row: Row, first: Row, name: str) -> ComparedRun:
+    return ComparedRun(
+        label=name,
+        job_id=row["job_id"],
+        program=printable(program_of(row["exe"] or "")),
+        processes=row["nprocs"],
+        start_ns=row["start_ns"],
+        run_seconds=row["run_seconds"],
+        io_seconds=row["io_seconds"],
+        read_bytes=row["read_bytes"],
+        write_bytes=row["write_bytes"],
+        bytes_per_s=row["bytes_per_s"],
+        speed_ratio=improvement(row, first),
+        partial=bool(row["partial"]),
     )
 
 
@@ -98,18 +123,22 @@ def _differences(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding
     first = rows[0]
     for label, row in zip(labels, rows, strict=True):
         if row["partial"]:
-            yield Finding(f"{label} is partial: Darshan ran out of memory, its figures are lower bounds.")
+            text = f"{label} is partial: Darshan ran out of memory, its figures are lower bounds."
+            yield Finding(text, name="partial_log")
     for label, row in zip(labels[1:], rows[1:], strict=True):
         if _changed(first["moved_bytes"], row["moved_bytes"]):
-            yield Finding(f"{label} moved another amount of data than {labels[0]}: compare speeds, not times.")
+            text = f"{label} moved another amount of data than {labels[0]}: compare speeds, not times."
+            yield Finding(text, name="other_amount")
         if row["nprocs"] != first["nprocs"]:
-            yield Finding(f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}.")
+            text = f"{label} ran on {row['nprocs']:,} processes, {labels[0]} on {first['nprocs']:,}."
+            yield Finding(text, name="other_processes")
     for label, row in zip(labels[1:], rows[1:], strict=True):
         factor, what = improvement(row, first), list(changes(row, first))
         if len(rows) == 2 and factor is not None and abs(factor - 1) > EQUAL and len(what) <= _REASONS:
             continue  # the headline says all of it
         speed = [] if factor is None else [f"{format_value(factor, 'factor')} as fast as {labels[0]}"]
-        yield Finding(f"{label}: {'; '.join([*speed, *(what or ['the same pattern of I/O'])])}.")
+        text = f"{label}: {'; '.join([*speed, *(what or ['the same pattern of I/O'])])}."
+        yield Finding(text, name="difference")
 
 
 def default_labels(rows: Sequence[Row]) -> list[str]:

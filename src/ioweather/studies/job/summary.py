@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding
+from ioweather.core.outcomes import JobOutcome
+from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
 from ioweather.core.units import NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.file_records import file_records
@@ -42,25 +43,27 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     counters = [name for name in partial if name in FILE_MODULES]
     if counters:
         text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
-        yield Finding(text)
+        yield Finding(text, name="partial_counters")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
-            yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.")
+            yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.", name="partial_module")
     for name in _OBJECT_STORES:
         records = view.log.records(name) if view.log else None
         if records is not None and len(records):
             moved = sum(int(np.maximum(records[f"{name}_BYTES_{word}"], 0).sum()) for word in ("READ", "WRITTEN"))
-            yield Finding(f"{format_bytes(moved)} moved through {name} are not in these figures.")
+            text = f"{format_bytes(moved)} moved through {name} are not in these figures."
+            yield Finding(text, name="object_store_left_out")
     if view.logs > 1:
         times = "times too, though runs overlapped" if view.overlapping else "times too"
-        yield Finding(f"{view.logs} logs of this job are added up, {times}; their files are taken to differ.")
+        text = f"{view.logs} logs of this job are added up, {times}; their files are taken to differ."
+        yield Finding(text, name="logs_added_up")
     if view.log is None:
         place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
-        yield Finding(f"Heat map: not kept in the lake; the log may have one{place}")
+        yield Finding(f"Heat map: not kept in the lake; the log may have one{place}", name="no_heat_map")
     elif row["moved_bytes"] and not view.heat_maps:
         short = view.log.records("HEATMAP") is not None
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
-        yield Finding(f"Heat map: {why}.")
+        yield Finding(f"Heat map: {why}.", name="no_heat_map")
 
 
 def _partial_modules(view: JobView) -> list[str]:
@@ -71,23 +74,29 @@ def _partial_modules(view: JobView) -> list[str]:
 def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     marks = signatures(view.runs().frame).records()[0]
     if marks["negligible_io"]:
-        yield Finding(f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt.")
+        text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt."
+        yield Finding(text, name="negligible_io")
     if marks["rank0_io"]:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
-        yield Finding(f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none.")
+        yield Finding(f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none.", name="one_process_io")
     elif marks["subset_io"]:
-        yield Finding(f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively.")
+        text = f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
+        yield Finding(text, name="subset_io")
     if marks["file_per_process"]:
         each = format_value(row["unique_file_count"] / row["nprocs"])
-        yield Finding(f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all.")
+        text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
+        yield Finding(text, name="file_per_process")
     if marks["metadata_bound"]:
-        yield Finding(f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time.")
+        text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time."
+        yield Finding(text, name="metadata_bound")
     # A few tiny accesses pull the mean of 1 MiB requests below 1 MiB: the most common size must be small too.
     if marks["small_requests"] and (row["common_access_bytes"] or 0) < SMALL_BYTES:
         operations = row["read_count"] + row["write_count"]
-        yield Finding(f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}.")
+        text = f"Small requests: {format_bytes(marks['request_bytes'])} on average of {operations:,}."
+        yield Finding(text, name="small_requests")
     if marks["seek_per_operation"]:
-        yield Finding(f"A seek with nearly every read or write: {row['seek_count']:,} seeks.")
+        text = f"A seek with nearly every read or write: {row['seek_count']:,} seeks."
+        yield Finding(text, name="seek_per_operation")
     yield from _layers(row)
     yield from _straggler(view, row)
 
@@ -100,12 +109,13 @@ def _layers(row: Mapping[str, Any]) -> Iterator[Finding]:
     calls = row["collective_count"] + row["independent_count"]
     if calls:
         text += f"; {format_value(row['collective_count'] / calls, 'ratio')} of {calls:,} MPI-IO calls collective"
-    yield Finding(f"{text}.")
+    yield Finding(f"{text}.", name="interfaces")
     verb = max(_VERBS, key=lambda v: row[f"{v}_bytes"])
     asked, done = row[f"{verb}_count"], row[f"fs_{verb}_count"]
     if _mostly_mpiio(row) and asked and done and not 0.8 <= done / asked <= 1.25:
         sizes = [format_bytes(n) for n in (row[f"{verb}_bytes"] / asked, row[f"fs_{verb}_bytes"] / done)]
-        yield Finding(f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}.")
+        text = f"{asked:,} {verb}s of {sizes[0]} reached the file system as {done:,} of {sizes[1]}."
+        yield Finding(text, name="requests_reshaped")
 
 
 def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -120,7 +130,8 @@ def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         path = records.text("path")[worst : worst + 1].tolist()[0] or "a shared file"
         name = printable(path.rsplit("/", 1)[-1])
         low, high = format_seconds(float(fastest[worst])), format_seconds(float(slowest[worst]))
-        yield Finding(f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}.")
+        text = f"Ranks differ: on {name[:28]} the slowest took {high}, the fastest {low}."
+        yield Finding(text, name="slow_rank")
 
 
 def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -129,17 +140,19 @@ def _meaning(row: Mapping[str, Any]) -> Iterator[Finding]:
     either = causes["read"] | causes["write"]
     spans = [_span(row, verb) for verb in _VERBS if "ranks" in causes[verb] and _takes_turns(row, verb)]
     if spans:
-        yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.")
+        yield Finding(f"First to last (of which the slowest process): {', '.join(spans)}.", name="io_spans")
     cached = [verb for verb in _VERBS if "cache" in causes[verb]]
     if cached:
         rates = [format_bytes(row[f"{verb}_bytes"] / row[f"{verb}_seconds"]) for verb in cached]
         what = " and ".join(f"{_GERUND[verb]} at {rate}/s" for verb, rate in zip(cached, rates, strict=True))
-        yield Finding(f"{what[0].upper()}{what[1:]} per process is memory, not storage.")
+        yield Finding(f"{what[0].upper()}{what[1:]} per process is memory, not storage.", name="cached_io")
     if "layer" in either and _mostly_mpiio(row):
         factor = row["io_seconds"] / row["posix_io_seconds"]
-        yield Finding(f"Speeds are of MPI-IO; its POSIX calls alone would give {factor:.1f} times as much.")
+        text = f"Speeds are of MPI-IO; its POSIX calls alone would give {factor:.1f} times as much."
+        yield Finding(text, name="speed_of_mpiio")
     if "spans" in either:
-        yield Finding("No slowest rank is recorded: time on shared files is first open to last I/O.")
+        text = "No slowest rank is recorded: time on shared files is first open to last I/O."
+        yield Finding(text, name="no_slowest_rank")
 
 
 def _takes_turns(row: Mapping[str, Any], verb: Verb) -> bool:
@@ -180,14 +193,14 @@ def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
     wanted for something else on the same screen."""
     row = view.row()
     groups = (
-        FactGroup("Job", tuple(_about(view, row))),
-        FactGroup(_time_title(view, row), tuple(_times(row))),
-        FactGroup("Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
-        FactGroup(_files_title(row), tuple(_files(row))),
-        FactGroup("Access sizes and order", tuple(_accesses(row))),
+        FactGroup("job", "Job", tuple(_about(view, row))),
+        FactGroup("time", _time_title(view, row), tuple(_times(row))),
+        FactGroup("speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
+        FactGroup("files", _files_title(row), tuple(_files(row))),
+        FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
     )
     facts = tuple(group for group in groups if group.facts)
-    said = tuple(notes(view, row))
+    said = numbered(notes(view, row))
     # Headline and axis take about five lines, a group two more than its facts.
     used = 5 + sum(len(group.facts) + 2 for group in facts) + len(said)
     return Answer(
@@ -196,6 +209,29 @@ def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
         facts=facts,
         exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
         findings=said,
+        name="job",
+        result=_outcome(view, row),
+    )
+
+
+def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
+    return JobOutcome(
+        job_id=row["job_id"],
+        user=row.get("user") or None,
+        project=row.get("account") or None,
+        program=printable(program_of(row["exe"] or "")),
+        logs=view.logs,
+        processes=row["nprocs"],
+        nodes=row["node_count"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"],
+        run_seconds=row["run_seconds"],
+        io_seconds=row["io_seconds"],
+        read_bytes=row["read_bytes"],
+        write_bytes=row["write_bytes"],
+        bytes_per_s=row["bytes_per_s"],
+        metadata_ratio=row["metadata_ratio"],
+        files=row["file_count"],
     )
 
 
@@ -254,16 +290,16 @@ def _about(view: JobView, row: Mapping[str, Any]) -> Iterator[Fact]:
     when = f"started {format_time_ns(row['start_ns'])}"
     if view.logs > 1:
         when += f", over {format_seconds((row['end_ns'] - row['start_ns']) / NS)}"
-    yield Fact("id", "", note=f"{row['job_id']} of {user}{account}, {when}")
+    yield Fact("id", "id", "", note=f"{row['job_id']} of {user}{account}, {when}")
     command = printable(" ".join((row["exe"] or "").split()))
     if command:
         cut = command if len(command) <= _COMMAND_CHARACTERS else command[: _COMMAND_CHARACTERS - 1] + "…"
-        yield Fact("command", "", note=cut)
+        yield Fact("command", "command", "", note=cut)
     if row["node_count"] is None:
-        yield Fact("nodes", "", note="not known: no accounting (--ppn N gives the processes per node)")
+        yield Fact("nodes", "nodes", "", note="not known: no accounting (--ppn N gives the processes per node)")
     else:
         words = _NODE_WORDS.get(row["node_source"] or "", "")
-        yield Fact("nodes", "", note=f"{row['node_count']:,} ({words})")
+        yield Fact("nodes", "nodes", "", note=f"{row['node_count']:,} ({words})")
 
 
 def _time_title(view: JobView, row: Mapping[str, Any]) -> str:
@@ -290,10 +326,13 @@ def _times(row: Mapping[str, Any]) -> Iterator[Fact]:
     for name, seconds in known.items():
         share = None if whole is None else seconds / whole
         note = f"{format_seconds(seconds)}{' (close flushes count here)' if name == 'metadata' else ''}"
-        yield Fact(name, share, "ratio", share, note) if share is not None else Fact(name, seconds, "seconds")
+        if share is not None:
+            yield Fact(name, name, share, "ratio", share, note)
+        else:
+            yield Fact(name, name, seconds, "seconds")
     if whole is not None and sum(known.values()) < whole:
         rest = 1 - sum(known.values()) / whole
-        yield Fact("all else", rest, "ratio", rest, "computing, communicating, idle")
+        yield Fact("all_else", "all else", rest, "ratio", rest, "computing, communicating, idle")
 
 
 def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
@@ -301,9 +340,11 @@ def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
     top = max(rates.values(), default=0.0)
     for verb, rate in rates.items():
         took = format_seconds(row[f"d_{verb}_seconds"])
-        yield Fact(verb, rate, "bytes_per_s", rate / top, f"{format_bytes(row[f'{verb}_bytes'])} in {took}")
+        note = f"{format_bytes(row[f'{verb}_bytes'])} in {took}"
+        yield Fact(verb, verb, rate, "bytes_per_s", rate / top, note)
     if row["mib_per_s_per_node"] is not None and row["moved_bytes"]:
-        yield Fact("per compute node", row["mib_per_s_per_node"], "mib_per_s_per_node", note="both together")
+        rate, unit = row["mib_per_s_per_node"], "mib_per_s_per_node"
+        yield Fact("per_node", "per compute node", rate, unit, note="both together")
 
 
 def _files_title(row: Mapping[str, Any]) -> str:
@@ -318,13 +359,20 @@ def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
         files = row[f"{name}_file_count"]
         if files:
             moved = row[f"{name}_read_bytes"], row[f"{name}_write_bytes"]
-            yield Fact(name.replace("_", " "), files, "count", files / count, _both(*moved))
-    kinds = {"only read": "read_only", "only written": "write_only", "read and written": "read_write"}
-    used = {label: row[f"{kind}_file_count"] for label, kind in kinds.items()}
-    used["only opened"] = count - sum(used.values())
-    for label, files in used.items():
+            yield Fact(name, name.replace("_", " "), files, "count", files / count, _both(*moved))
+    used = {kind: row[f"{kind}_file_count"] for kind in ("read_only", "write_only", "read_write")}
+    used["open_only"] = count - sum(used.values())
+    for kind, files in used.items():
         if files > 0:
-            yield Fact(label, files, "count", files / count)
+            yield Fact(kind, _USES[kind], files, "count", files / count)
+
+
+_USES: Final = {
+    "read_only": "only read",
+    "write_only": "only written",
+    "read_write": "read and written",
+    "open_only": "only opened",
+}
 
 
 def _both(read: int, written: int) -> str:
@@ -343,17 +391,18 @@ def bin_labels() -> tuple[str, ...]:
 def _accesses(row: Mapping[str, Any]) -> Iterator[Fact]:
     counts = [(row[read] or 0, row[write] or 0) for read, write in zip(READ_BINS, WRITE_BINS, strict=True)]
     total = sum(read + write for read, write in counts)
-    for label, (read, write) in zip(bin_labels(), counts, strict=True):
+    for column, label, (read, write) in zip(READ_BINS, bin_labels(), counts, strict=True):
         if read + write:
-            yield Fact(label, read + write, "count", (read + write) / total, _reads_and_writes(read, write))
+            note = _reads_and_writes(read, write)
+            name = f"size_{column.removeprefix('read_').removesuffix('_count')}"
+            yield Fact(name, label, read + write, "count", (read + write) / total, note)
     calls = row["fs_read_count"] + row["fs_write_count"]
     if calls and row["sequential_ratio"] is not None:
         consecutive = format_value(row["consecutive_count"] / calls, "ratio")
-        yield Fact(
-            "sequential", row["sequential_ratio"], "ratio", row["sequential_ratio"], f"consecutive {consecutive}"
-        )
+        share = row["sequential_ratio"]
+        yield Fact("sequential", "sequential", share, "ratio", share, f"consecutive {consecutive}")
     if row["aligned_ratio"] is not None:
-        yield Fact("aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
+        yield Fact("aligned", "aligned in the file", row["aligned_ratio"], "ratio", row["aligned_ratio"])
 
 
 def _reads_and_writes(read: int, write: int) -> str:

@@ -169,23 +169,27 @@ def targets_together(fitted: Sequence[FittedSample]) -> tuple[IndependenceTest |
 
 
 def independence_finding(test: IndependenceTest | None) -> Finding:
+    name = "independent_targets"
     if test is None:
         return Finding(
             "Whether targets are slow independently cannot be tested: no two targets were sampled together often "
             "enough. The prediction assumes it.",
             "undecided",
+            name,
         )
     told = f"mean rank correlation {test.correlation:.2f} over {test.targets} targets and {test.rounds} rounds"
     if test.p_value > 0.05:
-        return Finding(f"Nothing speaks against targets being slow independently ({told}, {told_p(test.p_value)}).")
+        text = f"Nothing speaks against targets being slow independently ({told}, {told_p(test.p_value)})."
+        return Finding(text, name=name)
     if test.p_value > 0.01:
-        return Finding(f"Targets may not be slow independently ({told}, {told_p(test.p_value)}).", "undecided")
+        return Finding(f"Targets may not be slow independently ({told}, {told_p(test.p_value)}).", "undecided", name)
     if test.correlation > 0:
         return Finding(
             f"Targets are slow together ({told}, {told_p(test.p_value)}): wide stripes are less slow than predicted.",
             "supported",
+            name,
         )
-    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", "supported")
+    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", "supported", name)
 
 
 def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
+from ioweather.core.outcomes import AgentOutcome, HangOutcome, NowOutcome, OperationOutcome
+from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding, numbered
 from ioweather.core.sparkline import sparkline
 from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.derive.responses.slowdown import COUNTINGS
@@ -79,36 +80,59 @@ class AgentNow:
 def weather_answer(
     operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = (),
     agents: Sequence[AgentNow] = (), notes: Sequence[str] = (), full: bool = False,
-) -> tuple[Answer, bool]:  # fmt: skip
-    """The answer, and whether something is wrong (slow, hanging, or nobody elsewhere measures any more). `full` says
+) -> Answer:  # fmt: skip
+    """Its result says whether something is wrong (slow, hanging, or nobody elsewhere measures any more). `full` gives
     the tail also where nothing was hidden from it, and lists all paths."""
     slow = [o for o in operations if o.slowdown is not None and o.slowdown >= SLOW]
     groups, left_out = _path_groups(operations, now_ns, full)
     if agents:
-        groups.append(FactGroup("Agents of other hosts (since last heard of)", tuple(map(_agent_fact, agents))))
+        facts = tuple(_agent_fact(agent, number) for number, agent in enumerate(agents, 1))
+        groups.append(FactGroup("agents", "Agents of other hosts (since last heard of)", facts))
     findings = [
-        Finding(f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}{h.told}.", "alarm")
+        Finding(
+            f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}{h.told}.", "alarm", "hang"
+        )
         for h in hangs
     ]
     for o in operations:
         for name, n in o.errors.items():
             text = f"{n:,} {o.op} operations on {o.filesystem}{_seen_from(o)} failed with {name}."
-            findings.append(Finding(text, "alarm"))
+            findings.append(Finding(text, "alarm", "failed_operations"))
     findings += [finding for agent in agents for finding in _agent_findings(agent)]
     good = sum(o.count for o in operations)
     missed = sum(o.missed for o in operations)
     failed = sum(sum(o.errors.values()) for o in operations)
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
     coverage = (Coverage(good + missed + failed, good, "operations of the agent", excluded),) if operations else ()
-    answer = Answer(
+    return Answer(
         question="now",
         headline=_headline(operations, slow, hangs, [agent.host for agent in agents if agent.state == "running"]),
         facts=tuple(groups),
-        findings=tuple(findings),
+        findings=numbered(findings),
         caveats=(*(f"The agent on {name} is gone; what it last saw is shown." for name in stale), *left_out, *notes),
         coverage=coverage,
+        name="now",
+        result=_outcome(operations, hangs, agents, stale, wrong=bool(slow or hangs or (agents and not operations))),
     )
-    return answer, bool(slow or hangs or (agents and not operations))
+
+
+def _outcome(
+    operations: Sequence[OperationNow], hangs: Sequence[Hang], agents: Sequence[AgentNow], stale: Sequence[str],
+    *, wrong: bool,
+) -> NowOutcome:  # fmt: skip
+    return NowOutcome(
+        wrong,
+        tuple(
+            OperationOutcome(
+                o.filesystem, o.target, o.host, o.op, o.slowdown, o.median_seconds, o.expected_seconds,
+                o.expected_count, o.count, o.missed, dict(o.errors), o.slow_since_ns, o.last_ns,
+            )
+            for o in operations
+        ),
+        tuple(HangOutcome(h.filesystem, h.target, h.host, h.op, h.age_seconds) for h in hangs),
+        tuple(AgentOutcome(agent.host, agent.state, agent.heard_seconds) for agent in agents),
+        tuple(stale),
+    )  # fmt: skip
 
 
 def _path_groups(operations: Sequence[OperationNow], now_ns: int, full: bool) -> tuple[list[FactGroup], list[str]]:
@@ -120,12 +144,12 @@ def _path_groups(operations: Sequence[OperationNow], now_ns: int, full: bool) ->
     if not full and len(listed) > _MOST_PATHS:
         listed.sort(key=lambda path: max(o.slowdown or 0.0 for o in path[1]), reverse=True)
     groups = []
-    for (_, target), mine in listed if full else listed[:_MOST_PATHS]:
+    for number, ((_, target), mine) in enumerate(listed if full else listed[:_MOST_PATHS], 1):
         name = f"{mine[0].filesystem}{_seen_from(mine[0])}"
-        groups.append(FactGroup(f"{name} ({target})", tuple(_fact(o, now_ns) for o in mine)))
-        tail = tuple(fact for o in mine if full or o.recent_missed for fact in _tail_facts(o))
+        groups.append(FactGroup(f"path_{number}", f"{name} ({target})", numbered(_fact(o, now_ns) for o in mine)))
+        tail = numbered(fact for o in mine if full or o.recent_missed for fact in _tail_facts(o))
         if tail:
-            groups.append(FactGroup(f"{name}, 99% of the last half hour ({target})", tail))
+            groups.append(FactGroup(f"path_{number}_tail", f"{name}, 99% of the last half hour ({target})", tail))
     more = 0 if full else max(0, len(listed) - _MOST_PATHS)
     return groups, [f"{more:,} more probed paths, none of them slower, are listed with --json."] if more else []
 
@@ -134,41 +158,42 @@ def _seen_from(o: OperationNow) -> str:
     return f" from {o.host}" if o.host else ""
 
 
-def _agent_fact(agent: AgentNow) -> Fact:
+def _agent_fact(agent: AgentNow, number: int) -> Fact:
     notes = [agent.state, agent.version]
     if agent.cycle_seconds is not None:
         notes.append(f"last cycle {format_seconds(agent.cycle_seconds)} before")
     if agent.files_waiting:
         notes.append(f"{agent.files_waiting:,} files wait")
-    return Fact(agent.host, agent.heard_seconds, "seconds", None, ", ".join(filter(None, notes)))
+    return Fact(f"agent_{number}", agent.host, agent.heard_seconds, "seconds", None, ", ".join(filter(None, notes)))
 
 
 def _agent_findings(agent: AgentNow) -> Iterator[Finding]:
     ago = format_seconds(agent.heard_seconds)
     if agent.state == "silent":
-        yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm")
+        yield Finding(f"The agent on {agent.host} has been silent for {ago}.", "alarm", "silent_agent")
     elif agent.state == "stopped":
-        yield Finding(f"The agent on {agent.host} stopped {ago} ago.")
+        yield Finding(f"The agent on {agent.host} stopped {ago} ago.", name="stopped_agent")
     for trouble in agent.troubles:
-        yield Finding(f"{agent.host}: {trouble}", "alarm")
+        yield Finding(f"{agent.host}: {trouble}", "alarm", "agent_trouble")
 
 
 def _fact(o: OperationNow, now_ns: int) -> Fact:
     line = _last_hour(o.recent)
     if o.slowdown is None:
         note = f"no baseline yet ({o.expected_count})" if o.median_seconds is not None else "nothing in the last minute"
-        return Fact(o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
+        return Fact(o.op, o.op, o.median_seconds, "seconds", None, f"{note} {line}".strip())
     age = "" if o.last_ns is None else f", {format_seconds(max(0.0, (now_ns - o.last_ns) / 1e9))} ago"
     # A bar on a log scale: full at ten times the usual.
     share = min(1.0, max(0.0, _log10(o.slowdown)))
-    return Fact(o.op, o.slowdown, "factor", share, f"{format_seconds(o.median_seconds or 0.0)}{age} {line}".rstrip())
+    note = f"{format_seconds(o.median_seconds or 0.0)}{age} {line}".rstrip()
+    return Fact(o.op, o.op, o.slowdown, "factor", share, note)
 
 
 def _tail_facts(o: OperationNow) -> Iterator[Fact]:
     if o.q99_seconds is not None:
         missed = f"{o.recent_missed:,} missed ticks" if o.recent_missed else ""
         for name, seconds, note in zip(COUNTINGS, o.q99_seconds, ("", missed), strict=True):
-            yield Fact(f"{o.op} {name}", seconds, "seconds", None, note)
+            yield Fact(f"{o.op}_{name}", f"{o.op} {name}", seconds, "seconds", None, note)
 
 
 def _log10(value: float) -> float:

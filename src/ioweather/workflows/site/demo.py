@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioweather.core.errors import UsageError
+from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer, Exhibit
 from ioweather.simulate.generate import generate
@@ -58,4 +59,8 @@ def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
             SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
         ).fetchall()
     answers = ((str(job), why(str(job), lake=lake.root)) for (job,) in found)
-    return next(((job, answer) for job, answer in answers if not answer.headline.startswith("Unknown")), None)
+    return next(((job, answer) for job, answer in answers if _is_known(answer)), None)
+
+
+def _is_known(answer: Answer) -> bool:
+    return isinstance(answer.result, WhyOutcome) and answer.result.kind != "unknown"

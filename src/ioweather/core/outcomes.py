@@ -1,0 +1,341 @@
+"""What a program reads of an answer: one dataclass per question, plain data with stable names.
+
+Words of an answer may change from version to version; these fields do not. The published JSON Schema
+(docs/reference/answer.schema.json) is made from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unknown"]
+
+
+class Reason(StrEnum):
+    """Why there is no verdict."""
+
+    NO_LAKE = "no_lake"
+    NO_SYSTEM_DATA = "no_system_data"
+    NO_IO_TIME = "no_io_time"
+    FEW_SIMILAR_RUNS = "few_similar_runs"
+    SIMILAR_RUNS_DIFFER = "similar_runs_differ"
+    PARTLY_SAMPLED = "partly_sampled"
+    COARSE_SAMPLES = "coarse_samples"
+    WITHIN_SPREAD = "within_spread"
+    LOW_PROBABILITY = "low_probability"
+    SECONDS_DISAGREE = "seconds_disagree"
+
+
+class Outcome:
+    """The base of all: `Answer.result` is one of these."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A value with its 90% interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class SplitSeconds:
+    """Where the I/O time went. None: not known."""
+
+    usual: Amount | None = None
+    system: Amount | None = None
+    own: Amount | None = None
+    unexplained: Amount | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A measure of the run's I/O pattern that differs from similar runs."""
+
+    name: str
+    value: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A job that loaded the storage during the run."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    probability: float | None
+    seconds: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Unhealthy:
+    """A component that was unhealthy during the run. `kind` is how it showed: absent, high, low, capped."""
+
+    component: str | None
+    kind: str | None
+    cause: str
+    start_ns: int
+    end_ns: int | None
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class AdviceItem:
+    """A pattern that was seen, and what changing it alone would save at most."""
+
+    name: str
+    dimension: str
+    evidence: str
+    seconds: float
+    low: float
+    high: float
+    fix: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WhyOutcome(Outcome):
+    """`probability` is that of `kind`, or of `likeliest` where `kind` is unknown; `n` counts the similar runs;
+    `coverage` is the share of the run in which the system was sampled."""
+
+    kind: VerdictKind
+    reason: Reason | None
+    likeliest: VerdictKind = "unknown"
+    probability: float | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    filesystem: str | None = None
+    io_seconds: float | None = None
+    harm_seconds: float | None = None
+    seconds: SplitSeconds = SplitSeconds()
+    changed: tuple[Change, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    unhealthy: tuple[Unhealthy, ...] = ()
+    n: int = 0
+    coverage: float | None = None
+    worth: tuple[AdviceItem, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobOutcome(Outcome):
+    """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str
+    logs: int
+    processes: int
+    nodes: int | None
+    start_ns: int
+    end_ns: int
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int
+    write_bytes: int
+    bytes_per_s: float | None
+    metadata_ratio: float | None
+    files: int
+    seen: tuple[AdviceItem, ...] = ()
+    worth: tuple[AdviceItem, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """`speed_ratio`: how many times the bandwidth of the first run."""
+
+    label: str
+    job_id: int | None
+    program: str
+    processes: int
+    start_ns: int
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int
+    write_bytes: int
+    bytes_per_s: float | None
+    speed_ratio: float | None
+    partial: bool
+
+
+@dataclass(frozen=True)
+class CompareOutcome(Outcome):
+    """The first run is the original."""
+
+    runs: tuple[ComparedRun, ...]
+
+
+@dataclass(frozen=True)
+class ProjectOutcome(Outcome):
+    """`bytes_ratio`: of all bytes of all jobs. Medians are over jobs; seconds are those of all processes."""
+
+    project: str
+    jobs: int
+    users: int
+    read_bytes: int
+    write_bytes: int
+    bytes_ratio: float
+    first_ns: int
+    last_ns: int
+    bytes_per_s_median: float | None
+    mib_per_s_per_node_median: float | None
+    io_ratio_median: float | None
+    read_seconds: float
+    write_seconds: float
+    metadata_seconds: float
+
+
+@dataclass(frozen=True)
+class OperationOutcome:
+    """One kind of operation on one path. `host` is where it was issued, empty for this machine."""
+
+    filesystem: str
+    target: str
+    host: str
+    op: str
+    slowdown: float | None
+    median_seconds: float | None
+    usual_seconds: float | None
+    usual_count: int
+    count: int
+    missed: int
+    errors: Mapping[str, int]
+    slow_since_ns: int | None
+    last_ns: int | None
+
+
+@dataclass(frozen=True)
+class HangOutcome:
+    filesystem: str
+    target: str
+    host: str
+    op: str
+    age_seconds: float
+
+
+@dataclass(frozen=True)
+class AgentOutcome:
+    host: str
+    state: str
+    heard_seconds: float
+
+
+@dataclass(frozen=True)
+class NowOutcome(Outcome):
+    """`wrong`: something is slow or hangs, or nobody measures any more. A slowdown is a median over the usual one."""
+
+    wrong: bool
+    operations: tuple[OperationOutcome, ...]
+    hangs: tuple[HangOutcome, ...]
+    agents: tuple[AgentOutcome, ...]
+    stale: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EventOutcome:
+    kind: str
+    filesystem: str
+    label: str
+    start_ns: int
+    end_ns: int | None
+    strength_ratio: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class EventsOutcome(Outcome):
+    events: tuple[EventOutcome, ...]
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """`by`: what the value is made from (combined, persistence, climatology). `coverage`: how often such intervals
+    held the actual value."""
+
+    horizon_ns: int
+    time_ns: int
+    by: str
+    value: float | None
+    low: float | None
+    high: float | None
+    skill: Amount
+    coverage: float | None
+
+
+@dataclass(frozen=True)
+class ForecastOutcome(Outcome):
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
+
+    filesystem: str
+    of: Literal["load", "slowdown"]
+    op: str
+    unit: str
+    window_ns: int
+    now: float | None
+    now_ns: int
+    horizons: tuple[Horizon, ...] = ()
+    best_start_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """This share of transfers finishes within `seconds`."""
+
+    probability: float
+    seconds: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class PredictOutcome(Outcome):
+    """Without quantiles there is no answer; the headline says why."""
+
+    op: str
+    total_bytes: int
+    request_bytes: float
+    width: int
+    rounds: int
+    filesystem: str | None = None
+    quantiles: tuple[Quantile, ...] = ()
+    mean_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class WidthOutcome:
+    width: int
+    request_bytes: float
+    quantiles: tuple[Quantile, ...]
+
+
+@dataclass(frozen=True)
+class StripeOutcome(Outcome):
+    """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered."""
+
+    op: str
+    file_bytes: int
+    filesystem: str | None = None
+    width: int | None = None
+    request_bytes: float | None = None
+    command: str | None = None
+    agreement: float | None = None
+    quantiles: tuple[Quantile, ...] = ()
+    widths: tuple[WidthOutcome, ...] = ()
+
+
+OUTCOMES: Mapping[str, type[Outcome]] = {
+    "compare": CompareOutcome,
+    "events": EventsOutcome,
+    "forecast": ForecastOutcome,
+    "job": JobOutcome,
+    "now": NowOutcome,
+    "predict": PredictOutcome,
+    "project": ProjectOutcome,
+    "stripe": StripeOutcome,
+    "why": WhyOutcome,
+}
