@@ -80,7 +80,18 @@ class TableFiles:
         newest = _newest_first(self.spec, "ingest_id")
         kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
         ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest})"
-        return f"SELECT * FROM ({self.scan(days)}) QUALIFY {ranked} = 1{kept}"
+        return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days))}) QUALIFY {ranked} = 1{kept}"
+
+
+def _with_origins(spec: TableSpec, rows: str) -> str:
+    """Rows of unknown origin with the origin of those that have the rest of their key, where that is one."""
+    if spec.placeholder is None:
+        return rows
+    column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])
+    rest = ", ".join(quote(name) for name in spec.key if name != spec.placeholder[0])
+    named = f"nullif({column}, {unknown})"
+    only = f"CASE WHEN min({named}) OVER same = max({named}) OVER same THEN min({named}) OVER same ELSE {column} END"
+    return f"SELECT * REPLACE ({only} AS {column}) FROM ({rows}) WINDOW same AS (PARTITION BY {rest})"
 
 
 def _newest_first(spec: TableSpec, arrival: str) -> str:
@@ -152,6 +163,7 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
             stored = _stored_sql(con, files_at(table, spec))
             if spec.revisable:
                 _let_come_last(con, stored, ingest_id)
+                _name_origins(con, spec, stored)
             try:
                 if _count(con, "finished", _finished_sql(spec, stored)):
                     completed += _complete(table, con, spec)
@@ -230,6 +242,23 @@ def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) 
     if newest is not None and newest >= ingest_id:
         moment, _, mark = newest.partition("-")
         con.execute("UPDATE batch SET ingest_id = ?", [f"{int(moment) + 1:0{len(moment)}d}-{mark}"])
+
+
+def _name_origins(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> None:
+    """Rows of the batch of unknown origin are compared with, and stored as, those of the one whose they are."""
+    if spec.placeholder is None:
+        return
+    column, unknown = quote(spec.placeholder[0]), literal(spec.placeholder[1])
+    rest = [name for name in spec.key if name != spec.placeholder[0]]
+    keys = ", ".join(quote(name) for name in rest)
+    named = (
+        f"SELECT {keys}, min({column}) AS origin FROM ({stored}) WHERE {column} <> {unknown} GROUP BY {keys} "
+        f"HAVING count(DISTINCT {column}) = 1"
+    )
+    con.execute(
+        f"UPDATE batch AS b SET {column} = s.origin FROM ({named}) AS s "
+        f"WHERE b.{column} = {unknown} AND {_same(tuple(rest))}"
+    )
 
 
 def _fresh_sql(spec: TableSpec, stored: str) -> str:

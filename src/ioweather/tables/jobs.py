@@ -5,6 +5,9 @@ from __future__ import annotations
 from ioweather.tables.ranges import ANY, FACTOR, NOT_NEGATIVE, PARTS, PLANNED_TIME
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
+# The cluster of accounting that does not name its own, where nobody else did.
+UNNAMED_CLUSTER = "cluster"
+
 EVENT_KINDS = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
 
 JOBS = TableSpec(
@@ -43,6 +46,7 @@ JOBS = TableSpec(
     # An old dump read after a new one must not bring a finished job back to life, nor let a running one wait again; nor
     # may a poor one take its raw id away.
     revision=("end_ns", "start_ns", "raw_job_id"),
+    placeholder=("cluster", UNNAMED_CLUSTER),
     order=("cluster", "job_id", "step", "submit_ns"),
 )
 

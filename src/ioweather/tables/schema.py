@@ -62,6 +62,9 @@ class TableSpec:
     group_rows: int = 122_880
     # Whether a sealed day keeps rows that newer ones replaced. What can be computed again need not.
     keeps_revisions: bool = True
+    # Of revisable tables: (column of the key, value) that rows of unknown origin have there. They belong to the one
+    # origin that has the rest of their key, where there is one.
+    placeholder: tuple[str, str] | None = None
     # Very many rows of few distinct texts: read without a copy of them.
     is_long: bool = False
     # Of append-only tables: the flag in `quality` of a row that one of the same key without the flag replaces.

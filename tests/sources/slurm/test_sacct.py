@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
+from ioweather.core.units import NS
 from ioweather.sources.slurm.identity import parse_identity
 from ioweather.sources.slurm.nodelist import expand
 from ioweather.sources.slurm.source import _CHECKS, _FREE_TEXT, _KEPT, SOURCE, Header, _readings
 from ioweather.tables import concat
 
 UTC = ReadContext(zone=zone_named("UTC"))
+# What one real cluster printed of the same jobs.
+DUMPS = ("sacct.json.gz", "sacct_all_delim_x1f.txt", "sacct_all_parsable2.txt", "sacct_core.txt", "sacct_dups.txt")
 HEADER = "JobID|JobIDRaw|JobName|User|Account|State|Submit|Start|End|NNodes|NCPUS|NodeList"
 
 
@@ -170,8 +173,59 @@ def test_local_times_need_a_zone(tmp_path):
 
 
 def test_missing_fields_are_named_with_the_command_to_run(tmp_path):
-    with pytest.raises(CorruptInput, match=r"lacks Submit.*sacct -P"):
-        read(write(tmp_path, header="JobID|State|Start|End"))
+    with pytest.raises(CorruptInput, match=r"lacks End.*sacct -P"):
+        read(write(tmp_path, header="JobID|State|Start|Submit"))
+
+
+def test_without_submit_the_start_stands_in(tmp_path):
+    path = write(tmp_path, "7|COMPLETED|100|110", "8|PENDING|Unknown|Unknown", header="JobID|State|Start|End")
+    frames = []
+    with pytest.raises(CorruptInput, match=r"1 jobs have neither Submit nor Start and were left out, the first 8"):
+        frames.extend(frame for _, frame in SOURCE.read(path, UTC))
+    (job,) = concat(frames).records()
+    assert (job["submit_ns"], job["start_ns"], job["end_ns"]) == (100 * NS, 100 * NS, 110 * NS)
+
+
+@pytest.mark.parametrize("qos", ["normal|", ""])
+def test_dumps_of_open_xdmod_have_no_header(tmp_path, qos):
+    line = (
+        f"22_3|25|big|batch|{qos}acct|grp|100|ann|501|2026-01-02T03:04:05|2026-01-02T03:04:05|2026-01-02T03:05:00|"
+        "2026-01-02T03:06:00|00:01:00|0:0|COMPLETED|2|8|8|1000Mc|gres:gpu:1|01:00:00|n[1-2]|a|name"
+    )
+    path = write(tmp_path, line.replace("22_3", "22_4"), header=line)
+    assert SOURCE.detect(path.read_bytes(), path) == 0.9
+    jobs = read(path)
+    assert [job["job_id"] for job in jobs] == ["22_3", "22_4"]
+    assert (jobs[0]["raw_job_id"], jobs[0]["uid"], jobs[0]["name"], jobs[0]["nodes"]) == (25, 501, "a|name", "n1,n2")
+
+
+def json_job(**more):
+    plain = {"job_id": 29, "account": "a", "user": "u", "name": "n", "nodes": "n1", "allocation_nodes": 1,
+             "association": {}, "array": {"job_id": 29, "task_id": {"set": False}, "task": ""},
+             "het": {"job_id": 0, "job_offset": {"set": False}}, "state": {"current": ["RUNNING"]}, "steps": [],
+             "time": {"submission": 100, "start": 101, "end": 0}, "tres": {"allocated": []}}  # fmt: skip
+    return plain | more
+
+
+def test_json_is_recognised_by_its_shape(tmp_path):
+    """Slurm is named behind the jobs, which may be larger than what is looked at."""
+    path = tmp_path / "s.json"
+    first = json_job(script="#!/bin/sh\n" * 40_000)
+    path.write_text(json.dumps({"jobs": [first], "meta": {"slurm": {"cluster": "big"}}}))
+    assert SOURCE.detect(path.read_bytes()[: 64 << 10], path) == 0.95
+    (job,) = read(path, ReadContext())
+    assert (job["cluster"], job["job_id"], job["array_job_id"]) == ("big", "29", None)
+    waiting = json_job(array={"job_id": 29, "task_id": {"set": False}, "task": "3-8"})
+    path.write_text(json.dumps({"jobs": [waiting]}))
+    (job,) = read(path, ReadContext())
+    assert (job["job_id"], job["array_job_id"]) == ("29_[3-8]", 29)
+
+
+def test_json_of_squeue_is_refused_as_what_it_is(tmp_path):
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"jobs": [{"job_id": 1, "job_state": ["RUNNING"]}], "meta": {"slurm": {}}}))
+    with pytest.raises(CorruptInput, match=r"squeue.*sacct --allusers --json"):
+        read(path, ReadContext())
 
 
 def test_a_cut_file_keeps_what_came_before(tmp_path):
@@ -226,7 +280,7 @@ def test_json_of_newer_versions(tmp_path):
     }  # fmt: skip
     path = tmp_path / "s.json"
     path.write_text(json.dumps(body))
-    assert SOURCE.detect(path.read_bytes(), path) == 0.9
+    assert SOURCE.detect(path.read_bytes(), path) == 0.95
     job, step = read(path, ReadContext())
     assert (job["job_id"], job["raw_job_id"], job["state"], job["restart"]) == ("22_2", 29, "TIMEOUT", 1)
     assert (job["end_ns"], job["cpu_count"], job["nodes"]) == (None, 4, "n1,n2")
@@ -244,7 +298,7 @@ def test_json_that_is_not_accounting_is_refused(tmp_path, text):
 @pytest.mark.shared
 def test_the_real_cluster_reads_the_same_from_every_dump(shared_data):
     folder = shared_data / "slurm"
-    dumps = {p.name: read(p) for p in sorted(folder.iterdir())}
+    dumps = {name: read(folder / name) for name in DUMPS}
     assert {name: len(rows) for name, rows in dumps.items()} == {
         "sacct.json.gz": len(dumps["sacct.json.gz"]),
         "sacct_all_delim_x1f.txt": 140,
@@ -265,6 +319,27 @@ def test_the_real_cluster_reads_the_same_from_every_dump(shared_data):
     assert len(document) == len(jobs) + sum(len(job["steps"]) for job in jobs)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_dump_without_the_cluster_joins_the_one_with_it(tmp_path, order):
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.ingest import ingest
+
+    header = "JobID|JobIDRaw|{}State|Submit|Start|End\n"
+    dumps = [
+        header.format("") + "7|7|RUNNING|100|101|Unknown\n8|8|COMPLETED|100|101|109\n",
+        header.format("Cluster|") + "7|7|big|COMPLETED|100|101|109\n7|7|small|COMPLETED|150|151|159\n",
+    ]
+    lake = open_lake(tmp_path / "lake", create=True)
+    for number, dump in enumerate(dumps[::order]):
+        (tmp_path / f"{number}.txt").write_text(dump)
+        assert not ingest(lake, [tmp_path / f"{number}.txt"]).bad
+    (tmp_path / "again.txt").write_text(dumps[0] + "\n")  # the same rows in another file
+    ingest(lake, [tmp_path / "again.txt"])
+    with lake.snapshot() as snapshot:
+        rows = snapshot.con.sql("SELECT cluster, job_id, state FROM jobs ORDER BY ALL").fetchall()
+    assert rows == [("big", "7", "COMPLETED"), ("cluster", "8", "COMPLETED"), ("small", "7", "COMPLETED")]
+
+
 @pytest.mark.shared
 def test_overlapping_dumps_in_any_order_are_one_accounting(shared_data, tmp_path):
     from ioweather.store.lake import open_lake
@@ -273,7 +348,7 @@ def test_overlapping_dumps_in_any_order_are_one_accounting(shared_data, tmp_path
     counts = []
     for order in (1, -1):
         lake = open_lake(tmp_path / f"lake{order}", create=True)
-        for path in sorted((shared_data / "slurm").iterdir())[::order]:
+        for path in [shared_data / "slurm" / name for name in DUMPS][::order]:
             context = ReadContext(zone=zone_named("UTC"), cluster="rtest")
             assert not ingest(lake, [path], context=context).bad
         with lake.snapshot() as snapshot:

@@ -1,26 +1,45 @@
 """`sacct --json`: the same jobs from a document whose shape changed between versions.
 
 Numbers are plain in 21.08-22.05 and {"set": true, "infinite": false, "number": 3} from 23.02 on; a state is a text or a
-list of texts; `job_id` is the raw id.
+list of texts; `job_id` is the raw id. Keys come in any order: `jobs` may stand before the `meta` that names Slurm.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ioweather.core.errors import CorruptInput
 from ioweather.core.units import NS
+from ioweather.sources.job_records import JobRecord
 from ioweather.sources.slurm.nodelist import expand
-from ioweather.sources.slurm.rows import JobRecord
 
 _MOST = 1 << 63  # what the tables hold
+_JOBS = re.compile(r'"jobs"\s{0,99}:\s{0,99}\[')
+# What an accounted job has in every version; a waiting or running one of `squeue --json` has none of them.
+_OF_A_JOB = ('"association"', '"allocation_nodes"', '"derived_exit_code"', '"tres"', '"het"')
+_NAMED = ('"Slurm"', '"slurm"')
+
+
+def looks_like_accounting(start: str) -> bool:
+    """Of the first part of a file: an object that names Slurm, or has a list of jobs as accounting has them."""
+    if not start.lstrip().startswith("{"):
+        return False
+    by_shape = bool(_JOBS.search(start)) and sum(key in start for key in _OF_A_JOB) >= 2
+    return by_shape or any(name in start for name in _NAMED)
 
 
 def records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
     jobs = document.get("jobs") if isinstance(document, Mapping) else None
     if not isinstance(jobs, list):
         raise CorruptInput(f"{where} has no list of jobs: expected what `sacct --json` prints.")
+    if jobs and isinstance(jobs[0], Mapping) and "job_state" in jobs[0]:
+        raise CorruptInput(
+            f"{where} is what `squeue --json` or `scontrol --json` prints: jobs of now, not accounting.",
+            hint="Use: sacct --allusers --json",
+        )
+    cluster = _cluster_of(document) or cluster
     for position, job in enumerate(jobs):
         try:
             yield from _job(job, cluster)
@@ -28,11 +47,19 @@ def records(document: Any, where: str, cluster: str) -> Iterator[JobRecord]:
             raise CorruptInput(f"{where}: job {position} lacks or garbles {str(error)[:200]}.") from None
 
 
+def _cluster_of(document: Mapping[str, Any]) -> str | None:
+    """The cluster that newer versions name once for all jobs."""
+    meta = document.get("meta")
+    slurm = (meta.get("slurm") or meta.get("Slurm")) if isinstance(meta, Mapping) else None
+    name = slurm.get("cluster") if isinstance(slurm, Mapping) else None
+    return name if isinstance(name, str) and name else None
+
+
 def _job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
     raw = _whole(job["job_id"])
-    array, task = _number(job["array"]["job_id"]) or None, _number(job["array"].get("task_id"))
+    array, task = _array(job["array"])
     het, offset = _number(job["het"]["job_id"]) or None, _number(job["het"].get("job_offset"))
-    shown = f"{array}_{task}" if array and task is not None else f"{het}+{offset}" if het else str(raw)
+    shown = f"{array}_{task}" if array else f"{het}+{offset}" if het else str(raw)
     times = job["time"]
     start = _moment(times["start"])
     submit = _moment(times["submission"])
@@ -64,6 +91,14 @@ def _job(job: Mapping[str, Any], cluster: str) -> Iterator[JobRecord]:
     )
     for step in job.get("steps", []):
         yield _step(step, common)
+
+
+def _array(array: Mapping[str, Any]) -> tuple[int | None, str]:
+    """The array's id and the task, or those that still wait: '[3-8]'. Newer versions give every job an array's id."""
+    task, waiting = _number(array.get("task_id")), _text(array.get("task"))
+    if task is None and waiting is None:
+        return None, ""
+    return _number(array["job_id"]) or None, str(task) if task is not None else f"[{waiting}]"
 
 
 def _step(step: Mapping[str, Any], common: Mapping[str, Any]) -> JobRecord:

@@ -12,26 +12,29 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
+from ioweather.sources.job_records import JobRecord, job_frames
 from ioweather.sources.plain_values import parse_json, whole_number
 from ioweather.sources.slurm import document
 from ioweather.sources.slurm.identity import parse_identity
 from ioweather.sources.slurm.nodelist import expand
-from ioweather.sources.slurm.rows import JobRecord, jobs_frame
 from ioweather.sources.textfiles import line_blocks, plain_head, unzipped_blocks
+from ioweather.tables.jobs import UNNAMED_CLUSTER
 
-NEEDED = ("JobID", "State", "Submit", "Start", "End")
+NEEDED = ("State", "Start", "End")
 ADVICE = (
     "SLURM_TIME_FORMAT=%s sacct -P --delimiter=$'\\x1f' --format=JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,"
     "Submit,Start,End,NNodes,NCPUS,NodeList"
 )
+_WORDS = frozenset(("State", "Submit", "Start", "End", "Elapsed", "NodeList", "AllocCPUS", "NNodes", "ExitCode"))
 _HEADER = re.compile(r"^([A-Za-z]\w*)([^\w\s]+|\x1f|\t)([A-Za-z]\w*)")
 _FREE_TEXT = ("JobName", "Comment", "AdminComment", "SystemComment", "SubmitLine", "WorkDir", "Constraints", "Extra")
 _LONGEST_ROW_LINES = 40
@@ -68,6 +71,16 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
 }  # fmt: skip
 _KEPT = frozenset((*_CHECKS, "JobName", "NodeList"))
 _DIFFERENT = 2
+# What Open XDMoD's shredder calls sacct with, without a header; older versions have no QOS, and one TRES or GRES less.
+_XDMOD_FRONT = "JobID JobIDRaw Cluster Partition"
+_XDMOD_MIDDLE = (
+    "Account Group GID User UID Submit Eligible Start End Elapsed ExitCode State NNodes NCPUS ReqCPUS ReqMem"
+)
+_XDMOD_END = "Timelimit NodeList JobName"
+XDMOD = tuple(
+    tuple(" ".join((_XDMOD_FRONT, qos, _XDMOD_MIDDLE, asked, _XDMOD_END)).split())
+    for qos, asked in (("QOS", "ReqTRES AllocTRES"), ("QOS", "ReqGRES ReqTRES"), ("QOS", "ReqGRES"), ("", "ReqGRES"))
+)
 
 
 @dataclass(frozen=True)
@@ -90,19 +103,43 @@ def parse_header(line: str) -> Header | None:
     return Header(match[2], fields, trailing) if "JobID" in fields or "JobIDRaw" in fields else None
 
 
+def parse_headerless(line: str) -> Header | None:
+    """The layout of Open XDMoD's dumps, which have no header, where the first row is one of it."""
+    parts = line.rstrip("\r\n").split("|")
+    for fields in XDMOD:
+        header = Header("|", fields, trailing=False)
+        surplus = len(parts) - len(fields)
+        if 0 <= surplus <= _MOST_SURPLUS and len(_readings(parts, header, surplus)) == 1:
+            return header
+    return None
+
+
 def records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None, cluster: str) -> Iterator[JobRecord]:
     """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
-    number, first = next(lines)
+    number, first = next(((number, line) for number, line in lines if line), (1, ""))
     header = parse_header(first)
+    rows = ((number, line) for number, line in lines if line != first)  # dumps put into one file repeat it
+    if header is None:
+        header = parse_headerless(first)
+        rows = chain([(number, first)], lines)
     if header is None:
         raise CorruptInput(f"{where}, line {number}: expected sacct's header with JobID.", hint="Run sacct without -n.")
     missing = [name for name in NEEDED if name not in header.fields]
     if missing:
         raise CorruptInput(f"{where} lacks {', '.join(missing)}.", hint=f"Use: {ADVICE}")
     read = _Reader(header, where, zone, cluster)
-    rows = ((number, line) for number, line in lines if line != first)  # dumps put into one file repeat it
+    unplaced: list[str] = []
     for number, row in _rows(rows, header, where):
-        yield read.record(number, row)
+        record = read.record(number, row)
+        if isinstance(record, str):
+            unplaced.append(record)
+        else:
+            yield record
+    if unplaced:
+        raise CorruptInput(
+            f"{where}: {len(unplaced)} jobs have neither Submit nor Start and were left out, the first {unplaced[0]}.",
+            hint=f"Use: {ADVICE}",
+        )
 
 
 def _rows(lines: Iterator[tuple[int, str]], header: Header, where: str) -> Iterator[tuple[int, list[str]]]:
@@ -173,9 +210,10 @@ class _Reader:
     zone: ZoneInfo | None
     cluster: str
 
-    def record(self, number: int, row: list[str]) -> JobRecord:
+    def record(self, number: int, row: list[str]) -> JobRecord | str:
+        """The job, or the id of one without a time to put it at."""
         value = self.header.value
-        identity = parse_identity(value(row, "JobID") or "")
+        identity = parse_identity(value(row, "JobID") or value(row, "JobIDRaw") or "")
         state = value(row, "State") or ""
         if identity is None or not _STATE.match(state):
             raise CorruptInput(f"{self.where}, line {number}: {row[0]!r} with state {state!r} is not a job.")
@@ -183,7 +221,7 @@ class _Reader:
         start = self._time(row, "Start", number, submit and submit - 1)
         moment = submit if submit is not None else start
         if moment is None:
-            raise CorruptInput(f"{self.where}, line {number}: job {identity.job_id} was never submitted.")
+            return identity.job_id
         raw = parse_identity(value(row, "JobIDRaw") or "")
         nodes = expand(value(row, "NodeList") or "")
         return JobRecord(
@@ -237,43 +275,28 @@ def _count(text: str | None) -> int | None:
     return whole_number(text) if text else None
 
 
-_BATCH = 100_000
-# A dump without the Cluster field, and nobody who says which it is.
-UNNAMED = "cluster"
-
-
 @dataclass(frozen=True)
 class SacctSource:
     name: str = "sacct"
-    title: str = "Slurm accounting (sacct text, any delimiter, and --json)"
+    title: str = "Slurm accounting (sacct text, any delimiter, --json, Open XDMoD's dumps)"
     tables: tuple[str, ...] = ("jobs",)
 
     def detect(self, head: bytes, path: Path) -> float:
         start = plain_head(head)
-        first = start.split("\n", 1)[0]
-        if parse_header(first) is not None and "State" in first:
+        if document.looks_like_accounting(start):
             return 0.95
-        is_json = start.lstrip().startswith("{")
-        return 0.9 if is_json and ('"Slurm"' in start[:4000] or '"slurm"' in start[:4000]) else 0.0
+        first = start.lstrip("\r\n").split("\n", 1)[0].rstrip("\r")
+        header = parse_header(first)
+        if header is not None:
+            # Somebody's own table may have a column JobID; sacct's has several of its words.
+            return 0.95 if sum(name in _WORDS for name in header.fields) >= 2 else 0.0
+        return 0.9 if parse_headerless(first) is not None else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        batch: list[JobRecord] = []
-        trouble: SourceError | None = None
-        try:
-            for record in self._records(path, context):
-                batch.append(record)
-                if len(batch) >= _BATCH:
-                    yield "jobs", jobs_frame(batch)
-                    batch = []
-        except SourceError as error:
-            trouble = error
-        if batch:  # what came before the trouble is good
-            yield "jobs", jobs_frame(batch)
-        if trouble is not None:
-            raise trouble
+        yield from job_frames(self._records(path, context))
 
     def _records(self, path: Path, context: ReadContext) -> Iterator[JobRecord]:
-        cluster = context.cluster or UNNAMED
+        cluster = context.cluster or UNNAMED_CLUSTER
         with path.open("rb") as file:
             beginning = plain_head(file.read(64 << 10)).lstrip()
         if beginning.startswith("{"):

@@ -25,9 +25,7 @@ from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 from ioweather.core.errors import DataUnavailable, IoweatherError, UsageError
 from ioweather.core.facility import load_facility
 from ioweather.core.units import DAY_NS, GIB, NS, format_bytes, format_seconds, format_time_ns
-from ioweather.sources.slurm.source import UNNAMED
 from ioweather.store import layout
-from ioweather.store.convert import literal
 from ioweather.store.impossible import impossible_rows
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.site.describe import systems_of
@@ -287,15 +285,16 @@ def _names(lake: Lake) -> Iterator[Check]:
 
 
 def _twice(lake: Lake) -> Iterator[Check]:
-    """A dump of accounting that does not name its cluster, beside one that does, brings every job a second time."""
+    """A dump of accounting without Submit takes the start in its place, and so brings every job that had to wait a
+    second time."""
     with lake.snapshot() as snapshot:
         doubled = snapshot.scalar(
-            "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE raw_job_id IS NOT NULL GROUP BY raw_job_id, step, submit_ns"
-            f" HAVING count(DISTINCT cluster) > 1 AND bool_or(cluster = {literal(UNNAMED)}))"
+            "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE step = '' AND start_ns IS NOT NULL "
+            "GROUP BY cluster, job_id, start_ns HAVING count(DISTINCT submit_ns) > 1 AND max(submit_ns) = start_ns)"
         )
     if doubled:
-        yield Check("accounting", "problem", f"{doubled:,} jobs are in twice: with their cluster and without",
-                    "ingest --cluster NAME, or `clusters` in facility.toml, for dumps without it")  # fmt: skip
+        yield Check("accounting", "problem", f"{doubled:,} jobs are in twice: with the time of submission and without",
+                    "ioweather lake forget FILE for the dump without Submit")  # fmt: skip
 
 
 def _file_server_clock(root: Path) -> Check:

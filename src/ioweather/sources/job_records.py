@@ -1,12 +1,15 @@
-"""Job records, whatever they were read from, as a frame of `jobs`."""
+"""Job records, whatever scheduler's accounting they were read from, as frames of `jobs`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
+from ioweather.core.errors import SourceError
 from ioweather.core.frames import Frame
 from ioweather.tables.jobs import JOBS
+
+_BATCH = 100_000
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,21 @@ class JobRecord:
 def jobs_frame(records: Sequence[JobRecord]) -> Frame:
     columns = {field.name: [getattr(record, field.name) for record in records] for field in fields(JobRecord)}
     return JOBS.frame(columns, rows=len(records))
+
+
+def job_frames(records: Iterable[JobRecord]) -> Iterator[tuple[str, Frame]]:
+    """Frames of `jobs`, a batch at a time. What came before a trouble is good, and comes before it."""
+    batch: list[JobRecord] = []
+    trouble: SourceError | None = None
+    try:
+        for record in records:
+            batch.append(record)
+            if len(batch) >= _BATCH:
+                yield "jobs", jobs_frame(batch)
+                batch = []
+    except SourceError as error:
+        trouble = error
+    if batch:
+        yield "jobs", jobs_frame(batch)
+    if trouble is not None:
+        raise trouble

@@ -1,0 +1,144 @@
+"""Accounting of PBS, LSF and Grid Engine: each kind of line by hand, and what must be refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.units import NS
+from ioweather.sources.schedulers import grid_engine, lsf, pbs
+from ioweather.tables import concat
+from ioweather.workflows.reading import choose_source
+
+PBS = (
+    '03/01/2026 10:00:40;E;71[4].srv.example.org;user=ann group=domain users account="two words" jobname=a b queue=q '
+    "ctime=1772359200 qtime=1772359200 etime=1772359200 start=1772359210 exec_host=n1/0-3,8+n2/0*4+n1/5 "
+    "Resource_List.nodect=2 session=1 end=1772359240 Exit_status=0 resources_used.walltime=00:00:30\n"
+)
+LSF = (
+    '"JOB_FINISH" "10.1" 1772359240 88 501 33816603 4 1772359200 0 0 1772359210 "ann" "normal" "" "" "" "login" '
+    '"/home" "" "out" "" "1772359200.88" 0 2 "2*n1" "2*n2" 64 60.0 "say ""hi""" "echo ""x""; y" '
+    + " ".join(["0"] * 19)
+    + ' "" "climate" 0 4 "" "" 3 0 0 "" "" "more fields of newer versions" 7\n'
+)
+SGE = ":".join(
+    ["all.q", "n1", "staff", "ann", "sim", "55", "sge", "0", "1772359200", "1772359210", "1772359240", "0", "0", "30"]
+    + ["0"] * 17
+    + [
+        "climate",
+        "defaultdepartment",
+        "NONE",
+        "1",
+        "0",
+        "1.0",
+        "0.0",
+        "0.0",
+        "-l h_rt=60",
+        "0.0",
+        "NONE",
+        "0.0",
+        "0",
+        "0",
+    ]
+)
+
+
+def read(source, tmp_path: Path, text: str, **known: str) -> list[dict]:
+    path = tmp_path / "accounting"
+    path.write_text(text)
+    assert choose_source(text.encode()[: 64 << 10], path) is source
+    return concat([frame for _, frame in source.read(path, ReadContext(**known))]).records()
+
+
+def test_pbs(tmp_path):
+    started = PBS.replace(";E;", ";S;").replace(" end=1772359240 Exit_status=0", "").replace("71[4]", "72")
+    queued = "03/01/2026 10:00:00;Q;71[4].srv.example.org;queue=q\n03/01/2026 10:00:00;L;license;floating hour:1\n"
+    job, running = read(pbs.SOURCE, tmp_path, queued + PBS + started)
+    assert (job["cluster"], job["job_id"], job["raw_job_id"], job["array_job_id"]) == (
+        "srv.example.org", "71[4]", 71, 71,
+    )  # fmt: skip
+    assert (job["user"], job["account"], job["name"], job["state"]) == ("ann", "two words", "a b", "COMPLETED")
+    assert (job["submit_ns"], job["start_ns"], job["end_ns"]) == tuple(
+        n * NS for n in (1772359200, 1772359210, 1772359240)
+    )
+    assert (job["nodes"], job["node_count"], job["cpu_count"]) == ("n1,n2", 2, 10)
+    assert (running["state"], running["end_ns"], running["job_id"]) == ("RUNNING", None, "72")
+
+
+def test_lsf(tmp_path):
+    other = '"EVENT_ADRSV_FINISH" "10.1" 1772359240 0 "x" \n'
+    (job,) = read(lsf.SOURCE, tmp_path, other + LSF, cluster="big")
+    assert (job["cluster"], job["job_id"], job["raw_job_id"], job["uid"]) == ("big", "88[3]", 88, 501)
+    assert (job["user"], job["account"], job["name"], job["state"]) == ("ann", "climate", 'say "hi"', "COMPLETED")
+    assert (job["start_ns"], job["end_ns"]) == (1772359210 * NS, 1772359240 * NS)
+    assert (job["nodes"], job["node_count"], job["cpu_count"]) == ("n1,n2", 2, 4)
+
+
+def test_lsf_job_that_never_started(tmp_path):
+    (job,) = read(
+        lsf.SOURCE, tmp_path, LSF.replace('1772359210 "ann"', '0 "ann"').replace('2 "2*n1" "2*n2" 64', "0 32")
+    )
+    assert (job["state"], job["start_ns"], job["node_count"]) == ("CANCELLED", None, None)
+
+
+def test_grid_engine(tmp_path):
+    fields = SGE.split(":")
+    parallel = [*fields[:33], "mpi", "64", "2", *fields[36:]]  # task 2 of an array, on hosts that are not named
+    failed = [*fields[:11], "100", "137", *fields[13:]]
+    task = [*fields[:41], "1.n2", *fields[42:]]
+    rows = [SGE, *(":".join(row) for row in (parallel, failed, task))]
+    one, two, three, four = read(grid_engine.SOURCE, tmp_path, "# Version: 6.2\n" + "\n".join(rows) + "\n")
+    assert (one["job_id"], one["user"], one["account"], one["nodes"], one["cpu_count"]) == (
+        "55",
+        "ann",
+        "climate",
+        "n1",
+        1,
+    )
+    assert (one["submit_ns"], one["end_ns"], one["state"]) == (1772359200 * NS, 1772359240 * NS, "COMPLETED")
+    assert (two["job_id"], two["array_job_id"], two["cpu_count"], two["nodes"], two["node_count"]) == (
+        "55.2", 55, 64, None, None,
+    )  # fmt: skip
+    assert three["state"] == "FAILED"
+    assert four["step"] == "1.n2"
+
+
+def test_grid_engine_of_univa_counts_milliseconds(tmp_path):
+    text = SGE.replace("1772359200:1772359210:1772359240", "1772359200123:1772359210456:1772359240789")
+    (job,) = read(grid_engine.SOURCE, tmp_path, text + ":NONE:NONE:668106752\n")
+    assert (job["submit_ns"], job["end_ns"]) == (1772359200123 * NS // 1000, 1772359240789 * NS // 1000)
+
+
+@pytest.mark.parametrize(
+    ("source", "good", "bad", "reason"),
+    [
+        (pbs.SOURCE, PBS, PBS.replace("end=1772359240", "end=soon"), "end is 'soon'"),
+        (pbs.SOURCE, PBS, "03/01/2026 10:00:40;E;license;user=a\n", "not the id"),
+        (pbs.SOURCE, PBS, "03/01/2026 10:00:40;E;9.srv;user=a jobname=b\n", "neither ctime nor start"),
+        (pbs.SOURCE, PBS, "nonsense\n", "expected"),
+        (lsf.SOURCE, LSF, LSF[:180] + "\n", "ends after"),
+        (lsf.SOURCE, LSF, LSF.replace(" 88 501 ", " x 501 "), "jobId"),
+        (grid_engine.SOURCE, SGE + "\n", SGE.replace(":55:", ":x:") + "\n", "expected at least"),
+        (grid_engine.SOURCE, SGE + "\n", SGE.replace("1772359200:1772359210", "0:0") + "\n", "never submitted"),
+    ],
+)
+def test_rows_before_a_bad_line_stay(tmp_path, source, good, bad, reason):
+    path = tmp_path / "accounting"
+    path.write_text(good + bad)
+    frames = source.read(path, ReadContext())
+    assert next(frames)[1].rows == 1
+    with pytest.raises(CorruptInput, match=f"line 2.*{reason}"):
+        next(frames)
+
+
+@pytest.mark.parametrize(("source", "text"), [(pbs.SOURCE, PBS), (lsf.SOURCE, LSF), (grid_engine.SOURCE, SGE + "\n")])
+def test_a_last_line_without_its_end_is_not_trusted(tmp_path, source, text):
+    path = tmp_path / "accounting"
+    path.write_text(text + text[:-1])
+    frames = source.read(path, ReadContext())
+    assert next(frames)[1].rows == 1
+    with pytest.raises(TruncatedInput, match="no line end"):
+        next(frames)
