@@ -118,7 +118,7 @@ def records(lines: Iterator[tuple[int, str]], where: str, zone: ZoneInfo | None,
     """Every row of the file. Times are local without an offset unless SLURM_TIME_FORMAT=%s made them epochs."""
     number, first = next(((number, line) for number, line in lines if line), (1, ""))
     header = parse_header(first)
-    rows = ((number, line) for number, line in lines if line != first)  # dumps put into one file repeat it
+    rows: Iterator[tuple[int, str]] = (item for item in lines if item[1] != first)  # dumps put into one file repeat it
     if header is None:
         header = parse_headerless(first)
         rows = chain([(number, first)], lines)
