@@ -10,6 +10,7 @@ IoweatherError              caught by the command line: message, exit code 2
 │   ├── TruncatedInput      it ends before it should
 │   ├── CorruptInput        its own checks fail, or it contradicts itself
 │   ├── UnsupportedVersion  a known format in a version we do not read
+│   ├── ImpossibleRows      its rows hold what no row of their table can
 │   ├── ForeignRows         it holds rows of a host that its sender may not speak for
 │   ├── TooManyDays         its rows spread over more days than one push may
 │   ├── UndatedInput        its times cannot be placed: no date, no zone, or an ambiguous hour

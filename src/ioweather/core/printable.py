@@ -15,9 +15,7 @@ _UNSEEN: Final = r"\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u
 _IN_A_LINE: Final = re.compile(rf"[\x00-\x1f{_UNSEEN}]")
 _IN_A_TEXT: Final = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 _IN_MARKUP: Final = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]")
-
-
-_LINE_END: Final = re.compile(r"\s*[\r\n]\s*")
+_LINE_ENDS: Final = re.compile(r"[\r\n]")
 
 
 def one_line(text: str) -> str:
@@ -27,7 +25,8 @@ def one_line(text: str) -> str:
 
 def joined(text: str) -> str:
     """A message as one line, with a blank for each line end: libraries write theirs over several."""
-    return one_line(_LINE_END.sub(" ", text.strip()))
+    lines = (line.strip() for line in _LINE_ENDS.split(text))
+    return one_line(" ".join(line for line in lines if line))
 
 
 def many_lines(text: str) -> str:

@@ -17,10 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 _LOG: Final = logging.getLogger("ioweather.store")
-_PANIC: Final = re.compile(
-    rb"\n?thread '[^'\n]*'(?: \(\d+\))? panicked at [^\n]*\n[^\n]*\n"
-    rb"(?:stack backtrace:\n(?:[ \t]+[^\n]*\n)*)?(?:note: [^\n]*\n)?"
-)
+_PANIC: Final = re.compile(rb"thread '[^'\n]*'(?: \(\d+\))? panicked at ")
 _LATE_SECONDS: Final = 0.1  # a thread may still be on its way to panic when the error is already here
 _lock: Final = threading.Lock()
 _inside = 0
@@ -73,9 +70,30 @@ def _leave() -> None:
         with os.fdopen(held, "rb") as file:
             file.seek(0)
             said = file.read()
-    for panic in _PANIC.findall(said):
-        _LOG.debug("native code: %s", panic.decode(errors="replace").strip())
-    rest = _PANIC.sub(b"", said)
+    rest, panics = _sorted_out(said)
+    if panics:
+        _LOG.debug("native code: %s", panics.decode(errors="replace").strip())
     with suppress(OSError):
         while rest:
             rest = rest[os.write(2, rest) :]
+
+
+def _sorted_out(said: bytes) -> tuple[bytes, bytes]:
+    """What is no panic, and what is: the line that names the thread, the message below it, a backtrace, a note; and the
+    empty line that Rust begins with."""
+    rest: list[bytes] = []
+    panics: list[bytes] = []
+    message = trace = False
+    for line in said.splitlines(keepends=True):
+        if _PANIC.match(line):
+            if rest and rest[-1] == b"\n":
+                rest.pop()
+            message = trace = True
+        elif message:
+            message = False
+        elif not (trace and line.startswith((b"stack backtrace:", b"note: ", b" ", b"\t"))):
+            trace = False
+            rest.append(line)
+            continue
+        panics.append(line)
+    return b"".join(rest), b"".join(panics)
