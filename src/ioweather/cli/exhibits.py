@@ -22,7 +22,7 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
     form = output_form(as_json, as_csv)
     try:
         with open_lake_at(lake_dir).snapshot() as snapshot:
-            found = availability(snapshot)
+            found = availability(snapshot, plugins=True)
         note = ""
     except LakeError as error:
         if lake_dir is not None:

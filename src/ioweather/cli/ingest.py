@@ -122,8 +122,8 @@ def _list_sources(form: str) -> int:
     from ioweather.cli.render import print_rows
     from ioweather.sources.catalogue import SOURCES
 
-    rows = [(name, source.title, ", ".join(source.tables)) for name, source in SOURCES.items()]
-    print_rows(("source", "reads", "into"), rows, form)
+    rows = [(name, s.title, ", ".join(s.tables), SOURCES.package_of(name)) for name, s in SOURCES.items()]
+    print_rows(("source", "reads", "into", "package"), rows, form)
     return 0
 
 

@@ -179,3 +179,5 @@ class Study:
     run: Callable[[StudyData, Facility, Params], Iterator[Exhibit]]
     params: tuple[Param, ...] = ()
     spreads: bool = False
+    # Of exhibits that no paper has, those of other packages, by id.
+    titles: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import logging
 import mmap
 import multiprocessing
 import os
@@ -23,6 +24,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
+from ioweather.core.logs import set_up as set_up_logs
 from ioweather.core.units import MIB
 from ioweather.engine.allowance import BOARD_BYTES, NOWHERE, OVERRUN_CODE, allow_all, data_bytes, limit_here
 
@@ -165,6 +167,8 @@ def _directory() -> str | None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the whole group; the parent takes it and ends its children
+    set_up_logs()
+    logging.getLogger("ioweather.plugins").setLevel(logging.ERROR)  # its parent found the same broken ones, and said so
     connection = Connection(int(sys.argv[1]))
     limit_here(mmap.mmap(int(sys.argv[2]), BOARD_BYTES))
     with suppress(ImportError):

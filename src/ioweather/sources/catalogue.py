@@ -1,9 +1,27 @@
-"""Every source, by name: one line adds one."""
+"""Every source, by name: one line adds one, and so does an entry point `ioweather.sources` of another package."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from ioweather.core.contracts import Source
 from ioweather.core.registry import Catalogue
+
+
+def _fault(name: str, source: Any) -> str:
+    """What makes an object of another package no source."""
+    from ioweather.tables import TABLES
+
+    lacks = [part for part in ("name", "title", "tables", "detect", "read") if not hasattr(source, part)]
+    if lacks:
+        return f"it has no {', '.join(lacks)}; name an object, not its class or module"
+    if isinstance(source, type):
+        return "it is a class; name an object of it"
+    if source.name != name:
+        return f"it calls itself {source.name!r}"
+    unknown = [table for table in source.tables if table not in TABLES]
+    return f"there is no table {', '.join(unknown)}" if unknown else ""
+
 
 SOURCES: Catalogue[Source] = Catalogue(
     "source",
@@ -29,4 +47,6 @@ SOURCES: Catalogue[Source] = Catalogue(
         "spool": "ioweather.sources.spool:SOURCE",
         "tts": "ioweather.sources.lmt.tts:SOURCE",
     },
+    group="ioweather.sources",
+    fault=_fault,
 )

@@ -1,9 +1,26 @@
-"""Every study, by name: one line adds one."""
+"""Every study, by name: one line adds one, and so does an entry point `ioweather.studies` of another package."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from ioweather.core.contracts import Study
+from ioweather.core.papers import PAPERS
 from ioweather.core.registry import Catalogue
+
+
+def _fault(name: str, study: Any) -> str:
+    """What makes an object of another package no study."""
+    if not isinstance(study, Study):
+        return f"it is a {type(study).__name__}, not an ioweather.core.contracts.Study"
+    if study.name != name:
+        return f"it calls itself {study.name!r}"
+    of_papers = [exhibit for exhibit in study.exhibits if exhibit.partition(".")[0] in PAPERS]
+    if of_papers:
+        return f"{', '.join(of_papers)} would be an exhibit of a paper of ours"
+    untitled = [exhibit for exhibit in study.exhibits if not study.titles.get(exhibit)]
+    return f"its `titles` do not say what {', '.join(untitled)} shows" if untitled else ""
+
 
 STUDIES: Catalogue[Study] = Catalogue(
     "study",
@@ -32,4 +49,6 @@ STUDIES: Catalogue[Study] = Catalogue(
         "tuning": "ioweather.studies.job.before_after:STUDY",
         "utilisation": "ioweather.studies.climate.utilisation:STUDY",
     },
+    group="ioweather.studies",
+    fault=_fault,
 )

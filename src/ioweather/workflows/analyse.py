@@ -20,7 +20,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.contracts import Need, Param, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.facility import Facility
-from ioweather.core.papers import exhibit_entry, exhibits, published
+from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_jsonable
 from ioweather.core.units import MINUTE_NS
@@ -50,12 +50,16 @@ class Availability:
 
 
 def study_of(exhibit_id: str) -> Study:
-    """Only this study is imported, and not the others to ask them."""
+    """Only this study is imported, and not the others to ask them. What no paper has may be a plug-in's."""
+    if exhibit_id.partition(".")[0] not in PAPERS:
+        for name in STUDIES.plugins:
+            if exhibit_id in STUDIES[name].exhibits:
+                return STUDIES[name]
     return STUDIES[exhibit_entry(exhibit_id).study]
 
 
-def availability(snapshot: Snapshot) -> list[Availability]:
-    """All exhibits of the five papers, in order."""
+def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availability]:
+    """All exhibits of the five papers, in order; then, if asked for, those of other packages."""
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
     found = []
@@ -63,6 +67,9 @@ def availability(snapshot: Snapshot) -> list[Availability]:
         study = study_of(entry.id)
         lacks = _lacks(study, rows, metrics)
         found.append(Availability(entry.id, entry.title, study.name, not lacks, lacks))
+    for study in (STUDIES[name] for name in STUDIES.plugins) if plugins else ():
+        lacks = _lacks(study, rows, metrics)
+        found += [Availability(x, study.titles[x], study.name, not lacks, lacks) for x in study.exhibits]
     return found
 
 
@@ -178,8 +185,8 @@ def _run(
     for exhibit in study.run(data, facility, values):
         full = replace(
             exhibit,
-            title=exhibit.title or exhibit_entry(exhibit.id).title,
-            published=exhibit.published or published(exhibit.id),
+            title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
+            published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
             caveats=(*_standing_caveats(facility), *exhibit.caveats),
         )

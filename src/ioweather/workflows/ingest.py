@@ -172,6 +172,7 @@ def ingest(
     files = find_files(paths)
     if files:
         readers().start()  # which takes as long as opening the lake
+        _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     reading = Reading(context or ReadContext(), source, mapping, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)

@@ -29,6 +29,7 @@ from ioweather.core.errors import (
 )
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.registry import OURS
 from ioweather.core.units import MIB, NS, format_bytes, format_seconds
 from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
@@ -139,16 +140,31 @@ def files_of_tree(folder: Path) -> list[Path]:
 
 def reads_as_one(folder: Path) -> bool:
     """Some source takes the directory as a whole."""
-    return any(source.detect(b"", folder) > 0 for source in SOURCES.values())
+    return any(_score(name, b"", folder) > 0 for name in SOURCES)
+
+
+def _score(name: str, head: bytes, path: Path) -> float:
+    """How sure the source is. A plug-in that fails at this, where it may be about anybody's file, is left out."""
+    if SOURCES.is_ours(name):
+        return SOURCES[name].detect(head, path)
+    try:
+        score = SOURCES[name].detect(head, path)
+        if 0.0 <= score <= 1.0:
+            return score
+        why = f"detect() gave {score!r} for {path}, which is not between 0 and 1"
+    except Exception as error:
+        why = f"detect() failed for {path} ({type(error).__name__}: {error})"
+    SOURCES.leave_out(name, why)
+    return 0.0
 
 
 def choose_source(head: bytes, path: Path) -> Source:
     """The source that recognises the content best."""
     scores: list[tuple[float, str]] = []
-    for name, source in SOURCES.items():
-        score = source.detect(head, path)
+    for name in SOURCES:
+        score = _score(name, head, path)
         if score >= 1.0:  # a magic number: no other source can be as sure
-            return source
+            return SOURCES[name]
         scores.append((score, name))
     scores.sort(reverse=True)
     best, name = scores[0]
@@ -394,6 +410,8 @@ def _refused(
     if isinstance(error, OSError):
         message = f"{path} cannot be read: {error.strerror or error}."
         return FileOutcome(path, digest, size, source, status, rows, "unreadable", message)
-    # A mistake of ours must not stop the other files.
-    message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this."
+    # A mistake of the reader must not stop the other files.
+    package = SOURCES.package_of(source) if source else OURS
+    whom = "" if package == OURS else f" to the makers of {package}"
+    message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
     return FileOutcome(path, digest, size, source, status, rows, "reader_failed", message)

@@ -1,0 +1,76 @@
+"""Sources and studies of other packages, at the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from plugin_packages import SOURCE_CODE, write_package
+
+STUDY_CODE = """
+from ioweather.core.contracts import Need, Study
+from ioweather.core.results import Estimate, Exhibit
+
+def run(data, facility, params):
+    n = data.frames["files"].rows
+    yield Exhibit("site.files", estimates=(Estimate("files", float(n), "count", n=n, method="counted"),))
+
+STUDY = Study("files_read", ("site.files",), (Need("files", "ingests", ("path",)),), run,
+              titles={"site.files": "Files that were read"})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_package(
+        tmp_path, "points-source", SOURCE_CODE, "ioweather.sources",
+        {"points": "SOURCE", "raises": "RAISES", "darshan": "TAKEN", "absent": "NOTHING"},
+    )  # fmt: skip
+    write_package(tmp_path, "site-study", STUDY_CODE, "ioweather.studies", {"files_read": "STUDY"})
+    return tmp_path
+
+
+def ioweather(folder: Path, *args: object) -> tuple[int, str, str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "ioweather", *map(str, args)]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_plugin_reads_and_broken_ones_break_nothing(folder):
+    (folder / "data").mkdir()
+    (folder / "data/good").write_text("#points\n1700000000 5\n1700000001 6\n")
+    (folder / "data/bad").write_text("#points\n1700000000\n")
+    (folder / "data/wrong").write_text("#points\n1700000000 x\n")
+    code, out, err = ioweather(folder, "ingest", "data", "--lake", "lake")
+    assert code == 1
+    assert "2 rows of series" in out
+    assert "a line has no two fields" in out
+    assert "Please report this to the makers of points-source 1.0." in " ".join(out.split())
+    assert err.count("'darshan' of the package points-source 1.0 is left out: the name is taken by ioweather.") == 1
+    assert err.count("'absent' of the package") == 1
+    assert err.count("'raises' of the package") == 1
+    assert "RuntimeError: no idea" in err
+    code, out, _ = ioweather(
+        folder, "sql", "SELECT source, sum(value) FROM series GROUP BY 1", "--lake", "lake", "--csv"
+    )
+    assert out.splitlines()[1:] == ["points,11.0"]
+    code, out, err = ioweather(folder, "show", "site.files", "--lake", "lake")
+    assert (code, "Files that were read" in out) == (0, True), err
+    code, out, _ = ioweather(folder, "exhibits", "--lake", "lake", "--csv")
+    assert "site.files,Files that were read,ready" in out
+
+
+def test_plugins_are_listed_with_their_package(folder):
+    code, out, err = ioweather(folder, "ingest", "--list-sources", "--csv")
+    packages = {row["source"]: row["package"] for row in csv.DictReader(io.StringIO(out))}
+    assert code == 0
+    assert packages["points"] == "points-source 1.0"
+    assert packages["darshan"] == "ioweather"
+    assert "absent" not in packages
+    assert err.count("is left out") == 2
