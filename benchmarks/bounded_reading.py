@@ -20,8 +20,8 @@ from pathlib import Path
 
 from engine import small_logs
 from ioweather.core.contracts import ReadContext
-from ioweather.workflows.bounded_reading import read_bounded, readers
-from ioweather.workflows.reading import Batch, Reading, digests_of, read_batch
+from ioweather.workflows.ingest.bounded_reading import read_bounded, readers
+from ioweather.workflows.ingest.reading import Batch, Reading, digests_of, read_batch
 
 ROUNDS = 5
 BATCH_FILES = 256

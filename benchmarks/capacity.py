@@ -27,7 +27,7 @@ from ioweather.sources.scan.state import ScanState
 from ioweather.store.convert import register_frame
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
-from ioweather.workflows.rollups import refresh_rollups
+from ioweather.workflows.ingest.rollups import refresh_rollups
 from lake import day_frame
 from scan import make_tree
 from weather import a_day

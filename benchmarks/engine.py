@@ -42,7 +42,7 @@ from ioweather.store.lake import open_lake
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import TABLES
 from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 
 COUNTS = (1, 2, 4)
 EMPTY_TASKS = 400

@@ -25,7 +25,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans
 from ioweather.derive.system.grid import SystemGrid
 from ioweather.derive.system.job_system import job_system
-from ioweather.workflows.reading import Reading, read_batch
+from ioweather.workflows.ingest.reading import Reading, read_batch
 
 SECTOR = 512
 REPLICATES = 2000

@@ -43,4 +43,4 @@ class _Here:
 def reading_here(monkeypatch):
     """Files are read in this process, where a test can change how."""
     for module in ("bounded_reading", "ingest"):
-        monkeypatch.setattr(f"ioweather.workflows.{module}.readers", _Here)
+        monkeypatch.setattr(f"ioweather.workflows.ingest.{module}.readers", _Here)

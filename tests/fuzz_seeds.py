@@ -545,7 +545,7 @@ def seeds_of(source: str, sample_data: Path | None = None) -> tuple[Seed, ...]:
 
 def _real(source: str, folder: Path | None) -> Iterator[Seed]:
     from ioweather.core.errors import SourceError
-    from ioweather.workflows.reading import choose_source
+    from ioweather.workflows.ingest.reading import choose_source
 
     if folder is None:
         return

@@ -124,7 +124,7 @@ class Judge:
     """Reads files as ingest does and says what is wrong with the outcome."""
 
     def __init__(self, source: str) -> None:
-        from ioweather.workflows import reading
+        from ioweather.workflows.ingest import reading
 
         self.name = "mapped" if source.startswith("mapped") else source
         self.reading = reading

@@ -8,7 +8,7 @@ from pathlib import Path
 from ioweather.collect.queue import waiting
 from ioweather.collect.ship import Shipment, Shipper
 from ioweather.store.lake import open_lake
-from ioweather.workflows.drain import drain, only_writer
+from ioweather.workflows.ingest.drain import drain, only_writer
 
 
 def outcome(shipper: Shipper, now_ns: int = 0) -> Shipment:

@@ -146,8 +146,8 @@ def main() -> None:
     import ioweather.sources.spool
     import ioweather.store.backup
     import ioweather.store.seal
-    import ioweather.workflows.ingest
-    import ioweather.workflows.receive  # noqa: F401
+    import ioweather.workflows.ingest.ingest
+    import ioweather.workflows.ingest.receive  # noqa: F401
 
     for line in sys.stdin:
         print(json.dumps(vars(_answer(json.loads(line)))), flush=True)

@@ -19,8 +19,8 @@ from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.engine import Serial, in_order, opened, workers_of
 from ioweather.engine.run import TaskLost
 from ioweather.store.lake import open_lake
-from ioweather.workflows.bounded_reading import read_bounded
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.bounded_reading import read_bounded
+from ioweather.workflows.ingest.ingest import ingest
 from lake_contents import contents
 from planted_logs import write_climate, write_empty
 

@@ -19,7 +19,7 @@ from ioweather.core.errors import UsageError
 from ioweather.engine import ClusterSettings, local_executor, opened
 from ioweather.sources.darshan.writer import write_log
 from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 from lake_contents import contents
 from planted_logs import JOB, records, write_climate
 

@@ -12,7 +12,7 @@ from fuzzing import absurd, mutation, put
 from ioweather.core.contracts import ReadContext
 from ioweather.sources.catalogue import SOURCES
 from ioweather.tables import TABLES
-from ioweather.workflows.reading import Reading, read_batch
+from ioweather.workflows.ingest.reading import Reading, read_batch
 
 CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, interval_ns=10**9, host="h", system="fs")
 

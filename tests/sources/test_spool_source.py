@@ -17,7 +17,7 @@ from ioweather.sources.live.contract import Operation
 from ioweather.sources.live.rows import Origin, ResponseLine, event_row, response_row, unfinished_row
 from ioweather.sources.live.timing import Timing
 from ioweather.sources.spool import SOURCE
-from ioweather.workflows.reading import choose_source
+from ioweather.workflows.ingest.reading import choose_source
 
 HEADER = json.dumps({"ioweather_spool": 1, "host": "n1", "boot_id": "b", "run_id": "r"})
 ORIGIN = Origin("n1", "/scratch", "mount:/scratch", "r")

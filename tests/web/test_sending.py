@@ -455,7 +455,7 @@ def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
 
 
 def test_a_full_queue_is_told_with_when_to_come_back(client, root, token, monkeypatch):
-    monkeypatch.setattr("ioweather.workflows.receive.MOST_FILES", 0)
+    monkeypatch.setattr("ioweather.workflows.ingest.receive.MOST_FILES", 0)
     response = send(client, token, segment(event(1)))
     assert response.status_code == 503
     assert response.headers["retry-after"] == "20"

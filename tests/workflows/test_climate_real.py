@@ -13,7 +13,7 @@ from ioweather.core.results import Exhibit
 from ioweather.store.lake import open_lake
 from ioweather.studies.catalogue import STUDIES
 from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 
 pytestmark = pytest.mark.shared
 SAMPLE = Path("lmt") / "snx11025_2018-02-09T12.hdf5"

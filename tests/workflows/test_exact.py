@@ -15,7 +15,7 @@ from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.store.lake import open_lake
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.analyse import make_exhibits
-from ioweather.workflows.rollups import refresh_rollups
+from ioweather.workflows.ingest.rollups import refresh_rollups
 
 DAYS = 3
 WITHIN = RELATIVE_ERROR + 1e-9

@@ -20,7 +20,7 @@ from ioweather.derive.responses.rollups import all_intervals
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.forecast import forecast
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 
 DAYS = 6
 MINUTES = DAYS * 1440

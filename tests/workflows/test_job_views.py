@@ -19,7 +19,7 @@ from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.store.lake import open_lake
 from ioweather.studies.job.heat_map import Resolution
 from ioweather.tables import TABLES
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.job import JobRequest, compare_jobs, describe_job, find_job
 from ioweather.workflows.job_log import heat_maps
 from planted_logs import JOB, MIB, NS, START, climate_modules, write_climate, write_empty, write_many

@@ -25,8 +25,8 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.store.lake import open_lake
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.events import find_episodes, list_events
+from ioweather.workflows.ingest.rollups import refresh_rollups
 from ioweather.workflows.now import weather_now
-from ioweather.workflows.rollups import refresh_rollups
 
 
 def operation(op: str, seconds: float | None, expected: float | None, **changes) -> OperationStatus:

@@ -17,7 +17,7 @@ from ioweather.core.facility import ProjectRule
 from ioweather.sources.scan import scanner
 from ioweather.store.lake import open_lake
 from ioweather.workflows.analyse import availability, make_exhibits
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.scan import ScanRequest, scan
 from ioweather.workflows.scan_summary import summary
 from scan_trees import Naive

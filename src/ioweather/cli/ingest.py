@@ -22,7 +22,7 @@ from ioweather.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ioweather.core.facility import Facility
-    from ioweather.workflows.ingest import IngestReport
+    from ioweather.workflows.ingest.ingest import IngestReport
 
 EPILOG = """\b
 Exit codes: 0 everything is in; 1 some files were refused (the rest is in);
@@ -77,7 +77,7 @@ def ingest(
         raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
     if (table is None) != (map_file is None):
         raise UsageError("--as and --map go together.", hint="See docs/how-to/any-csv.md.")
-    from ioweather.workflows.ingest import ingest as run
+    from ioweather.workflows.ingest.ingest import ingest as run
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
-from ioweather.engine.local import Processes, local_executor
+from ioweather.engine.abilities import Stoppable
+from ioweather.engine.local import local_executor
 from ioweather.engine.settings import ClusterSettings
 
 
@@ -41,7 +42,7 @@ def opened(
     try:
         yield executor
     except BaseException:
-        if isinstance(executor, Processes):
+        if isinstance(executor, Stoppable):
             executor.stop()
         raise
     finally:

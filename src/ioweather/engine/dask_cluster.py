@@ -23,6 +23,7 @@ from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.progress import Progress, silent
+from ioweather.engine.abilities import Place
 from ioweather.engine.run import TaskLost
 from ioweather.engine.settings import ClusterSettings
 
@@ -164,6 +165,8 @@ def _await_first(executor: DaskExecutor, progress: Progress) -> None:
 
 class DaskExecutor(Executor):
     """Tasks go to the cluster one by one (they are batches already); results come here, nowhere else."""
+
+    place: Place = "cluster"
 
     def __init__(self, client: Client, cluster: Any = None, planned: int = 0, folder: Path | None = None) -> None:
         """`folder` holds keys, and what the workers said, which is kept if a task was lost."""

@@ -10,11 +10,14 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from ioweather.engine.abilities import Place
+
 
 class Serial(Executor):
     """Runs at once in this process: for small work, where starting processes would cost more than it saves."""
 
     workers = 1
+    place: Place = "process"
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -30,6 +33,8 @@ class Serial(Executor):
 class Threads(ThreadPoolExecutor):
     """For tasks that wait for children of their own."""
 
+    place: Place = "threads"
+
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self.workers = workers
@@ -40,6 +45,8 @@ class Processes(Executor):
 
     A pool that lost a process is of no more use; `renew` leaves it, and the next task starts another.
     """
+
+    place: Place = "processes"
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

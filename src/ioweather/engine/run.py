@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ioweather.core.errors import IoweatherError
-from ioweather.engine.local import Serial
+from ioweather.engine.abilities import Renewable, place_of, workers_of
 
 T = TypeVar("T")
 
@@ -36,11 +36,6 @@ class _Sent(Generic[T]):
     future: Future[T] | None  # None: to be sent again
     deaths: int = 0
     is_alone: bool = False  # nothing else is under way: if its workers die now, it is the cause
-
-
-def workers_of(executor: Executor) -> int:
-    """How many tasks run at once; a cluster's number changes while it works."""
-    return max(1, int(getattr(executor, "workers", 1)))
 
 
 def in_order(
@@ -98,8 +93,7 @@ def in_order(
 
 
 def _width(executor: Executor) -> int:
-    count = workers_of(executor)
-    return 1 if isinstance(executor, Serial) else _IN_FLIGHT * count
+    return 1 if place_of(executor) == "process" else _IN_FLIGHT * workers_of(executor)
 
 
 def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ...]) -> Future[T]:
@@ -113,11 +107,10 @@ def _submit(executor: Executor, task: Callable[..., T], arguments: tuple[Any, ..
 
 def _send_again(executor: Executor, waiting: deque[_Sent[T]]) -> None:
     waiting[0].deaths += 1
-    renew = getattr(executor, "renew", None)
-    if renew is None:
+    if not isinstance(executor, Renewable):
         waiting[0].deaths = DEATHS_BORNE
         return
-    renew()
+    executor.renew()
     for sent in waiting:
         if sent.future is not None and (sent.future.cancelled() or sent.future.exception() is not None):
             sent.future = None

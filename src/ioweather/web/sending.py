@@ -24,7 +24,7 @@ from ioweather.web.errors import may_answer
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.visible import Sender
 from ioweather.web.writer import LakeWriter
-from ioweather.workflows.receive import HOST, NAME, check_names, check_room, receive
+from ioweather.workflows.ingest.receive import HOST, NAME, check_names, check_room, receive
 
 T = TypeVar("T")
 

@@ -95,7 +95,7 @@ class LakeWriter:
         self._started_at = time.monotonic()
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "ioweather.workflows.drain", str(self._root.absolute())],
+                [sys.executable, "-m", "ioweather.workflows.ingest.drain", str(self._root.absolute())],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, cwd="/",
             )  # fmt: skip
         except OSError as error:

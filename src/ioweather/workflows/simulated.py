@@ -14,7 +14,7 @@ from ioweather.simulate.generate import Generated
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 
 
 def ingest_simulated(

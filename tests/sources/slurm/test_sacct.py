@@ -343,7 +343,7 @@ def test_a_dump_without_the_cluster_joins_the_one_with_it(tmp_path, order):
 @pytest.mark.shared
 def test_overlapping_dumps_in_any_order_are_one_accounting(shared_data, tmp_path):
     from ioweather.store.lake import open_lake
-    from ioweather.workflows.ingest import ingest
+    from ioweather.workflows.ingest.ingest import ingest
 
     counts = []
     for order in (1, -1):

@@ -13,7 +13,7 @@ import slurm_cluster
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 
 pytestmark = pytest.mark.real
 FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"

@@ -1,7 +1,7 @@
 """What another host sends: a file of its spool, checked and put into the queue of the lake.
 
-The sender may forget it then: it is on the disk, and the writer (`workflows.drain`) brings it to the lake. Sent again,
-it adds nothing.
+The sender may forget it then: it is on the disk, and the writer (`workflows.ingest.drain`) brings it to the lake.
+Sent again, it adds nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from ioweather.core.units import DAY_NS, GIB
 from ioweather.sources.spool import segment_host
 from ioweather.store.lake import Lake, LedgerEntry
 from ioweather.tables import TABLES
-from ioweather.workflows.bounded_reading import read_one_bounded
-from ioweather.workflows.reading import FileOutcome, Frames, Reading, digest_of, limits_of
+from ioweather.workflows.ingest.bounded_reading import read_one_bounded
+from ioweather.workflows.ingest.reading import FileOutcome, Frames, Reading, digest_of, limits_of
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 # What an agent's spool holds: its own segments, and what `sacct` printed.

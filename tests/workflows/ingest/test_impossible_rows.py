@@ -23,7 +23,7 @@ from ioweather.store.seal import compact
 from ioweather.store.tokens import create_token
 from ioweather.tables import Quality
 from ioweather.web.app import create_app
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.site.doctor import examine
 from planted_logs import JOB, climate_modules, write_climate
 from shipments import finish_queue

@@ -17,10 +17,10 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.units import MIB
 from ioweather.engine import ChildDied, Serial, Threads
 from ioweather.store.lake import open_lake
-from ioweather.workflows import bounded_reading
-from ioweather.workflows.bounded_reading import read_bounded, readers
-from ioweather.workflows.ingest import _suited, find_files, ingest
-from ioweather.workflows.reading import Limits, Reading
+from ioweather.workflows.ingest import bounded_reading
+from ioweather.workflows.ingest.bounded_reading import read_bounded, readers
+from ioweather.workflows.ingest.ingest import _suited, find_files, ingest
+from ioweather.workflows.ingest.reading import Limits, Reading
 from planted_logs import write_climate
 
 CONTEXT = ReadContext(zone=zone_named("UTC"), cluster="c")
@@ -109,7 +109,7 @@ def test_rows_are_counted_against_the_size(tmp_path):
 
 
 def test_a_large_file_comes_piece_by_piece_within_its_limits(tmp_path, monkeypatch):
-    monkeypatch.setattr("ioweather.workflows.ingest._STREAM_BYTES", 100)
+    monkeypatch.setattr("ioweather.workflows.ingest.ingest._STREAM_BYTES", 100)
     lake = lake_with(tmp_path, 'stuck_after = "2s"')
     bad, good = looping(tmp_path, "a.h5lmt"), sacct(tmp_path / "sacct.txt", 20)
     report = ingest(lake, [bad, good], context=CONTEXT)

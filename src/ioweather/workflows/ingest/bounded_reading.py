@@ -16,8 +16,8 @@ from typing import Final, cast
 from ioweather.core.errors import TooMuchMemory
 from ioweather.core.frames import Frame
 from ioweather.engine import ChildDied, Children, children
-from ioweather.workflows import reading as module
-from ioweather.workflows.reading import Batch, FileOutcome, Frames, Reading, gave_up, read_alone, read_batch
+from ioweather.workflows.ingest import reading as module
+from ioweather.workflows.ingest.reading import Batch, FileOutcome, Frames, Reading, gave_up, read_alone, read_batch
 
 _MEMORY: Final = TooMuchMemory("").reason
 

@@ -23,13 +23,13 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
-from ioweather.engine import ChildDied, Processes, Serial, Threads, in_order, local_executor, workers_of
+from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executor, place_of, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
-from ioweather.workflows.bounded_reading import read_alone_bounded, read_bounded, readers
-from ioweather.workflows.reading import (
+from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
+from ioweather.workflows.ingest.reading import (
     Batch,
     FileOutcome,
     Frames,
@@ -39,7 +39,7 @@ from ioweather.workflows.reading import (
     limits_of,
     reads_as_one,
 )
-from ioweather.workflows.rollups import refresh_rollups
+from ioweather.workflows.ingest.what_follows import follow_mapping, follow_rows
 
 _LOG = logging.getLogger("ioweather.ingest")
 # One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
@@ -192,10 +192,8 @@ def ingest(
         if pool is not executor:
             pool.shutdown(wait=True, cancel_futures=True)
         readers().rest()
-    if mapping is not None and mapping[0] == "scan_entries":
-        from ioweather.workflows.scan_entries import tally_entries
-
-        report.rows_added["scans"] += tally_entries(lake)
+    if mapping is not None:
+        report.rows_added.update(follow_mapping(lake, mapping[0]))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     for outcome in report.bad:
@@ -207,7 +205,7 @@ def ingest(
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
     """A cluster that was asked for is used. Here there are as many readers as workers; one for a handful of files."""
-    if executor is not None and not isinstance(executor, (Processes, Serial)):
+    if executor is not None and place_of(executor) not in ("process", "processes"):
         return executor
     small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
     workers = 1 if small else workers_of(executor or local_executor())
@@ -263,7 +261,7 @@ def _batches(
     takes the time."""
     most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers_of(pool)))))
     parts = [files[first : first + most] for first in range(0, len(files), most)]
-    take = _digests_apart if isinstance(pool, Threads) else digests_of
+    take = _digests_apart if place_of(pool) == "threads" else digests_of
     digests = in_order(pool, take, (([file.path for file in part], reading) for part in parts))
     batch: Batch = []
     size = 0
@@ -308,8 +306,7 @@ class _Writer:
             joined = concat(frames)
             added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
             self._report.rows_added[table] += added
-            if table == "responses":  # also where none is new: who came before may have been stopped here
-                self._report.rows_added["response_rollups"] += refresh_rollups(self._lake, joined)
+            self._report.rows_added.update(follow_rows(self._lake, table, joined))
         if self._outcomes:
             # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
             listed = [o for o in self._outcomes if not (o.reason == "unreadable" and _is_folder(o.path))]

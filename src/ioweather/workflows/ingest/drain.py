@@ -1,6 +1,6 @@
 """The one writer of what other hosts push: from the queue to the lake, many files in one commit.
 
-    python -m ioweather.workflows.drain LAKE
+    python -m ioweather.workflows.ingest.drain LAKE
 
 A child of the server, so that its memory, its threads and its processor time are not the readers'. A byte on standard
 input says that something came; its end says that the server is gone. It may be killed at any moment: a file leaves the
@@ -30,8 +30,8 @@ from ioweather.core.errors import IoweatherError, LakeError
 from ioweather.core.units import DAY_NS, MIB
 from ioweather.engine import Serial
 from ioweather.store.lake import Lake, LedgerEntry, open_lake
-from ioweather.workflows.ingest import ingest
-from ioweather.workflows.receive import reading_of, source_of
+from ioweather.workflows.ingest.ingest import ingest
+from ioweather.workflows.ingest.receive import reading_of, source_of
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.

@@ -12,10 +12,10 @@ from ioweather.collect.queue import draft_in, put, queued, waiting
 from ioweather.core.errors import QueueFull, TooManyDays
 from ioweather.core.units import DAY_NS, NS
 from ioweather.store.lake import open_lake
-from ioweather.workflows import drain as draining
-from ioweather.workflows import receive as receiving
-from ioweather.workflows.drain import Journal, drain, next_batch, only_writer, take
-from ioweather.workflows.receive import FEW_DAYS, MOST_DAYS, check_room, receive
+from ioweather.workflows.ingest import drain as draining
+from ioweather.workflows.ingest import receive as receiving
+from ioweather.workflows.ingest.drain import Journal, drain, next_batch, only_writer, take
+from ioweather.workflows.ingest.receive import FEW_DAYS, MOST_DAYS, check_room, receive
 from pushed_segments import START_NS, operations_in, segment
 
 

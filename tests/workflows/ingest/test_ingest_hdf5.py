@@ -6,7 +6,7 @@ import numpy as np
 from lmt_files import write_tts
 
 from ioweather.store.lake import open_lake
-from ioweather.workflows.ingest import ingest
+from ioweather.workflows.ingest.ingest import ingest
 
 
 def test_an_archive_that_grows_ends_as_the_whole_one(tmp_path):

@@ -18,8 +18,9 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.engine import local_executor
 from ioweather.store.lake import open_lake
-from ioweather.workflows import reading
-from ioweather.workflows.ingest import find_files, ingest
+from ioweather.workflows.ingest import reading, what_follows
+from ioweather.workflows.ingest.ingest import find_files, ingest
+from ioweather.workflows.ingest.what_follows import FollowsMapping, FollowsRows
 from planted_logs import write_climate
 
 
@@ -197,7 +198,8 @@ def test_a_lake_below_a_directory_is_no_input(lake, tmp_path):
 @pytest.mark.usefixtures("reading_here")  # a child could not start: this Python is root's
 def test_what_may_not_be_looked_at_is_said_and_the_rest_goes_in(lake, sample, monkeypatch):
     ingest(lake, [sample.folder])  # what that imports, the other may not read
-    monkeypatch.setattr("ioweather.workflows.ingest._STREAM_BYTES", 1000)  # so that one of the files is a large one
+    # So that one of the files is a large one.
+    monkeypatch.setattr("ioweather.workflows.ingest.ingest._STREAM_BYTES", 1000)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's are the owner's alone
         top = Path(folder)
         (top / "locked").mkdir(mode=0)
@@ -331,7 +333,7 @@ def test_one_csv_mapped_into_two_tables_is_read_twice(tmp_path):
 
 @pytest.mark.usefixtures("reading_here")
 def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, monkeypatch):
-    from ioweather.workflows import reading
+    from ioweather.workflows.ingest import reading
 
     logs = [write_climate(tmp_path / f"{number}.darshan", job_id=number) for number in (1, 2, 3)]
     right = reading.DERIVED["darshan"]
@@ -365,7 +367,7 @@ def test_names_that_are_no_text_go_in_and_are_told(sample, tmp_path):
     shutil.copy(sample.folder / "oss1.iostat.txt", folder / os.fsdecode(b"io\xff.txt"))
     (folder / os.fsdecode(b"no\xff.txt")).write_text("neither fish nor fowl")
     # As in a language other than C, where Python refuses to print what is no text.
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict", "COLUMNS": "300"}
     command = [sys.executable, "-m", "ioweather", "ingest", folder, "--lake", tmp_path / "lake"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == 1, done.stderr.decode()
@@ -395,8 +397,6 @@ def _stopped(*_: object) -> int:
 
 
 def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lake, tmp_path, monkeypatch):
-    from ioweather.workflows import ingest as module
-
     row = (
         '{"table":"responses","start_ns":1700000000000000000,"host":"h","target":"/scratch","op":"stat",'
         '"request_bytes":0,"mode":"nocache","duration_ns":1000000,"system":"mount:/scratch","status":"ok"}'
@@ -404,7 +404,7 @@ def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lak
     segment = tmp_path / "segment.ndjson"
     segment.write_text(f'{{"ioweather_spool":1,"host":"h","boot_id":"b"}}\n{row}\n')
     with monkeypatch.context() as patch:
-        patch.setattr(module, "refresh_rollups", _stopped)
+        patch.setattr(what_follows, "FOLLOWS_ROWS", (FollowsRows("responses", "response_rollups", _stopped),))
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [segment])
     ingest(lake, [segment])
@@ -414,13 +414,11 @@ def test_what_was_stopped_behind_the_responses_makes_their_rollups_next_time(lak
 
 
 def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake, tmp_path, monkeypatch):
-    from ioweather.workflows import scan_entries
-
     (tmp_path / "list.csv").write_text("path,size\n/scratch/a,5\n")
     columns = {"path": {"from": "path"}, "size_bytes": {"from": "size"}, "kind": {"value": "file"}}
     mapping = {"columns": {"scan_id": {"value": "s"}, "start_ns": {"value": 10**18}, **columns}}
     with monkeypatch.context() as patch:
-        patch.setattr(scan_entries, "tally_entries", _stopped)
+        patch.setattr(what_follows, "FOLLOWS_MAPPING", (FollowsMapping("scan_entries", "scans", _stopped),))
         with pytest.raises(KeyboardInterrupt):
             ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
     ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))

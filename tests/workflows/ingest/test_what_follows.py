@@ -1,0 +1,48 @@
+"""The table of what follows from new rows names tables that there are, and is what ingest does."""
+
+from __future__ import annotations
+
+from ioweather.store.lake import open_lake
+from ioweather.tables import TABLES
+from ioweather.workflows.ingest import what_follows
+from ioweather.workflows.ingest.ingest import ingest
+from ioweather.workflows.ingest.what_follows import FOLLOWS_MAPPING, FOLLOWS_ROWS, FollowsMapping, FollowsRows
+
+
+def test_both_sides_are_tables():
+    for each in (*FOLLOWS_ROWS, *FOLLOWS_MAPPING):
+        assert {each.table, each.makes} <= set(TABLES)
+        assert each.table != each.makes
+
+
+def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
+    seen = []
+
+    def of_rows(lake, written):
+        seen.append(("rows", written.rows))
+        return 7
+
+    def of_mapping(lake):
+        seen.append(("mapping", None))
+        return 5
+
+    monkeypatch.setattr(what_follows, "FOLLOWS_ROWS", (FollowsRows("series", "scans", of_rows),))
+    monkeypatch.setattr(what_follows, "FOLLOWS_MAPPING", (FollowsMapping("series", "scan_bins", of_mapping),))
+    (tmp_path / "some.csv").write_text("t,v\n1700000000,5\n1700000060,6\n")
+    mapping = {
+        "columns": {
+            "start_ns": {"from": "t", "unit": "s"},
+            "interval_ns": {"value": "60s"},
+            "system": {"value": "scratch"},
+            "component_kind": {"value": "ost"},
+            "component": {"value": "OST0"},
+            "metric": {"value": "read_bytes"},
+            "value": {"from": "v"},
+        }
+    }
+    lake = open_lake(tmp_path / "lake", create=True)
+    report = ingest(lake, [tmp_path / "some.csv"], mapping=("series", mapping))
+    assert report.bad == []
+    assert (report.rows_added["scans"], report.rows_added["scan_bins"]) == (7, 5)
+    ingest(lake, [tmp_path / "some.csv"], mapping=("series", mapping))
+    assert seen == [("rows", 2), ("mapping", None), ("mapping", None)]
