@@ -144,7 +144,7 @@ def retention(lake_dir: str | None, dry_run: bool) -> None:
     dropped = apply_retention(opened, opened.facility, dry_run=dry_run)
     verb = "Would drop" if dry_run else "Dropped"
     say(
-        f"{verb} {dropped['series']:,} raw samples, {dropped['responses']:,} responses "
+        f"{verb} {dropped['series'] + dropped['job_operations']:,} raw samples, {dropped['responses']:,} responses "
         f"and {dropped['files']:,} old files."
     )
 

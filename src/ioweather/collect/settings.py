@@ -130,7 +130,8 @@ def sources_for(
     if "block" in kinds or (not kinds and (settings.root / "proc/diskstats").exists()):
         made.append(BlockDevices(settings.block_period_ns, settings.root, settings.block_stacked, host))
     if "lustre" in kinds or (not kinds and is_tree(settings.root)):
-        made.append(LustreServer(settings.lustre_period_ns, settings.root, host))
+        cluster = facility.clusters[0] if len(facility.clusters) == 1 else None
+        made.append(LustreServer(settings.lustre_period_ns, settings.root, host, cluster))
     if "slurm" in kinds or (not kinds and slurm.is_here()):
         made.append(SlurmAccounting(settings.slurm_period_ns, host=host))
     if not made:

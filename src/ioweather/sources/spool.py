@@ -25,7 +25,7 @@ from ioweather.tables.schema import ColumnSpec
 
 VERSION = 1
 _MARK = "ioweather_spool"
-_TABLES = ("events", "responses", "series")
+_TABLES = ("events", "job_operations", "responses", "series")
 _FRAME_ROWS = 50_000
 _LONGEST_HEADER = 4096
 _TYPES: dict[str, frozenset[type]] = {
@@ -40,7 +40,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 @dataclass(frozen=True)
 class SpoolSource:
     name: str = "spool"
-    title: str = "segments of the agent's spool (probe, sampler, live block devices and Lustre counters)"
+    title: str = "segments of the agent's spool (probe, sampler, live counters of devices, Lustre, GPFS and NFS)"
     tables: tuple[str, ...] = _TABLES
 
     def detect(self, head: bytes, path: Path) -> float:
@@ -180,6 +180,8 @@ def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[
                 columns["component_kind"], columns["system"], columns["component"], strict=True
             )
         ]
+        return
+    if table == "job_operations":  # as do their jobs; `host` is a client
         return
     yield columns["host"]
     if table == "events":  # a later row of the same id revises an event, and ids are kind:host:...

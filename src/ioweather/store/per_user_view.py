@@ -16,13 +16,14 @@ from ioweather.store.delta import TableFiles
 
 # What storage does, as its servers, devices and probes tell; benchmarks are the facility's own.
 OF_THE_FACILITY: Final = frozenset({"benchmarks", "components", "events", "response_rollups", "responses", "series"})
-_UIDS, _LOGS = "__own_uids", "__own_logs"
+_UIDS, _LOGS, _JOBS = "__own_uids", "__own_logs", "__own_jobs"
 _OWN_LOG = f"log_digest IN (SELECT log_digest FROM {_LOGS})"
 # Which rows of a table are a person's; `$user` stands for the name.
 OF_PEOPLE: Final[Mapping[str, str]] = {
     "applications": _OWN_LOG,
     "files": _OWN_LOG,
     "job_io": _OWN_LOG,
+    "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})))",
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
     "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
     "scans": "TRUE",
@@ -39,6 +40,10 @@ def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, Tabl
     known = f'SELECT uid FROM ({pinned["jobs"].scan()}) WHERE "user" = {literal(owner.user)} AND uid IS NOT NULL'
     said = f" UNION SELECT * FROM (VALUES {listed})" if listed else ""
     con.execute(f"CREATE TABLE {_UIDS} AS SELECT DISTINCT uid FROM ({known}{said})")
+    con.execute(
+        f"CREATE TABLE {_JOBS} AS SELECT DISTINCT cluster, raw_job_id FROM ({pinned['jobs'].scan()}) "
+        f'WHERE "user" = {literal(owner.user)} OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS}))'
+    )
     con.execute(
         f"CREATE TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "
         f"WHERE uid IN (SELECT uid FROM {_UIDS})"

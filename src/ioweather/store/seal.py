@@ -165,11 +165,13 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
 
 
 def apply_retention(lake: Lake, facility: Facility, *, dry_run: bool = False) -> dict[str, int]:
-    """Drop whole days of raw samples and responses past their stated time, then files no version needs."""
+    """Drop whole days of raw samples, operations of jobs and responses past their time, then files no version needs."""
     now = now_ns()
     dropped = {
         "series": _drop_rows(lake.root, "series", now - facility.retention_ns["raw_series"],
                              f"interval_ns < {MINUTE_NS}", dry_run, keep_if_only=True),
+        "job_operations": _drop_rows(lake.root, "job_operations", now - facility.retention_ns["raw_series"], "TRUE",
+                                     dry_run),
         "responses": _drop_rows(lake.root, "responses", now - facility.retention_ns["responses"], "TRUE", dry_run),
     }  # fmt: skip
     dropped["files"] = vacuum(lake, facility, dry_run=dry_run)

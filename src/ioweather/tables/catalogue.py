@@ -5,6 +5,7 @@ from __future__ import annotations
 from ioweather.tables.applications import APPLICATIONS, FILES, JOB_IO
 from ioweather.tables.benchmarks import BENCHMARKS
 from ioweather.tables.contents import SCAN_BINS, SCAN_ENTRIES, SCANS
+from ioweather.tables.job_operations import JOB_OPERATIONS
 from ioweather.tables.jobs import EVENTS, JOBS
 from ioweather.tables.ledger import INGESTS
 from ioweather.tables.responses import RESPONSE_ROLLUPS, RESPONSES
@@ -14,7 +15,7 @@ from ioweather.tables.series import COMPONENTS, SERIES
 TABLES: dict[str, TableSpec] = {
     spec.name: spec
     for spec in (
-        APPLICATIONS, BENCHMARKS, COMPONENTS, EVENTS, FILES, INGESTS, JOB_IO, JOBS,
+        APPLICATIONS, BENCHMARKS, COMPONENTS, EVENTS, FILES, INGESTS, JOB_IO, JOB_OPERATIONS, JOBS,
         RESPONSE_ROLLUPS, RESPONSES, SCAN_BINS, SCAN_ENTRIES, SCANS, SERIES,
     )
 }  # fmt: skip

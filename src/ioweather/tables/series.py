@@ -26,6 +26,7 @@ class Quality(IntFlag):
     SPREAD = 8  # spread over the grid by overlap; the amounts are shares
     SHUTDOWN = 16  # in a declared or detected shutdown
     PARTIAL = 32  # samples of the minute are missing (a lower bound) or came in another minute (the totals are right)
+    WHOLE_LIFE = 64  # of job_operations: counted since the entry began; other rows may hold parts of it
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,19 @@ METRICS: dict[str, Metric] = {
         Metric("reconnects", "count", True, "client reconnects"),
         Metric("read_busy_seconds", "seconds", True, "time spent on reads, summed over requests"),
         Metric("write_busy_seconds", "seconds", True, "time spent on writes, summed over requests"),
+        Metric("metadata_busy_seconds", "seconds", True, "time spent on metadata operations, summed over requests"),
+        Metric(
+            "request_ops", "count", True, "requests that a service of a server, or an NFS client, has seen answered"
+        ),
+        Metric("request_wait_seconds", "seconds", True, "time that requests waited for a thread or a slot, summed"),
+        Metric("bulk_read_ops", "count", True, "bulk requests that read"),
+        Metric("bulk_write_ops", "count", True, "bulk requests that wrote"),
+        Metric("small_bulk_read_ops", "count", True, "of these, requests of at most 128 pages"),
+        Metric("small_bulk_write_ops", "count", True, "of these, requests of at most 128 pages"),
+        Metric("disk_read_ops", "count", True, "reads that a target made on its disks"),
+        Metric("disk_write_ops", "count", True, "writes that a target made on its disks"),
+        Metric("slow_disk_read_ops", "count", True, "of these, reads that took longer than 128 ms"),
+        Metric("slow_disk_write_ops", "count", True, "of these, writes that took longer than 128 ms"),
         Metric("cpu_ratio", "ratio", False, "share of CPU time not idle"),
         Metric("memory_ratio", "ratio", False, "share of memory used"),
         Metric("busy_ratio", "ratio", False, "share of time with a request in flight (%util)"),

@@ -12,6 +12,7 @@ import pytest
 from ioweather.sources.lustre.parse import parse_stats
 from ioweather.sources.lustre.snapshot import (
     Differ,
+    Origin,
     Sample,
     Target,
     counted,
@@ -24,6 +25,7 @@ from ioweather.sources.lustre.snapshot import (
 )
 
 OST = Target("fs-1", "ost", "fs-1-OST000a")
+COUNTED = Origin(OST, "stats")
 
 
 def test_targets():
@@ -58,26 +60,26 @@ def test_a_restart_is_told_by_any_counter_or_by_the_server():
 
 def test_repeated_and_earlier_samples():
     differ = Differ()
-    assert list(differ.update({OST: sample(10, read_bytes=1)})) == []
-    assert list(differ.update({OST: sample(10, read_bytes=1)})) == []
-    assert list(differ.update({OST: sample(4, read_bytes=0)})) == []  # another file, joined after
-    ((_, grown),) = differ.update({OST: sample(6, read_bytes=1)})
+    assert list(differ.update([(COUNTED, sample(10, read_bytes=1))])) == []
+    assert list(differ.update([(COUNTED, sample(10, read_bytes=1))])) == []
+    assert list(differ.update([(COUNTED, sample(4, read_bytes=0))])) == []  # another file, joined after
+    ((_, grown),) = differ.update([(COUNTED, sample(6, read_bytes=1))])
     assert (grown.start_ns, grown.amounts) == (4, {"read_bytes": 1})
 
 
 def test_a_text_cut_short_is_no_restart():
     """Lines vanish only when counters begin anew, and then the others have fallen."""
     differ = Differ()
-    list(differ.update({OST: sample(1, read_bytes=10, sync_ops=1)}))
-    assert list(differ.update({OST: sample(2, read_bytes=12)})) == []
-    assert list(differ.update({OST: sample(3)})) == []
-    ((_, grown),) = differ.update({OST: sample(4, read_bytes=17, sync_ops=1)})
+    list(differ.update([(COUNTED, sample(1, read_bytes=10, sync_ops=1))]))
+    assert list(differ.update([(COUNTED, sample(2, read_bytes=12))])) == []
+    assert list(differ.update([(COUNTED, sample(3))])) == []
+    ((_, grown),) = differ.update([(COUNTED, sample(4, read_bytes=17, sync_ops=1))])
     assert (grown.start_ns, grown.restarted, grown.amounts) == (1, False, {"read_bytes": 7, "sync_ops": 0})
-    ((_, grown),) = differ.update({OST: sample(5, read_bytes=2)})
+    ((_, grown),) = differ.update([(COUNTED, sample(5, read_bytes=2))])
     assert (grown.restarted, grown.amounts) == (True, {"read_bytes": 2, "sync_ops": 0})
     told = Differ()
-    list(told.update({OST: sample(1, 1, sync_ops=1)}))
-    ((_, grown),) = told.update({OST: sample(2, 2)})  # the server says that it counts anew
+    list(told.update([(COUNTED, sample(1, 1, sync_ops=1))]))
+    ((_, grown),) = told.update([(COUNTED, sample(2, 2))])  # the server says that it counts anew
     assert grown.restarted
 
 
@@ -153,19 +155,19 @@ def test_trees(shared_data: Path, folder: str, version: str, osts: int, mdts: in
     assert not is_tree(root.parent)
     snapshot = read_tree(root)
     assert snapshot.version == version
-    kinds = [target.kind for target in snapshot.samples]
+    kinds = [target.kind for target, parameter in snapshot.samples if parameter == "stats"]
     assert (kinds.count("ost"), kinds.count("mdt")) == (osts, mdts)
     for target, gauges in snapshot.gauges.items():
         assert gauges["capacity_bytes"] >= gauges.get("free_bytes", 0) > 0, target
         assert gauges["capacity_files"] >= gauges["free_files"]
     if folder == "1.8.3":
-        ost = snapshot.samples[Target("lc1", "ost", "lc1-OST0000")]
+        ost = snapshot.samples[Origin(Target("lc1", "ost", "lc1-OST0000"), "stats")]
         assert (ost.counters["read_bytes"], ost.counters["read_ops"]) == (471_987_441_490, 1_023_683)
         assert snapshot.gauges[Target("lc1", "ost", "lc1-OST0000")] == {
             "capacity_bytes": 2_064_208 * 1024, "free_bytes": 1_979_020 * 1024, "capacity_files": 131_072,
             "free_files": 131_016, "client_count": 3,
         }  # fmt: skip
     if folder == "2.12.9_12":
-        ost = snapshot.samples[Target("lquake", "ost", "lquake-OST0001")]
+        ost = snapshot.samples[Origin(Target("lquake", "ost", "lquake-OST0001"), "stats")]
         assert ost.counters["read_bytes"] == 0  # no line yet
         assert ost.counters["write_bytes"] == 1_098_907_648

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.tables.series import Quality
+from ioweather.workflows.reading import FileOutcome, Reading, read_file
 
 NS = 10**9
 
@@ -28,7 +30,8 @@ def block(seconds: float, read: int, ost: str = "fs1-OST0000", more: str = "") -
 def rows(path: Path, **context: object) -> dict[tuple[str, str, int], dict[str, object]]:
     found = {}
     for table, frame in SOURCE.read(path, ReadContext(**context)):  # type: ignore[arg-type]
-        assert table == "series"
+        if table != "series":
+            continue
         for row in frame.records():
             key = (row["component"], row["metric"], row["start_ns"])
             assert key not in found
@@ -145,6 +148,131 @@ def test_detection(tmp_path: Path):
     assert SOURCES["lustre"] is SOURCE
 
 
+WHOLE = """memused=242840621
+health_check=healthy
+mdt.fs1-MDT0000.exports.0@lo.uuid=
+fs1-MDT0000-lwp-OST0000_UUID
+osd-ldiskfs.fs1-OST0000.filesfree=39844
+osd-ldiskfs.fs1-OST0000.kbytestotal=4108388
+osd-ldiskfs.MGS.kbytestotal=491092
+osd-ldiskfs.fs1-OST0000.brw_stats=
+snapshot_time:            {t}.507700872 secs.nsecs
+
+                           read      |     write
+pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %
+1:\t\t         {n}   1   1   |    1  11  11
+128:\t\t         0   0   1   |    2  22  33
+256:\t\t         {n}   1   2   |    8  88 100
+
+                           read      |     write
+disk I/O size          ios   % cum % |  ios         % cum %
+4K:\t\t        {n}   1   1   |    1   3   3
+
+                           read      |     write
+I/O time (1/1000s)     ios   % cum % |  ios         % cum %
+128:\t\t         {n}   1   1   |    2  22  33
+256:\t\t         {n}   1   2   |    6  66 100
+mdt.fs1-MDT0000.exports.0@lo.uuid=
+fs1-MDT0000-lwp-OST0000_UUID
+obdfilter.fs1-OST0000.stats=
+snapshot_time             {t}.508204687 secs.nsecs
+read_bytes                {n} samples [bytes] 1 1048576 {n}
+obdfilter.fs1-OST0000.num_exports=8
+ost.OSS.ost_io.stats=
+snapshot_time             {t}.508503457 secs.nsecs
+req_waittime              {n} samples [usecs] 4 11382 {n}000000 467088731
+ost.OSS.ost_seq.stats=snapshot_time             {t}.508587755 secs.nsecs
+mdt.fs1-MDT0000.md_stats=
+snapshot_time             {t}.508900000 secs.nsecs
+open                      {n} samples [usecs] 1 9 {n}000000 81
+ldlm.namespaces.mdt-fs1-MDT0000_UUID.lock_count=96
+"""
+
+
+def test_whole_dumps_with_all_there_is(tmp_path: Path):
+    """Parameters come twice in one dump; states have no time; some are of no interest."""
+    path = tmp_path / "dumps.txt"
+    path.write_text(WHOLE.format(t=1000, n=10) + WHOLE.format(t=1060, n=15))
+    found = rows(path, host="oss1")
+    told = {(name, metric): row["value"] for (name, metric, _), row in found.items()}
+    ost = {metric: value for (name, metric), value in told.items() if name == "fs1-OST0000"}
+    assert ost["read_bytes"] == ost["read_ops"] == 5
+    assert (ost["bulk_read_ops"], ost["small_bulk_read_ops"], ost["disk_read_ops"], ost["slow_disk_read_ops"]) == (
+        10, 5, 5, 5,
+    )  # fmt: skip
+    assert (ost["bulk_write_ops"], ost["capacity_bytes"], ost["free_files"], ost["client_count"]) == (
+        0, 4108388 * 1024, 39844, 8,
+    )  # fmt: skip
+    assert (told["oss1:ost_io", "request_ops"], told["oss1:ost_io", "request_wait_seconds"]) == (5, 5.0)
+    assert (told["fs1-MDT0000", "open_ops"], told["fs1-MDT0000", "metadata_busy_seconds"]) == (5, 5.0)
+    assert {row["system"] for row in found.values()} == {"fs1"}
+    kinds = {row["component"]: row["component_kind"] for row in found.values()}
+    assert kinds["oss1:ost_io"] == "oss"
+
+
+def test_parameters_in_any_order(tmp_path: Path):
+    path = tmp_path / "dumps.txt"
+    path.write_text(WHOLE.format(t=1000, n=10) + WHOLE.format(t=1060, n=15))
+    expected = rows(path)
+    blocks = re.split(r"^(?=[a-z][\w-]*[.\w@-]*=)", WHOLE, flags=re.MULTILINE)
+    backwards = "".join(reversed([block for block in blocks if block]))
+    path.write_text(backwards.format(t=1000, n=10) + backwards.format(t=1060, n=15))
+    assert rows(path) == expected
+
+
+def test_clients(tmp_path: Path):
+    text = (
+        "llite.fs1-ff47bce9ca35d800.stats=\nsnapshot_time {t}.0 secs.nsecs\nwrite_bytes {n} samples [bytes] 1 9 {n}00\n"
+        "open {n} samples [usecs] 0 9 {n}000000 8\ninode_permission 7{n} samples [usecs] 0 1 2 3\n"
+        "osc.fs1-OST0001-osc-ff47bce9ca35d800.rpc_stats=\nsnapshot_time:         {t}.0 (secs.nsecs)\n"
+        "read RPCs in flight:  0\n\n\t\t\tread\t\t\twrite\n"
+        "pages per rpc         rpcs   % cum % |       rpcs   % cum %\n"
+        "256:\t\t         {n}   0   0   |          0   0   0\n"
+        "osc.fs1-OST0001-osc-MDT0000.rpc_stats=\nsnapshot_time:         {t}.0 (secs.nsecs)\n"
+    )
+    path = tmp_path / "client.txt"
+    path.write_text(text.format(t=1000, n=10) + text.format(t=1060, n=15))
+    found = rows(path, host="node7")
+    told = {(name, metric): row["value"] for (name, metric, _), row in found.items()}
+    assert (told["node7", "write_bytes"], told["node7", "open_ops"], told["node7", "metadata_busy_seconds"]) == (
+        500, 5, 5.0,
+    )  # fmt: skip
+    assert told["node7:OST0001", "bulk_read_ops"] == 5
+    assert {row["component_kind"] for row in found.values()} == {"host"}
+    assert {name for name, _, _ in rows(path)} == {"fs1-ff47bce9ca35d800", "fs1-ff47bce9ca35d800:OST0001"}
+
+
+def test_a_state_that_is_padded_or_damaged_does_not_drop_the_counters(tmp_path: Path):
+    """A copied file of sysfs is a page long: the number, and NULs."""
+    for name, seconds in (("a", 1000), ("b", 1060)):
+        folder = tmp_path / name / "proc/fs/lustre/obdfilter/fs1-OST0000"
+        folder.mkdir(parents=True)
+        (folder / "stats").write_text(block(seconds, seconds).partition("\n")[2] + "\0" * 100)
+        (folder / "kbytestotal").write_text("8\n".ljust(4096, "\0"))
+    found = rows(tmp_path)
+    assert found["fs1-OST0000", "read_bytes", 1000 * NS]["value"] == 60
+    assert {row["value"] for (_, metric, _), row in found.items() if metric == "capacity_bytes"} == {8192.0}
+    (tmp_path / "a/proc/fs/lustre/obdfilter/fs1-OST0000/kbytestotal").write_text("many\n")
+    pieces = SOURCE.read(tmp_path, ReadContext())
+    assert "read_bytes" in {row["metric"] for row in next(pieces)[1].records()}
+    with pytest.raises(CorruptInput, match="'many' is not a number"):
+        next(pieces)
+
+
+def outcome_of(path: Path, **context: object) -> FileOutcome:
+    reading = Reading(ReadContext(**context))  # type: ignore[arg-type]
+    return next(item for item in read_file(path, None, 0, reading) if isinstance(item, FileOutcome))
+
+
+def test_what_one_dump_cannot_tell_is_counted(tmp_path: Path):
+    path = tmp_path / "dump.txt"
+    path.write_text(WHOLE.format(t=1_700_000_000, n=10))
+    outcome = outcome_of(path)
+    assert (outcome.status, dict(outcome.rows)) == ("ok", {"series": 3})
+    assert "3 parameter(s) of counters shown once" in (outcome.message or "")
+    assert "2 statistics of services, whose server is not named (give --host)" in (outcome.message or "")
+
+
 # --- real servers ---------------------------------------------------------------------------------------------------
 
 
@@ -188,3 +316,23 @@ def test_two_trees_of_every_version_give_amounts(shared_data: Path, tmp_path: Pa
     assert sum(row["value"] == 4096.0 for row in written) == changed > 0
     assert {row["interval_ns"] for row in written} == {60 * NS}
     assert {row["quality"] for row in found.values()} == {0}
+
+
+@pytest.mark.shared
+def test_every_whole_dump_gives_its_states(shared_data: Path):
+    """Against a plain look at the lines: each state of each target once."""
+    for path in sorted((shared_data / "lustre" / "get_param").glob("*.txt")):
+        outcome = outcome_of(path, host="server")
+        lines = path.read_text().splitlines()
+        states = {
+            line.partition(".")[2].partition("=")[0]
+            for line in lines
+            if re.match(
+                r"(obdfilter|mdt|osd-\w+)\.[^.]+-(OST|MDT)\d+\.(kbytestotal|kbytesfree|files\w+|num_exports)=", line
+            )
+        }
+        jobs = sum(line.startswith("- job_id") for line in lines)
+        assert outcome.rows.get("series", 0) == len(states), path
+        assert (outcome.rows.get("job_operations", 0) >= jobs) if jobs else "job_operations" not in outcome.rows
+        assert outcome.status == ("ok" if states or jobs else "quarantined"), outcome.message
+        assert outcome.source == "lustre"

@@ -1,17 +1,39 @@
-"""Counters of a Lustre server on this machine, as amounts in `series`. `root` may be a copy of its /proc and /sys."""
+"""Counters of a Lustre server or client on this machine, as amounts in `series`, and of its jobs in `job_operations`.
+
+`root` may be a copy of its /proc and /sys. A target may list ten thousand jobs: the list is read in pieces, and only
+entries that changed are looked into.
+"""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioweather.core.errors import SourceError
+from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.disk_counters import RESET
 from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.monotonic_samples import Clocks
 from ioweather.sources.live.rows import event_row
-from ioweather.sources.lustre.snapshot import Differ, Growth, Snapshot, Target, in_base_unit, is_tree, read_tree
+from ioweather.sources.lustre.job_rows import job_rows
+from ioweather.sources.lustre.job_stats import ENTRY, Entry, JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.sources.lustre.snapshot import (
+    Differ,
+    Growth,
+    Origin,
+    Snapshot,
+    Target,
+    in_base_unit,
+    is_tree,
+    job_stats_files,
+    read_tree,
+)
+
+_PIECE_BYTES = 256 << 10
+_LONGEST_ENTRY = 64 << 10
+_ENTRY = ENTRY.encode()
 
 
 @dataclass
@@ -19,15 +41,18 @@ class LustreServer:
     period_ns: int = 10 * NS
     root: Path = Path("/")
     host: str = field(default_factory=socket.gethostname)
+    cluster: str | None = None
+    clocks: Clocks = field(default_factory=Clocks)
     name: str = "lustre"
     operations: tuple[Operation, ...] = ()
     is_periodic: bool = True
 
     def __post_init__(self) -> None:
         self._differ = Differ()
-        self._covered_until_ns: dict[Target, int] = {}
-        self._set_back: set[Target] = set()
+        self._covered_until_ns: dict[Origin, int] = {}
+        self._set_back: set[Origin] = set()
         self._hours: dict[tuple[Target, str], int] = {}
+        self._jobs: dict[Target, JobList] = {}
 
     @property
     def label(self) -> str:
@@ -36,34 +61,43 @@ class LustreServer:
     def prepare(self, reporter: Reporter) -> Ready:
         if not is_tree(self.root):
             raise SourceError(
-                f"{self.root} shows no Lustre server.", hint="Run this on an OSS or MDS, or give its root."
+                f"{self.root} shows no Lustre server or client.", hint="Run this where Lustre runs, or give its root."
             )
-        targets = sorted(target.name for target in read_tree(self.root).samples)
+        found = read_tree(self.root, self.host, with_jobs=False).samples
+        targets = sorted({origin.target.name for origin in found})
         return Ready(self.host, message=", ".join(targets) or "no target is mounted here, or only root sees it")
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
-        snapshot = read_tree(self.root)
-        for target, grown in self._differ.update(snapshot.samples):
-            if self._moves_forward(target, grown, reporter):
+        snapshot = read_tree(self.root, self.host, with_jobs=False)
+        for origin, grown in self._differ.update(snapshot.placed(self.host)):
+            if self._moves_forward(origin, grown, reporter):
                 for metric, amount in sorted(grown.amounts.items()):
-                    _report(reporter, target, grown.start_ns, grown.end_ns - grown.start_ns, metric,
+                    _report(reporter, origin.target, grown.start_ns, grown.end_ns - grown.start_ns, metric,
                             in_base_unit(metric, amount), RESET if grown.restarted else 0)  # fmt: skip
         self._states(snapshot, reporter)
+        for target, path in job_stats_files(self.root):
+            known = self._jobs.setdefault(target, JobList(str(path)))
+            for amounts in known.look(_pieces(path), self.clocks.wall_ns()):
+                for row in job_rows(target, amounts, RESET if amounts.restarted else 0, self.cluster):
+                    reporter.row("job_operations", row)
+        if snapshot.damaged:
+            raise SourceError(f"{len(snapshot.damaged)} parameter(s) left out: {snapshot.damaged[0]}")
 
-    def _moves_forward(self, target: Target, grown: Growth, reporter: Reporter) -> bool:
+    def _moves_forward(self, origin: Origin, grown: Growth, reporter: Reporter) -> bool:
         """Snapshots carry the server's clock. Where it was set back, the same minutes are not told of twice."""
-        until = self._covered_until_ns.get(target, 0)
+        until = self._covered_until_ns.get(origin, 0)
         if grown.start_ns < until:
-            if target not in self._set_back:
-                self._set_back.add(target)
+            if origin not in self._set_back:
+                self._set_back.add(origin)
+                target = origin.target
                 event = event_row(
                     f"gap:{self.host}:{target.name}:{grown.start_ns}", "gap", "clock of the server set back",
                     grown.start_ns, until, host=self.host, system=target.system, component=target.name,
                 )  # fmt: skip
                 reporter.row("events", event)
             return False
-        self._set_back.discard(target)
-        self._covered_until_ns[target] = grown.end_ns
+        self._set_back.discard(origin)
+        self._covered_until_ns[origin] = grown.end_ns
         return True
 
     def _states(self, snapshot: Snapshot, reporter: Reporter) -> None:
@@ -79,6 +113,50 @@ class LustreServer:
 
     def finish(self, reporter: Reporter) -> None:
         """Nothing was made, nothing is left."""
+
+
+class JobList:
+    """The jobs of one target, look after look. Of an entry that did not change there is only a hash to compare."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._jobs = TargetJobs()
+        self._hashes: dict[str, int] = {}
+
+    def look(self, pieces: Iterator[bytes], looked_ns: int) -> Iterator[JobAmounts]:
+        changed: dict[str, Entry] = {}
+        hashes: dict[str, int] = {}
+        for text in entry_pieces(pieces):
+            key = unquoted(text.partition(b"\n")[0].decode(errors="replace"))
+            hashes[key] = hash(text)
+            if self._hashes.get(key) != hashes[key]:
+                changed[key] = parse_entry(text.decode(errors="replace"), self._where)[1]
+        self._hashes = hashes
+        yield from self._jobs.update_some(changed, hashes.__contains__, looked_ns)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb", buffering=0) as file:
+            while data := file.read(_PIECE_BYTES):
+                yield data
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
+
+
+def entry_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Entry by entry, each from behind its mark on; what is before the first is none."""
+    open_entry, begun = b"\n", False
+    for piece in pieces:
+        *whole, open_entry = (open_entry + piece).split(_ENTRY)
+        if len(open_entry) > _LONGEST_ENTRY:
+            raise CorruptInput("an entry of job_stats is longer than any can be.")
+        for text in whole:
+            if begun:
+                yield text
+            begun = True
+    if begun:
+        yield open_entry.rstrip(b"\n\0")
 
 
 def _report(

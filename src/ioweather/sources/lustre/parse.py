@@ -1,7 +1,6 @@
-"""The text of Lustre's counters, from 1.8 to 2.15. Standard library only: the live collector uses it too.
+"""The text of Lustre's counters, from 1.8 to 2.16. Standard library only: the live collector uses it too.
 
-Read off real 1.8.3, 2.10 and 2.12 servers; what 2.15 adds (start_time and elapsed_time lines, counts and sums in
-[usecs]) is after its documentation and the fixtures of exporters.
+Read off real servers of 1.8.3, 2.10, 2.12 and 2.14; 2.16 is after its documentation.
 
 Traps: a line is absent until its operation is first used. `statfs` stands twice in obdfilter's stats: first the
 requests of clients, then the calls of the device below; the first is meant. The fraction of a time is a plain count of
@@ -20,11 +19,12 @@ from ioweather.sources.plain_values import whole_number
 _NS = 1_000_000_000
 _END_NS = 1 << 63  # what the tables hold
 _LINE = re.compile(r"(\S+)\s+([0-9]+) samples \[(\w+)\]((?:\s+-?[0-9]+)*)\s*")
-_MOST_DIGITS = 20  # of a counter of 64 bits
+MOST_DIGITS = 20  # of a counter of 64 bits
 _TIME = re.compile(
     r"(snapshot_time|start_time|elapsed_time):?\s+([0-9]{1,18})(?:\.\s*([0-9]{1,18}))?\s*\(?(?:secs\.(usecs|nsecs))?\)?"
 )
-_PARAMETER = re.compile(r"([A-Za-z][\w-]*\.[^\s=]+|version|health_check)=(.*)")
+# `memused=1` and its like too: what follows is not of the parameter before.
+_PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)?)=(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
             total, least, most = (numbers[2], numbers[0], numbers[1]) if len(numbers) >= 3 else (None, None, None)
             # The first of two lines of one name: see the traps above.
             counters.setdefault(match[1], Counter(samples, match[3], total, least, most))
-        elif match := _TIME.fullmatch(line.rstrip()):
-            times.setdefault(match[1], _time_ns(match, where))
+        elif (found := time_of(line.rstrip(), where)) is not None:
+            times.setdefault(*found)
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
             raise CorruptInput(f"{where}: {line.strip()[:80]!r} is no line of Lustre stats.")
     if "snapshot_time" not in times:
@@ -67,9 +67,15 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
 
 
 def _counter(word: str, line: str, where: str) -> int:
-    if len(word) > _MOST_DIGITS:
+    if len(word) > MOST_DIGITS:
         raise CorruptInput(f"{where}: {line.strip()[:80]!r} has a number that no counter reaches.")
     return int(word)
+
+
+def time_of(line: str, where: str) -> tuple[str, int] | None:
+    """('snapshot_time', its UTC ns), or one of the two others; None of any other line."""
+    match = _TIME.fullmatch(line) if line[:1] in "se" else None
+    return None if match is None else (match[1], _time_ns(match, where))
 
 
 def _time_ns(match: re.Match[str], where: str) -> int:
@@ -86,9 +92,10 @@ def _time_ns(match: re.Match[str], where: str) -> int:
 
 def parse_number(text: str, where: str) -> int:
     """A file of one number: kbytesfree, filestotal, num_exports."""
-    number = whole_number(text.strip())
+    text = text.strip(" \t\r\n\0")  # a copy of a file of sysfs is a page long
+    number = whole_number(text)
     if number is None:
-        raise CorruptInput(f"{where}: {text.strip()[:80]!r} is not a number.")
+        raise CorruptInput(f"{where}: {text[:80]!r} is not a number.")
     return number
 
 

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from ioweather.core.errors import SourceError
+from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.sources.lustre.histograms import counted_requests, parse_histograms
+from ioweather.sources.lustre.job_stats import Entry, parse_job_stats
 from ioweather.sources.lustre.operations import OPERATIONS, metadata_metric, target_metric
 from ioweather.sources.lustre.parse import Stats, parse_number, parse_stats, parse_version
 
+JOB_STATS = "job_stats"
 _TARGET = re.compile(r"(.+)-(OST|MDT)[0-9a-fA-F]{4,}")
-_STATS = {("obdfilter", "stats"), ("mdt", "md_stats"), ("mds", "stats")}
+_TARGET_STATS = {("obdfilter", "stats"), ("mdt", "md_stats"), ("mds", "stats")}
+# 1.8 shows the services of a metadata server below `mdt`. `ldlm` and `mgs` serve locks and settings, no data.
+_SERVICE = re.compile(r"(?:mds|mdt)\.(MDS)\.(\w+)\.stats|ost\.(OSS)\.(\w+)\.stats")
+_CLIENT = re.compile(r"llite\.(.+)-([0-9a-f]{8,16})\.stats")
+# On a metadata server the same names with the target at the end are its own connections: no client's.
+_CLIENT_REQUESTS = re.compile(r"(?:osc|mdc)\.(.+)-((?:OST|MDT)[0-9a-fA-F]{4,})-(?:osc|mdc)-([0-9a-f]{8,16})\.rpc_stats")
 _GAUGES = {
     "kbytestotal": ("capacity_bytes", 1024),
     "kbytesfree": ("free_bytes", 1024),
@@ -31,14 +39,24 @@ _GAUGES = {
 _ALWAYS = {
     "ost": ("read_bytes", "write_bytes", "read_ops", "write_ops"),
     "mdt": tuple(f"{name}_ops" for name in OPERATIONS if name not in ("punch", "create", "destroy")),
+    "host": ("read_bytes", "write_bytes", "read_ops", "write_ops"),
 }
 _BUSY = {"read": "read_busy_seconds", "write": "write_busy_seconds"}
 
 
 class Target(NamedTuple):
+    """What is counted: a target, the service of a server, or the mount of a client."""
+
     system: str
     kind: str
     name: str
+
+
+class Origin(NamedTuple):
+    """One parameter that counts: a target has several, each with a moment of its own."""
+
+    target: Target
+    parameter: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +70,34 @@ class Sample:
 
 @dataclass(slots=True)
 class Snapshot:
-    """One reading of a server: all its targets at about the same moment."""
+    """One reading of a server: all its targets at about the same moment. `damaged`: what was found and is no such
+    parameter; the rest of the reading does not depend on it."""
 
-    samples: dict[Target, Sample] = field(default_factory=dict)
+    samples: dict[Origin, Sample] = field(default_factory=dict)
+    # By (kind, service): which file system a server serves, its other parameters tell.
+    services: dict[tuple[str, str], Sample] = field(default_factory=dict)
+    jobs: dict[Target, dict[str, Entry]] = field(default_factory=dict)
     gauges: dict[Target, dict[str, int]] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
     version: str | None = None
 
     def time_ns(self, target: Target) -> int | None:
         """When the target was read; its states carry no time of their own."""
-        if target in self.samples:
-            return self.samples[target].time_ns
-        return max((sample.time_ns for sample in self.samples.values()), default=None)
+        own = [sample.time_ns for origin, sample in self.samples.items() if origin.target == target]
+        return max(own, default=None) or self.latest_ns()
+
+    def latest_ns(self) -> int | None:
+        """The last moment that any counter names. An entry of a job names its last operation, which may be long ago."""
+        return max((sample.time_ns for sample in (*self.samples.values(), *self.services.values())), default=None)
+
+    def placed(self, host: str | None) -> Iterator[tuple[Origin, Sample]]:
+        """All samples with their targets; services where host and file system are known."""
+        yield from self.samples.items()
+        systems = {target.system for target in (*(origin.target for origin in self.samples), *self.gauges, *self.jobs)}
+        if host is not None and len(systems) == 1:
+            (system,) = systems
+            for (kind, service), sample in self.services.items():
+                yield Origin(Target(system, kind, f"{host}:{service}"), "requests"), sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +117,7 @@ def in_base_unit(metric: str, amount: int) -> float:
 
 def target_of(parameter: str) -> tuple[Target, str] | None:
     """'obdfilter.fs1-OST0000.stats' -> the target and 'stats'; None for what speaks of no target of its own (exports,
-    the MDT's view of OSTs, the MGS)."""
+    the MDT's view of OSTs, the MGS, services, clients)."""
     parts = parameter.split(".")
     match = _TARGET.fullmatch(parts[1]) if len(parts) == 3 else None
     device = parts[0]
@@ -91,37 +126,87 @@ def target_of(parameter: str) -> tuple[Target, str] | None:
     return Target(match[1], match[2].lower(), parts[1]), parts[2]
 
 
-def add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str) -> None:
-    """Take one parameter into the snapshot; parameters of no interest are passed over."""
+def add_parameter(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None = None) -> bool:
+    """Take one parameter into the snapshot; False of a parameter of no interest. What cannot be read is noted."""
+    try:
+        return _add(snapshot, parameter, text, f"{where}, {parameter}", host)
+    except CorruptInput as error:
+        snapshot.damaged.append(error.message)
+        return True
+
+
+def _add(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
     if parameter == "version":
         snapshot.version = parse_version(text)
-        return
+        return False
     found = target_of(parameter)
     if found is None:
-        return
+        return _add_of_no_target(snapshot, parameter, text, where, host)
     target, leaf = found
-    if (parameter.partition(".")[0], leaf) in _STATS:
-        stats = parse_stats(text, f"{where}, {parameter}")
-        snapshot.samples[target] = Sample(stats.snapshot_ns, stats.start_ns, counted(target.kind, stats))
+    if (parameter.partition(".")[0], leaf) in _TARGET_STATS:
+        stats = parse_stats(text, where)
+        snapshot.samples[Origin(target, "stats")] = Sample(
+            stats.snapshot_ns, stats.start_ns, counted(target.kind, stats)
+        )
+    elif leaf == "brw_stats":
+        _add_histograms(snapshot, target, text, where)
+    elif leaf == "job_stats":
+        snapshot.jobs[target] = parse_job_stats(text, where)
     elif leaf in _GAUGES:
         metric, factor = _GAUGES[leaf]
         # obdfilter and osd-* say the same; whichever comes first.
-        value = parse_number(text, f"{where}, {parameter}") * factor
-        snapshot.gauges.setdefault(target, {}).setdefault(metric, value)
+        snapshot.gauges.setdefault(target, {}).setdefault(metric, parse_number(text, where) * factor)
+    else:
+        return False
+    return True
+
+
+def _add_of_no_target(snapshot: Snapshot, parameter: str, text: str, where: str, host: str | None) -> bool:
+    """Services of a server, and clients: the host where it is known, else the name of the mount."""
+    if match := _SERVICE.fullmatch(parameter):
+        stats = parse_stats(text, where)
+        kind, service = (match[1] or match[3]).lower(), match[2] or match[4]
+        snapshot.services[kind, service] = Sample(stats.snapshot_ns, stats.start_ns, requests_counted(stats))
+    elif match := _CLIENT.fullmatch(parameter):
+        stats = parse_stats(text, where)
+        target = Target(match[1], "host", host or f"{match[1]}-{match[2]}")
+        snapshot.samples[Origin(target, parameter)] = Sample(stats.snapshot_ns, stats.start_ns, counted("host", stats))
+    elif match := _CLIENT_REQUESTS.fullmatch(parameter):
+        client = host or f"{match[1]}-{match[3]}"
+        _add_histograms(snapshot, Target(match[1], "host", f"{client}:{match[2]}"), text, where)
+    else:
+        return False
+    return True
+
+
+def _add_histograms(snapshot: Snapshot, target: Target, text: str, where: str) -> None:
+    found = parse_histograms(text, where)
+    sample = Sample(found.snapshot_ns, found.start_ns, counted_requests(found.sections))
+    snapshot.samples[Origin(target, "requests")] = sample
+
+
+def requests_counted(stats: Stats) -> dict[str, int]:
+    """Of a service: how many requests, and how long they waited for a thread."""
+    wait = stats.counters.get("req_waittime")
+    if wait is None:
+        return {"request_ops": 0}
+    return {"request_ops": wait.samples, "request_wait_seconds": wait.total or 0}
 
 
 def counted(kind: str, stats: Stats) -> dict[str, int]:
-    """Counters by metric. On a storage target only work counts; on a metadata target the rest goes to other_ops."""
-    metric_of = target_metric if kind == "ost" else metadata_metric
+    """Counters by metric. On a metadata target what has no metric of its own goes to other_ops; elsewhere it is no
+    work (pings, connects), or, of clients, counted by another line."""
+    metric_of = metadata_metric if kind == "mdt" else target_metric
     result = dict.fromkeys(_ALWAYS[kind], 0)
     for name, counter in stats.counters.items():
         if name in ("read_bytes", "write_bytes") and counter.total is not None:
             result[name] = result.get(name, 0) + counter.total
-        if name in _BUSY and counter.unit.startswith("usec") and counter.total is not None:
-            result[_BUSY[name]] = counter.total
         metric = metric_of(name)
         if metric is not None:
             result[metric] = result.get(metric, 0) + counter.samples
+        busy = _BUSY.get(name) or ("metadata_busy_seconds" if kind != "ost" and metric is not None else None)
+        if busy is not None and counter.unit.startswith("usec") and counter.total is not None:
+            result[busy] = result.get(busy, 0) + counter.total
     return result
 
 
@@ -143,23 +228,27 @@ def cut_short(before: Sample, after: Sample) -> bool:
     return vanished and before.since_ns == after.since_ns and not any(0 < new < old for old, new in pairs)
 
 
-def snapshots(parameters: Iterable[tuple[str, str]], where: str) -> Iterator[Snapshot]:
-    """Output of many `lctl get_param` runs, one after another: a parameter that comes again begins a new snapshot."""
+def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | None = None) -> Iterator[Snapshot]:
+    """Output of many `lctl get_param` runs, one after another: a parameter that is read here and comes again begins a
+    new snapshot. One run may show others (uuids of exports) several times."""
     current, seen = Snapshot(), set[str]()
     for parameter, text in parameters:
         if parameter in seen:
             yield current
             current, seen = Snapshot(version=current.version), set()
-        seen.add(parameter)
-        add_parameter(current, parameter, text, where)
+        if add_parameter(current, parameter, text, where, host):
+            seen.add(parameter)
     if seen:
         yield current
 
 
 # Where servers show their parameters: /proc alone in 1.8, then more and more in sysfs and debugfs.
 ROOTS = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
-_DEVICES = ("obdfilter", "mdt", "mds", "osd-*")
-_LEAVES = ("stats", "md_stats", *_GAUGES)
+_LEAVES = {
+    **dict.fromkeys(("obdfilter", "mdt", "mds", "osd-*"), ("stats", "md_stats", "brw_stats", "job_stats", *_GAUGES)),
+    **dict.fromkeys(("mds/MDS", "mdt/MDS", "ost/OSS", "llite"), ("stats",)),
+    **dict.fromkeys(("osc", "mdc"), ("rpc_stats",)),
+}
 
 
 def _open_places(root: Path) -> list[Path]:
@@ -172,31 +261,40 @@ def _open_places(root: Path) -> list[Path]:
     return found
 
 
-def tree_parameters(root: Path) -> Iterator[tuple[str, str]]:
+def tree_files(root: Path) -> Iterator[tuple[str, Path]]:
     """The parameters of a server (root '/') or of a copy of its /proc and /sys, as `lctl get_param` names them."""
     for base in _open_places(root):
         if (base / "version").is_file():
-            yield "version", _text(base / "version")
-        for device in _DEVICES:
+            yield "version", base / "version"
+        for device, leaves in _LEAVES.items():
             for folder in sorted(base.glob(f"{device}/*")):
-                for leaf in _LEAVES:
+                for leaf in leaves:
                     if (folder / leaf).is_file():
-                        yield f"{folder.parent.name}.{folder.name}.{leaf}", _text(folder / leaf)
+                        yield ".".join((*folder.relative_to(base).parts, leaf)), folder / leaf
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace").rstrip("\0")
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}.", hint="Some of debugfs needs root.") from None
 
 
-def read_tree(root: Path) -> Snapshot:
+def read_tree(root: Path, host: str | None = None, *, with_jobs: bool = True) -> Snapshot:
     """One snapshot of a server or of a copied tree."""
     snapshot = Snapshot()
-    for parameter, text in tree_parameters(root):
-        add_parameter(snapshot, parameter, text, str(root))
+    for parameter, path in tree_files(root):
+        if with_jobs or path.name != JOB_STATS:
+            add_parameter(snapshot, parameter, _text(path), str(root), host)
     return snapshot
+
+
+def job_stats_files(root: Path) -> Iterator[tuple[Target, Path]]:
+    """The lists of jobs of a server: too long to be read whole."""
+    for parameter, path in tree_files(root):
+        found = target_of(parameter) if path.name == JOB_STATS else None
+        if found is not None:
+            yield found[0], path
 
 
 def is_tree(path: Path) -> bool:
@@ -204,18 +302,25 @@ def is_tree(path: Path) -> bool:
 
 
 class Differ:
-    """Remembers the last sample of each target and tells what it did since."""
+    """Remembers the last sample of each parameter and tells what its target did since."""
 
     def __init__(self) -> None:
-        self._last: dict[Target, Sample] = {}
+        self._last: dict[Origin, Sample] = {}
+        self.compared: set[Origin] = set()
 
-    def update(self, samples: Mapping[Target, Sample]) -> Iterator[tuple[Target, Growth]]:
+    @property
+    def shown_once(self) -> int:
+        """How many parameters there was nothing to compare with."""
+        return len(self._last.keys() - self.compared)
+
+    def update(self, samples: Iterable[tuple[Origin, Sample]]) -> Iterator[tuple[Origin, Growth]]:
         """A sample of the same moment is a repetition; an earlier one begins anew (files joined out of order)."""
-        for target, sample in samples.items():
-            before = self._last.get(target)
+        for origin, sample in samples:
+            before = self._last.get(origin)
             later = before is not None and before.time_ns < sample.time_ns
             if before is not None and later and cut_short(before, sample):
                 continue
-            self._last[target] = sample
+            self._last[origin] = sample
             if before is not None and later:
-                yield target, growth(before, sample)
+                self.compared.add(origin)
+                yield origin, growth(before, sample)

@@ -1,20 +1,28 @@
-"""Lustre stats text to rows of `series`: what happened between snapshots, and how full and how used targets are.
+"""Lustre's counters to rows: `series` of what happened between snapshots and how full targets are, `job_operations` of
+what each job did.
 
 A snapshot shows counters since the server started: alone it says nothing about activity. Two of them give amounts,
 in the exact interval between them; the lake splits those over its grid by overlap. States (capacity, free space,
-clients) are kept once an hour, for the minute in which they were read.
+clients) are kept once an hour, for the minute in which they were read. Whatever cannot be used of a dump is counted,
+and said at the end.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.sources.lustre.job_rows import job_rows
+from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs
 from ioweather.sources.lustre.parse import get_param_blocks
 from ioweather.sources.lustre.snapshot import (
     Differ,
@@ -27,60 +35,100 @@ from ioweather.sources.lustre.snapshot import (
     snapshots,
 )
 from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.tables.job_operations import JOB_OPERATIONS
 from ioweather.tables.series import SERIES, Quality
 
 _FRAME_ROWS = 50_000
-_PARAMETER = re.compile(r"^(?:obdfilter|mdt|mds|osd-\w+)\.[^\s=]+=", re.MULTILINE)
-_LONE_FILE = re.compile(r"^snapshot_time:?\s+\d+")
+_HEAD_BYTES = 64 << 10
+_PARAMETER = re.compile(
+    r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
+    re.MULTILINE,
+)
+_LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
 _HINT = "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats >> FILE` once a minute, and ingest FILE."
+_SERIES = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
+Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
 class LustreSource:
-    """`lctl get_param` output with one or more snapshots, or a folder of copied /proc and /sys trees."""
+    """`lctl get_param` output with one or more snapshots, a folder of such files, or of copied /proc and /sys trees."""
 
     name = "lustre"
-    title = "Lustre server counters (lctl get_param output, copied /proc trees)"
-    tables = ("series",)
+    title = "Lustre counters of servers, clients and jobs (lctl get_param output, copied /proc and /sys trees)"
+    tables = ("series", "job_operations")
 
     def detect(self, head: bytes, path: Path) -> float:
         if path.is_dir():
-            return 0.9 if _trees(path) else 0.0
+            return 0.9 if _trees(path) or _dumps(path) else 0.0
         text = plain_head(head)
         if _PARAMETER.search(text):
             return 0.95
         return 0.4 if _LONE_FILE.match(text) else 0.0
 
-    def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        if path.is_dir():
-            found: Iterator[Snapshot] = iter(sorted(map(read_tree, _trees(path)), key=_latest_ns))
-        else:
-            found = snapshots(get_param_blocks(_lines(path)), str(path))
+    def read(self, path: Path, context: ReadContext) -> Pieces:
         rows = _Rows(path, context)
-        for snapshot in found:
+        for snapshot in _snapshots(path, context.host):
             yield from rows.add(snapshot)
-        yield from rows.finish()
+        return (yield from rows.finish())
+
+
+def _snapshots(path: Path, host: str | None) -> Iterator[Snapshot]:
+    if not path.is_dir():
+        return snapshots(get_param_blocks(_lines(path)), str(path), host)
+    if trees := _trees(path):
+        return iter(sorted((read_tree(tree, host) for tree in trees), key=_latest_ns))
+    found = (snapshot for dump in _dumps(path) for snapshot in _snapshots(dump, host))
+    return iter(sorted(found, key=_latest_ns))
 
 
 def _trees(path: Path) -> list[Path]:
-    """The folder itself, or the folders in it: one per snapshot."""
-    if is_tree(path):
-        return [path]
-    return [folder for folder in sorted(path.iterdir()) if folder.is_dir() and is_tree(folder)]
+    """The folder itself, or all the folders in it: one per snapshot."""
+    return [path] if is_tree(path) else _all(path, lambda entry: entry.is_dir() and is_tree(Path(entry.path)))
+
+
+def _dumps(path: Path) -> list[Path]:
+    """The files of a folder that holds dumps alone, each of another moment."""
+    found = _all(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_dump(Path(entry.path)))
+    return found if len(found) > 1 else []
+
+
+def _all(path: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
+    """What is in the folder, if all of it is of one kind: in most folders the first entry tells."""
+    found = []
+    with suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                if not is_one(entry):
+                    return []
+                found.append(path / entry.name)
+    return sorted(found)
+
+
+def _is_dump(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _PARAMETER.search(plain_head(file.read(_HEAD_BYTES))) is not None
+    except OSError:
+        return False
 
 
 def _latest_ns(snapshot: Snapshot) -> int:
-    return max((sample.time_ns for sample in snapshot.samples.values()), default=0)
+    ends = (entry.last_ns for entries in snapshot.jobs.values() for entry in entries.values())
+    return snapshot.latest_ns() or max(ends, default=0)
 
 
 def _lines(path: Path) -> Iterator[str | None]:
     """All whole lines; None where the last one is torn: the file was cut, or is being written."""
     for block in line_blocks(path):
-        if block.first == 1 and _LONE_FILE.match(block.lines[0]):
-            raise SourceError(f"{path} is one snapshot of one target: counters alone give no amounts.", hint=_HINT)
+        if block.first == 1 and _LONE_FILE.match("\n".join(block.lines[:3])):
+            raise SourceError(
+                f"{path} is one snapshot of one target, and does not name it: counters alone give no amounts.",
+                hint=_HINT,
+            )
         if block.torn:
             yield None
         else:
-            yield from block.lines
+            yield from (line.replace("\0", "") for line in block.lines)
 
 
 class _Rows:
@@ -89,26 +137,65 @@ class _Rows:
     def __init__(self, path: Path, context: ReadContext) -> None:
         self.path, self.context = path, context
         self.differ = Differ()
+        self.jobs: dict[Target, TargetJobs] = {}
         self.kept_hours: set[tuple[Target, str, int]] = set()
         self.rows: list[tuple[int, int, str, str, str, str, float, int]] = []
-        self.snapshots = self.made = 0
+        self.job_rows: list[dict[str, object]] = []
+        self.made = 0
+        self.last_ns: int | None = context.start_ns
+        self.snapshots = self.undated = self.unnamed = 0
+        self.damaged: list[str] = []
 
     def add(self, snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
         self.snapshots += 1
-        for target, grown in self.differ.update(snapshot.samples):
-            self._amounts(target, grown)
+        self.damaged += snapshot.damaged
+        placed = list(snapshot.placed(self.context.host))
+        self.unnamed += len(snapshot.samples) + len(snapshot.services) - len(placed)
+        for origin, grown in self.differ.update(placed):
+            self._amounts(origin.target, grown)
+        looked = snapshot.latest_ns()
+        self.last_ns = looked or self.last_ns
+        for target, entries in snapshot.jobs.items():
+            for amounts in self.jobs.setdefault(target, TargetJobs()).update(entries, looked):
+                self._job(target, amounts, Quality.OK)
         for target, gauges in snapshot.gauges.items():
             self._states(snapshot, target, gauges)
-        if len(self.rows) >= _FRAME_ROWS:
-            yield self._frame()
+        if len(self.rows) + len(self.job_rows) >= _FRAME_ROWS:
+            yield from self._frames()
 
-    def finish(self) -> Iterator[tuple[str, Frame]]:
-        if self.rows:
-            yield self._frame()
-        if not self.made:
-            raise EmptyInput(
-                f"{self.path} holds {self.snapshots} snapshot(s) of Lustre counters and nothing to compare.", hint=_HINT
+    def finish(self) -> Pieces:
+        for target, known in self.jobs.items():
+            if known.looks == 1:
+                for amounts in known.whole_lives():
+                    self._job(target, amounts, Quality.WHOLE_LIFE)
+        yield from self._frames()
+        if self.damaged:
+            raise CorruptInput(f"{len(self.damaged)} parameter(s) left out: {self.damaged[0]}")
+        left = "; ".join(f"{count} {what}" for what, count in self._left_out().items() if count)
+        if self.made:
+            return f"{self.path}: left out: {left}." if left else None
+        if self.undated:
+            raise UndatedInput(
+                f"{self.path} holds states and no snapshot_time.", hint="Give --start, or record stats as well."
             )
+        raise EmptyInput(
+            f"{self.path} holds {self.snapshots} snapshot(s) of Lustre counters and nothing to compare"
+            f"{f' ({left})' if left else ''}.",
+            hint=_HINT,
+        )
+
+    def _left_out(self) -> Counter[str]:
+        once = [known for known in self.jobs.values() if known.looks == 1]
+        waiting = sum(len(list(known.without_begin())) for known in once)
+        return Counter(
+            {
+                "parameter(s) of counters shown once, where two give amounts": self.differ.shown_once,
+                "job(s) shown once, without start_time": waiting,
+                "job(s) that began at an unknown time": sum(known.unplaced for known in self.jobs.values()),
+                "state(s) without a time (give --start)": self.undated if self.made else 0,
+                "statistics of services, whose server is not named (give --host)": self.unnamed,
+            }
+        )
 
     def _amounts(self, target: Target, grown: Growth) -> None:
         flag = int(Quality.RESET) if grown.restarted else 0
@@ -116,15 +203,15 @@ class _Rows:
         for metric, amount in sorted(grown.amounts.items()):
             self.rows.append((grown.start_ns, length, *target, metric, in_base_unit(metric, amount), flag))
 
+    def _job(self, target: Target, amounts: JobAmounts, flag: Quality) -> None:
+        flag |= Quality.RESET if amounts.restarted else Quality.OK
+        self.job_rows += job_rows(target, amounts, int(flag), self.context.cluster)
+
     def _states(self, snapshot: Snapshot, target: Target, gauges: dict[str, int]) -> None:
-        moment = snapshot.time_ns(target)
+        moment = snapshot.time_ns(target) or self.last_ns
         if moment is None:
-            moment = self.context.start_ns
-        if moment is None:
-            raise UndatedInput(
-                f"{self.path} holds states of {target.name} and no snapshot_time.",
-                hint="Give --start, or record stats.",
-            )
+            self.undated += len(gauges)
+            return
         for metric, value in sorted(gauges.items()):
             hour = (target, metric, moment // HOUR_NS)
             if hour not in self.kept_hours:
@@ -132,13 +219,15 @@ class _Rows:
                 minute = moment // MINUTE_NS * MINUTE_NS
                 self.rows.append((minute, MINUTE_NS, *target, metric, float(value), 0))
 
-    def _frame(self) -> tuple[str, Frame]:
-        columns = zip(*self.rows, strict=True)
-        names = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
-        frame = SERIES.frame({name: list(column) for name, column in zip(names, columns, strict=True)})
-        self.made += frame.rows
-        self.rows = []
-        return "series", frame
+    def _frames(self) -> Iterator[tuple[str, Frame]]:
+        if self.rows:
+            columns = zip(*self.rows, strict=True)
+            yield "series", SERIES.frame({name: list(c) for name, c in zip(_SERIES, columns, strict=True)})
+        if self.job_rows:
+            names = JOB_OPERATIONS.names
+            yield "job_operations", JOB_OPERATIONS.frame({name: [row[name] for row in self.job_rows] for name in names})
+        self.made += len(self.rows) + len(self.job_rows)
+        self.rows, self.job_rows = [], []
 
 
 SOURCE = LustreSource()

@@ -108,7 +108,7 @@ def _below(top: Path) -> dict[Path, int]:
     for folder, subfolders, names in os.walk(top, onerror=lambda error: found.update({Path(error.filename): 0})):
         if layout.lake_marker(Path()).name in names:
             subfolders.clear()
-        elif not names and reads_as_one(Path(folder)):
+        elif reads_as_one(Path(folder)):
             found[Path(folder)] = sum(_size(file) or 0 for file in files_of_tree(Path(folder)))
             subfolders.clear()
         else:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -187,6 +187,7 @@ def read_file(
     rows: dict[str, int] = {}
     made: dict[str, list[Frame]] = {}
     complaints = Complaints()
+    notes: list[str] = []
     try:
         digest = digest or digest_of(path, reading)
         if reading.mapping is not None:
@@ -198,7 +199,7 @@ def read_file(
             source = _source_for(path, reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
-        for table, frame in pieces:
+        for table, frame in _noted(pieces, notes):
             good = _possible(source_name, table, frame, reading, complaints)
             rows[table] = rows.get(table, 0) + good.rows
             _check_rows(path, size, sum(rows.values()), reading.limits)
@@ -213,7 +214,15 @@ def read_file(
         refused = _refused(error, path, digest, size, source_name, rows, reading.limits)
         yield _with_complaints(refused, complaints)
     else:
-        yield _with_complaints(FileOutcome(path, digest, size, source_name, "ok", rows), complaints)
+        note = " ".join(notes) or None
+        yield _with_complaints(FileOutcome(path, digest, size, source_name, "ok", rows, message=note), complaints)
+
+
+def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
+    """The pieces, and what their source says at its end (it returns it): what a good file holds and no table takes."""
+    note = yield from cast(Generator[tuple[str, Frame], None, str | None], pieces)
+    if note:
+        notes.append(note)
 
 
 def _possible(source: str, table: str, frame: Frame, reading: Reading, complaints: Complaints) -> Frame:

@@ -1,0 +1,242 @@
+"""`job_stats`: what every job did on a target since its entry began; and what it did between two looks.
+
+Standard library only: the live collector uses it too. Two forms are read: `{ samples: 5, unit: bytes, min: 1, max: 9,
+sum: 30 }` up to 2.13, and with `sumsq`, `hist: { 4K: 5 }`, `start_time` and `elapsed_time` since 2.14.
+
+Traps: `snapshot_time` of an entry is the moment of its last operation, not of the look; in the old form it has whole
+seconds. Entries idle for `job_cleanup_interval` (ten minutes) are removed, and begin at zero when their job comes back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from ioweather.core.errors import CorruptInput
+from ioweather.core.units import NS
+from ioweather.sources.lustre.parse import time_of
+
+# What a job did; and lines of what it did not, which are most of them and need no more than to be counted.
+_LINE = re.compile(
+    r"\n  (\w{1,40}): +\{ *samples: *([1-9][0-9]{0,19}), unit: *(\w{1,10})"
+    r"(?:, min: *[0-9]+, max: *[0-9]+, sum: *([0-9]{1,20}))?(?:, sumsq: *[0-9]+)?(?:, hist: *\{([^}\n]*)\})? *\}"
+)
+_NOTHING_DONE = re.compile(r"samples: *0,")
+_TIMES = re.compile(r"\n  ((?:snapshot|start)_time:[^\n]*)")
+_BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})")
+_SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+ENTRY = "\n- job_id:"
+_BYTES_SUFFIX = "_bytes"
+LONGEST_KEY = 1024
+
+
+class Operation(NamedTuple):
+    """What an entry counts of one operation; None is what its version does not count. `sizes` is the text of `hist`."""
+
+    samples: int
+    bytes: int | None = None
+    time_us: int | None = None
+    sizes: str | None = None
+
+
+_NONE = Operation(0)
+Operations: TypeAlias = dict[str, Operation]
+
+
+class Entry(NamedTuple):
+    """One job on one target. Operations that never happened are left out."""
+
+    last_ns: int
+    begun_ns: int | None
+    operations: Operations
+
+
+class JobAmounts(NamedTuple):
+    """What a job did in [start_ns, end_ns). `restarted`: the entry began anew, and this is the least it can be."""
+
+    job_key: str
+    start_ns: int
+    end_ns: int
+    operations: Operations
+    restarted: bool
+
+
+def entry_texts(text: str) -> Iterator[str]:
+    """Each entry of a list, from behind its mark on."""
+    yield from ("\n" + text).split(ENTRY)[1:]
+
+
+def unquoted(text: str) -> str:
+    """A job's key as it stands there, without the quotes that 2.14 puts around it."""
+    text = text.strip()
+    quoted = len(text) > 1 and text[0] == '"' == text[-1]
+    return (text[1:-1] if quoted else text)[:LONGEST_KEY]
+
+
+def parse_entry(text: str, where: str) -> tuple[str, Entry]:
+    """(job, what it did). All lines at once: a server may have a million of them."""
+    key, _, _ = text.partition("\n")
+    operations: Operations = {}
+    lines = _LINE.findall(text)
+    if len(lines) + len(_NOTHING_DONE.findall(text)) != text.count(" samples:"):
+        raise CorruptInput(f"{where}: the entry of job {unquoted(key)[:60]!r} has a line that is none of job_stats.")
+    for name, samples, unit, total, sizes in lines:
+        _count(operations, name, int(samples), unit, int(total) if total else None, sizes)
+    times = dict(found for line in _TIMES.findall(text) if (found := time_of(line.rstrip(), where)) is not None)
+    if "snapshot_time" not in times:
+        raise CorruptInput(f"{where}: the entry of job {unquoted(key)[:60]!r} has no snapshot_time.")
+    return unquoted(key), Entry(times["snapshot_time"], times.get("start_time"), operations)
+
+
+def _count(operations: Operations, name: str, samples: int, unit: str, total: int | None, sizes: str) -> None:
+    """`read_bytes` and `read` count the same requests: the one their bytes, the other, since 2.12, their time."""
+    if name.endswith(_BYTES_SUFFIX):
+        name = name.removesuffix(_BYTES_SUFFIX)
+        operations[name] = Operation(samples, total, operations.get(name, _NONE).time_us, sizes.strip() or None)
+        return
+    time_us = total if unit.startswith("usec") else None
+    known = operations.get(name)
+    if known is None:
+        operations[name] = Operation(samples, time_us=time_us)
+    else:
+        operations[name] = Operation(known.samples, known.bytes, time_us, known.sizes)
+
+
+def parse_job_stats(text: str, where: str) -> dict[str, Entry]:
+    """All entries of one target. Of a job that stands there twice the later counts."""
+    found: dict[str, Entry] = {}
+    for key, entry in (parse_entry(part, where) for part in entry_texts(text)):
+        if key not in found or found[key].last_ns < entry.last_ns:
+            found[key] = entry
+    return found
+
+
+def size_bins(text: str | None) -> dict[int, int]:
+    """`4K: 5, 8K: 77` -> operations by the size in bytes that none of them exceeds."""
+    if not text:
+        return {}
+    return {int(size) * _SCALE[scale]: int(count) for size, scale, count in _BUCKET.findall(text)}
+
+
+def _fell(before: Operation, after: Operation) -> bool:
+    """An amount that one of the two does not count is not compared."""
+    return (
+        after.samples < before.samples
+        or (after.bytes is not None and before.bytes is not None and after.bytes < before.bytes)
+        or (after.time_us is not None and before.time_us is not None and after.time_us < before.time_us)
+    )
+
+
+def _less(total: int | None, before: int | None) -> int | None:
+    return None if total is None else total - (before or 0)
+
+
+def _grown(before: Operation, after: Operation) -> Operation:
+    return Operation(
+        after.samples - before.samples, _less(after.bytes, before.bytes), _less(after.time_us, before.time_us),
+        _sizes_grown(before.sizes, after.sizes),
+    )  # fmt: skip
+
+
+def _sizes_grown(before: str | None, after: str | None) -> str | None:
+    """Most sizes stay as they were: only those that differ are read."""
+    if after is None or after == before:
+        return None
+    then, now = set((before or "").split(", ")), set(after.split(", "))
+    old, new = size_bins(", ".join(then - now)), size_bins(", ".join(now - then))
+    grown = {size: count - old.get(size, 0) for size, count in sorted(new.items())}
+    return ", ".join(f"{size}: {count}" for size, count in grown.items() if count > 0) or None
+
+
+def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
+    """An entry whose counters fell, or that counts from another moment on, began anew. None where nothing happened."""
+    names = before.operations.keys() | after.operations.keys()
+    pairs = {name: (before.operations.get(name, _NONE), after.operations.get(name, _NONE)) for name in names}
+    if before.begun_ns != after.begun_ns or any(_fell(*pair) for pair in pairs.values()):
+        return JobAmounts(key, *_span(_later(before.last_ns, after.begun_ns), after.last_ns), after.operations, True)
+    grown = {name: _grown(*pair) for name, pair in pairs.items() if pair[1].samples > pair[0].samples}
+    return JobAmounts(key, *_span(before.last_ns, after.last_ns), grown, False) if grown else None
+
+
+def _later(moment_ns: int, begun_ns: int | None) -> int:
+    return moment_ns if begun_ns is None else max(moment_ns, begun_ns)
+
+
+def _span(start_ns: int, end_ns: int) -> tuple[int, int]:
+    """Times of whole seconds may be the same for what happened in one second."""
+    return (start_ns, end_ns) if start_ns < end_ns else (end_ns, end_ns + NS)
+
+
+_MOST_GONE = 10_000
+
+
+class TargetJobs:
+    """Remembers the entries of one target and tells what each job did since."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._gone: dict[str, None] = {}  # the newest last
+        self._looked_ns: int | None = None
+        self.looks = 0
+        self.unplaced = 0
+
+    def update(self, entries: Mapping[str, Entry], looked_ns: int | None) -> Iterator[JobAmounts]:
+        """`looked_ns`: when the list was shown, where that is known. A list from before the last one (files joined out
+        of order) is compared from there on."""
+        if self._is_earlier(entries, looked_ns):
+            self._entries, self._gone, self._looked_ns, self.looks = {}, {}, None, 0
+        yield from self.update_some(entries, entries.__contains__, looked_ns)
+
+    def _is_earlier(self, entries: Mapping[str, Entry], looked_ns: int | None) -> bool:
+        if looked_ns is not None and self._looked_ns is not None and looked_ns < self._looked_ns:
+            return True
+        pairs = ((self._entries[key], entry) for key, entry in entries.items() if key in self._entries)
+        return any(new.last_ns < old.last_ns and new.begun_ns == old.begun_ns for old, new in pairs)
+
+    def update_some(
+        self, changed: Mapping[str, Entry], is_there: Callable[[str], bool], looked_ns: int | None
+    ) -> Iterator[JobAmounts]:
+        """The same of a list of which only the entries that changed were read."""
+        for key, entry in changed.items():
+            amounts = self._of_entry(key, entry)
+            if amounts is not None:
+                yield amounts
+        for key in [key for key in self._entries if not is_there(key)]:
+            del self._entries[key]
+            self._gone[key] = None
+            if len(self._gone) > _MOST_GONE:
+                del self._gone[next(iter(self._gone))]
+        latest = max((entry.last_ns for entry in changed.values()), default=None)
+        self._looked_ns = max((m for m in (looked_ns, latest, self._looked_ns) if m is not None), default=None)
+        self.looks += 1
+
+    def _of_entry(self, key: str, entry: Entry) -> JobAmounts | None:
+        before = self._entries.get(key)
+        if before is None:
+            self._entries[key] = entry
+            return self._of_new_entry(key, entry) if self.looks else None
+        if entry.last_ns == before.last_ns:
+            return None  # what came in the same second is told when the time has moved on
+        self._entries[key] = entry
+        return amounts_between(key, before, entry)
+
+    def _of_new_entry(self, key: str, entry: Entry) -> JobAmounts | None:
+        """It was not there at the look before: all that it counts came since."""
+        came_back = key in self._gone
+        self._gone.pop(key, None)
+        start = self._looked_ns if entry.begun_ns is None else entry.begun_ns
+        if start is None:
+            self.unplaced += 1
+            return None
+        return JobAmounts(key, *_span(start, entry.last_ns), entry.operations, came_back) if entry.operations else None
+
+    def whole_lives(self) -> Iterator[JobAmounts]:
+        """After a single look: what each entry has counted since it began, where that is known."""
+        for key, entry in self._entries.items():
+            if entry.begun_ns is not None and entry.operations:
+                yield JobAmounts(key, *_span(entry.begun_ns, entry.last_ns), entry.operations, False)
+
+    def without_begin(self) -> Iterator[str]:
+        """Jobs of which a single look tells nothing."""
+        return (key for key, entry in self._entries.items() if entry.begun_ns is None and entry.operations)
