@@ -15,8 +15,8 @@ from ioweather.sources.lustre.job_stats import parse_job_stats, size_bins
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.store.lake import open_lake
 from ioweather.tables.series import Quality
-from ioweather.workflows.ingest import ingest
-from ioweather.workflows.reading import FileOutcome, Reading, read_file
+from ioweather.workflows.ingest.ingest import ingest
+from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
 
 NS = 10**9
 OST, MDT = "fs1-OST0000", "fs1-MDT0000"

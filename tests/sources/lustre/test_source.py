@@ -14,7 +14,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, Undated
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.tables.series import Quality
-from ioweather.workflows.reading import FileOutcome, Reading, read_file
+from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
 
 NS = 10**9
 
