@@ -32,7 +32,7 @@ from ioweather.stats.forecast import RIDGE_WINDOWS, _recent, daily_ridge
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import TABLES
-from ioweather.workflows.forecast import forecast
+from ioweather.workflows.ask import ask
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
 START_NS = 20_000 * DAY_NS
@@ -140,7 +140,7 @@ def through_lake(days: int, targets: int) -> None:
                 lake.append("series", rows, source="lmt")
         compact(lake, everything=True)
         begun, clock = time.process_time(), time.perf_counter()
-        answer = forecast(lake, op="write")
+        answer = ask("forecast", lake, {"op": "write"})
         cpu, seconds = time.process_time() - begun, time.perf_counter() - clock
     print(answer.headline)
     print(f"{days} days of 1-minute samples of {targets} targets: {cpu:.1f} s of CPU, {seconds:.1f} s by the clock")

@@ -26,8 +26,7 @@ from ioweather.store.seal import compact
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.tables import TABLES
 from ioweather.tables.applications import APPLICATIONS, FILES
-from ioweather.workflows.job import JobRequest
-from ioweather.workflows.why import WhyRequest, why
+from ioweather.workflows.ask import ask
 
 START_NS = 17_532 * DAY_NS  # 2018-01-01
 FILES_PER_RUN = 16
@@ -116,7 +115,7 @@ def main() -> None:
         times, busy = [], []
         for job in (given.runs // 2, given.runs // 3, given.runs // 4):
             began, cpu = time.perf_counter(), time.process_time()
-            answer = why(str(job), WhyRequest(JobRequest(str(lake.root))))
+            answer = ask("why", lake, {"job": str(job)})
             times.append(time.perf_counter() - began)
             busy.append(time.process_time() - cpu)
         print(f"why: {', '.join(f'{t:.2f}' for t in times)} s (goal: 2 s); {answer.headline}")

@@ -19,9 +19,10 @@ import click
 import ioweather
 from ioweather.cli.main import COMMANDS, cli
 from ioweather.core.answer_schema import answer_schema
-from ioweather.core.contracts import Need, Param, Study
+from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.papers import PAPERS, published
 from ioweather.core.results import Answer, Estimate, Exhibit
+from ioweather.questions.catalogue import QUESTIONS, TITLES
 from ioweather.report.methods import METHODS, equation_html
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.darshan.model import DarshanLog
@@ -30,6 +31,7 @@ from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
+from ioweather.workflows.ask import signature_of
 
 REFERENCE = Path(__file__).parent / "reference"
 _LAKE_DOCS = {
@@ -261,6 +263,71 @@ def _choices(schema: dict[str, Any]) -> str:
     return f" ({', '.join(schema['enum'])})" if "enum" in schema else ""
 
 
+_STUB = '''"""Types of the public interface. Made by docs/generate.py from the questions: do not edit."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+from ioweather._version import __version__ as __version__
+from ioweather.core.results import Answer
+from ioweather.sources.darshan.api import read_darshan as read_darshan
+from ioweather.stats.mixture import fit_mixture as fit_mixture
+from ioweather.store.lake import Lake
+from ioweather.store.lake import open_lake as open_lake
+from ioweather.workflows.notebook import show as show
+
+'''
+
+
+def stub() -> str:
+    """The questions as functions, for editors and type checkers."""
+    lines = []
+    for name, question in QUESTIONS.items():
+        parts, starred = [], False
+        for parameter in signature_of(question).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+                parts.append("*")
+            starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+            star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+            default = "" if parameter.default is parameter.empty else " = ..."
+            parts.append(f"{star}{parameter.name}: {parameter.annotation}{default}")
+        listed = "".join(f"    {part},\n" for part in parts)
+        lines.append(f"def {name}(\n{listed}) -> Answer: ...\n")
+    return _STUB + "".join(lines)
+
+
+def _question_lines(name: str, question: Question) -> Iterator[str]:
+    yield f"## {name}\n"
+    yield f"{' '.join((question.help or TITLES[name]).split())}\n"
+    yield f"`ioweather {name}`, `ioweather.{name}()`, `/api/v1/ask/{name}` "
+    who = "Shown to anybody." if question.seen_by == "public" else "People see their own rows, operators all."
+    yield f"({who})\n"
+    yield "| parameter | kind | default | meaning |\n|---|---|---|---|"
+    for param in question.params:
+        default = "needed" if param.required else "chosen from the data" if param.choose else param.default
+        kind = " or ".join(param.choices) or param.kind + (", several" if param.many else "")
+        yield f"| `{param.name}` | {kind} | {'' if default is None else default} | {param.help} |"
+    tables = ", ".join(f"`{table}`" for table in sorted(question.tables))
+    yield f"\nReads {tables}. The result is a `{question.result.__name__}`:\n"
+    yield "| field | type |\n|---|---|"
+    kinds: Any = question.result
+    yield from (f"| `{field.name}` | {str(field.type).replace('|', 'or')} |" for field in fields(kinds))
+    yield ""
+
+
+def questions_page() -> str:
+    lines = [
+        "# Questions\n",
+        "What people ask, and how programs ask it. The answer is the same from the command, from Python and the API; "
+        "[answer.schema.json](answer.schema.json) describes its JSON. `headline`, labels and sentences may change from "
+        "version to version; `name` and `result` do not.\n",
+    ]
+    for name, question in QUESTIONS.items():
+        lines += _question_lines(name, question)
+    return "\n".join(lines)
+
+
 def pages() -> dict[Path, str]:
     return {
         REFERENCE / "tables.md": tables_page(),
@@ -268,6 +335,8 @@ def pages() -> dict[Path, str]:
         REFERENCE / "sources.md": sources_page(),
         REFERENCE / "exhibits.md": exhibits_page(),
         REFERENCE / "api.md": api_page(),
+        REFERENCE / "questions.md": questions_page(),
+        Path(ioweather.__path__[0]) / "__init__.pyi": stub(),
         REFERENCE / "answer.schema.json": json.dumps(answer_schema(), indent=1) + "\n",
     }
 

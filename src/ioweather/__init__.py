@@ -1,35 +1,32 @@
 """ioweather: the weather of your storage.
 
-The public interface is what stands in `__all__`; each name is loaded when first used, so that `import ioweather` is
-instant. Everything else may change.
+The public interface is what stands in `__all__`: a few functions, and one for every question. Each name is loaded when
+first used, so that `import ioweather` is instant. Everything else may change. The types are those of `__init__.pyi`,
+which is made from the questions (python docs/generate.py).
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ioweather._version import __version__
-
-if TYPE_CHECKING:
-    from ioweather.sources.darshan.api import read_darshan
-    from ioweather.stats.mixture import fit_mixture
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.notebook import show
-    from ioweather.workflows.why import why
-
-__all__ = ["__version__", "fit_mixture", "open_lake", "read_darshan", "show", "why"]
+from ioweather._version import __version__ as __version__
+from ioweather.questions.catalogue import TITLES
 
 _PLACES = {
     "fit_mixture": "ioweather.stats.mixture",
     "open_lake": "ioweather.store.lake",
     "read_darshan": "ioweather.sources.darshan.api",
     "show": "ioweather.workflows.notebook",
-    "why": "ioweather.workflows.why",
 }
+__all__ = sorted(["__version__", *_PLACES, *TITLES])
 
 
 def __getattr__(name: str) -> Any:
+    if name in TITLES:
+        from ioweather.workflows.ask import function_of
+
+        return globals().setdefault(name, function_of(name))
     if name not in _PLACES:
         raise AttributeError(f"module 'ioweather' has no attribute {name!r}")
     return getattr(import_module(_PLACES[name]), name)

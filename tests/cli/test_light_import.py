@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from ioweather.questions.catalogue import QUESTIONS
+
 HEAVY = (
     "numpy",
     "scipy",
@@ -64,7 +66,8 @@ print([name for name in {HEAVY!r} if name in sys.modules], "ioweather.core.frame
 def test_the_public_names_are_exactly_these():
     import ioweather
 
-    assert ioweather.__all__ == ["__version__", "fit_mixture", "open_lake", "read_darshan", "show", "why"]
+    functions = ["fit_mixture", "open_lake", "read_darshan", "show"]
+    assert ioweather.__all__ == sorted(["__version__", *functions, *QUESTIONS])
     for name in ioweather.__all__:
         assert getattr(ioweather, name)
     with pytest.raises(AttributeError):

@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
+from asking import weather_now
 from ioweather.cli.main import run
 from ioweather.collect.push import push
 from ioweather.collect.remote import inbox, keep_status, remote_agents
@@ -40,7 +41,6 @@ from ioweather.store.tokens import create_token, revoke_token
 from ioweather.web import sending
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
-from ioweather.workflows.now import weather_now
 from ioweather.workflows.site.doctor import examine
 from shipments import finish_queue, outcome
 

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from store_lakes import series_frame
 
+from asking import events
 from ioweather.core.clock import parse_time_ns
+from ioweather.core.outcomes import EventOutcome
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.responses.rollups import roll_up
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import concat
 from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.events import EventRow, find_episodes, list_events
+from ioweather.workflows.events import find_episodes
 from ioweather.workflows.health import find_sick_components
 
 START = parse_time_ns("2026-03-01 00:00Z")
@@ -42,7 +44,7 @@ def measure(
     lake.append("response_rollups", concat(rolled), source="rollup")
 
 
-def bounds(found: list[EventRow]) -> list[tuple[int, int | None]]:
+def bounds(found: list[EventOutcome]) -> list[tuple[int, int | None]]:
     """Of the oldest first, after START."""
     return [(e.start_ns - START, None if e.end_ns is None else e.end_ns - START) for e in reversed(found)]
 
@@ -51,7 +53,7 @@ def listed(lake: Lake) -> list[tuple[int, int | None]]:
     """What a look finds; the next finds nothing new."""
     find_episodes(lake)
     assert find_episodes(lake) == 0
-    return bounds(list_events(lake, kind="episode"))
+    return bounds(events(lake, "episode"))
 
 
 def test_longer_intervals_list_no_episode_twice_and_forget_none(lake: Lake) -> None:
@@ -106,6 +108,6 @@ def test_late_rows_move_the_silence_of_a_target_and_do_not_repeat_it(lake: Lake)
     for _ in range(2):
         find_sick_components(lake)
         assert find_sick_components(lake) == 0, "a second look finds nothing new"
-        found.append(bounds(list_events(lake, kind="component_health")))
+        found.append(bounds(events(lake, "component_health")))
         lake.append("series", series_frame(late, start_ns=START), source="lmt")
     assert found == [[(2040 * MINUTE_NS, 3000 * MINUTE_NS)], [(2400 * MINUTE_NS, 3000 * MINUTE_NS)]]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asking import compare_jobs, describe_job, job_view
 from ioweather.core.errors import CorruptInput, DataUnavailable, EmptyInput, TruncatedInput, UsageError
 from ioweather.core.results import to_jsonable
 from ioweather.sources.darshan.layout import DXT_DTYPE
@@ -20,7 +21,6 @@ from ioweather.store.lake import open_lake
 from ioweather.studies.job.heat_map import Resolution
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest.ingest import ingest
-from ioweather.workflows.job import JobRequest, compare_jobs, describe_job, find_job
 from ioweather.workflows.job_log import heat_maps
 from planted_logs import JOB, MIB, NS, START, climate_modules, write_climate, write_empty, write_many
 
@@ -51,13 +51,13 @@ def lake(tmp_path_factory):
     return root
 
 
-def request(lake: Path, **changes) -> JobRequest:
-    return JobRequest(lake_dir=str(lake / "lake"), **changes)
+def inside(folder: Path) -> Path:
+    return folder / "lake"
 
 
 def test_a_log_needs_no_lake(tmp_path, monkeypatch):
     monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "no-lake"))
-    answer = describe_job(str(write_climate(tmp_path / "a.darshan")), JobRequest())
+    answer = describe_job(str(write_climate(tmp_path / "a.darshan")))
     assert answer.headline.startswith("climate on 4 processes")
     assert len(answer.provenance.input_digest) == 16
     assert not (tmp_path / "no-lake").exists()
@@ -71,7 +71,7 @@ def test_nothing_is_written_beside_the_log(tmp_path):
     before = (folder.stat().st_mtime_ns, log.stat().st_mtime_ns)
     folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
-        assert describe_job(str(log), JobRequest(), detail=True).exhibits
+        assert describe_job(str(log), detail=True).exhibits
         assert [path.name for path in folder.iterdir()] == ["a.darshan"]
         assert (folder.stat().st_mtime_ns, log.stat().st_mtime_ns) == before
     finally:
@@ -79,7 +79,7 @@ def test_nothing_is_written_beside_the_log(tmp_path):
 
 
 def test_an_id_means_all_logs_of_that_job(lake):
-    view = find_job("4711", request(lake, uid=1000))
+    view = job_view("4711", inside(lake), uid=1000)
     assert view.logs == 2
     row = view.row()
     assert (row["read_bytes"], row["write_bytes"]) == (2 * (2 * MIB + 300), 24 * MIB)
@@ -89,8 +89,8 @@ def test_an_id_means_all_logs_of_that_job(lake):
 
 
 def test_the_lake_and_the_log_say_the_same(lake):
-    stored = find_job("4712", request(lake)).row()
-    read = find_job(str(lake / "logs" / "4.darshan"), request(lake)).row()
+    stored = job_view("4712", inside(lake)).row()
+    read = job_view(str(lake / "logs" / "4.darshan"), inside(lake)).row()
     for name in stored:
         if name != "wait_seconds":
             assert stored[name] == read[name] or (stored[name] != stored[name]), name
@@ -98,48 +98,48 @@ def test_the_lake_and_the_log_say_the_same(lake):
 
 def test_several_jobs_of_one_id_are_a_question(lake):
     with pytest.raises(UsageError) as refused:
-        find_job("4711", request(lake))
+        job_view("4711", inside(lake))
     text = str(refused.value)
     assert "stands for 2 jobs" in text
     assert "2023-11-14 22:13:20Z  uid 1000  climate, 2 logs" in text
     assert "uid 2000  other, 1 log" in text
     assert "--uid" in text
-    assert find_job("4711", request(lake, period_ns=(START + HOUR, 2**62))).logs == 1
+    assert job_view("4711", inside(lake), period_ns=(START + HOUR, 2**62)).logs == 1
 
 
 def test_accounting_gives_the_nodes(lake):
-    row = find_job("4712", request(lake)).row()
+    row = job_view("4712", inside(lake)).row()
     assert (row["node_count"], row["node_source"], row["user"], row["account"]) == (2, "accounting", "ann", "m42")
     assert row["mib_per_s_per_node"] == pytest.approx((14 * MIB + 300) / MIB / 9.75 / 2)
     log = str(lake / "logs" / "4.darshan")
-    assert find_job(log, request(lake)).row()["node_count"] == 2
-    assert find_job(log, JobRequest()).row()["node_count"] is None, "without a lake nodes stay unknown"
+    assert job_view(log, inside(lake)).row()["node_count"] == 2
+    assert job_view(log).row()["node_count"] is None, "without a lake nodes stay unknown"
 
 
 def test_an_id_as_users_see_it(lake):
-    assert find_job("22_1", request(lake)).row()["job_id"] == 4712
+    assert job_view("22_1", inside(lake)).row()["job_id"] == 4712
     with pytest.raises(DataUnavailable, match="no job 22_9"):
-        find_job("22_9", request(lake))
+        job_view("22_9", inside(lake))
 
 
 def test_jobs_that_are_not_there(lake, tmp_path):
     with pytest.raises(DataUnavailable, match="no Darshan log of job 99"):
-        find_job("99", request(lake))
+        job_view("99", inside(lake))
     with pytest.raises(UsageError, match="not a job id"):
-        find_job("nothing.darshan", request(lake))
+        job_view("nothing.darshan", inside(lake))
     with pytest.raises(UsageError, match="directory"):
-        find_job(str(tmp_path), JobRequest())
+        job_view(str(tmp_path))
 
 
 def test_a_file_named_like_an_id_is_a_file(tmp_path, monkeypatch):
     write_climate(tmp_path / "4711")
     monkeypatch.chdir(tmp_path)
-    assert find_job("4711", JobRequest()).log is not None
+    assert job_view("4711").log is not None
 
 
 @pytest.mark.parametrize("policy", ["hash", "drop"])
 def test_paths_of_the_lake_can_be_hidden(lake, policy):
-    answer = describe_job("4712", request(lake, paths=policy), detail=True)
+    answer = describe_job("4712", inside(lake), paths=policy, detail=True)
     text = repr(answer)
     for word in ("/scratch/run", "state.nc", "--grid", "4.darshan"):
         assert word not in text
@@ -150,7 +150,7 @@ def test_paths_of_the_lake_can_be_hidden(lake, policy):
 
 def test_hashes_are_the_same_from_the_lake_and_from_the_log(lake):
     def files(target):
-        answer = describe_job(target, request(lake, paths="hash"), detail=True)
+        answer = describe_job(target, inside(lake), paths="hash", detail=True)
         return next(e for e in answer.exhibits if e.id == "job.files").tables[0].column("file")
 
     assert files("4712") == files(str(lake / "logs" / "4.darshan"))
@@ -166,7 +166,7 @@ def test_bad_logs_say_what_is_wrong(tmp_path):
         path = tmp_path / name
         path.write_bytes(data)
         with pytest.raises(Exception) as refused:
-            find_job(str(path), JobRequest())
+            job_view(str(path))
         assert isinstance(refused.value, (kind, EmptyInput.__mro__[1]))
         assert name in str(refused.value)
     secret = tmp_path / "secret.darshan"
@@ -174,12 +174,12 @@ def test_bad_logs_say_what_is_wrong(tmp_path):
     secret.chmod(0)
     if not os.access(secret, os.R_OK):  # root reads everything
         with pytest.raises(UsageError, match="Permission denied"):
-            find_job(str(secret), JobRequest())
+            job_view(str(secret))
 
 
 def test_a_hundred_thousand_files(tmp_path):
     path = write_many(tmp_path / "many.darshan", 100_000)
-    answer = describe_job(str(path), JobRequest(), detail=True)
+    answer = describe_job(str(path), detail=True)
     assert "391 MiB written" in answer.headline
     files = next(e for e in answer.exhibits if e.id == "job.files")
     assert files.caveats == ("99,980 more files are not listed.",)
@@ -187,7 +187,7 @@ def test_a_hundred_thousand_files(tmp_path):
 
 def test_detail_adds_the_page(tmp_path):
     path = str(write_climate(tmp_path / "a.darshan"))
-    short, full = describe_job(path, JobRequest()), describe_job(path, JobRequest(), detail=True)
+    short, full = describe_job(path), describe_job(path, detail=True)
     assert [e.id for e in short.exhibits] == ["job.activity", "advice"]
     assert {"job.about", "job.posix", "job.mounts", "job.files", "advice"} <= {e.id for e in full.exhibits}
     assert short.facts == full.facts
@@ -195,10 +195,10 @@ def test_detail_adds_the_page(tmp_path):
 
 def test_runs_are_compared_by_log_and_by_id(lake):
     log = str(lake / "logs" / "4.darshan")
-    answer = compare_jobs(["4712", log], request(lake))
+    answer = compare_jobs(["4712", log], inside(lake))
     assert answer.headline.startswith("B 4 is as fast as A job 4712")
     with pytest.raises(UsageError, match="at least two"):
-        compare_jobs([log], request(lake))
+        compare_jobs([log], inside(lake))
 
 
 def traced(log: DarshanLog) -> DarshanLog:
@@ -227,7 +227,7 @@ def test_a_damaged_slowest_rank_is_nobody(tmp_path):
     modules, names = climate_modules()
     modules["MPI-IO"]["MPIIO_SLOWEST_RANK"], modules["MPI-IO"]["MPIIO_SLOWEST_RANK_BYTES"] = 1 << 62, 8 * MIB
     write_log(tmp_path / "a.darshan", JOB, modules, names)
-    assert find_job(str(tmp_path / "a.darshan"), JobRequest()).row()["io_rank_count"] == 4
+    assert job_view(str(tmp_path / "a.darshan")).row()["io_rank_count"] == 4
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -243,8 +243,8 @@ def test_whatever_counters_hold_there_is_an_answer(tmp_path, seed):
         modules[module] = made
     path = tmp_path / "odd.darshan"
     write_log(path, JOB, modules, {1: "/scratch/a", 2: "/b"})
-    answer = describe_job(str(path), JobRequest(processes_per_node=2), detail=True)
+    answer = describe_job(str(path), processes_per_node=2, detail=True)
     json.dumps(to_jsonable(answer), allow_nan=False)
     other = str(write_climate(tmp_path / "a.darshan"))
     for order in ([str(path), other], [other, str(path)]):
-        json.dumps(to_jsonable(compare_jobs(order, JobRequest())), allow_nan=False)
+        json.dumps(to_jsonable(compare_jobs(order)), allow_nan=False)

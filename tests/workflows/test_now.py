@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from asking import events, weather_now
 from ioweather.cli.main import run
 from ioweather.collect.status import (
     InFlight,
@@ -24,9 +25,8 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.store.lake import open_lake
 from ioweather.tables.responses import RESPONSES
-from ioweather.workflows.events import find_episodes, list_events
+from ioweather.workflows.events import find_episodes
 from ioweather.workflows.ingest.rollups import refresh_rollups
-from ioweather.workflows.now import weather_now
 
 
 def operation(op: str, seconds: float | None, expected: float | None, **changes) -> OperationStatus:
@@ -109,9 +109,9 @@ def test_the_lake_gives_baseline_history_and_since_when(tmp_path, lake):
 def test_episodes_are_found_stored_once_and_listed(lake, capsys):
     assert find_episodes(lake) >= 1
     assert find_episodes(lake) == 0
-    (event,) = list_events(lake, kind="episode")
+    (event,) = events(lake, "episode")
     assert event.end_ns is None
-    assert event.strength == pytest.approx(4, rel=0.05)
+    assert event.strength_ratio == pytest.approx(4, rel=0.05)
     assert run(["events", "--lake", str(lake.root)]) == 0
     out = capsys.readouterr().out
     assert "ongoing" in out

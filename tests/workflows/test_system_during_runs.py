@@ -7,13 +7,12 @@ import pytest
 from planted_jobs import GIB, planted
 from store_lakes import DAY, series_frame
 
+from asking import why
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables import TABLES
 from ioweather.tables.applications import FILES
-from ioweather.workflows.job import JobRequest
-from ioweather.workflows.why import WhyRequest, why
 
 MINUTES = 2 * 1440
 SICK = (2000, 2300)  # minutes in which target 1 serves a third
@@ -84,7 +83,7 @@ def lake(tmp_path_factory):
 
 
 def test_a_sick_target_is_the_system(lake):
-    answer = why(str(SLOW), WhyRequest(JobRequest(str(lake))))
+    answer = why(SLOW, lake)
     assert answer.headline.startswith("The system"), answer.headline
     facts = {fact.label: fact for group in answer.facts for fact in group.facts}
     assert float(str(facts["probe, targets"].value).split("x")[0]) == pytest.approx(3.0, rel=0.15)
@@ -98,7 +97,7 @@ def test_a_sick_target_is_the_system(lake):
 
 
 def test_each_measure_is_a_row_among_the_like_runs(lake):
-    answer = why(str(SLOW), WhyRequest(JobRequest(str(lake))))
+    answer = why(SLOW, lake)
     (chart,) = answer.exhibits[0].charts
     assert chart.table.name == "among_like_runs"
     rows = set(chart.table.column("metric"))
@@ -107,7 +106,7 @@ def test_each_measure_is_a_row_among_the_like_runs(lake):
 
 
 def test_on_a_quiet_day_all_is_usual(lake):
-    answer = why(str(QUIET), WhyRequest(JobRequest(str(lake))))
+    answer = why(QUIET, lake)
     assert answer.headline.startswith("Normal"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert facts["probe, targets"] in {f"{1 + k / 100:.2f}x usual" for k in range(-15, 16)}
@@ -116,7 +115,7 @@ def test_on_a_quiet_day_all_is_usual(lake):
 
 def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):
     monkeypatch.setattr("ioweather.workflows.system_during_runs._MOST_RESPONSES", 1500)
-    answer = why(str(SLOW), WhyRequest(JobRequest(str(lake))))
+    answer = why(SLOW, lake)
     assert answer.headline.startswith("The system"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert float(str(facts["probe, targets"]).split("x")[0]) == pytest.approx(3.0, rel=0.2)

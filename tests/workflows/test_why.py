@@ -10,6 +10,7 @@ import pytest
 from planted_jobs import GIB, planted
 from store_lakes import series_frame
 
+from asking import why
 from ioweather.cli.main import run as command
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import to_jsonable
@@ -17,9 +18,7 @@ from ioweather.core.units import MINUTE_NS, NS
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.store.lake import open_lake
 from ioweather.tables.applications import FILES
-from ioweather.workflows.job import JobRequest
 from ioweather.workflows.system_during_runs import Servers, merged_windows, week_before
-from ioweather.workflows.why import WhyRequest, why
 from planted_association import START_NS, system_load
 
 # Job ids of the runs to ask about: what was planted in them.
@@ -85,7 +84,7 @@ def lake(tmp_path_factory) -> Path:
 
 
 def asked(lake, what, **request):
-    return why(str(ASKED[what]), WhyRequest(JobRequest(str(lake)), **request))
+    return why(ASKED[what], lake, **request)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,7 @@ def test_the_public_name(lake):
 
 def test_no_such_job(lake):
     with pytest.raises(DataUnavailable):
-        why("123456", WhyRequest(JobRequest(str(lake))))
+        why("123456", lake)
 
 
 def test_windows_that_nearly_meet_are_one():
@@ -174,6 +173,6 @@ def test_the_command(lake, tmp_path, capsys):
 @pytest.mark.shared
 def test_a_log_alone_is_unknown(shared_data, tmp_path, monkeypatch):
     monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "none"))
-    answer = why(str(shared_data / "causes" / "job_000.darshan"), WhyRequest(JobRequest()))
+    answer = why(shared_data / "causes" / "job_000.darshan")
     assert answer.headline.startswith("Unknown: no system data for this period")
     assert answer.facts[0].facts[0].value == "ior"

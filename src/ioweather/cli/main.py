@@ -22,26 +22,20 @@ from ioweather._version import __version__
 from ioweather.cli.screen import say
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.printable import joined
+from ioweather.questions.catalogue import TITLES
 
 DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # name -> (module, attribute, one line for the list)
-COMMANDS: dict[str, tuple[str, str, str]] = {
+_OWN: dict[str, tuple[str, str, str]] = {
     "collect": ("ioweather.cli.collect", "collect", "Run the agent: probe, block devices, Lustre counters, Slurm."),
-    "compare": ("ioweather.cli.compare", "compare", "Compare runs before and after a change, and say what changed."),
     "demo": ("ioweather.cli.demo", "demo", "Make a small sample facility and show what ioweather does with it."),
     "doctor": ("ioweather.cli.doctor", "doctor", "Say what works here, what is missing, and what to do."),
-    "events": ("ioweather.cli.events", "events", "List what happened: slow episodes, phases, incidents, gaps."),
     "exhibits": ("ioweather.cli.exhibits", "exhibits", "List all exhibits, and which of them this lake can make."),
     "export": ("ioweather.cli.export", "export", "Show the agent's status to Prometheus."),
     "facility": ("ioweather.cli.facility", "facility", "Name the file systems: write or check facility.toml."),
-    "forecast": ("ioweather.cli.forecast", "forecast", "Say what the next two hours bring, and when to start."),
     "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
-    "job": ("ioweather.cli.job", "job", "Show the I/O of one job on one screen, from its log or its id."),
     "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
-    "now": ("ioweather.cli.now", "now", "Say how slow storage is at this moment."),
-    "predict": ("ioweather.cli.transfers", "predict", "Say how long a transfer will take, with an interval."),
     "probe": ("ioweather.cli.probe", "probe", "Measure how long small operations take on a file system, every second."),
-    "project": ("ioweather.cli.project", "project", "Show one project: volume, jobs, performance, findings."),
     "report": ("ioweather.cli.report", "report", "Write everything the lake can tell as one HTML file."),
     "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
     "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
@@ -49,10 +43,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("ioweather.cli.show", "show", "Make an exhibit and show it, or write it as a figure."),
     "simulate": ("ioweather.cli.simulate", "simulate", "Make a facility whose truth is known; score the answers."),
     "sql": ("ioweather.cli.sql", "sql", "Ask the lake in SQL, read-only."),
-    "stripe": ("ioweather.cli.transfers", "stripe", "Say over how many OSTs to stripe a file."),
     "up": ("ioweather.cli.up", "up", "Measure this directory's storage and show it, in one go."),
-    "why": ("ioweather.cli.why", "why", "Was it me or the system? One run against its like."),
 }
+# Questions with a screen of their own; the command of any other follows from its line in the catalogue.
+_SCREENS = {"events": "ioweather.cli.events", "now": "ioweather.cli.now"}
+_ASKED = {name: (_SCREENS.get(name, "ioweather.cli.questions"), name, title) for name, title in TITLES.items()}
+COMMANDS = dict(sorted((_OWN | _ASKED).items()))
 
 
 class LazyGroup(click.Group):

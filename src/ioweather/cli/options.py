@@ -92,11 +92,14 @@ def _for_spreadsheets(context: click.Context, _: click.Parameter, asked: bool) -
         context.meta[FOR_SPREADSHEETS] = True
 
 
+_FROM = "Only from this time on: 2026-11-15, yesterday, 7d (ago), @EPOCH."
+
+
 def period_options(function: F) -> F:
     function = click.option("--to", "to_text", metavar="TIME", help="Only before this time.")(function)
-    return click.option("--from", "from_text", metavar="TIME", help="Only from this time on (ISO 8601, or @EPOCH).")(
-        function
-    )
+    return click.option(
+        "--from", "from_text", metavar="TIME", help="Only from this time on: 2026-11-15, yesterday, 7d (ago), @EPOCH."
+    )(function)
 
 
 def output_form(as_json: bool, as_csv: bool) -> str:
@@ -114,17 +117,9 @@ def open_lake_at(lake_dir: str | None, *, create: bool = False) -> Lake:
 
 
 def parse_period(from_text: str | None, to_text: str | None, zone: str | None) -> tuple[int, int]:
-    from ioweather.core.clock import parse_time_ns, zone_named
+    from ioweather.workflows.params import period_between
 
-    where = zone_named(zone or "UTC")
-    try:
-        low = parse_time_ns(from_text, where) if from_text else 0
-        high = parse_time_ns(to_text, where) if to_text else 2**62
-    except ValueError as error:
-        raise UsageError(f"{error}.") from None
-    if low >= high:
-        raise UsageError(f"--from {from_text} is not before --to {to_text}.")
-    return low, high
+    return period_between(from_text, to_text, lambda: zone or "UTC")
 
 
 def parse_assignments(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -125,10 +125,10 @@ def _show_first(here: Here) -> bool:
 def _show_now(here: Here) -> None:
     from ioweather.cli.answers import show_answer
     from ioweather.core.errors import DataUnavailable
-    from ioweather.workflows.now import weather_now
+    from ioweather.workflows.ask import ask
 
     try:
-        answer, _ = weather_now(here.spools, str(here.lake))
+        answer = ask("now", here.lake, {"spool": here.spools, "full": False})
     except DataUnavailable as error:
         say(f"Not measured yet: {error}", err=True)
         return

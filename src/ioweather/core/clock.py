@@ -86,6 +86,28 @@ def parse_time_ns(text: str, zone: ZoneInfo | None = None) -> int:
     return datetime_to_ns(naive.replace(tzinfo=dt.UTC) - offset) + fraction_ns
 
 
+_AGO = re.compile(r"(\d+)\s*(s|min|h|d|w)(\s+ago)?")
+_AGO_NS = {"s": NS, "min": 60 * NS, "h": 3600 * NS, "d": DAY_NS, "w": 7 * DAY_NS}
+
+
+def parse_moment_ns(text: str, zone: ZoneInfo) -> int:
+    """A moment typed by a person: as `parse_time_ns`, or 'now', 'today', 'yesterday' (their midnight), '7d' (ago)."""
+    words = text.strip().lower()
+    if words == "now":
+        return now_ns()
+    if words in ("today", "yesterday"):
+        today = dt.datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        return local_to_ns(today - dt.timedelta(days=words == "yesterday"), zone)
+    if (ago := _AGO.fullmatch(words)) is not None:
+        return now_ns() - int(ago[1]) * _AGO_NS[ago[2]]
+    try:
+        return parse_time_ns(text, zone)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time: expected 2026-11-15, 2026-11-15T06:32:16+00:00, yesterday, 7d (ago) or @EPOCH"
+        ) from None
+
+
 def utc_day(value: int) -> str:
     """The partition a moment belongs to."""
     return (EPOCH + dt.timedelta(days=value // DAY_NS)).date().isoformat()

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
-from ioweather.core.results import Cell, Exhibit
+from ioweather.core.outcomes import Outcome
+from ioweather.core.results import Answer, Cell, Exhibit
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -71,14 +72,17 @@ class BatchSource(Source, Protocol):
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
-Shape: TypeAlias = Literal["rows", "matrix", "rollup"]
+Shape: TypeAlias = Literal["rows", "matrix", "rollup", "log", "similar", "conditions", "history", "recent", "status"]
+Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
+Period: TypeAlias = tuple[int, int]
+ALL_TIME: Period = (0, 2**62)
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a study needs of the lake, so that workflows can fetch it and `ioweather exhibits` can say if it is there.
+    """What a study or a question needs, so that workflows can fetch it and `ioweather exhibits` can say if it is there.
 
     `rows`: a Frame of the named columns, within the period. `matrix`: one BlockwiseMatrix per metric in `metrics`, on
     the grid of the study's `resolution` parameter. `rollup`: the same summed (extensive) or averaged (intensive) over
@@ -86,6 +90,12 @@ class Need:
     per metric and step that has any data. `where` maps a column to a value, a tuple of values, or '$param' to take it
     from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every table that
     has `system`.
+
+    The other shapes are of questions. `log`: a JobView of each Darshan log, given as a file, or of each job id found in
+    the lake, that the parameter `param` names. `similar`: runs like the one of the need `after`. `conditions`: what the
+    system did during the runs of the need `after`. `history`: windows of load or slowdown of one file system. `recent`:
+    what is usual, and the last half hour. `status`: what the agents see now, beside the need `after`. One function of
+    workflows.resolve serves each shape. `also` are further tables that it reads.
     """
 
     name: str
@@ -97,12 +107,21 @@ class Need:
     optional: bool = False
     # Rows of `series` with one of these quality flags (tables.Quality, in lower case) count as missing.
     exclude_flags: tuple[str, ...] = ()
-    # Fetched only where this flag parameter is set, or with 'not NAME' where it is not.
+    # Fetched only where this flag parameter is set ('not NAME': is not set), or with 'NAME=VALUE' where it is that.
     when: str | None = None
+    after: str = ""
+    param: str = ""
+    any_time: bool = False  # whatever the period that was asked for
+    also: tuple[str, ...] = ()
+    # What to say where the lake has no rows of the table.
+    missing: str = ""
 
     def is_wanted(self, params: Params) -> bool:
         if self.when is None:
             return True
+        name, equals, value = self.when.partition("=")
+        if equals:
+            return bool(params.get(name) == value)
         flag = self.when.removeprefix("not ")
         return bool(params.get(flag)) == (flag == self.when)
 
@@ -142,14 +161,24 @@ class Inventory(Protocol):
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of a study. A chooser finds a default in the lake, for the parameters declared before this one as
-    they are: typed or chosen."""
+    """A parameter of a study or a question. A chooser finds a default in the lake, for the parameters declared before
+    this one as they are: typed or chosen. The rest is of questions: `required` ones are arguments of the command,
+    `many` takes several; `option` is the command's spelling where it differs ('read/write': a pair of flags);
+    `local` names something on this machine and is not taken from the network; `shown` False is no option."""
 
     name: str
     help: str
-    kind: Literal["text", "int", "float", "duration", "size", "flag"] = "text"
+    kind: Literal["text", "int", "float", "duration", "size", "flag", "time"] = "text"
     default: Cell = None
     choose: Callable[[Inventory, Params], Cell] | None = None
+    required: bool = False
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    option: str = ""
+    metavar: str = ""
+    local: bool = False
+    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -157,8 +186,9 @@ class StudyData:
     """A study's needs, fetched: frames for rows and rollups by need, matrices by need and metric.
 
     `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
-    that the lake cannot meet is absent from the mappings. `spread(task, inputs)` gives task(*input) of each input in
-    their order, like `starmap`, perhaps from other processes: task is a function of a module, inputs can be pickled.
+    that the lake cannot meet is absent from the mappings, and `lacking` says why. `given` has needs of other shapes.
+    `spread(task, inputs)` gives task(*input) of each input in their order, like `starmap`, perhaps from other
+    processes: task is a function of a module, inputs can be pickled.
     """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
@@ -167,11 +197,19 @@ class StudyData:
     step_ns: int = 0
     caveats: tuple[str, ...] = ()
     spread: Spread = starmap
+    given: Mapping[str, Any] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, name: str, kind: type[Given]) -> Given:
+        """A need of another shape than frames and matrices."""
+        found = self.given[name]
+        assert isinstance(found, kind)
+        return found
 
 
 @dataclass(frozen=True)
 class Study:
-    """One question: a pure function from fetched data to exhibits. `spreads`: its long work goes through
+    """A pure function from fetched data to exhibits of a paper. `spreads`: its long work goes through
     StudyData.spread, so it is worth several workers by itself."""
 
     name: str
@@ -182,3 +220,31 @@ class Study:
     spreads: bool = False
     # Of exhibits that no paper has, those of other packages, by id.
     titles: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person asks: a pure function from fetched data to one answer, beside Study. Command, Python function, API
+    route and page follow from its line in questions.catalogue.
+
+    `result` is the type of the answer's result. `seen_by` says whose rows it may show: everybody's to anybody
+    ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are parameters as
+    the terminal wants them, where that is less than what programs get. `table` is what --csv prints, if not the facts.
+    """
+
+    name: str
+    result: type[Outcome]
+    needs: tuple[Need, ...]
+    answer: Callable[[StudyData, Facility, Params], Answer]
+    params: tuple[Param, ...] = ()
+    help: str = ""
+    epilog: str = ""
+    seen_by: Literal["public", "owner"] = "owner"
+    period: bool = True
+    page: bool = True
+    screen: Mapping[str, Cell] = field(default_factory=dict)
+    table: str = ""
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return frozenset(name for need in self.needs for name in (need.table, *need.also) if name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final, Literal
 
@@ -15,9 +15,12 @@ from fastapi.responses import StreamingResponse
 from ioweather._version import __version__
 from ioweather.core.answer_schema import answer_schema
 from ioweather.core.cells import csv_text
+from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
+from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
+from ioweather.questions.catalogue import QUESTIONS, TITLES
 from ioweather.web.errors import may_answer
 from ioweather.web.live import Feed
 from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory
@@ -26,11 +29,7 @@ from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.topics import topic_of
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
-from ioweather.workflows.analyse import Availability, availability, parameters_of
-from ioweather.workflows.events import EventRow
-from ioweather.workflows.job import describe_job
-from ioweather.workflows.project import ask_project
-from ioweather.workflows.why import WhyRequest, why
+from ioweather.workflows.analyse import ALL_TIME, Availability, availability, parameters_of
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
 _JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
@@ -179,8 +178,9 @@ def events(
 ) -> Response | dict[str, Any]:
     """What happened, the newest first."""
     found = view.events(kind, period_of(between, view.lake.facility))
-    names = [field.name for field in fields(EventRow)]
-    made: Response | dict[str, Any] = _table("events", [vars(event) for event in found], names, form)
+    rows = [{**vars(event), "strength": event.strength_ratio} for event in found]
+    names = [*(field.name for field in fields(EventOutcome)), "strength"]
+    made: Response | dict[str, Any] = _table("events", rows, names, form)
     return made
 
 
@@ -218,15 +218,37 @@ def job_answers(view: View, job_id: str) -> tuple[Answer, Answer]:
     """Only ids: a path would be read from the server's own disk."""
     if re.fullmatch(_JOB_ID, job_id) is None:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
-    request = view.job_request()
-    return why(job_id, WhyRequest(request)), describe_job(job_id, request, detail=True)
+    why, facts = (view.ask(name, {"job": job_id}) for name in ("why", "job"))
+    return why, facts
 
 
 @router.get("/projects/{name}")
 def project(view: OwnView, name: Annotated[str, Path(max_length=200)], between: Between) -> dict[str, Any]:
     """What a project did."""
-    opened = view.lake
-    return answered(ask_project(opened, name, period_ns=period_of(between, opened.facility)))
+    return answered(view.ask("project", {"name": name}, period_of(between, view.lake.facility)))
+
+
+def _asked(question: Question) -> Callable[..., Any]:
+    """The route of a question: names in the query are its parameters."""
+
+    def put(view: View, between: Between, params: StudyParams) -> dict[str, Any]:
+        local = [param.name for param in question.params if param.local and param.name in params]
+        if local:
+            raise UsageError(f"{local[0]} is of this machine: it cannot be set from elsewhere.")
+        typed: dict[str, Any] = dict(params)
+        for param in question.params:
+            if param.many and param.name in typed:
+                typed[param.name] = tuple(typed[param.name].split(","))
+        period = period_of(between, view.lake.facility) if question.period else ALL_TIME
+        return answered(view.ask(question.name, typed, period))
+
+    put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
+    put.__name__, put.__doc__ = f"ask_{question.name}", TITLES[question.name]
+    return put
+
+
+for _question in QUESTIONS.values():
+    router.get(f"/ask/{_question.name}")(_asked(_question))
 
 
 @router.get("/lake")

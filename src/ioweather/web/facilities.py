@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ioweather.core.errors import DataUnavailable, LakeError
+from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.store import layout
 from ioweather.store.cached_lake import Kept, KeptLake, Mark, mark_of
@@ -20,9 +21,10 @@ from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 from ioweather.web.refreshed import Refreshed
 from ioweather.workflows.analyse import ALL_TIME, Period, make_exhibits, study_of
-from ioweather.workflows.events import EventRow, find_episodes, list_events
+from ioweather.workflows.ask import ask
+from ioweather.workflows.events import find_episodes
 from ioweather.workflows.health import find_sick_components
-from ioweather.workflows.now import History, lake_history, weather_now
+from ioweather.workflows.now import History, lake_history
 
 T = TypeVar("T")
 MAIN = "main"
@@ -138,15 +140,30 @@ class Facilities:
                 return self._now  # somebody was faster
             # Rows come to the lake every few minutes; the agents' status is as of now.
             if self._history is None and layout.is_lake(directory):
-                self._history = Refreshed(lambda: lake_history(self.lake(name)), _HISTORY_SECONDS)
+                self._history = Refreshed(lambda: self._recent(name), _HISTORY_SECONDS)
             history = self._history.get() if self._history is not None else None
-            self._now = Weather(*weather_now(self.spools, history=history or History(), pushed_to=directory))
+            params = {"spool": self.own_spools(name), "full": False}
+            given = {"recent": history or History()}
+            answer = ask("now", directory, params, given=given)
+            self._now = Weather(answer, isinstance(answer.result, NowOutcome) and answer.result.wrong)
             return self._now
         finally:
             lock.release()
 
-    def events(self, name: str, kind: str | None, period: Period) -> list[EventRow]:
-        """With episodes found anew every minute and sick components every hour, where the lake can be written."""
+    def own_spools(self, name: str) -> Sequence[Path]:
+        """Without any, none of another agent of this machine either."""
+        return self.spools or (self.directory(name) / "no-spool",)
+
+    def _recent(self, name: str) -> History:
+        with self.lake(name).snapshot() as snapshot:
+            return lake_history(snapshot)
+
+    def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+        """With episodes found again every minute and sick components every hour, where the lake can be written."""
+        self.look_for_events(name, kind)
+        return self._listed(name, self.lake(name), kind, period)
+
+    def look_for_events(self, name: str, kind: str | None) -> None:
         lake = self.lake(name)
         sick = kind == "component_health"
         find, pause = (find_sick_components, _SICK_EVERY_SECONDS) if sick else (find_episodes, _EPISODES_EVERY_SECONDS)
@@ -162,11 +179,13 @@ class Facilities:
         # A lake one may only read, or that cannot be looked through, shows what was found before.
         with suppress(Exception):
             looking.get()
-        return self._listed(name, lake, kind, period)
 
-    def _listed(self, name: str, lake: Lake, kind: str | None, period: Period) -> list[EventRow]:
-        key = ("events", kind, period)
-        return self.remembered(name, key, lambda: list_events(lake, kind=kind, period_ns=period), ("events",))
+    def _listed(self, name: str, lake: Lake, kind: str | None, period: Period) -> Sequence[EventOutcome]:
+        def make() -> Sequence[EventOutcome]:
+            answer = ask("events", lake, {"kind": kind}, period_ns=period, fresh=False)
+            return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
+
+        return self.remembered(name, ("events", kind, period), make, ("events",))
 
     def remembered(self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES) -> T:
         """Something small that changes with these tables alone."""

@@ -35,9 +35,6 @@ from ioweather.web.sqlpage import SqlQuestion, ask
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
-from ioweather.workflows.forecast import forecast
-from ioweather.workflows.project import ask_project
-from ioweather.workflows.transfers import ask_predict, ask_stripe
 
 router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=Markup)
 _MOST_EVENTS = 100
@@ -125,7 +122,8 @@ def events(
     except IoweatherError as error:
         return failed(error)
     rows = tuple(
-        (e.start_ns, e.end_ns, e.kind, e.filesystem.removeprefix("mount:"), e.label, e.strength) for e in found[:most]
+        (e.start_ns, e.end_ns, e.kind, e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
+        for e in found[:most]
     )
     more = (
         f'<p class="quiet">{len(found) - len(rows):,} older ones are not shown.</p>' if len(found) > len(rows) else ""
@@ -208,7 +206,7 @@ def _upload_parts(data: bytes, view: View) -> str:
 @router.get("/projects/{name}")
 def project(view: OwnView, name: str) -> Markup:
     try:
-        return Markup(answer_part(ask_project(view.lake, name, period_ns=ALL_TIME)))
+        return Markup(answer_part(view.ask("project", {"name": name})))
     except IoweatherError as error:
         return failed(error, f"Project {name}")
 
@@ -273,7 +271,7 @@ def _drawn(view: View, answer: Answer) -> str:
 
 @router.get("/forecast")
 def expected(view: PublicView) -> Markup:
-    return _kept(view, "forecast", lambda: _drawn(view, forecast(view.lake)))
+    return _kept(view, "forecast", lambda: _drawn(view, view.ask("forecast", {})))
 
 
 @router.get("/transfer")
@@ -289,7 +287,7 @@ def transfer(
             amount = parse_size(size)
         except ValueError as error:
             raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
-        answers = (ask_stripe(view.lake, file_bytes=amount, op=op), ask_predict(view.lake, total_bytes=amount, op=op))
+        answers = (view.ask(name, {"size": str(amount), "op": op}) for name in ("stripe", "predict"))
         return "".join(f'<section class="later">{_drawn(view, answer)}</section>' for answer in answers)
 
     return _kept(view, ("transfer", size, op), make)

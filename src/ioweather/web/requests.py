@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request
 
-from ioweather.core.clock import parse_time_ns, zone_named
+from ioweather.core.clock import parse_moment_ns, zone_named
 from ioweather.core.errors import IoweatherError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.workflows.analyse import ALL_TIME, Period
@@ -37,7 +37,7 @@ def period_of(texts: PeriodText, facility: Facility) -> Period:
     ends = []
     for name, text, default in zip(("from", "to"), texts, ALL_TIME, strict=True):
         try:
-            ends.append(parse_time_ns(text, zone) if text else default)
+            ends.append(parse_moment_ns(text, zone) if text else default)
         except (ValueError, OverflowError, IoweatherError) as error:
             raise UsageError(f"{name}: {error}") from None
     if ends[0] >= ends[1]:

@@ -14,9 +14,9 @@ from fastapi import Request
 from ioweather.core.errors import Busy, CorruptInput, EmptyInput, IoweatherError, UsageError
 from ioweather.core.results import Answer
 from ioweather.core.units import MIB, format_bytes
+from ioweather.store.lake import Lake
 from ioweather.web.visible import View
-from ioweather.workflows.job import JobRequest, describe_job
-from ioweather.workflows.why import WhyRequest, why
+from ioweather.workflows.ask import ask
 
 LIMIT_BYTES: Final = 64 * MIB
 _AT_ONCE: Final = threading.BoundedSemaphore(4)
@@ -56,9 +56,10 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
     with tempfile.TemporaryDirectory(prefix="ioweather-upload-") as folder:
         path = Path(folder) / "upload.darshan"
         path.write_bytes(data)
-        job = _request(view)
+        lake = _lake(view)
         try:
-            return why(str(path), WhyRequest(job)), describe_job(str(path), job, detail=True)
+            why, job = (ask(name, lake, {"job": str(path)}) for name in ("why", "job"))
+            return why, job
         except IoweatherError as error:
             text = error.message.replace(str(path), "the file")
             raise type(error)(text, hint=error.hint.replace(str(path), "the file")) from None
@@ -66,10 +67,10 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
             raise CorruptInput("The file is not a Darshan log that can be read.") from error
 
 
-def _request(view: View) -> JobRequest:
+def _lake(view: View) -> Lake | None:
     """Without a lake a log is answered from itself alone."""
     view.facilities.directory(view.name)
     try:
-        return view.job_request()
+        return view.lake
     except IoweatherError:
-        return JobRequest(None, owner=view.owner)
+        return None

@@ -10,7 +10,7 @@ An endpoint declares its class by the view it takes. `check_declared` refuses an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -20,14 +20,14 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from ioweather.core.errors import AccessDenied, TokenRefused
+from ioweather.core.outcomes import EventOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.visibility import SOCKET, Owner, Visibility
 from ioweather.store.lake import Lake
 from ioweather.store.tokens import Token, find_token
 from ioweather.web.facilities import MAIN, Facilities
-from ioweather.workflows.analyse import Period
-from ioweather.workflows.events import EventRow
-from ioweather.workflows.job import JobRequest
+from ioweather.workflows.analyse import ALL_TIME, Period
+from ioweather.workflows.ask import ask
 
 _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
@@ -57,11 +57,17 @@ class View:
     def now(self) -> tuple[Answer, bool]:
         return self.facilities.now(self.name)
 
-    def events(self, kind: str | None, period: Period) -> list[EventRow]:
+    def events(self, kind: str | None, period: Period) -> Sequence[EventOutcome]:
         return self.facilities.events(self.name, kind, period)
 
-    def job_request(self) -> JobRequest:
-        return JobRequest(str(self.lake.root), owner=self.owner)
+    def ask(self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME) -> Answer:
+        """Only of what the one who asks may see; paths would be read from the server's own disk."""
+        if question == "now":
+            self.facilities.measured(self.name)
+            params = {"spool": self.facilities.own_spools(self.name), **params}
+        elif question == "events":
+            self.facilities.look_for_events(self.name, params.get("kind"))
+        return ask(question, self.lake, params, period_ns=period, files=False, fresh=False)
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:

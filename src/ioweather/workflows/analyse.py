@@ -15,11 +15,8 @@ from functools import partial
 from itertools import chain, starmap
 from typing import Any, Literal
 
-from ioweather._version import __version__
-from ioweather.core.clock import now_ns
-from ioweather.core.contracts import Need, Param, Spread, Study, StudyData
+from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
-from ioweather.core.facility import Facility
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_jsonable
@@ -27,14 +24,14 @@ from ioweather.core.units import MINUTE_NS
 from ioweather.engine import in_order
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
-from ioweather.store.per_user_view import OF_THE_FACILITY
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import Quality
 from ioweather.workflows.params import check_names, resolve_params
+from ioweather.workflows.stamp import provenance_of, standing_caveats
 
-Period = tuple[int, int]
-ALL_TIME: Period = (0, 2**62)
+__all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
+
 _MOST_KEPT = 20  # results of one exhibit
 
 
@@ -173,14 +170,14 @@ def _run(
 ) -> dict[str, Exhibit]:  # fmt: skip
     """One study, wherever this runs. It reads the lake, and writes nothing but the cache of results."""
     study, facility = STUDIES[name], snapshot.facility
-    _require(snapshot, study)
-    values = resolve_params(study, typed, snapshot)
-    provenance = _provenance(snapshot, study, values, period, facility)
+    _require(snapshot, study, wanted)
+    values = resolve_params(study.params, typed, lambda: snapshot, lambda: facility.zone or "UTC")
+    provenance = provenance_of(snapshot, {need.table for need in study.needs}, values, period)
     if use_cache:
         cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
         if all(found is not None for found in cached.values()):
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
-    data = replace(fetch(snapshot, study, values, period), spread=spread)
+    data = replace(fetch(snapshot, study.needs, values, period), spread=spread)
     results = {}
     for exhibit in study.run(data, facility, values):
         full = replace(
@@ -188,7 +185,7 @@ def _run(
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
             published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
-            caveats=(*_standing_caveats(facility), *exhibit.caveats),
+            caveats=(*standing_caveats(facility), *exhibit.caveats),
         )
         results[full.id] = full
         _cache(snapshot, full.id, provenance, full)
@@ -197,26 +194,22 @@ def _run(
     return results
 
 
-def _standing_caveats(facility: Facility) -> tuple[str, ...]:
-    return ("This facility is simulated.",) if facility.simulated else ()
-
-
-def _require(snapshot: Snapshot, study: Study) -> None:
+def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
     rows = snapshot.filled()
     metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
     lacks = _lacks(study, rows, metrics)
     if lacks:
         raise DataUnavailable(
-            f"{', '.join(study.exhibits)}: the lake has {'; '.join(lacks)}.",
+            f"{', '.join(wanted)}: the lake has {'; '.join(lacks)}.",
             hint="Ingest such files first; `ioweather exhibits` shows what each exhibit needs.",
         )
 
 
-def fetch(snapshot: Snapshot, study: Study, values: Mapping[str, Any], period: Period) -> StudyData:
-    """Resolve every need of the study."""
+def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], period: Period) -> StudyData:
+    """Rows, matrices and rollups that are needed."""
     step_ns = int(values.get("resolution") or MINUTE_NS)
     frames, matrices, caveats = {}, {}, []
-    for need in study.needs:
+    for need in needs:
         if not need.is_wanted(values):
             continue
         where = {name: _bound(value, values) for name, value in need.where.items()}
@@ -258,28 +251,6 @@ def _quality_caveats(selection: grid.Selection) -> list[str]:
             counts[flag] = counts.get(flag, 0) + n
     listed = ", ".join(f"{n:,} {flag}" for flag, n in sorted(counts.items()))
     return [f"Flagged samples in the data read: {listed}."] if listed else []
-
-
-def _provenance(
-    snapshot: Snapshot, study: Study, values: Mapping[str, Any], period: Period, facility: Facility
-) -> Provenance:
-    used = {need.table for need in study.needs}
-    versions = {name: version for name, version in snapshot.versions.items() if name in used}
-    params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
-    if snapshot.owner is not None and used - OF_THE_FACILITY:
-        params["rows_of"] = snapshot.owner.user  # one person's exhibit is not another's
-    digest = hashlib.sha256(
-        json.dumps([sorted(snapshot.pinned[name].uris) for name in sorted(versions)]).encode()
-    ).hexdigest()[:16]
-    return Provenance(
-        lake=str(snapshot.root),
-        table_versions=versions,
-        params=params,
-        facility_digest=facility.digest,
-        input_digest=digest,
-        software_version=__version__,
-        made_ns=now_ns(),
-    )
 
 
 def _cache_file(snapshot: Snapshot, exhibit_id: str, provenance: Provenance) -> Any:

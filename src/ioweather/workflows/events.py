@@ -1,11 +1,10 @@
-"""Events: slow episodes are found and stored; all kinds are listed together."""
+"""Slow episodes: found in the roll-ups of responses, and stored as events."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,27 +15,14 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import Episode, all_episodes, operation_series
 from ioweather.store.lake import Lake
-from ioweather.store.snapshot import Snapshot
 from ioweather.studies.weather.slowdown import usual_requests
 from ioweather.tables import TABLES, concat
-from ioweather.workflows.analyse import ALL_TIME, Period
 
 SOURCE = "episodes"
 _THRESHOLD = 2.0
 # Longer histories are looked at by the hour: a minute's episode a year ago is no news.
 _MINUTES_FOR_NS = 14 * 24 * HOUR_NS
 _DETAILS = ("op", "request_bytes", "mode", "interval_ns", "peak_ns", "recovery_ns")
-
-
-@dataclass(frozen=True)
-class EventRow:
-    kind: str
-    filesystem: str
-    label: str
-    start_ns: int
-    end_ns: int | None
-    strength: float | None
-    source: str
 
 
 def find_episodes(lake: Lake) -> int:
@@ -119,37 +105,3 @@ def _series_of(event: Mapping[str, Any]) -> Hashable:
 def _identity(episode: Episode) -> str:
     series = (episode.filesystem, episode.op, episode.request_bytes, episode.mode)
     return hashlib.sha256(f"episode {series} {episode.start_ns}".encode()).hexdigest()[:24]
-
-
-def list_events(lake: Lake, *, kind: str | None = None, period_ns: Period = ALL_TIME) -> list[EventRow]:
-    """Events of the period, the newest first; maintenance windows of the facility file among them."""
-    with lake.snapshot() as snapshot:
-        rows = [*_stored(snapshot), *_maintenance(snapshot)]
-    low, high = period_ns
-    wanted = [r for r in rows if r.start_ns < high and (r.end_ns or high) > low and kind in (None, r.kind)]
-    return sorted(wanted, key=lambda row: (-row.start_ns, row.kind, row.label))
-
-
-def _stored(snapshot: Snapshot) -> list[EventRow]:
-    columns = ("kind", "system", "component", "label", "start_ns", "end_ns", "strength_ratio", "source")
-
-    def where(system: str | None, component: str | None) -> str:
-        filesystem = snapshot.facility.filesystem_of(system) if system else None
-        return " ".join(filter(None, [filesystem, component]))
-
-    return [
-        EventRow(
-            row["kind"], where(row["system"], row["component"]), row["label"], row["start_ns"], row["end_ns"],
-            row["strength_ratio"], row["source"],
-        )
-        for row in snapshot.frame("events", columns).records()
-    ]  # fmt: skip
-
-
-def _maintenance(snapshot: Snapshot) -> list[EventRow]:
-    return [
-        EventRow(
-            "maintenance", "", window.label or "maintenance", window.start_ns, window.end_ns, None, "facility.toml"
-        )
-        for window in snapshot.facility.maintenance
-    ]

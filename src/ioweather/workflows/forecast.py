@@ -1,29 +1,25 @@
-"""`ioweather forecast`: the series of one file system out of the lake, and what it says of the next two hours."""
+"""Windows of load or slowdown of one file system, out of the lake: the need `history`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from ioweather._version import __version__
-from ioweather.advice.forecast.answer import forecast_answer
-from ioweather.advice.forecast.horizons import History, Quantity
+from ioweather.advice.forecast.horizons import History, Quantity, Seen
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.results import Answer, Cell, Provenance
+from ioweather.core.results import Cell
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import OperationSeries, operation_series
 from ioweather.store import grid
-from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.rollup_steps import steps_of
 from ioweather.tables import Quality
 
-WINDOW_NS: Final = 5 * MINUTE_NS
 # [ours] Half a year: eight weeks to learn from, the rest to judge by. More would cost reading and change nothing.
 HISTORY_NS: Final = 182 * DAY_NS
 _METRICS: Final = {"read": ("read_bytes",), "write": ("write_bytes",), "all": choices.TRAFFIC}
@@ -32,50 +28,12 @@ _OPS: Final = ("read", "write", "create", "stat", "file_read", "delete", "write_
 _NEITHER: Final = "Ingest server statistics (LMT, Lustre, iostat) for load, or run `ioweather probe PATH` for slowdown."
 
 
-def forecast(
-    lake: Lake,
-    *,
-    filesystem: str | None = None,
-    of: str | None = None,
-    op: str | None = None,
-    horizon_ns: int | None = None,
-    at_ns: int | None = None,
-    duration_ns: int = HOUR_NS,
-    window_ns: int = WINDOW_NS,
-) -> Answer:
-    """Load or slowdown (`of`; default: load where servers were sampled) as of `at_ns`, or of the newest data."""
-    if window_ns < WINDOW_NS:
-        raise UsageError(
-            "--window must be 5 minutes or more.", hint="Shorter windows are noise that nothing forecasts."
-        )
-    if horizon_ns is not None and not 0 < horizon_ns <= 2 * HOUR_NS:
-        raise UsageError("--horizon must be between 5 and 120 minutes.")
-    if not 0 < duration_ns <= DAY_NS:
-        raise UsageError("--for must be at most 24 hours.")
-    with lake.snapshot() as snapshot:
-        chosen = of or ("load" if choices.busiest_filesystem(snapshot) is not None else "slowdown")
-        read = _load if chosen == "load" else _slowdown
-        quantity, history = read(snapshot, filesystem, op, window_ns, at_ns)
-        answer = forecast_answer(
-            history, quantity, snapshot.facility, horizon_ns=horizon_ns, duration_ns=duration_ns,
-            caveats=_standing(snapshot, history, quantity, at_ns),
-        )  # fmt: skip
-        tables = ("series",) if chosen == "load" else ("response_rollups",)
-        params: dict[str, Cell] = {
-            "filesystem": quantity.filesystem, "of": quantity.of, "op": quantity.op, "window": history.window_ns,
-            "at": at_ns, "horizon": horizon_ns, "for": duration_ns,
-        }  # fmt: skip
-        return replace(
-            answer,
-            provenance=Provenance(
-                lake=str(snapshot.root),
-                table_versions={name: version for name, version in snapshot.versions.items() if name in tables},
-                params={name: value for name, value in params.items() if value is not None},
-                facility_digest=snapshot.facility.digest,
-                software_version=__version__,
-                made_ns=now_ns(),
-            ),
-        )
+def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
+    """Load or slowdown (`of`) as of `at`, or of the newest data."""
+    read = _load if values["of"] == "load" else _slowdown
+    at_ns = values["at"]
+    quantity, seen = read(snapshot, values["filesystem"], values["op"], values["window"], at_ns)
+    return Seen(quantity, seen, tuple(_notes(snapshot, seen, quantity, at_ns)))
 
 
 def _load(
@@ -159,8 +117,8 @@ def _probed(snapshot: Snapshot) -> dict[tuple[str, str], int]:
     return {key: count for key, count in found.items() if count}
 
 
-def _standing(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int | None) -> list[str]:
-    caveats = ["This facility is simulated."] if snapshot.facility.simulated else []
+def _notes(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int | None) -> list[str]:
+    caveats = []
     age = (at_ns or now_ns()) - history.end_ns
     if age > 2 * history.window_ns:
         caveats.append(f"The newest data are {format_seconds(age / 1e9)} old: 'now' is then, not this moment.")

@@ -15,14 +15,12 @@ from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import format_time_ns
-from ioweather.core.visibility import Owner
 from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.sources.darshan.file_locations import path_hash
 from ioweather.sources.darshan.rows import shown_command
-from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.view import JobView, printable
 
@@ -38,16 +36,8 @@ class Which:
     period_ns: tuple[int, int] = (0, 2**62)
 
 
-def view_of_job(
-    lake_dir: str | None, job_id: str, which: Which, paths: PathPolicy, owner: Owner | None = None
-) -> JobView:
-    """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
-    with open_lake(lake_dir).seen_by(owner).snapshot() as snapshot:
-        return view_in(snapshot, job_id, which, paths)
-
-
 def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
-    """The same in a lake that is open already."""
+    """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
     raw_id = _raw_id(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
     applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
@@ -81,11 +71,10 @@ def _targets(snapshot: Snapshot, day: str) -> int | None:
     return int(found) if isinstance(found, int) and found else None
 
 
-def with_accounting(view: JobView, lake_dir: str, owner: Owner | None = None) -> JobView:
+def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:
     """The view of a log, with what the lake's accounting and facility file say of its job."""
-    with open_lake(lake_dir).seen_by(owner).snapshot() as snapshot:
-        raw_id = int(view.applications.array("job_id")[0])
-        return replace(view, jobs=snapshot.frame("jobs", where={"raw_job_id": raw_id}), facility=snapshot.facility)
+    raw_id = int(view.applications.array("job_id")[0])
+    return replace(view, jobs=snapshot.frame("jobs", where={"raw_job_id": raw_id}), facility=snapshot.facility)
 
 
 def _raw_id(snapshot: Snapshot, job_id: str) -> int:

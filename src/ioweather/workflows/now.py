@@ -1,4 +1,4 @@
-"""`ioweather now`: the agents' status files, with the last hour and the baseline from the lake where there is one."""
+"""The agents' status files, with the last half hour and the baseline from the lake: the needs `status`, `recent`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ioweather.collect.remote import Remote, remote_agents
 from ioweather.collect.status import OperationStatus, Status, TargetStatus, read_status
 from ioweather.core.baseline import Baseline
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import DataUnavailable, LakeError
+from ioweather.core.default_paths import default_spool_dir
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import NowOutcome
-from ioweather.core.results import Answer
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.responses.rollups import RESPONSE_COLUMNS, ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import (
@@ -27,33 +26,21 @@ from ioweather.derive.responses.slowdown import (
     operation_series,
 )
 from ioweather.stats.loghistogram import RELATIVE_ERROR
-from ioweather.store.lake import Lake, open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.weather.now import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, weather_answer
+from ioweather.studies.weather.now import HANG_SECONDS, SLOW, AgentNow, Hang, OperationNow, SeenNow
 
 _SPARK_MINUTES = 30
 _RECENT_NS = _SPARK_MINUTES * MINUTE_NS
 _FOR_EVER_NS = 1 << 62
 
 
-def weather_now(
-    spools: Sequence[Path],
-    lake_dir: str | None = None,
-    *,
-    at_ns: int | None = None,
-    history: History | None = None,
-    pushed_to: Path | None = None,
-    exact: bool = False,
-    full: bool = False,
-) -> tuple[Answer, bool]:
-    """What the agents whose spools these are see, and those that push to the lake; whether something is wrong.
-    `history` stands for the lake's own, and `pushed_to` for its directory; `exact` reads operations instead of
-    roll-ups; `full` gives both tails of every operation."""
-    moment = at_ns or now_ns()
-    statuses = [status for spool in spools if (status := _status(spool)) is not None]
-    if history is None:
-        lake = _lake(lake_dir)
-        history, pushed_to = (lake_history(lake, moment, exact), lake.root) if lake else (History(), None)
+def seen_now(
+    spools: Sequence[Path], history: History | None, pushed_to: Path | None, at_ns: int | None = None
+) -> SeenNow:
+    """What the agents whose spools these are see (default: the person's own), and those that push to the lake."""
+    moment, history = at_ns or now_ns(), history or History()
+    places = spools or (default_spool_dir(),)
+    statuses = [status for spool in places if (status := _status(spool)) is not None]
     remote = remote_agents(pushed_to, moment, statuses)
     if not statuses and not remote:
         raise DataUnavailable("No agent has run here.", hint="Start one: ioweather probe PATH")
@@ -71,13 +58,9 @@ def weather_now(
                 hangs.append(Hang(filesystem, target.target, target.in_flight.op, age / NS, host, told))
             found = (_operation(filesystem, target, o, history) for o in target.operations)
             operations += [replace(o, host=host, last_ns=_by_our_clock(status, o.last_ns)) for o in found]
-    stale = [status.host for status in statuses if status.is_stale(moment)]
-    agents = [_agent(agent, moment) for agent in remote]
-    answer = weather_answer(
-        operations, hangs, now_ns=moment, stale=stale, agents=agents, notes=_notes(history), full=full
-    )
-    assert isinstance(answer.result, NowOutcome)
-    return answer, answer.result.wrong
+    stale = tuple(status.host for status in statuses if status.is_stale(moment))
+    agents = tuple(_agent(agent, moment) for agent in remote)
+    return SeenNow(tuple(operations), tuple(hangs), agents, stale, tuple(_notes(history)), moment)
 
 
 def _by_our_clock(status: Status, moment_ns: int | None) -> int | None:
@@ -110,15 +93,6 @@ def _status(spool: Path) -> Status | None:
         return None
 
 
-def _lake(lake_dir: str | None) -> Lake | None:
-    try:
-        return open_lake(lake_dir)
-    except LakeError:
-        if lake_dir is not None:
-            raise
-        return None
-
-
 Key = tuple[str, str, int]
 Usual = dict[Key, tuple[float, int]]
 Recent = dict[Key, OperationSeries]
@@ -136,20 +110,19 @@ class History:
     exact: bool = False
 
 
-def lake_history(lake: Lake, at_ns: int | None = None, exact: bool = False) -> History:
+def lake_history(snapshot: Snapshot, at_ns: int | None = None, exact: bool = False) -> History:
     """From roll-ups; `exact` from every operation."""
     moment = at_ns or now_ns()
     period = (moment - _RECENT_NS, moment)
-    with lake.snapshot() as snapshot:
-        if not snapshot.pinned["response_rollups"].uris:
-            return History(snapshot.facility)
-        if exact:
-            usual = _exact_baselines(snapshot, moment)
-            rows, of_rows = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=period), exact_series
-        else:
-            usual = _baselines(snapshot, moment)
-            rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": MINUTE_NS}, period)
-            of_rows = operation_series
+    if not snapshot.pinned["response_rollups"].uris:
+        return History(snapshot.facility)
+    if exact:
+        usual = _exact_baselines(snapshot, moment)
+        rows, of_rows = snapshot.frame("responses", RESPONSE_COLUMNS, period_ns=period), exact_series
+    else:
+        usual = _baselines(snapshot, moment)
+        rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": MINUTE_NS}, period)
+        of_rows = operation_series
 
     def by_key(interval_ns: int) -> Recent:
         return {(s.filesystem, s.op, s.request_bytes): s for s in of_rows(rows, {}, interval_ns)}

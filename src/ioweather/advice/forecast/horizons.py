@@ -66,6 +66,15 @@ class History:
         return self.start_ns + len(self.values) * self.window_ns
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a forecast rests on, and what to say of it: its age, other file systems."""
+
+    quantity: Quantity
+    history: History
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Outlook:
     """The forecast of one horizon, in the quantity's unit, and what such forecasts were worth.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.contracts import Need, Params, Study, StudyData
+from ioweather.core.contracts import Params, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -20,33 +19,7 @@ from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import allocations
 from ioweather.studies.applications.project_signatures import project_sentences
 from ioweather.studies.shared.job_estimates import known
-from ioweather.studies.shared.runs import NEEDS as RUN_NEEDS
-from ioweather.studies.shared.runs import PROCESSES_PER_NODE, Runs, jobs_of
-
-_SIZES: Final = {"owner_kind": "project", "histogram": "size"}
-
-
-def _no_exhibits(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
-    return iter(())
-
-
-# Not an exhibit of a paper: the needs of `ioweather project`, fetched as those of a study are.
-PROJECT_QUESTION = Study(
-    name="one_project",
-    exhibits=(),
-    needs=(
-        *RUN_NEEDS,
-        Need(
-            "sizes",
-            "scan_bins",
-            columns=("scan_id", "start_ns", "owner", "count", "bytes"),
-            where=_SIZES,
-            optional=True,
-        ),
-    ),
-    run=_no_exhibits,
-    params=(PROCESSES_PER_NODE,),
-)
+from ioweather.studies.shared.runs import Runs, jobs_of
 
 
 def project_answer(name: str, data: StudyData, facility: Facility, params: Params) -> Answer:

@@ -80,6 +80,11 @@ class JobView:
         return row | {"process_seconds": seconds or None, "run_seconds": run, "wait_seconds": _wait_seconds(self.log)}
 
     @property
+    def main_run(self) -> int:
+        """Row of the run with most I/O time."""
+        return int(np.nan_to_num(self.job_io.floats("io_seconds"), nan=-1.0).argmax())
+
+    @property
     def logs(self) -> int:
         return self.applications.rows
 

@@ -77,6 +77,18 @@ class AgentNow:
     troubles: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class SeenNow:
+    """What all agents see at one moment. `stale`: hosts whose agent is gone."""
+
+    operations: tuple[OperationNow, ...]
+    hangs: tuple[Hang, ...]
+    agents: tuple[AgentNow, ...]
+    stale: tuple[str, ...]
+    notes: tuple[str, ...]
+    now_ns: int
+
+
 def weather_answer(
     operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = (),
     agents: Sequence[AgentNow] = (), notes: Sequence[str] = (), full: bool = False,

@@ -15,8 +15,8 @@ from ioweather.simulate.presets import LAPTOP
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.analyse import make_exhibits
+from ioweather.workflows.ask import ask
 from ioweather.workflows.simulated import ingest_simulated
-from ioweather.workflows.why import why
 
 FIRST_EXHIBITS = ("car11.fig6", "car11.fig7", "car11.table4", "pat19.fig7")
 _SEED = 1
@@ -58,7 +58,7 @@ def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
                           WINDOW like_it AS (PARTITION BY a.uid, a.exe, a.nprocs))
             SELECT job_id FROM runs WHERE alike > {_LIKE_RUNS} ORDER BY io_seconds / usual DESC, job_id LIMIT 5"""
         ).fetchall()
-    answers = ((str(job), why(str(job), lake=lake.root)) for (job,) in found)
+    answers = ((str(job), ask("why", lake, {"job": str(job)})) for (job,) in found)
     return next(((job, answer) for job, answer in answers if _is_known(answer)), None)
 
 

@@ -1,34 +1,23 @@
-"""`ioweather why`: was it me or the system? One run against its like, at the state the system was in."""
+"""Runs like one run, and what the system did during them: the needs `similar` and `conditions`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from ioweather._version import __version__
-from ioweather.advice.advisor.words import with_advice
-from ioweather.advice.verdict.explain import Explained, explain
-from ioweather.core.clock import now_ns, utc_day
-from ioweather.core.default_paths import default_lake_dir
+from ioweather.advice.verdict.explain import Explained
+from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Reason
-from ioweather.core.results import Answer, Provenance
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.groups import alike
-from ioweather.store import layout
-from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.view import JobView
 from ioweather.studies.shared import choices
 from ioweather.tables import concat
-from ioweather.workflows.job import JobRequest, find_job
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions, week_before
 
 # Like runs to compare with: those nearest in time. More would not sharpen the verdict.
@@ -44,55 +33,28 @@ _METRICS: Final = (
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
 
 
-@dataclass(frozen=True)
-class WhyRequest:
-    """The job and, where the lake's own choice is not wanted, the file system and the sampling interval."""
-
-    job: JobRequest = field(default_factory=JobRequest)
-    filesystem: str | None = None
-    resolution_ns: int | None = None
-
-
-def why(
-    target: str | os.PathLike[str], request: WhyRequest | None = None, *, lake: str | os.PathLike[str] | None = None
-) -> Answer:
-    """Was it the run or the system? `target` is a Darshan log or a job id; `lake` stands for the request's own."""
-    target, request = os.fspath(target), request or WhyRequest()
-    if lake is not None:
-        request = replace(request, job=replace(request.job, lake_dir=os.fspath(lake)))
-    place = Path(request.job.lake_dir) if request.job.lake_dir is not None else default_lake_dir()
-    if request.job.lake_dir is None and not layout.is_lake(place):
-        view = find_job(target, request.job)
-        detail = "no system data for this period (there is no lake)"
-        nothing = explain(view, _main_run(view), None, Reason.NO_LAKE, detail)
-        return _stamped(with_advice(nothing, view), None, request)
-    with open_lake(place).seen_by(request.job.owner).snapshot() as snapshot:
-        view = find_job(target, replace(request.job, lake_dir=None), snapshot=snapshot)
-        row = _main_run(view)
-        explained, detail = _compare(view, row, snapshot, request)
-        answer = explain(view, row, explained, Reason.NO_SYSTEM_DATA, detail)
-        return _stamped(with_advice(answer, view), snapshot, request)
-
-
-def _main_run(view: JobView) -> int:
-    """Of several runs in one job the one with most I/O time."""
-    times = np.nan_to_num(view.job_io.floats("io_seconds"), nan=-1.0)
-    return int(times.argmax())
-
-
-def _compare(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> tuple[Explained | None, str]:
-    runs, everybody = _like_runs(view, row, snapshot)
-    try:
-        servers = _servers(view, row, snapshot, request)
-        found = run_conditions(snapshot, runs, _files(view, runs, snapshot), everybody, servers)
-    except DataUnavailable as error:
-        return None, error.message
-    before = week_before(snapshot, servers, *(int(runs.array(name)[0]) for name in ("start_ns", "end_ns")))
-    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.unhealthy, before), ""
-
-
-def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Frame]:
+@dataclass(frozen=True, eq=False)
+class SimilarRuns:
     """`job_io` with uid, exe and job id: the run and those like it, the run first; and everybody's runs about then."""
+
+    view: JobView
+    runs: Frame
+    everybody: Frame
+
+
+def conditions(
+    similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None, step_ns: int | None = None
+) -> Explained:
+    """What the system did during the runs; file system and sampling interval are the lake's own choice if not given."""
+    runs, view = similar.runs, similar.view
+    servers = _servers(view, view.main_run, snapshot, filesystem, step_ns)
+    found = run_conditions(snapshot, runs, _files(view, runs, snapshot), similar.everybody, servers)
+    before = week_before(snapshot, servers, *(int(runs.array(name)[0]) for name in ("start_ns", "end_ns")))
+    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.unhealthy, before)
+
+
+def similar_runs(view: JobView, snapshot: Snapshot) -> SimilarRuns:
+    row = view.main_run
     own = view.applications.take([row])
     here = int(own.array("start_ns")[0])
     mine = _joined(own, view.job_io.take([row]).select(_METRICS))
@@ -108,7 +70,7 @@ def _like_runs(view: JobView, row: int, snapshot: Snapshot) -> tuple[Frame, Fram
             break
     away = np.abs(runs.ints("start_ns") - here)
     away[0] = -1  # the run itself stays the first row
-    return runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), everybody
+    return SimilarRuns(view, runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), everybody)
 
 
 def _runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:
@@ -134,10 +96,9 @@ def _files(view: JobView, runs: Frame, snapshot: Snapshot) -> Frame:
     return concat([known, here.take(fresh)]) if fresh.any() else known
 
 
-def _servers(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -> Servers:
+def _servers(view: JobView, row: int, snapshot: Snapshot, name: str | None, step_ns: int | None) -> Servers:
     """The file system that holds most of the run's bytes, where its servers were sampled; else the busiest."""
     sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
-    name = request.filesystem
     if name is None:
         mount = view.job_io.text("main_mount").tolist()[row]
         found = snapshot.facility.filesystem_of_path(mount) if mount else None
@@ -146,7 +107,7 @@ def _servers(view: JobView, row: int, snapshot: Snapshot, request: WhyRequest) -
         raise DataUnavailable("no system data" if name is None else f"no system data of {name}")
     kind = choices.traffic_kind(snapshot, {"filesystem": name})
     start, end = (int(view.job_io.array(column)[row]) for column in ("start_ns", "end_ns"))
-    return Servers(name, kind, request.resolution_ns or _resolution(snapshot, name, kind, start, end))
+    return Servers(name, kind, step_ns or _resolution(snapshot, name, kind, start, end))
 
 
 def _resolution(snapshot: Snapshot, filesystem: str, kind: str, start: int, end: int) -> int:
@@ -162,20 +123,3 @@ def _resolution(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
         return max(finest, MINUTE_NS)
     # Samples that come a little late or early have an odd mean interval: a round one serves them all.
     return max(10**8, round(finest / 10**8) * 10**8)
-
-
-def _stamped(answer: Answer, snapshot: Snapshot | None, request: WhyRequest) -> Answer:
-    versions: dict[str, int] = {}
-    if snapshot is not None:
-        used: Sequence[str] = ("applications", "events", "files", "job_io", "responses", "series")
-        versions = {name: version for name, version in snapshot.versions.items() if name in used}
-    params = {"filesystem": request.filesystem, "resolution": request.resolution_ns}
-    provenance = Provenance(
-        lake=str(snapshot.root) if snapshot is not None else "",
-        table_versions=versions,
-        params={name: value for name, value in params.items() if value is not None},
-        facility_digest=snapshot.facility.digest if snapshot is not None else "",
-        software_version=__version__,
-        made_ns=now_ns(),
-    )
-    return replace(answer, provenance=provenance)

@@ -1,0 +1,100 @@
+"""Types of the public interface. Made by docs/generate.py from the questions: do not edit."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+from ioweather._version import __version__ as __version__
+from ioweather.core.results import Answer
+from ioweather.sources.darshan.api import read_darshan as read_darshan
+from ioweather.stats.mixture import fit_mixture as fit_mixture
+from ioweather.store.lake import Lake
+from ioweather.store.lake import open_lake as open_lake
+from ioweather.workflows.notebook import show as show
+
+def compare(
+    *runs: str | os.PathLike[str],
+    processes_per_node: int | None = ...,
+    paths: Literal["keep", "hash", "drop"] = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+) -> Answer: ...
+def events(
+    *,
+    kind: Literal["annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase"] | None = ...,
+    strongest: bool = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
+def forecast(
+    *,
+    filesystem: str | None = ...,
+    of: Literal["load", "slowdown"] | None = ...,
+    op: str | None = ...,
+    horizon: str | int | None = ...,
+    window: str | int = ...,
+    at: str | int | None = ...,
+    duration: str | int = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+) -> Answer: ...
+def job(
+    job: str | int | os.PathLike[str],
+    *,
+    processes_per_node: int | None = ...,
+    paths: Literal["keep", "hash", "drop"] = ...,
+    uid: int | None = ...,
+    detail: bool = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
+def now(
+    *,
+    spool: Sequence[str | os.PathLike[str]] = ...,
+    exact: bool = ...,
+    at: str | int | None = ...,
+    full: bool = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+) -> Answer: ...
+def predict(
+    size: str | int,
+    *,
+    filesystem: str | None = ...,
+    mode: Literal["cache", "nocache"] | None = ...,
+    op: Literal["read", "write"] = ...,
+    request: str | int | None = ...,
+    width: int = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
+def project(
+    name: str | int | os.PathLike[str],
+    *,
+    processes_per_node: int | None = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
+def stripe(
+    size: str | int | os.PathLike[str],
+    *,
+    filesystem: str | None = ...,
+    mode: Literal["cache", "nocache"] | None = ...,
+    op: Literal["read", "write"] = ...,
+    targets: int | None = ...,
+    directory: str = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
+def why(
+    job: str | int | os.PathLike[str],
+    *,
+    filesystem: str | None = ...,
+    resolution: str | int | None = ...,
+    uid: int | None = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...

@@ -1,0 +1,1 @@
+"""Questions that people ask: one file and one catalogue line each. Pure."""

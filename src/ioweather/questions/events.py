@@ -1,0 +1,94 @@
+"""`events`: what happened, the newest first; maintenance windows of the facility file among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import EventOutcome, EventsOutcome
+from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
+
+KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
+_COLUMNS: Final = (
+    ResultColumn("start_ns", "from", "time_ns"), ResultColumn("end_ns", "to", "time_ns"),
+    ResultColumn("kind", "", "text"), ResultColumn("filesystem", "where", "text"),
+    ResultColumn("label", "what", "text"), ResultColumn("strength_ratio", "strength", "factor"),
+    ResultColumn("source", "", "text"),
+)  # fmt: skip
+
+
+def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+    low, high = data.period_ns
+    every = [*_stored(data.frames["events"], facility), *_maintenance(facility)]
+    found = [
+        event
+        for event in every
+        if event.start_ns < high and (event.end_ns or high) > low and params["kind"] in (None, event.kind)
+    ]
+    found.sort(key=lambda event: (-event.start_ns, event.kind, event.label))
+    if params["strongest"]:
+        found.sort(key=lambda event: -(event.strength_ratio or 0.0))
+    rows = tuple(tuple(getattr(event, column.name) for column in _COLUMNS) for event in found)
+    counts = Counter(event.kind for event in found)
+    facts = tuple(Fact(kind, kind.replace("_", " "), counts[kind], "count") for kind in sorted(counts))
+    return Answer(
+        question="What happened?",
+        headline=f"{len(found):,} event{'s' if len(found) != 1 else ''} recorded." if found else _NOTHING,
+        facts=(FactGroup("kinds", "Events by kind", facts),) if facts else (),
+        exhibits=(Exhibit("events", "Events", tables=(ResultTable("events", _COLUMNS, rows),)),),
+        coverage=(Coverage(len(every), len(found), "events in the lake, within what was asked"),),
+        name="events",
+        result=EventsOutcome(tuple(found)),
+    )
+
+
+_NOTHING: Final = "Nothing happened that the lake knows of."
+
+
+def _stored(events: Frame, facility: Facility) -> Iterator[EventOutcome]:
+    for row in events.records():
+        filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
+        where = " ".join(filter(None, [filesystem, row["component"]]))
+        yield EventOutcome(
+            row["kind"], where, row["label"], row["start_ns"], row["end_ns"], row["strength_ratio"], row["source"]
+        )
+
+
+def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
+    for window in facility.maintenance:
+        label = window.label or "maintenance"
+        yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
+
+
+QUESTION = Question(
+    name="events",
+    result=EventsOutcome,
+    needs=(
+        Need(
+            "events",
+            "events",
+            columns=("kind", "system", "component", "label", "start_ns", "end_ns", "strength_ratio", "source"),
+            optional=True,
+            any_time=True,
+        ),
+    ),
+    answer=answer,
+    params=(
+        Param("kind", "Only events of this kind.", choices=KINDS),
+        Param("strongest", "The strongest first, not the newest.", "flag", default=False),
+    ),
+    help="""List what happened: slow episodes (found here and stored), phases of benchmarks, incidents, maintenance,
+    gaps.
+
+    With --kind component_health, the last 60 days are searched for sick components: targets held at a limit they did
+    not have before, components that fell silent, servers busier than their peers. On simulated facilities about half
+    of the sick targets are found, and about half of those named are sick.""",
+    epilog="Example: ioweather events --kind episode --from 2026-11-01",
+    seen_by="public",
+    page=False,
+    table="events",
+)

@@ -1,0 +1,58 @@
+"""`why`: was it me or the system? One run against similar runs, at the state the system was in."""
+
+from __future__ import annotations
+
+from ioweather.advice.advisor.words import with_advice
+from ioweather.advice.verdict.explain import Explained, explain
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
+from ioweather.core.facility import Facility
+from ioweather.core.outcomes import Reason, WhyOutcome
+from ioweather.core.results import Answer
+from ioweather.questions.parameters import JOB, LOG, UID
+from ioweather.studies.job.view import JobView
+
+
+def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+    view = data.of("job", JobView)
+    found = data.of("conditions", Explained) if "conditions" in data.given else None
+    reason, detail = Reason.NO_SYSTEM_DATA, data.lacking.get("conditions", "")
+    if "similar" in data.lacking:
+        reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
+    return with_advice(explain(view, view.main_run, found, reason, detail), view)
+
+
+QUESTION = Question(
+    name="why",
+    result=WhyOutcome,
+    needs=(
+        LOG,
+        Need("similar", "job_io", shape="similar", after="job", also=("applications",), optional=True),
+        Need(
+            "conditions",
+            "series",
+            shape="conditions",
+            after="similar",
+            also=("events", "files", "responses"),
+            optional=True,
+        ),
+    ),
+    answer=answer,
+    params=(
+        JOB,
+        Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),
+        Param("resolution", "Sampling interval (default: 60 s, finer for short runs).", "duration", metavar="TIME"),
+        UID,
+    ),
+    help="Was it me or the system? One run against its like, with the seconds each explains.",
+    epilog="""\b
+The run is compared with like runs in the lake (same user, program and
+processes, bytes within 25%), at the state the servers were in. Verdicts:
+normal, system, you, both, unknown. A log alone, without samples of the
+system, gives unknown and what to change.
+Exit codes: 0 answered, unknown included; 1 the lake has no such job;
+2 not a log, or unclear.
+
+\b
+Example: ioweather why run.darshan --lake lake
+""",
+)

@@ -1,0 +1,154 @@
+"""The one way from a question to its answer: parameters, needs, the question itself, provenance, standing caveats."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ioweather.core.contracts import ALL_TIME, Param, Period, Question, StudyData
+from ioweather.core.papers import exhibit_entry
+from ioweather.core.results import Answer, Exhibit, Provenance
+from ioweather.questions.catalogue import QUESTIONS, TITLES
+from ioweather.studies.job.view import JobView
+from ioweather.workflows.params import check_names, period_between, resolve_params
+from ioweather.workflows.place import Place
+from ioweather.workflows.resolve import Request, resolve
+from ioweather.workflows.stamp import provenance_of, standing_caveats
+
+if TYPE_CHECKING:
+    from ioweather.store.lake import Lake
+
+
+def ask(
+    name: str,
+    lake: Lake | str | os.PathLike[str] | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    period_ns: Period = ALL_TIME,
+    given: Mapping[str, Any] | None = None,
+    files: bool = True,
+    fresh: bool = True,
+) -> Answer:
+    """The answer to the question of this name. `lake`: default the person's own, where the question needs one. Text
+    among the parameters is read as a command reads it. `given` are needs that the caller has already; without `files`
+    nothing is read from a path; `fresh` events are looked for first."""
+    question = QUESTIONS[name]
+    typed = {key: value for key, value in (params or {}).items() if value is not None}
+    check_names([question], typed)
+    with ExitStack() as until:
+        place = Place(lake, until)
+        if fresh and "events" in {need.table for need in question.needs}:
+            _look_for_events(place.lake, typed.get("kind"))
+        values = resolve_params(question.params, typed, lambda: place.snapshot, lambda: zone_of(lake))
+        data = resolve(question, Request(place, values, period_ns, files, dict(given or {})))
+        answer = question.answer(data, place.facility, values)
+        return replace(
+            answer,
+            name=name,
+            exhibits=tuple(_titled(exhibit) for exhibit in answer.exhibits),
+            caveats=(*standing_caveats(place.facility), *answer.caveats),
+            provenance=_provenance(question, place, values, period_ns, data),
+        )
+
+
+def _titled(exhibit: Exhibit) -> Exhibit:
+    """An exhibit of a paper has the title that the paper's file gives."""
+    return exhibit if exhibit.title else replace(exhibit, title=exhibit_entry(exhibit.id).title)
+
+
+def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:
+    """Of times that are typed without one: the facility's."""
+    place = Place(lake, ExitStack())
+    return (place.lake.facility.zone if place.is_there else None) or "UTC"
+
+
+def _look_for_events(lake: Lake, kind: str | None) -> None:
+    from ioweather.workflows.events import find_episodes
+    from ioweather.workflows.health import find_sick_components
+
+    find_episodes(lake)
+    if kind == "component_health":
+        find_sick_components(lake)
+
+
+def _provenance(
+    question: Question, place: Place, values: Mapping[str, Any], period: Period, data: StudyData
+) -> Provenance:
+    """With the parameters that were set or chosen. Which logs were meant is said by their digests: a path tells more
+    than whoever hides paths wants to tell."""
+    wanted = [need for need in question.needs if need.is_wanted(values)]
+    used = {table for need in wanted for table in (need.table, *need.also)}
+    logs = {need.param for need in wanted if need.shape == "log" and need.name in data.given}
+    shown = {
+        param.name: values[param.name]
+        for param in question.params
+        if param.shown and not param.local and param.name not in logs and values[param.name] != param.default
+    }
+    found = provenance_of(place.opened, used, shown, period)
+    digests = [digest for item in data.given.values() for digest in _log_digests(item)]
+    return replace(found, input_digest=",".join(digests)) if digests else found
+
+
+def _log_digests(item: Any) -> list[str]:
+    """Of the logs that an answer is about, so that it can be told from another one's."""
+    views = item if isinstance(item, tuple) else (item,)
+    return [
+        str(digest)[:16]
+        for view in views
+        if isinstance(view, JobView)
+        for digest in view.applications.text("log_digest").tolist()
+    ]
+
+
+def function_of(name: str) -> Callable[..., Answer]:
+    """The question as a function: arguments are its parameters, and `lake`, `start`, `end`."""
+    question = QUESTIONS[name]
+    arguments = signature_of(question)
+
+    def asked(*args: Any, **kwargs: Any) -> Answer:
+        bound = dict(arguments.bind(*args, **kwargs).arguments)
+        first = [param.name for param in question.params if param.required]
+        if first and question.params[0].many:
+            bound[first[0]] = tuple(bound[first[0]])
+        lake, start, end = (bound.pop(key, None) for key in ("lake", "start", "end"))
+        return ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake)))
+
+    asked.__name__ = asked.__qualname__ = name
+    asked.__doc__ = question.help or TITLES[name]
+    asked.__signature__ = arguments  # type: ignore[attr-defined]
+    return asked
+
+
+def signature_of(question: Question) -> inspect.Signature:
+    parameters = [_argument(param) for param in question.params]
+    parameters.append(_keyword("lake", "Lake | str | os.PathLike[str] | None"))
+    if question.period:
+        parameters += [_keyword(name, "str | int | None") for name in ("start", "end")]
+    return inspect.Signature(parameters, return_annotation="Answer")
+
+
+_KINDS = {
+    "text": "str", "int": "int", "float": "float", "duration": "str | int", "size": "str | int", "flag": "bool",
+    "time": "str | int",
+}  # fmt: skip
+
+
+def _argument(param: Param) -> inspect.Parameter:
+    kind = f"Literal[{', '.join(map(json.dumps, param.choices))}]" if param.choices else _KINDS[param.kind]
+    if param.required and param.many:
+        return inspect.Parameter(param.name, inspect.Parameter.VAR_POSITIONAL, annotation="str | os.PathLike[str]")
+    if param.required:
+        annotation = kind if param.kind != "text" else "str | int | os.PathLike[str]"
+        return inspect.Parameter(param.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+    if param.many:
+        return _keyword(param.name, "Sequence[str | os.PathLike[str]]", ())
+    return _keyword(param.name, kind if param.default is not None else f"{kind} | None", param.default)
+
+
+def _keyword(name: str, annotation: str, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

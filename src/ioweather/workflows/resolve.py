@@ -1,0 +1,122 @@
+"""From the needs of a question to data: one function per shape. Rows, matrices and rollups are those of studies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ioweather.core.contracts import ALL_TIME, Need, Period, Question, StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Frame
+from ioweather.workflows.place import Place
+
+
+@dataclass
+class Request:
+    """What is asked, where, and what was found so far. `files`: paths may be read, for they are the asker's own."""
+
+    place: Place
+    values: Mapping[str, Any]
+    period: Period
+    files: bool = True
+    found: dict[str, Any] = field(default_factory=dict)
+
+
+def resolve(question: Question, request: Request) -> StudyData:
+    """Every need that is wanted, in their order; needs that are `found` already are not fetched again."""
+    lacking: dict[str, str] = {}
+    frames: dict[str, Frame] = {}
+    caveats: list[str] = []
+    for need in question.needs:
+        if need.name in request.found or not need.is_wanted(request.values):
+            continue
+        try:
+            if need.after in lacking:
+                raise DataUnavailable(lacking[need.after])
+            if need.shape in RESOLVERS:
+                found = RESOLVERS[need.shape](request, need)
+                if found is not None:
+                    request.found[need.name] = found
+                continue
+            data = _fetched(request, need)
+            frames |= data.frames
+            caveats += data.caveats
+        except DataUnavailable as error:
+            if not need.optional:
+                raise
+            lacking[need.name] = error.message
+    return StudyData(
+        frames, period_ns=request.period, caveats=tuple(caveats), given=dict(request.found), lacking=lacking
+    )
+
+
+def _fetched(request: Request, need: Need) -> StudyData:
+    from ioweather.workflows.analyse import fetch  # a log alone needs no database
+
+    if need.table not in request.place.snapshot.filled() and not need.optional:
+        raise DataUnavailable(need.missing or f"The lake has no rows in `{need.table}`.")
+    return fetch(request.place.snapshot, (need,), request.values, ALL_TIME if need.any_time else request.period)
+
+
+def _log(request: Request, need: Need) -> Any:
+    """A JobView, or several. What is optional is None where the parameter names no file."""
+    from ioweather.workflows.job import find_job
+
+    asked = request.values[need.param]
+    if need.optional and not (request.files and Path(asked).is_file()):
+        return None
+    if isinstance(asked, tuple):
+        return tuple(find_job(target, request.place, request.values, request.period, request.files) for target in asked)
+    return find_job(asked, request.place, request.values, request.period, request.files)
+
+
+def _similar(request: Request, need: Need) -> Any:
+    from ioweather.workflows.similar_runs import similar_runs
+
+    snapshot = request.place.snapshot_if_there()
+    if snapshot is None:
+        raise DataUnavailable("there is no lake")
+    return similar_runs(request.found[need.after], snapshot)
+
+
+def _conditions(request: Request, need: Need) -> Any:
+    from ioweather.workflows.similar_runs import conditions
+
+    values = request.values
+    return conditions(
+        request.found[need.after], request.place.snapshot, filesystem=values["filesystem"], step_ns=values["resolution"]
+    )
+
+
+def _history(request: Request, need: Need) -> Any:
+    from ioweather.workflows.forecast import history
+
+    return history(request.place.snapshot, request.values)
+
+
+def _recent(request: Request, need: Need) -> Any:
+    from ioweather.workflows.now import lake_history
+
+    snapshot = request.place.snapshot_if_there()
+    return None if snapshot is None else lake_history(snapshot, request.values["at"], request.values["exact"])
+
+
+def _status(request: Request, need: Need) -> Any:
+    from ioweather.workflows.now import seen_now
+
+    values = request.values
+    return seen_now(
+        [Path(spool) for spool in values["spool"]], request.found.get(need.after), request.place.directory, values["at"]
+    )
+
+
+RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
+    "log": _log,
+    "similar": _similar,
+    "conditions": _conditions,
+    "history": _history,
+    "recent": _recent,
+    "status": _status,
+}
