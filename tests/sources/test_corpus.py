@@ -4,7 +4,10 @@ it is refused. Each part of the corpus is a table of files; a file of a folder t
 
 from __future__ import annotations
 
+import gzip
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,7 +28,8 @@ NEW_YORK = ReadContext(zone=zone_named("America/New_York"))
 
 
 class Entry(NamedTuple):
-    """A file, the source it must be recognised as, and what must be true of its rows; or the reason of its refusal."""
+    """A file or a pattern of files, the source it must be recognised as, and what must be true of its rows; or the reason
+    of its refusal."""
 
     path: str
     source: str | None
@@ -108,6 +112,61 @@ def sacct_json(path: Path, tables: Tables) -> None:
     assert len(tables["jobs"]) - len(found) == sum(len(job["steps"]) for job in jobs)
 
 
+# Darshan: a walk over the bytes, written from the layout and sharing nothing with the reader.
+
+_WORDS_OF_1 = {"1.21": (133, 12), "1.22": (138, 14), "1.23": (140, 14), "1.24": (140, 14)}
+# Places of counters in 1.24; 1.21 has three counters less in front of the bytes.
+_OPENS_1, _BYTES_READ_1, _BYTES_WRITTEN_1 = 13, 47, 48
+
+
+def darshan_1(path: Path, tables: Tables) -> None:
+    raw = gzip.decompress(path.read_bytes())
+    version = raw[:4].decode()
+    uid, start, end, nprocs = struct.unpack_from(">qiii", raw, 8)
+    (run,) = tables["applications"]
+    assert (run["uid"], run["start_ns"], run["end_ns"], run["nprocs"]) == (uid, start * NS, end * NS, nprocs)
+    assert run["job_id"] == int(path.name.split("_id")[1].split("_")[0])
+    ints, floats = _WORDS_OF_1[version]
+    size = 32 + 8 * (ints + floats)
+    shift = 3 if version == "1.21" else 0
+    posix = [row for row in tables["files"] if row["module"] == "POSIX"]
+    assert len(posix) == (len(raw) - 1024) // size
+    for row, at in zip(posix, range(1024, len(raw), size), strict=True):
+        record_id, rank = struct.unpack_from(">qi", raw, at)
+        words = struct.unpack_from(f">{ints}q", raw, at + 16)
+        times = struct.unpack_from(f">{floats}d", raw, at + 16 + 8 * ints)
+        assert (row["record_id"], row["rank"], row["open_count"]) == (record_id, rank, words[_OPENS_1])
+        assert row["read_bytes"] == words[_BYTES_READ_1 - shift]
+        assert row["write_bytes"] == words[_BYTES_WRITTEN_1 - shift]
+        assert (row["read_seconds"], row["write_seconds"], row["meta_seconds"]) == times[6:9]
+    # The same benchmark of 4 processes, 16 MiB each, under Darshan 2.00 has 112.6 MB/s.
+    (metrics,) = tables["job_io"]
+    assert 105e6 < metrics["bytes_per_s"] < 130e6
+
+
+def darshan_fork(path: Path, tables: Tables) -> None:
+    """720 bytes a record: the 704 of POSIX 4 and 16 more."""
+    data = path.read_bytes()
+    offset, length = struct.unpack_from("<QQ", data, 48 + 16)
+    raw, rest = b"", data[offset : offset + length]
+    while rest:  # one stream per writing rank
+        stream = zlib.decompressobj()
+        raw += stream.decompress(rest)
+        rest = stream.unused_data
+    (run,) = tables["applications"]
+    assert run["longer_records"] == "POSIX"
+    posix = [row for row in tables["files"] if row["module"] == "POSIX"]
+    assert len(posix) == len(raw) // 720
+    for row, at in zip(posix, range(0, len(raw), 720), strict=True):
+        words = struct.unpack_from("<71q", raw, at)
+        assert (row["record_id"], row["rank"], row["open_count"]) == words[:3]
+        assert (row["read_bytes"], row["write_bytes"]) == words[16:18]
+        assert (row["read_seconds"], row["write_seconds"]) == struct.unpack_from("<2d", raw, at + 568 + 64)
+
+
+# What lies beside the files: expected rows, notes, what a benchmark printed (its own tests read that).
+NO_INPUT = ("schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt")
+
 CORPUS = [
     Entry("schedulers/pbs.log", "pbs", pbs),
     Entry("schedulers/lsf.log", "lsf", lsf),
@@ -118,14 +177,31 @@ CORPUS = [
     Entry("slurm/sacct_21_8_8.json", "sacct", sacct_json),
     Entry("slurm/sacct_23_11_5.json", "sacct", sacct_json),
     Entry("slurm/sacct_jobs_before_meta.json", "sacct", sacct_json),
+    Entry("darshan/v1/carns_*.darshan.gz", "darshan", darshan_1),
+    Entry("darshan/v1/pcarns_cp_*.darshan.gz", "darshan", refused="unsupported_version"),
+    Entry("darshan/fork/*.darshan", "darshan", darshan_fork),
 ]
 
 
 @pytest.mark.parametrize("entry", CORPUS, ids=[f"{entry.path}-{entry.refused or 'read'}" for entry in CORPUS])
 def test_file(shared_data, entry):
-    path = shared_data / entry.path
-    outcome, tables = read(path, entry.context)
-    assert outcome.source == entry.source
-    assert outcome.reason == entry.refused, outcome.message
-    if entry.oracle is not None:
-        entry.oracle(path, tables)
+    paths = sorted(shared_data.glob(entry.path))
+    assert paths, "the corpus has lost a file"
+    for path in paths:
+        outcome, tables = read(path, entry.context)
+        assert outcome.source == entry.source
+        assert outcome.reason == entry.refused, outcome.message
+        if entry.oracle is not None:
+            entry.oracle(path, tables)
+
+
+def test_no_file_is_left_out(shared_data):
+    """Of the folders that have a part here, every file is named by an entry, or said to be no input."""
+    named = {path for entry in CORPUS for path in shared_data.glob(entry.path)} | {
+        path for pattern in NO_INPUT for path in shared_data.glob(pattern)
+    }
+    folders = {path.parent for path in named}
+    assert (
+        sorted(str(path) for folder in folders for path in folder.iterdir() if path.is_file() and path not in named)
+        == []
+    )

@@ -31,6 +31,12 @@ APPLICATIONS = TableSpec(
         ColumnSpec("end_ns", "int64", "end of the run"),
         ColumnSpec("log_version", "text", "Darshan log version"),
         ColumnSpec("partial_modules", "text", "comma-separated modules with partial data; '' = complete"),
+        ColumnSpec(
+            "longer_records",
+            "text",
+            "comma-separated modules to whose records a fork of Darshan added counters, which are not read",
+            nullable=True,
+        ),
         ColumnSpec("mounts", "text", "JSON: mount point to file system type", nullable=True),
         ColumnSpec("modules", "text", "comma-separated modules present"),
         ColumnSpec("hosts", "int64", "distinct host names in DXT, where recorded", nullable=True, range=PARTS),

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from ioweather.core.errors import UnsupportedVersion
+from darshan_logs import LogParts, record
+from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.sources.darshan.counters import FIXED
 from ioweather.sources.darshan.layout import fixed_dtype
 from ioweather.sources.darshan.log import column, read_log
@@ -181,3 +182,24 @@ def test_a_record_may_lie_across_two_streams(log_parts, fixed_record):
     raw = fixed_record("<", 11, 0, 69, 17) * 3
     log = read_log(log_parts(modules=[("POSIX", 4, [raw[:1000], raw[1000:]])]).build())
     assert np.array_equal(log.modules["POSIX"].records["POSIX_OPENS"], [1, 1, 1])
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("ranks", [(0,), (-1, 3), (0, 1, 2, 3, 0)])
+def test_records_that_a_fork_made_longer(order, ranks):
+    """POSIX 4 has 704 bytes; what stands behind them is left alone, and the log says so."""
+    records = [record(order, 11 + place % 2, rank, 69, 17) + b"\7" * 16 for place, rank in enumerate(ranks)]
+    log = read_log(LogParts(order=order, modules=[("POSIX", 4, [b"".join(records)])]).build())
+    assert log.longer_records == ("POSIX",)
+    assert log.modules["POSIX"].records["rank"].tolist() == list(ranks)
+    assert set(log.modules["POSIX"].records["POSIX_OPENS"].tolist()) == {1}
+    assert log.modules["POSIX"].records["POSIX_F_SLOWEST_RANK_TIME"][0] == 14.5
+
+
+def test_longer_records_that_are_another_version_or_nobodys_are_refused():
+    third = LogParts(modules=[("POSIX", 3, [record("<", 11, 0, 69, 17)])])  # 704 bytes: version 4
+    with pytest.raises(CorruptInput, match="multiple"):
+        read_log(third.build())
+    nameless = LogParts(modules=[("POSIX", 4, [record("<", 99, 0, 69, 17) + b"\7" * 16])])
+    with pytest.raises(CorruptInput, match="multiple"):
+        read_log(nameless.build())

@@ -109,7 +109,7 @@ def _libraries(log: DarshanLog) -> dict[int, int]:
             if name in log.modules and (files := column(log.modules[name], "file_id")) is not None:
                 found.update(dict.fromkeys(files.tolist(), code))
     raw = log.modules.get("CP")  # Darshan 2.x counts library opens in the file's one record
-    if raw is not None:
+    if raw is not None and "CP_HDF5_OPENS" in (raw.records.dtype.names or ()):  # 1.21 does not
         opens = raw.records["CP_INDEP_NC_OPENS"] + raw.records["CP_COLL_NC_OPENS"]
         found.update(dict.fromkeys(raw.records["id"][opens > 0].tolist(), 1))
         found.update(dict.fromkeys(raw.records["id"][raw.records["CP_HDF5_OPENS"] > 0].tolist(), 0))

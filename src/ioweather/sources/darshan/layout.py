@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ioweather.core.errors import UnsupportedVersion
-from ioweather.sources.darshan.counters import CP, CP_F, FIXED, LUSTRE_COMPONENT, LUSTRE_V1
+from ioweather.sources.darshan.counters import CP, CP_F, CP_LATER, FIXED, LUSTRE_COMPONENT, LUSTRE_V1
 
 ByteOrder: TypeAlias = Literal["little", "big"]
 Compression: TypeAlias = Literal["zlib", "bzip2", "none"]
@@ -128,15 +128,20 @@ def fixed_dtype(module: str, version: int, order: ByteOrder) -> np.dtype[Any] | 
     )
 
 
+RECORD_BYTES: Final = {key: np.dtype(fixed_dtype(*key, NATIVE)).itemsize for key in FIXED}
+
+
 @functools.cache
-def cp_dtype(order: ByteOrder) -> np.dtype[Any]:
-    """Darshan 2.x: one record per file, all interfaces together."""
+def cp_dtype(version: str, order: ByteOrder) -> np.dtype[Any]:
+    """Darshan 1.x and 2.x: one record per file, all interfaces together. 1.x has a shorter rank, fewer counters, and
+    the end of the name behind them."""
     mark = ORDER_CHARACTER[order]
-    return np.dtype(
-        [("id", f"{mark}u8"), ("rank", f"{mark}i8"), ("name_suffix", "S16")]
-        + [(name, f"{mark}i8") for name in CP]
-        + [(name, f"{mark}f8") for name in CP_F]
-    )
+    without = CP_LATER.get(version, frozenset())
+    counters = [(name, f"{mark}i8") for name in CP if name not in without]
+    counters += [(name, f"{mark}f8") for name in CP_F if name not in without]
+    if without:
+        return np.dtype([("id", f"{mark}u8"), ("rank", f"{mark}i4"), ("", "V4"), *counters, ("name_suffix", "S16")])
+    return np.dtype([("id", f"{mark}u8"), ("rank", f"{mark}i8"), ("name_suffix", "S16"), *counters])
 
 
 def _head(*names: str) -> list[tuple[str, str]]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged, column
-from ioweather.sources.darshan.reader2 import BZIP2_MAGIC, GZIP_MAGIC, read_version_2
+from ioweather.sources.darshan.reader2 import BZIP2_MAGIC, GZIP_MAGIC, NO_JOB_ID, read_version_2
 from ioweather.sources.darshan.reader3 import read_version_3
+
+# 'user_program_id178062_12-31-64877_1.darshan.gz'
+_ID_IN_NAME = re.compile(r"_id([0-9]{1,18})_")
 
 __all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_log"]
 
@@ -19,7 +24,10 @@ def read_log(path: Path | str | bytes, *, modules: Collection[str] | None = None
     if isinstance(path, bytes):
         return _read(path, modules)
     try:
-        return _read(_bytes_of(path), modules)
+        log = _read(_bytes_of(path), modules)
+        if log.job.job_id == NO_JOB_ID and (named := _ID_IN_NAME.search(Path(path).name)):
+            log = replace(log, job=replace(log.job, job_id=int(named[1])))
+        return log
     except SourceError as error:
         raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
 

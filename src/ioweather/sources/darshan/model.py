@@ -98,7 +98,8 @@ class DarshanLog:
     """One log. `names` maps a record id to its path (or to what the module names so); `digest` is of the file's bytes.
 
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
-    `skipped_modules` could be read but were not asked for.
+    `skipped_modules` could be read but were not asked for. `longer_records` are modules whose records a fork of Darshan
+    made longer: what it put behind the known counters is not read.
     """
 
     version: str
@@ -111,6 +112,7 @@ class DarshanLog:
     unknown_modules: tuple[str, ...]
     digest: str
     skipped_modules: tuple[str, ...] = ()
+    longer_records: tuple[str, ...] = ()
 
 
 def column(module: Module, name: str) -> NDArray[Any] | None:

@@ -1,16 +1,18 @@
-"""Darshan 2.x logs: one gzip file of a job region and records of one size, given in the terms of 3.x, so that nothing
-behind the reader needs to know which one wrote a log.
+"""Darshan 1.x and 2.x logs: one gzip file of a job region and records of one size, given in the terms of 3.x, so that
+nothing behind the reader needs to know which one wrote a log.
 
 Darshan 2 kept one record per file for all interfaces. What has an equal in a 3.x module gets its name; what has none
 is left out, and `column` says so. Three things to know:
 - bytes, sizes and alignment are those of the POSIX layer, stdio included, as in the POSIX module of 3.0;
 - the file's bytes also stand in MPI-IO, as Darshan 2's own tools count them for files opened by MPI-IO;
 - timestamps are of whichever layer came first or last.
+1.x has no magic number and no job id. Its records lack the ranks that were fastest and slowest, and more.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools
 from ioweather.core.errors import UnknownFormat, UnsupportedVersion
 from ioweather.core.units import NS
-from ioweather.sources.darshan.counters import CP, CP_F, FIXED
+from ioweather.sources.darshan.counters import CP, CP_F, CP_LATER, FIXED
 from ioweather.sources.darshan.errors import cut_short, damaged
 from ioweather.sources.darshan.job import check_job, longest_first, parse_metadata
 from ioweather.sources.darshan.layout import NATIVE, ByteOrder, Compression, cp_dtype, job_struct
@@ -35,6 +37,9 @@ DERIVED_VERSION: Final = 0
 FIRST_WITH_MPI_RANK_TIMES: Final = "2.05"
 # Up to 2.02 timestamps are MPI_Wtime as it comes: seconds since 1970 on some systems, since the start on others.
 LAST_WITH_RAW_CLOCK: Final = "2.02"
+
+# The job record of 1.x has no id; Darshan put it into the name of the file alone.
+NO_JOB_ID: Final = 0
 
 # No machine that ran Darshan 2 had been up for three years.
 _EPOCH_LIKE_SECONDS: Final = 100_000_000
@@ -106,6 +111,7 @@ def _mpi_names(version: str) -> dict[str, str]:
 
 
 def _renamed(records: NDArray[Any], names: Mapping[str, str]) -> NDArray[Any]:
+    names = {new: old for new, old in names.items() if old in (records.dtype.names or ())}
     fields = [("id", "u8"), ("rank", "i8"), *((new, records.dtype[old]) for new, old in names.items())]
     table = np.empty(len(records), dtype=fields)
     for new, old in (("id", "id"), ("rank", "rank"), *names.items()):
@@ -142,7 +148,14 @@ class _JobLayout(NamedTuple):
     metadata_bytes: int
 
 
+_FIRST: Final = _JobLayout(1024, 0)  # uid, then start, end and processes of four bytes, then the command
+_FIRST_HEAD: Final = {"big": struct.Struct(">qiii"), "little": struct.Struct("<qiii")}
+_FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
+# The device of ranks above 0 is unreliable there (Darshan's own notes).
+_UNRELIABLE_DEVICES: Final = "1.23"
+_MOST_PROCESSES: Final = 1 << 24
 _JOB_LAYOUTS: Final = {
+    **dict.fromkeys(CP_LATER, _FIRST),
     "2.00": _JobLayout(1024, 0),
     "2.01": _JobLayout(1024, 64),
     "2.02": _JobLayout(1024, 64),
@@ -157,38 +170,59 @@ def read_version_2(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     compression: Compression = "zlib" if data.startswith(GZIP_MAGIC) else "bzip2"
     raw = bytes(expand(memoryview(data), "gzip" if compression == "zlib" else "bzip2", Budget(len(data)), "file"))
     version, layout, order = _identify(raw)
-    job, devices = _parse_job(raw[: layout.region_bytes], layout, order)
-    records = _parse_records(raw[layout.region_bytes :], order)
+    job, devices = _parse_job(raw[: layout.region_bytes], version, layout, order)
+    records = _parse_records(raw[layout.region_bytes :], version, order)
     check_ranks(Module("CP", DERIVED_VERSION, False, records), job.nprocs)
     modules = {"CP": Module("CP", DERIVED_VERSION, False, records)} if len(records) else {}
     modules |= derived_modules(records, version, job)
     if wanted is not None:
         modules = {name: module for name, module in modules.items() if name in wanted}
-    return DarshanLog(version, order, compression, job, modules, _names(records, devices), (), (), digest_of(data))
+    return DarshanLog(
+        version, order, compression, job, modules, _names(records, version, devices), (), (), digest_of(data)
+    )
 
 
 def _identify(raw: bytes) -> tuple[str, _JobLayout, ByteOrder]:
-    order = MAGIC_BYTES.get(raw[8:16])
+    order = _first_order(raw) if _FIRST_VERSION.fullmatch(raw[:8]) else MAGIC_BYTES.get(raw[8:16])
     version = raw[:8].rstrip(b"\0").decode("ascii", "backslashreplace")
     if order is None:
         raise UnknownFormat(
-            "This compressed file is not a Darshan log.", hint="Only logs of Darshan 2 are compressed as a whole."
+            "This compressed file is not a Darshan log.", hint="Only logs of Darshan 1 and 2 are compressed as a whole."
         )
     layout = _JOB_LAYOUTS.get(version)
     if layout is None:
         raise UnsupportedVersion(
             f"The log has version {version}; of the compressed ones {', '.join(_JOB_LAYOUTS)} are read.",
-            hint="A log of version 3 must be unpacked first; one of version 1 can be converted by darshan-convert 2.3.",
+            hint="A log of version 3 must be unpacked first; those before 1.21 were never published.",
         )
     if len(raw) < layout.region_bytes:
         raise cut_short(f"The log has {len(raw)} bytes; its job region alone has {layout.region_bytes}.")
     return version, layout, order
 
 
-def _parse_job(region: bytes, layout: _JobLayout, order: ByteOrder) -> tuple[DarshanJob, dict[int, str]]:
-    uid, start, end, nprocs, job_id = job_struct(5, order).unpack_from(region, 16)
+def _first_order(raw: bytes) -> ByteOrder:
+    """1.x has no magic number: the order in which the number of processes is one."""
+    if len(raw) < 28:
+        raise cut_short(f"The log has {len(raw)} bytes, less than its job record.")
+    fits: list[ByteOrder] = []
+    for order, head in _FIRST_HEAD.items():
+        uid, start, end, nprocs = head.unpack_from(raw, 8)
+        if 0 < nprocs < _MOST_PROCESSES and 0 <= start <= end and -(1 << 31) <= uid < 1 << 32:
+            fits.append(order)  # type: ignore[arg-type]
+    return fits[0] if len(fits) == 1 else "big"  # the machines that it was made for
+
+
+def _parse_job(
+    region: bytes, version: str, layout: _JobLayout, order: ByteOrder
+) -> tuple[DarshanJob, dict[int, str]]:  # fmt: skip
+    if version in CP_LATER:
+        uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
+        job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size
+    else:
+        uid, start, end, nprocs, job_id = job_struct(5, order).unpack_from(region, 16)
+        head_bytes = _HEAD_BYTES
     check_job(start, end, nprocs)
-    text_start = _HEAD_BYTES + layout.metadata_bytes
+    text_start = head_bytes + layout.metadata_bytes
     exe, _, mount_lines = text(region[text_start:].partition(b"\0")[0]).partition("\n")
     mounts = _MOUNT.findall(mount_lines)
     job = DarshanJob(
@@ -198,15 +232,15 @@ def _parse_job(region: bytes, layout: _JobLayout, order: ByteOrder) -> tuple[Dar
         start_ns=start * NS,
         end_ns=end * NS,
         run_seconds=float(end - start + 1),
-        metadata=parse_metadata(region[_HEAD_BYTES:text_start]),
+        metadata=parse_metadata(region[head_bytes:text_start]),
         exe=exe,
         mounts=longest_first([(path, kind) for _, kind, path in mounts]),
     )
     return job, {int(device): path for device, _, path in mounts}
 
 
-def _parse_records(region: bytes, order: ByteOrder) -> NDArray[Any]:
-    dtype = cp_dtype(order)
+def _parse_records(region: bytes, version: str, order: ByteOrder) -> NDArray[Any]:
+    dtype = cp_dtype(version, order)
     if len(region) % dtype.itemsize:
         raise damaged(f"The records have {len(region)} bytes, which is no multiple of their size of {dtype.itemsize}.")
     records = np.frombuffer(region, dtype)
@@ -216,11 +250,14 @@ def _parse_records(region: bytes, order: ByteOrder) -> NDArray[Any]:
     return records
 
 
-def _names(records: NDArray[Any], devices: dict[int, str]) -> dict[int, str]:
-    """Darshan 2 keeps only the last 15 characters of a path, and the device it lies on: `/mount/…end/of/path`."""
+def _names(records: NDArray[Any], version: str, devices: dict[int, str]) -> dict[int, str]:
+    """Only the last 15 characters of a path are kept (1.x: 11), and the device it lies on: `/mount/…end/of/path`."""
     names: dict[int, str] = {}
+    known = records["CP_DEVICE"] if "CP_DEVICE" in (records.dtype.names or ()) else np.full(len(records), -1)
+    if version == _UNRELIABLE_DEVICES:
+        known = np.where(records["rank"] > 0, -1, known)
     for record_id, suffix, device in zip(
-        records["id"].tolist(), records["name_suffix"].tolist(), records["CP_DEVICE"].tolist(), strict=True
+        records["id"].tolist(), records["name_suffix"].tolist(), known.tolist(), strict=True
     ):
         mount = devices.get(device, "")
         names.setdefault(record_id, f"{mount.rstrip('/')}/…{text(suffix)}" if mount else f"…{text(suffix)}")

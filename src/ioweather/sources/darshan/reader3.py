@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from ioweather.sources.darshan.layout import (
     LAYOUTS,
     MAGIC,
     NATIVE,
+    RECORD_BYTES,
     VARIABLE,
     ByteOrder,
     Compression,
@@ -77,6 +78,7 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     modules: dict[str, Module] = {}
     unknown: list[str] = []
     skipped: list[str] = []
+    longer: list[str] = []
     for place in header.modules:
         name = layout.module_name(place.number)
         dtype = fixed_dtype(name, place.version, order)
@@ -91,13 +93,17 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
         if dtype is None:
             module = parse_variable(name, place.version, partial, region, order)
         else:
+            if len(region) % dtype.itemsize or not _fits(region, dtype, job.nprocs):
+                stretched = _fork_dtype(name, dtype, region, names, job.nprocs)
+                longer += [name] if stretched is not None else []
+                dtype = stretched or dtype
             module = Module(name, place.version, partial, _fixed(name, dtype, region, order))
         check_ranks(module, job.nprocs)
         modules[name] = module
     partial_modules = _flagged(header.partial_flags, layout) if header.partial_flags else ()
     return DarshanLog(
         layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown), digest_of(data),
-        tuple(skipped),
+        tuple(skipped), tuple(longer),
     )  # fmt: skip
 
 
@@ -160,6 +166,35 @@ def _check_tiling(regions: list[tuple[int, int]], header_bytes: int, file_bytes:
     if first <= header_bytes:
         raise damaged("The header leaves no room for the job record.")
     return first
+
+
+def _fork_dtype(
+    name: str, dtype: np.dtype[Any], region: Buffer, names: Mapping[int, str], nprocs: int
+) -> np.dtype[Any] | None:
+    """The records of a fork of Darshan that put counters of its own behind the known ones. The shortest length at which
+    every record has the id of a name and a rank that the job has is theirs, unless another version of the module has
+    it: then the version in the header, which nothing protects, is wrong."""
+    size, others = len(region), {RECORD_BYTES[key] for key in RECORD_BYTES if key[0] == name}
+    fields = {field: dtype.fields[field] for field in dtype.names or ()} if dtype.fields else {}
+    for longer in range(dtype.itemsize + 8, min(size, 2 * dtype.itemsize) + 1, 8):
+        if size % longer == 0:
+            stretched = np.dtype(
+                {
+                    "names": list(fields),
+                    "formats": [kind[0] for kind in fields.values()],
+                    "offsets": [kind[1] for kind in fields.values()],
+                    "itemsize": longer,
+                }
+            )
+            ids = np.frombuffer(region, stretched)["id"].tolist()
+            if _fits(region, stretched, nprocs) and set(ids) <= names.keys():
+                return None if longer in others else stretched
+    return None
+
+
+def _fits(region: Buffer, dtype: np.dtype[Any], nprocs: int) -> bool:
+    ranks = np.frombuffer(region, dtype)["rank"].tolist()
+    return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
 
 
 def _fixed(name: str, dtype: np.dtype[Any], region: Buffer, order: ByteOrder) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bz2
 import json
+import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,6 +160,7 @@ def _float(module: str, records: NDArray[Any], word: str) -> Floats:
 # What rows are made of; the rest of a log (traces, heat maps) stays compressed.
 MODULES: Final = (*FILE_MODULES, "CP", "H5D", "H5F", "LUSTRE", "PNETCDF_FILE", "PNETCDF_VAR")
 _HOST_MODULES: Final = ("DXT_MPIIO", "DXT_POSIX")
+_FIRST_VERSION: Final = re.compile(rb"1\.[0-9]{1,2}\0{4,5}")
 _MAGICS: Final = (MAGIC.to_bytes(8, "little"), MAGIC.to_bytes(8, "big"))
 
 
@@ -167,7 +169,7 @@ class DarshanSource:
     """Reads Darshan logs of every version. With `hosts` the traces are opened too, for the host names in them."""
 
     name: str = "darshan"
-    title: str = "Darshan logs (2.x, 3.x)"
+    title: str = "Darshan logs (1.21 to 3.41, also of forks with longer records)"
     tables: tuple[str, ...] = ("applications", "files")
     hosts: bool = False
 
@@ -176,14 +178,18 @@ class DarshanSource:
         return (*MODULES, *_HOST_MODULES) if self.hosts else MODULES
 
     def detect(self, head: bytes, path: Path) -> float:
-        """A 3.x log begins with its version and a magic number; a 2.x log is compressed as a whole."""
+        """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
+        magic number."""
         start = head[:16]
+        is_compressed = head[:2] == b"\x1f\x8b" or head[:3] == b"BZh"
         if head[:2] == b"\x1f\x8b":
             start = _expanded(zlib.decompressobj(31), head)
         elif head[:3] == b"BZh":
             start = _expanded(bz2.BZ2Decompressor(), head)
         if start[8:16] in _MAGICS and start[:2] in (b"2.", b"3."):
             return 1.0
+        if is_compressed and _FIRST_VERSION.match(start):
+            return 0.9
         # A 3.x log whose magic number is damaged is still a Darshan log, and is refused as one.
         return 0.5 if start[:8].rstrip(b"\0") in LAYOUTS else 0.0
 
@@ -230,6 +236,7 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         partial_modules=encode_text([",".join(log.partial_modules) for log in logs]),
         mounts=encode_text([mounts[job.mounts] for job in jobs]),
         modules=encode_text([",".join((*log.modules, *log.skipped_modules, *log.unknown_modules)) for log in logs]),
+        longer_records=encode_text([",".join(log.longer_records) or None for log in logs]),
         hosts=[_host_count(log) for log in logs],
     )
 
@@ -328,7 +335,11 @@ def _sizes_at_open(batches: Sequence[_Batch]) -> Ints:
         for log, records in batch.members:
             # The POSIX module of a 2.x log has all of its raw records, in order.
             raw = log.modules.get("CP") if batch.module == "POSIX" else None
-            parts.append(raw.records["CP_SIZE_AT_OPEN"] if raw is not None else np.full(len(records), -1))
+            parts.append(
+                raw.records["CP_SIZE_AT_OPEN"]
+                if raw is not None and "CP_SIZE_AT_OPEN" in raw.records.dtype.names
+                else np.full(len(records), -1)
+            )
     sizes = np.concatenate(parts)
     return np.ma.MaskedArray(np.maximum(sizes, 0), mask=sizes < 0)
 

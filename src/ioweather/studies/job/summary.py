@@ -39,7 +39,7 @@ def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Partial data is first-class: said before anything that rests on it."""
-    partial = _partial_modules(view)
+    partial = _listed(view, "partial_modules")
     counters = [name for name in partial if name in FILE_MODULES]
     if counters:
         text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
@@ -47,6 +47,10 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
             yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.", name="partial_module")
+    longer = _listed(view, "longer_records")
+    if longer:
+        text = f"Written by a fork of Darshan: what it adds to records of {', '.join(longer)} is not in these figures."
+        yield Finding(text, name="longer_records")
     for name in _OBJECT_STORES:
         records = view.log.records(name) if view.log else None
         if records is not None and len(records):
@@ -66,8 +70,8 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(f"Heat map: {why}.", name="no_heat_map")
 
 
-def _partial_modules(view: JobView) -> list[str]:
-    texts = view.applications.text("partial_modules").tolist()
+def _listed(view: JobView, column: str) -> list[str]:
+    texts = view.applications.text(column).tolist()
     return sorted({name for text in texts for name in (text or "").split(",") if name})
 
 
