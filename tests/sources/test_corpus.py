@@ -28,8 +28,8 @@ NEW_YORK = ReadContext(zone=zone_named("America/New_York"))
 
 
 class Entry(NamedTuple):
-    """A file or a pattern of files, the source it must be recognised as, and what must be true of its rows; or the reason
-    of its refusal."""
+    """A file or a pattern of files, the source it must be recognised as, and what must be true of its rows; or the
+    reason of its refusal."""
 
     path: str
     source: str | None
@@ -164,6 +164,41 @@ def darshan_fork(path: Path, tables: Tables) -> None:
         assert (row["read_seconds"], row["write_seconds"]) == struct.unpack_from("<2d", raw, at + 568 + 64)
 
 
+# IO500: the numbers as they are printed, found by their lines alone.
+
+GIB, KILO = 1 << 30, 1000
+
+
+def _rates(rows: list[dict[str, Any]]) -> dict[str, float]:
+    return {
+        row["phase"]: row["bytes_per_s"] or row["ops_per_s"] for row in rows if row["phase"] not in ("run", "score")
+    }
+
+
+def io500_result(path: Path, tables: Tables) -> None:
+    printed: dict[str, float] = {}
+    section = ""
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line.startswith("score") and section != "SCORE":
+            printed[section] = float(line.split("=")[1]) * (GIB if section.startswith("ior") else KILO)
+    assert _rates(tables["benchmarks"]) == pytest.approx({name: value for name, value in printed.items() if value})
+    versions = {json.loads(row["parameters"])["version"] for row in tables["benchmarks"]}
+    assert versions == {path.read_text().split("=", 1)[1].split("\n")[0].strip()}
+
+
+def io500_shell(path: Path, tables: Tables) -> None:
+    """Each result stands twice: as it came, and under [Summary]. It counts once."""
+    text = path.read_text()
+    lines = [line.split() for line in text[text.index("[Summary]") :].splitlines() if line.startswith("[RESULT]")]
+    printed = {w[4].replace("_", "-"): float(w[5]) * (GIB if w[1] == "BW" else KILO) for w in lines}
+    assert _rates(tables["benchmarks"]) == pytest.approx(printed)
+    assert len(tables["benchmarks"]) == len(printed) + 1
+    score = next(row for row in tables["benchmarks"] if row["phase"] == "score")
+    assert json.loads(score["parameters"])["score"] == float(text.rsplit("TOTAL", 1)[1].split()[0])
+
+
 # What lies beside the files: expected rows, notes, what a benchmark printed (its own tests read that).
 NO_INPUT = ("schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt")
 
@@ -179,6 +214,8 @@ CORPUS = [
     Entry("slurm/sacct_jobs_before_meta.json", "sacct", sacct_json),
     Entry("darshan/v1/carns_*.darshan.gz", "darshan", darshan_1),
     Entry("darshan/v1/pcarns_cp_*.darshan.gz", "darshan", refused="unsupported_version"),
+    Entry("io500/result_*.txt", "io500", io500_result, context=NEW_YORK),
+    Entry("io500/summary_bash_*.txt", "io500", io500_shell),
     Entry("darshan/fork/*.darshan", "darshan", darshan_fork),
 ]
 

@@ -15,6 +15,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.units import GIB
 from ioweather.sources.benchmarks.io500 import SOURCE as IO500
+from ioweather.tables import concat
 from ioweather.sources.catalogue import SOURCES
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))
@@ -204,3 +205,37 @@ def test_a_configuration_is_not_a_result(tmp_path: Path) -> None:
 def test_the_source_is_in_the_catalogue_and_travels_between_processes() -> None:
     assert SOURCES["io500"] is IO500
     assert pickle.loads(pickle.dumps(IO500)) == IO500
+
+
+def test_results_of_2020_say_their_version_before_the_first_section(tmp_path):
+    path = tmp_path / "result.txt"
+    path.write_text(
+        "version         = io500-isc20\nconfig-hash     = C0\n; START 2020-07-09 21:11:28\n\n[ior-easy-write]\n"
+        "t_start         = 2020-07-09 21:11:28\nscore           = 2.5\nt_delta         = 300.0\n"
+        "\n[SCORE]\nMD = 1\nBW = 2.5\nSCORE           = 1.5\nhash = C0\n; END 2020-07-09 22:11:28\n"
+    )
+    rows = concat([f for table, f in IO500.read(path, WARSAW) if table == "benchmarks"])
+    assert rows.text("phase").tolist() == ["run", "ior-easy-write", "score"]
+    assert rows.records()[1]["bytes_per_s"] == 2.5 * 2**30
+    assert json.loads(rows.records()[1]["parameters"])["version"] == "io500-isc20"
+
+
+def test_results_that_the_shell_scripts_print_again_count_once(tmp_path):
+    path = tmp_path / "io-500-summary.txt"
+    lines = [
+        "[RESULT] BW   phase 1            ior_easy_write                7.146 GB/s : time 417.98 seconds",
+        "[RESULT] IOPS phase 1         mdtest_easy_write               15.431 kiops : time 621.66 seconds",
+    ]
+    score = "[SCORE] Bandwidth 1.90 GB/s : IOPS 45.5 kiops : TOTAL 9.3\n"
+    path.write_text("\n".join([*lines, "[Summary] Results files in x", *lines, score]))
+    once = concat([frame for table, frame in IO500.read(path, ReadContext()) if table == "benchmarks"])
+    assert once.text("phase").tolist() == ["ior-easy-write", "mdtest-easy-write", "score"]
+    path.write_text("\n".join([*lines, score, lines[0].replace("7.146", "8.1"), score]))
+    twice = concat([frame for table, frame in IO500.read(path, ReadContext()) if table == "benchmarks"])
+    assert twice.text("phase").tolist() == [
+        "ior-easy-write",
+        "mdtest-easy-write",
+        "score",
+        "run2/ior-easy-write",
+        "run2/score",
+    ]

@@ -42,6 +42,7 @@ _VERSION: Final = re.compile(r"IO500 version (\S+)(?: \((\w+)\))?")
 _SECTION: Final = re.compile(r"^\[(?:ior|mdtest)-[\w-]+\]\s*$", re.MULTILINE)
 _SECTION_SCORE: Final = re.compile(r"^score +=", re.MULTILINE)
 _EDGE: Final = re.compile(r"^; (START|END) (.*)$")
+_PREAMBLE: Final = "before the sections"
 # A phase that only notes the time.
 _MARK: Final = "timestamp"
 _ENDINGS: Final = {"read": "read", "write": "write", "stat": "stat", "delete": "delete"}
@@ -52,7 +53,7 @@ class Io500Source:
     """Reads both result files of IO500; only result.txt has times."""
 
     name: str = "io500"
-    title: str = "IO500 results (result_summary.txt, result.txt)"
+    title: str = "IO500 results (result_summary.txt, result.txt, io-500-summary of the shell scripts)"
     tables: tuple[str, ...] = ("benchmarks", "events")
 
     def detect(self, head: bytes, path: Path) -> float:
@@ -81,13 +82,21 @@ def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
     phases: list[Phase] = []
     run, prefix, scored = 0, "", False
     details: dict[str, Any] = {}
+    seen: dict[str, tuple[str, str]] = {}
     for line in text.whole_lines:
         if match := _VERSION.search(line):
-            run, scored = run + 1, False
+            run, scored, seen = run + 1, False, {}
             prefix = "" if run == 1 else f"run{run}/"
             details = {"version": match[1], "mode": match[2]}
         elif (match := _RESULT.match(line.strip())) and match[2] != _MARK:
             invalid, name, value, _, seconds, flag = match.groups()
+            if seen.get(name) == (value, seconds):
+                continue  # the shell scripts print each result again under [Summary]
+            if name in seen:  # another run whose first lines are not there
+                run, scored, seen = run + 1, False, {}
+                prefix = f"run{run}/"
+            seen[name] = (value, seconds)
+            run = max(run, 1)
             rated = _rated(name, number(value), details | _validity(bool(invalid or flag)))
             phases.append(Phase(name=prefix + name.replace("_", "-"), duration_seconds=number(seconds), **rated))
         elif match := _SCORE.search(line):
@@ -100,7 +109,8 @@ def _from_summary(text: TextFile) -> tuple[list[Phase], bool]:
 def _from_sections(text: TextFile, context: ReadContext) -> tuple[list[Phase], bool]:
     parser = configparser.ConfigParser(interpolation=None, strict=True, delimiters=("=",), comment_prefixes=(";", "#"))
     try:
-        parser.read_string("\n".join(text.whole_lines), source=str(text.path))
+        # Results of 2020 say version and configuration before the first section.
+        parser.read_string("\n".join([f"[{_PREAMBLE}]", *text.whole_lines]), source=str(text.path))
     except configparser.Error as error:
         raise CorruptInput(
             f"{text.path} is not a result.txt of IO500: {' '.join(error.message.split())}.",
@@ -109,14 +119,14 @@ def _from_sections(text: TextFile, context: ReadContext) -> tuple[list[Phase], b
     times = LocalTimes(text.path, context.zone)
     edges = {match[1]: match[2] for line in text.whole_lines if (match := _EDGE.match(line))}
     start_ns = times.ns(edges.get("START", ""))
-    about_run = parser["run"] if parser.has_section("run") else {}
+    about_run = parser["run"] if parser.has_section("run") else parser[_PREAMBLE]
     details = {
         "version": about_run.get("version"), "mode": about_run.get("mode"), "tasks": _whole(about_run.get("procs")),
     }  # fmt: skip
     phases = [
         _section_phase(name, section, times, details)
         for name, section in parser.items()
-        if "score" in section and not name.startswith("SCORE")
+        if "score" in section and not name.startswith("SCORE") and name != _MARK
     ]
     for name in ("SCORE", "SCOREX"):
         if parser.has_section(name):

@@ -26,7 +26,7 @@ from ioweather.core.frames import Frame, Text
 from ioweather.sources.darshan.file_locations import Places, StripeColumns, path_hash
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
-from ioweather.sources.darshan.model import DarshanLog
+from ioweather.sources.darshan.model import DarshanLog, column
 from ioweather.tables import encode_text
 from ioweather.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
 
@@ -335,11 +335,8 @@ def _sizes_at_open(batches: Sequence[_Batch]) -> Ints:
         for log, records in batch.members:
             # The POSIX module of a 2.x log has all of its raw records, in order.
             raw = log.modules.get("CP") if batch.module == "POSIX" else None
-            parts.append(
-                raw.records["CP_SIZE_AT_OPEN"]
-                if raw is not None and "CP_SIZE_AT_OPEN" in raw.records.dtype.names
-                else np.full(len(records), -1)
-            )
+            known = column(raw, "CP_SIZE_AT_OPEN") if raw is not None else None
+            parts.append(known if known is not None else np.full(len(records), -1))
     sizes = np.concatenate(parts)
     return np.ma.MaskedArray(np.maximum(sizes, 0), mask=sizes < 0)
 
