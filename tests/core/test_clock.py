@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.core.clock import datetime_to_ns, day_start_ns, local_to_ns, parse_time_ns, utc_day, zone_named
+from ioweather.core.clock import (
+    datetime_to_ns,
+    day_start_ns,
+    local_to_ns,
+    now_ns,
+    parse_moment_ns,
+    parse_time_ns,
+    utc_day,
+    zone_named,
+)
 from ioweather.core.errors import UndatedInput, UsageError
-from ioweather.core.units import HOUR_NS, NS, format_time_ns, ns_to_datetime
+from ioweather.core.units import DAY_NS, HOUR_NS, NS, format_time_ns, ns_to_datetime
 
 BERLIN = zone_named("Europe/Berlin")
 
@@ -77,3 +86,19 @@ def test_days_and_datetimes_are_exact_to_the_microsecond(value):
 def test_an_unknown_zone_is_named():
     with pytest.raises(UsageError, match="Mars"):
         zone_named("Mars/Olympus")
+
+
+def test_moments_as_people_say_them():
+    berlin = BERLIN
+    before = now_ns()
+    assert before <= parse_moment_ns("now", berlin) <= now_ns()
+    week = parse_moment_ns("7d", berlin)
+    assert before - 7 * DAY_NS <= week <= now_ns() - 7 * DAY_NS
+    assert abs(parse_moment_ns("90 min ago", berlin) - (now_ns() - 90 * 60 * NS)) < 60 * NS
+    today, yesterday = parse_moment_ns("today", berlin), parse_moment_ns("Yesterday", berlin)
+    assert ns_to_datetime(today, berlin).strftime("%H:%M:%S") == "00:00:00"
+    assert yesterday < today <= now_ns()
+    assert 23 * 3600 * NS <= today - yesterday <= 25 * 3600 * NS
+    assert parse_moment_ns("2026-11-15", berlin) == parse_time_ns("2026-11-15", berlin)
+    with pytest.raises(ValueError, match="yesterday"):
+        parse_moment_ns("someday", berlin)

@@ -32,7 +32,7 @@ def test_over_http(tmp_path):
             except OSError:
                 time.sleep(0.02)
         assert "ioweather_up 0.0" in text
-        with pytest.raises(UsageError, match="--listen"):
+        with pytest.raises(UsageError, match="--port"):
             serve(tmp_path, "127.0.0.1", port, until)
     finally:
         until.set()

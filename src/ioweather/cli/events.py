@@ -8,9 +8,9 @@ import click
 
 from ioweather.cli.questions import command_of
 from ioweather.cli.render import print_rows
-from ioweather.cli.screen import say
+from ioweather.cli.screen import say, say_json
 from ioweather.core.outcomes import EventsOutcome
-from ioweather.core.results import Answer
+from ioweather.core.results import SCHEMA_VERSION, Answer
 from ioweather.core.units import format_time_ns
 
 _COLUMNS = ("start_ns", "end_ns", "kind", "filesystem", "label", "strength_ratio", "source")
@@ -21,14 +21,18 @@ def _show(put: Callable[[], Answer], form: str, most: int) -> None:
     assert isinstance(answer.result, EventsOutcome)
     found = answer.result.events
     if form != "text":
-        print_rows(_COLUMNS, [[getattr(event, name) for name in _COLUMNS] for event in found], form)
+        rows = [[getattr(event, name) for name in _COLUMNS] for event in found]
+        if form == "json":  # a list since the first version; the whole answer is that of Python and the API
+            say_json([{"schema_version": SCHEMA_VERSION, **dict(zip(_COLUMNS, row, strict=True))} for row in rows])
+        else:
+            print_rows(_COLUMNS, rows, form)
         return
-    rows = [
+    shown = [
         (format_time_ns(e.start_ns)[:16], _end(e.start_ns, e.end_ns), e.kind, e.filesystem, e.label,
          f"{e.strength_ratio:.1f}x" if e.strength_ratio is not None else "")
         for e in found[:most]
     ]  # fmt: skip
-    print_rows(("from", "to", "kind", "where", "what", "strength"), rows, form)
+    print_rows(("from", "to", "kind", "where", "what", "strength"), shown, form)
     if len(found) > most:
         say(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
     if not found:

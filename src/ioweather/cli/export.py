@@ -18,20 +18,22 @@ EPILOG = """\b
 Alert rules, a dashboard and the list of metrics: docs/how-to/prometheus.md.
 
 \b
-Example: ioweather export --listen 127.0.0.1:9754
+Example: ioweather export --host 127.0.0.1 --port 9754
 """
 
 
 @click.command(epilog=EPILOG)
 @spool_option
-@click.option(
-    "--listen", default="127.0.0.1:9754", show_default=True, metavar="HOST:PORT", help="Where Prometheus scrapes."
-)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--listen", hidden=True, metavar="HOST:PORT", help="As --host and --port; deprecated.")
 @click.option("--textfile", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
               help="Write the metrics to this file instead (it must end in .prom for node_exporter).")  # fmt: skip
 @click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
 @click.option("--once", is_flag=True, help="With --textfile: write it once.")
-def export(spool_dir: Path | None, listen: str, textfile: Path | None, every: str, once: bool) -> int:
+def export(
+    spool_dir: Path | None, host: str, port: int, listen: str | None, textfile: Path | None, every: str, once: bool
+) -> int:
     """Show the agent's status to Prometheus. A scrape reads status.json alone."""
     from ioweather.exporter.serve import parse_listen, serve, write_textfile, write_textfile_every
 
@@ -47,7 +49,8 @@ def export(spool_dir: Path | None, listen: str, textfile: Path | None, every: st
     if textfile is not None:
         write_textfile_every(directory, textfile, duration_ns(every, "--every") / 1e9, until)
         return 0
-    host, port = parse_listen(listen)
+    if listen is not None:
+        host, port = parse_listen(listen)
     say(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)

@@ -59,10 +59,20 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return self._of_another_package(cmd_name)
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    @staticmethod
+    def _of_another_package(name: str) -> click.Command | None:
+        from ioweather.questions.catalogue import QUESTIONS
+
+        if name not in QUESTIONS:
+            return None
+        from ioweather.cli.questions import command_of
+
+        return command_of(name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -32,7 +32,7 @@ def serve(directory: Path, host: str, port: int, until: threading.Event) -> None
         server, thread = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise UsageError(
-            f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another with --listen."
+            f"Cannot listen at {host}:{port}: {error.strerror}.", hint="Choose another with --port."
         ) from None
     try:
         until.wait()

@@ -1,9 +1,10 @@
-"""Every question, by name: one line adds one. What `ioweather --help` says of it stands here, so that the list needs no
-question to be loaded."""
+"""Every question, by name: one line adds one, and so does an entry point `ioweather.questions` of another package.
+
+What `ioweather --help` says of ours stands here, so that the list needs no question to be loaded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ioweather.core.registry import Catalogue
 
@@ -22,5 +23,25 @@ _LINES = {
     "stripe": (f"{_HERE}.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
     "why": (f"{_HERE}.why:QUESTION", "Was it me or the system? One run against its like."),
 }
-QUESTIONS: Catalogue[Question] = Catalogue("question", {name: place for name, (place, _) in _LINES.items()})
 TITLES = {name: title for name, (_, title) in _LINES.items()}
+
+
+def _fault(name: str, question: Any) -> str:
+    """What makes an object of another package no question."""
+    from ioweather.core.contracts import Question
+
+    if not isinstance(question, Question):
+        return f"it is a {type(question).__name__}, not an ioweather.core.contracts.Question"
+    if question.name != name:
+        return f"it calls itself {question.name!r}"
+    return "" if question.help else "its `help` does not say what it answers"
+
+
+QUESTIONS: Catalogue[Question] = Catalogue(
+    "question", {name: place for name, (place, _) in _LINES.items()}, group="ioweather.questions", fault=_fault
+)
+
+
+def title_of(name: str) -> str:
+    """One line; of a question of another package the first of its help."""
+    return TITLES[name] if name in TITLES else QUESTIONS[name].help.partition("\n")[0]

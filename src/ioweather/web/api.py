@@ -20,7 +20,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
-from ioweather.questions.catalogue import QUESTIONS, TITLES
+from ioweather.questions.catalogue import QUESTIONS, title_of
 from ioweather.web.errors import may_answer
 from ioweather.web.live import Feed
 from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory
@@ -243,7 +243,7 @@ def _asked(question: Question) -> Callable[..., Any]:
         return answered(view.ask(question.name, typed, period))
 
     put.__annotations__["view"] = PublicView if question.seen_by == "public" else OwnView
-    put.__name__, put.__doc__ = f"ask_{question.name}", TITLES[question.name]
+    put.__name__, put.__doc__ = f"ask_{question.name}", title_of(question.name)
     return put
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ioweather.core.contracts import ALL_TIME, Param, Period, Question, StudyData
 from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
-from ioweather.questions.catalogue import QUESTIONS, TITLES
+from ioweather.questions.catalogue import QUESTIONS, title_of
 from ioweather.studies.job.view import JobView
 from ioweather.workflows.params import check_names, period_between, resolve_params
 from ioweather.workflows.place import Place
@@ -119,7 +119,7 @@ def function_of(name: str) -> Callable[..., Answer]:
         return ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake)))
 
     asked.__name__ = asked.__qualname__ = name
-    asked.__doc__ = question.help or TITLES[name]
+    asked.__doc__ = question.help or title_of(name)
     asked.__signature__ = arguments  # type: ignore[attr-defined]
     return asked
 

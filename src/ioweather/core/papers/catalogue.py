@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -84,7 +85,10 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
         if entry.id == exhibit_id:
             return entry
     known = [entry.id for entry in exhibits() if entry.paper == key or entry.id.endswith(f".{exhibit_id}")]
+    near = get_close_matches(exhibit_id, [entry.id for entry in exhibits()], n=2, cutoff=0.8)
     hint = f"There are: {', '.join(known)}." if known else "`ioweather exhibits` lists them all."
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
     raise UsageError(f"There is no exhibit {exhibit_id!r}.", hint=hint)
 
 

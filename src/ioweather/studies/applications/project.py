@@ -13,11 +13,11 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
-from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, Finding, ResultColumn, ResultTable, numbered
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import allocations
-from ioweather.studies.applications.project_signatures import project_sentences
+from ioweather.studies.applications.project_signatures import project_findings
 from ioweather.studies.shared.job_estimates import known
 from ioweather.studies.shared.runs import Runs, jobs_of
 
@@ -46,7 +46,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
         facts=tuple(groups),
         exhibits=(_daily(name, mine),),
-        findings=numbered(Finding(text, name="observation") for text in project_sentences(name, jobs)),
+        findings=tuple(project_findings(name, jobs)),
         caveats=mine.node_caveats,
         coverage=mine.coverage,
         name="project",

@@ -11,7 +11,17 @@ import numpy as np
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable, quantity_label
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    numbered,
+    quantity_label,
+)
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import SIGNATURES, Scaling, program_of, scaling, signatures, similar_groups
@@ -71,7 +81,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         "car11.projects",
         tables=(_overview(projects), _signature_table(projects)), charts=(_chart(projects),),
         estimates=tuple(e for project in projects for e in _estimates(project, per_instance)),
-        findings=tuple(Finding(sentence) for project in projects for sentence in _sentences(project)),
+        findings=numbered(finding for project in projects for finding in _findings(project)),
         caveats=(
             CLOSE_IS_METADATA,
             "Signatures are read off counters by stated thresholds; what a program's authors meant is not in a log.",
@@ -82,10 +92,10 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     )  # fmt: skip
 
 
-def project_sentences(name: str, jobs: Runs) -> list[str]:
+def project_findings(name: str, jobs: Runs) -> list[Finding]:
     """What there is to say of one project; nothing if it moved no data."""
     mine = jobs.of_project(name)
-    return list(_sentences(_project(name, mine, mine))) if int(mine.ints("moved_bytes").sum()) else []
+    return list(_findings(_project(name, mine, mine))) if int(mine.ints("moved_bytes").sum()) else []
 
 
 def _project(name: str, jobs: Runs, every: Runs) -> _Project:
@@ -188,7 +198,7 @@ def _estimates(project: _Project, per_instance: Runs) -> Iterator[Estimate]:
     yield share_estimate(f"rank0_jobs_ratio[{name}]", rank0, n)
 
 
-def _sentences(project: _Project) -> Iterator[str]:
+def _findings(project: _Project) -> Iterator[Finding]:
     """Plain sentences: what there is, what takes the time, why, and whether it matters."""
     jobs, n, name = project.jobs, project.jobs.rows, project.name
     read, written = int(jobs.ints("read_bytes").sum()), int(jobs.ints("write_bytes").sum())
@@ -196,48 +206,55 @@ def _sentences(project: _Project) -> Iterator[str]:
     if project.dominant is not None:
         share = project.times[project.dominant] / sum(project.times)
         text += f"; {share:.0%} of the I/O time of all processes is {_PARTS[project.dominant]}"
-    yield f"{text}."
+    yield Finding(f"{text}.", name="volume")
     if project.identical >= _IDENTICAL and project.identical > n / 2:
-        yield f"{name} is dominated by {project.identical:,} nearly identical jobs."
+        yield Finding(f"{name} is dominated by {project.identical:,} nearly identical jobs.", name="identical_jobs")
     most = int(jobs.ints("instance_count").max())
     if most > 1:
-        yield f"{name} runs up to {most:,} instances of its applications in one job."
+        text = f"{name} runs up to {most:,} instances of its applications in one job."
+        yield Finding(text, name="instances")
     yield from _causes(project)
     yield from _scale(project)
     if project.share("negligible_io") > _TYPICAL:
-        yield f"{name}: I/O takes less than 1% of the run in most jobs, so none of this is likely to matter."
+        text = f"{name}: I/O takes less than 1% of the run in most jobs, so none of this is likely to matter."
+        yield Finding(text, name="negligible_io")
 
 
-def _causes(project: _Project) -> Iterator[str]:
+def _causes(project: _Project) -> Iterator[Finding]:
     name = project.name
     if project.share("rank0_io") > _TYPICAL:
-        yield f"{name}: one process does all the I/O in {project.share('rank0_io'):.0%} of the jobs."
+        text = f"{name}: one process does all the I/O in {project.share('rank0_io'):.0%} of the jobs."
+        yield Finding(text, name="one_process_io")
     elif project.share("subset_io") > _TYPICAL:
         ranks, size = project.median("io_rank_count"), project.median("nprocs")
-        yield (
+        yield Finding(
             f"{name} aggregates by itself: typically {ranks:,.0f} of {size:,.0f} processes do all the I/O, without "
-            "MPI-IO collectives."
+            "MPI-IO collectives.",
+            name="subset_io",
         )
     if project.share("file_per_process") > _TYPICAL:
         files, created = (
             format_value(project.median(name), "count") for name in ("files_per_process", "creates_per_process")
         )
-        yield f"{project.name} uses {files} files per process and creates {created}: metadata grows with the job."
+        text = f"{project.name} uses {files} files per process and creates {created}: metadata grows with the job."
+        yield Finding(text, name="file_per_process")
     if project.share("seek_per_operation") > _TYPICAL:
-        yield f"{name} seeks with every read or write."
+        yield Finding(f"{name} seeks with every read or write.", name="seek_per_operation")
     if project.share("small_requests") > _TYPICAL:
         request = project.median("request_bytes", "marks")
-        yield f"{name} moves its data in small requests, {format_value(request, 'bytes')} on average."
+        text = f"{name} moves its data in small requests, {format_value(request, 'bytes')} on average."
+        yield Finding(text, name="small_requests")
     if project.zero_files > 0:
-        yield f"{name}: {project.zero_files:.0%} of all its jobs access no file."
+        yield Finding(f"{name}: {project.zero_files:.0%} of all its jobs access no file.", name="no_files")
 
 
-def _scale(project: _Project) -> Iterator[str]:
+def _scale(project: _Project) -> Iterator[Finding]:
     if project.scaling is not None and project.scaling.strong:
         first, last = project.scaling.sizes[0], project.scaling.sizes[-1]
-        yield (
+        yield Finding(
             f"{project.name} scales strongly: from {first:,} to {last:,} processes its jobs move about the same bytes, "
-            "so that each process moves less the larger the job is."
+            "so that each process moves less the larger the job is.",
+            name="strong_scaling",
         )
 
 
