@@ -323,6 +323,34 @@ def _sacct() -> list[Seed]:
     return [*_text(plain, header + rows, plain.replace("|", "\x1f"), epoch), *_json(*documents)]
 
 
+def _pbs() -> list[Seed]:
+    ended = (
+        f'03/09/2024 16:00:40;E;71[4].srv.example.org;user=ann group=domain users account="two words" jobname=a b '
+        f"queue=q ctime={T0} qtime={T0} etime={T0} start={T0 + 10} exec_host=n1/0-3,8+n2/0*4+n1/5 "
+        f"Resource_List.nodect=2 session=1 end={T0 + 40} Exit_status=0 resources_used.walltime=00:00:30\n"
+    )
+    started = ended.replace(";E;", ";S;").replace(f" end={T0 + 40} Exit_status=0", "").replace("71[4]", "72")
+    queued = "03/09/2024 16:00:00;Q;71[4].srv.example.org;queue=q\n03/09/2024 16:00:00;L;license;floating hour:1\n"
+    return _text(queued + ended + started, ended * 3)
+
+
+def _lsf() -> list[Seed]:
+    line = (
+        f'"JOB_FINISH" "10.1" {T0 + 40} 88 501 33816603 4 {T0} 0 0 {T0 + 10} "ann" "normal" "" "" "" "login" "/home" '
+        f'"" "out" "" "{T0}.88" 0 2 "2*n1" "2*n2" 64 60.0 "say ""hi""" "echo ""x""; y" {" ".join(["0"] * 19)} "" '
+        '"climate" 0 4 "" "" 3 0 0 "" "" "more fields of newer versions" 7\n'
+    )
+    return _text(line, line * 3)
+
+
+def _sge() -> list[Seed]:
+    line = (
+        f"all.q:n1:staff:ann:sim:55:sge:0:{T0}:{T0 + 10}:{T0 + 40}:0:0:30:{'0:' * 17}climate:dep:NONE:1:0:"
+        "1.0:0.0:0.0:-l h_rt=60:0.0:NONE:0.0:0:0\n"
+    )
+    return _text(line, "# Version: 8.1.9\n" + line * 3)
+
+
 def _sadf() -> list[Seed]:
     head = "# hostname;interval;timestamp;"
     disks = head + "DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n"
@@ -530,8 +558,8 @@ def _mapped_parquet() -> list[Seed]:
 SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "collectl": _collectl, "darshan": _darshan, "diskstats": _diskstats, "find": _find, "gpfs": _gpfs,
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
-    "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
-    "sacct": _sacct, "sadf": _sadf, "spool": _spool, "tts": _tts,
+    "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
+    "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
 }  # fmt: skip
 _KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
 _MOST_BYTES, _MOST_FILES = 16 << 10, 8

@@ -208,6 +208,12 @@ def absurd(table: str, frame: Any) -> str | None:
     """A value that cannot be true, as 'series.value = -1'; stated apart from the checks of the tables themselves."""
     import numpy as np
 
+    for column in frame:
+        if hasattr(frame[column], "categories"):
+            try:
+                "".join(frame[column].categories).encode()
+            except UnicodeError as error:
+                return f"{table}.{column} = {error}"
     for name, low, high in _checked_columns(table):
         values = frame.array(name)
         values = values.compressed() if isinstance(values, np.ma.MaskedArray) else values

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 # Eighteen digits always fit the tables; Python's own `isdigit` also takes '²', which is no number to `int`.
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -16,8 +17,12 @@ def whole_number(text: str) -> int | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """As json.loads, whose only other error than a ValueError is for nesting that no writer of ours has."""
+    """As json.loads, with a ValueError also for nesting that no writer of ours has, and for halves of characters, which
+    JSON can escape and UTF-8 cannot hold."""
     try:
-        return json.loads(text)
+        document = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if _HALF.search(text if isinstance(text, str) else text.decode("utf-8", "replace")):
+        json.dumps(document, ensure_ascii=False).encode()  # an error is a ValueError
+    return document

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ioweather.core.errors import CorruptInput
 from ioweather.sources.devices.reports import Report
 from ioweather.sources.devices.stamps import has_ambiguous_date, is_day_first
+from ioweather.sources.plain_values import parse_json
 from ioweather.sources.textfiles import text_blocks
 
 _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
@@ -79,8 +80,8 @@ def read_records(path: Path) -> Iterator[Record]:
 
 def _unquoted(text: str) -> str | None:
     try:
-        return str(json.loads(text))
-    except json.JSONDecodeError:
+        return str(parse_json(text))
+    except ValueError:
         return None
 
 
@@ -117,7 +118,7 @@ def _object(path: Path, line: int, body: object) -> dict[str, Any]:
 
 def numbers_of(path: Path, line: int, entry: object, name_key: str) -> tuple[str, tuple[str, ...], list[float]]:
     """Name, columns and values of one device of a record."""
-    if isinstance(entry, dict) and isinstance(entry.get(name_key), str):
+    if isinstance(entry, dict) and isinstance(entry.get(name_key), str) and entry[name_key].isprintable():
         values = {key: value for key, value in entry.items() if key != name_key}
         with suppress(OverflowError):  # of an integer of hundreds of digits
             if all(isinstance(value, int | float) for value in values.values()):
