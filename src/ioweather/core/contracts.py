@@ -59,6 +59,15 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class DivisibleSource(Source, Protocol):
+    """A source that says whether its files may be cut after any line: the parts, each read by itself, then give the rows
+    of the whole."""
+
+    @property
+    def is_divisible(self) -> bool: ...
+
+
+@runtime_checkable
 class BatchSource(Source, Protocol):
     """A source of many small files, whose rows cost less when they are made together.
 

@@ -1,0 +1,236 @@
+"""`check_source`: what every reader must do with good, damaged, foreign and large files."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from ioweather.core.contracts import BatchSource, DivisibleSource, ReadContext, Source
+from ioweather.core.errors import SourceError
+from ioweather.sources.catalogue import SOURCES
+from ioweather.tables import TABLES
+from ioweather.testing.damage import damaged, is_text, restarted
+from ioweather.testing.limited_reads import read_limited
+from ioweather.testing.problems import Problem, raise_if_any
+
+_HEAD_BYTES: Final = 64 << 10
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_STRANGERS: Final = {
+    "random bytes": Random(1).randbytes(4096),
+    "zeros": bytes(4096),
+    "a very long line": b"x" * _HEAD_BYTES,
+    "prose": b"It was a dark and stormy night; the rain fell in torrents.\n" * 20,
+    "a program": b'#!/bin/sh\nset -e\nfor f in *.log; do wc -l "$f"; done\n',
+    "a table of somebody": b"name,age,town\nAda,36,London\nAlan,41,Wilmslow\n",
+    "a document of somebody": b'{"name": "Ada", "friends": [{"name": "Alan"}]}\n',
+}
+# Work that grows with the square of the size is 16 times as much for four times the size, linear work 4 times.
+_MOST_GROWTH: Final = 9.0
+_LEAST_SECONDS: Final = 0.05
+_MOST_BYTES: Final = 16 << 20
+_TRIES: Final = 3
+
+
+def check_source(
+    source: Source,
+    files: Sequence[Path],
+    *,
+    context: ReadContext | None = None,
+    foreign: Sequence[Path] = (),
+    larger: Callable[[int], bytes] | None = None,
+    scaling: bool = True,
+) -> None:
+    """Everything that a reader of `files` must do. Raises `ChecksFailed` with all that was found.
+
+    - It is described (name, title, tables), pickles, and gives the same rows when it reads again.
+    - `detect` gives 0 to 1 for anything, recognises `files` better than any other source, and claims neither `foreign`
+      (files of other sources) nor what is obviously something else.
+    - Rows of good files are of the tables it names, and keep their rules.
+    - Files cut at any place, empty, doubled, out of order, with changed bytes, with numbers that are huge or below zero
+      give rows or a SourceError that pickles; no other error.
+    - A counter that restarts gives no amount below zero.
+    - Where the source says that its files are divisible, parts give the rows of the whole.
+    - Reading is bounded: every file is read in a process with limits, and time grows with the size alone. `larger`
+      makes a file of about so many bytes; without it a text is repeated. `scaling=False` leaves this part out, which
+      takes most of the time.
+    """
+    context = context or ReadContext()
+    problems = [*_description(source), *_strangers(source, foreign)]
+    if not problems:
+        with tempfile.TemporaryDirectory() as name:
+            for path in files:
+                found = [*_own_file(source, path, context)]
+                problems += found
+                if not found:  # what fails on a good file would fail on all made of it
+                    problems += _damage(source, path, context, Path(name))
+                    problems += _parts(source, path, context, Path(name))
+            if scaling and not problems:
+                problems += _growth(source, files[0], context, Path(name), larger)
+    raise_if_any(f"source {source.name}", problems)
+
+
+def _description(source: Source) -> Iterator[Problem]:
+    if not _NAME.fullmatch(source.name):
+        yield Problem("name", source.name, "a name is lower case letters, digits and underscores")
+    if not source.title.strip() or "\n" in source.title:
+        yield Problem("title", source.name, "it says in one line what is read")
+    unknown = [table for table in source.tables if table not in TABLES]
+    if unknown or not source.tables:
+        yield Problem("tables", source.name, f"no table {', '.join(unknown)}" if unknown else "it names no table")
+    try:
+        again = pickle.loads(pickle.dumps(source))
+    except Exception as error:
+        yield Problem("pickle", source.name, f"it is sent to other processes, and does not pickle: {error}")
+    else:
+        if again.name != source.name:
+            yield Problem("pickle", source.name, "it has another name when pickled")
+
+
+def _score(source: Source, head: bytes, path: Path) -> float | str:
+    try:
+        score = source.detect(head, path)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return score if 0.0 <= score <= 1.0 else f"{score!r} is not between 0 and 1"
+
+
+def _strangers(source: Source, foreign: Sequence[Path]) -> Iterator[Problem]:
+    cases = [(name, head, Path("unknown.log")) for name, head in _STRANGERS.items()]
+    cases += [(path.name, _head(path), path) for path in foreign]
+    for name, head, path in cases:
+        score = _score(source, head, path)
+        if isinstance(score, str):
+            yield Problem("detect", name, score)
+        elif score > 0:
+            yield Problem("detect", name, f"it claims what is not its own ({score})")
+    for head in (b"", b"\n", b"\xff\xfe", b"{", b"["):
+        if isinstance(wrong := _score(source, head, Path("unknown.log")), str):
+            yield Problem("detect", repr(head), wrong)
+
+
+def _own_file(source: Source, path: Path, context: ReadContext) -> Iterator[Problem]:
+    head = _head(path)
+    score = _score(source, head, path)
+    if isinstance(score, str) or score == 0:
+        yield Problem("detect", path.name, str(score) if score else "it does not recognise its own file")
+        return
+    for name, other in SOURCES.items():
+        if name != source.name and other.detect(head, path) >= score:
+            yield Problem("detect", path.name, f"the source {name} is as sure that this is its own")
+    outcome = read_limited(source, path, context)
+    yield from (Problem("read", path.name, text) for text in outcome.faults)
+    yield from (Problem("rows", path.name, text) for text in outcome.complaints)
+    if outcome.refusal:
+        yield Problem("read", path.name, f"a good file is refused ({outcome.refusal})")
+    if not outcome.rows.total():
+        yield Problem("read", path.name, "a good file gives no row")
+    if not (outcome.faults or outcome.refusal):
+        rows = _rows(source.read(path, context))
+        if rows != _rows(source.read(path, context)):
+            yield Problem("read", path.name, "read again, it gives other rows")
+        if isinstance(source, BatchSource) and rows != _rows(_batched(source, path, context)):
+            yield Problem("batch", path.name, "read in a batch, it gives other rows")
+
+
+def _batched(source: BatchSource, path: Path, context: ReadContext) -> Iterator[tuple[str, Any]]:
+    for table, frame, _ in source.rows([source.parse(path, context)], context):
+        yield table, frame
+
+
+def _rows(pieces: Iterator[tuple[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter((table, *row.items()) for table, frame in pieces for row in frame.records())
+
+
+def _damage(source: Source, path: Path, context: ReadContext, folder: Path) -> Iterator[Problem]:
+    """Of a folder, its largest file."""
+    member = _largest(path)
+    data = member.read_bytes()
+    for name, changed in damaged(data):
+        outcome = read_limited(source, _put(folder, path, member, changed), context)
+        yield from (Problem(name, path.name, text) for text in outcome.faults)
+    for name, changed in restarted(data):
+        outcome = read_limited(source, _put(folder, path, member, changed), context)
+        wrong = [text for text in outcome.complaints if re.search(r"= -\d", text) and not re.search(r": \w+_ns ", text)]
+        yield from (Problem(name, path.name, text) for text in (*outcome.faults, *wrong))
+
+
+def _largest(path: Path) -> Path:
+    if path.is_file():
+        return path
+    return max((file for file in path.rglob("*") if file.is_file()), key=lambda file: file.stat().st_size)
+
+
+def _put(folder: Path, path: Path, member: Path, data: bytes) -> Path:
+    """The sample with one member replaced, under its own name."""
+    if path.is_file():
+        (folder / path.name).write_bytes(data)
+        return folder / path.name
+    for file in path.rglob("*"):
+        if file.is_file():
+            copy = folder / path.name / file.relative_to(path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(data if file == member else file.read_bytes())
+    return folder / path.name
+
+
+def _parts(source: Source, path: Path, context: ReadContext, folder: Path) -> Iterator[Problem]:
+    if not (isinstance(source, DivisibleSource) and source.is_divisible and path.is_file()):
+        return
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = _rows(source.read(path, context))
+    for cut in sorted({1, len(lines) // 3, len(lines) // 2, len(lines) - 1} - {0, len(lines)}):
+        found: Counter[tuple[Any, ...]] = Counter()
+        for part in (lines[:cut], lines[cut:]):
+            (folder / path.name).write_bytes(b"".join(part))
+            try:
+                found += _rows(source.read(folder / path.name, context))
+            except SourceError as error:
+                yield Problem("two parts", path.name, f"a part of a divisible file is refused ({error})")
+        if found != whole:
+            yield Problem("two parts", path.name, f"cut after line {cut}, the parts do not give the rows of the whole")
+
+
+def _growth(
+    source: Source, path: Path, context: ReadContext, folder: Path, larger: Callable[[int], bytes] | None
+) -> Iterator[Problem]:
+    """The same work on n, 2n and 4n bytes, n so large that it can be measured. The least of some tries counts."""
+    if larger is None and not (path.is_file() and is_text(path.read_bytes())):
+        return
+    make = larger or _repeated(path.read_bytes())
+
+    def seconds(size: int) -> float | Problem:
+        (folder / path.name).write_bytes(make(size))
+        outcome = read_limited(source, folder / path.name, context)
+        if outcome.faults:
+            return Problem("growth", path.name, f"a file of {size:,} bytes: {outcome.faults[0]}")
+        return outcome.seconds
+
+    size = 64 << 10
+    while not isinstance(first := seconds(size), Problem) and first < _LEAST_SECONDS and 8 * size <= _MOST_BYTES:
+        size *= 2
+    least = [float("inf")] * 3
+    for _ in range(_TRIES):
+        for position, factor in enumerate((1, 2, 4)):
+            found = seconds(factor * size)
+            if isinstance(found, Problem):
+                yield found
+                return
+            least[position] = min(least[position], found)
+        if least[2] < _MOST_GROWTH * max(least[0], _LEAST_SECONDS):
+            return
+    yield Problem("growth", path.name, f"{size:,} bytes take {least[0]:.2f} s of a processor, twice as many "
+                  f"{least[1]:.2f} s, four times as many {least[2]:.2f} s: more than in proportion")  # fmt: skip
+
+
+def _repeated(data: bytes) -> Callable[[int], bytes]:
+    return lambda size: data * max(1, size // len(data))
+
+
+def _head(path: Path) -> bytes:
+    return b"" if path.is_dir() else path.read_bytes()[:_HEAD_BYTES]

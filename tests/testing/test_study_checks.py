@@ -1,0 +1,108 @@
+"""`check_study` and `check_question`: a good one passes, each planted mistake is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioweather.core.contracts import Need, Param, Study, StudyData
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Frame, Text
+from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup
+from ioweather.testing import ChecksFailed, check_question, check_study
+
+DATA = StudyData(
+    {"jobs": Frame({"job_id": Text(np.arange(4, dtype=np.int32), ("a", "b", "c", "d")), "nodes": np.arange(4.0) + 1})}
+)
+
+
+def mean(data, facility, params):
+    nodes = data.frames["jobs"].floats("nodes")
+    if len(nodes) == 0:
+        raise DataUnavailable("No jobs.")
+    yield Exhibit("site.nodes", estimates=(Estimate("nodes", float(nodes.mean()), n=len(nodes), method="mean"),))
+
+
+GOOD = Study("nodes", ("site.nodes",), (Need("jobs", "jobs", ("job_id",)),), mean, (Param("least", "Least nodes."),))
+CALLS = iter(range(1000))
+
+
+def unguarded(data, facility, params):
+    yield Exhibit("site.nodes", estimates=(Estimate("first", float(data.frames["jobs"].floats("nodes")[0])),))
+
+
+def forgetful(data, facility, params):
+    yield Exhibit("site.nodes", estimates=(Estimate("calls", float(next(CALLS))),))
+
+
+def meddling(data, facility, params):
+    data.frames["jobs"].array("nodes")[:1] += 1
+    yield from mean(data, facility, params)
+
+
+def strange(data, facility, params):
+    yield replace(next(mean(data, facility, params)), id="site.other")
+
+
+def twice(data, facility, params):
+    estimate = Estimate("same", 1.0)
+    yield Exhibit("site.nodes", estimates=(estimate, estimate))
+
+
+def unwritable(data, facility, params):
+    yield Exhibit("site.nodes", estimates=(Estimate("x", {1}),))
+
+
+def test_a_good_study_passes():
+    check_study(GOOD, DATA, {})
+
+
+@pytest.mark.parametrize(
+    ("study", "expected"),
+    [
+        (replace(GOOD, run=unguarded), "little, no rows: IndexError"),
+        (replace(GOOD, run=forgetful), "run again, it gives something else"),
+        (replace(GOOD, run=meddling), "it changed the data"),
+        (replace(GOOD, run=strange), "site.other is not among its exhibits"),
+        (replace(GOOD, run=twice), "same is there twice"),
+        (replace(GOOD, run=unwritable), "JSON, site.nodes"),
+        (replace(GOOD, needs=GOOD.needs * 2), "jobs is there twice"),
+        (replace(GOOD, needs=(Need("jobs", "jobs", ("nothing",)),)), "jobs has no nothing"),
+        (replace(GOOD, needs=(Need("jobs", "nowhere"),)), "there is no table nowhere"),
+        (replace(GOOD, params=(Param("least", ""),)), "it does not say what it is"),
+    ],
+)
+def test_planted_mistakes_are_found(study, expected):
+    data = replace(DATA, frames={"jobs": DATA.frames["jobs"].with_columns(nodes=np.arange(4.0) + 1)})
+    with pytest.raises(ChecksFailed) as failed:
+        check_study(study, data, {})
+    assert expected in str(failed.value)
+
+
+@dataclass(frozen=True)
+class Asked:
+    answer: Any
+    name: str = "nodes"
+    needs: tuple[Need, ...] = GOOD.needs
+    params: tuple[Param, ...] = field(default=())
+
+
+def count(data, facility, params):
+    rows = data.frames["jobs"].rows
+    return Answer(
+        "How many?", f"{rows} jobs.", (FactGroup("jobs", "Jobs", (Fact("count", "Jobs", rows),)),), name="nodes"
+    )
+
+
+def repeated(data, facility, params):
+    answer = count(data, facility, params)
+    return replace(answer, facts=answer.facts * 2)
+
+
+def test_questions():
+    check_question(Asked(count), DATA, {})
+    with pytest.raises(ChecksFailed, match="groups of nodes: jobs is there twice"):
+        check_question(Asked(repeated), DATA, {})
