@@ -72,7 +72,8 @@ def test_every_endpoint_declares_its_class(app):
     assert found[f"{API}/sql"] == found["/fragments/sql"] == found["/sql"] == ["operators"]
     assert found[f"{API}/jobs/{{job_id}}"] == found["/fragments/jobs/{job_id}"] == ["own"]
     assert found[f"{API}/exhibits/{{exhibit_id}}"] == ["own"]
-    assert found[f"{API}/now"] == ["public"]
+    assert found[f"{API}/now"] == found[f"{API}/ask/now"] == ["public"]
+    assert found[f"{API}/ask/why"] == found[f"{API}/ask/project"] == ["own"]
     assert found[f"{API}/spool/{{host}}/{{segment}}"] == ["token"]
 
 
@@ -109,6 +110,12 @@ def test_people_see_their_own_jobs(as_, people):
     assert {job["uid"] for job in found} == {mine["uid"]}
     assert as_(mine["user"]).get(f"{API}/jobs?q={other['user']}").json()["jobs"] == []
     assert as_(mine["user"]).get(f"{API}/jobs/{mine['job_id']}").status_code == 200
+    for question in ("why", "job"):
+        assert as_(mine["user"]).get(f"{API}/ask/{question}?job={mine['job_id']}").status_code == 200
+        refused = as_(mine["user"]).get(f"{API}/ask/{question}?job={other['job_id']}")
+        assert refused.status_code == 404
+        assert str(other["user"]) not in refused.text
+    assert as_(mine["user"]).get(f"{API}/ask/project?name={other['account']}").status_code == 404
     response = as_(mine["user"]).get(f"{API}/jobs/{other['job_id']}")
     assert response.status_code == 404
     assert str(other["user"]) not in response.text

@@ -51,7 +51,7 @@ def report(
         material = write_report(lake, out, period_ns=period, anonymous=anonymous, executor=pool, progress=progress)
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
     say(f"Wrote {out}: {made} of {made + len(material.left_out)} exhibits, {out.stat().st_size / 1e6:.1f} MB.")
-    failed = [item for item in material.left_out if item.reason.startswith("it failed: ")]
+    failed = [item for item in material.left_out if item.failed]
     for item in failed:
         say(f"{item.id}: {item.reason}", err=True)
     return 1 if failed else 0

@@ -37,9 +37,12 @@ class Made:
 
 @dataclass(frozen=True)
 class LeftOut:
+    """`failed`: not for want of data, but of a fault."""
+
     id: str
     title: str
     reason: str
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def gather(
             if isinstance(outcome, Exhibit):
                 made.append(_labelled(outcome, task))
             elif task.first:  # what a second file system lacks is no news
-                left_out.append(LeftOut(exhibit_id, titles[exhibit_id], outcome))
+                left_out.append(replace(outcome, title=titles[exhibit_id]))
     progress(len(tasks), len(tasks), "")
     order = {entry.id: number for number, entry in enumerate(exhibits())}
     return Material(
@@ -120,7 +123,7 @@ def _tasks(found: list[Availability], filesystems: tuple[str, ...]) -> Iterator[
 
 def _outcomes(
     lake: Lake, task: _Task, period_ns: Period, executor: Executor | None = None
-) -> list[tuple[str, Exhibit | str]]:
+) -> list[tuple[str, Exhibit | LeftOut]]:
     """Together at first; where that fails, one by one, so that each has its own reason."""
     try:
         made = make_exhibits(lake, task.ids, params=task.params, period_ns=period_ns, executor=executor)
@@ -131,17 +134,18 @@ def _outcomes(
     return list(zip(task.ids, made, strict=True))
 
 
-def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | str]]:
-    return [(exhibit_id, "it failed: its worker died (killed, or out of memory)") for exhibit_id in task.ids]
+def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
+    reason = "it failed: its worker died (killed, or out of memory)"
+    return [(exhibit_id, LeftOut(exhibit_id, "", reason, failed=True)) for exhibit_id in task.ids]
 
 
-def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str], period_ns: Period) -> Exhibit | str:
+def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str], period_ns: Period) -> Exhibit | LeftOut:
     try:
         return make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)[0]
     except IoweatherError as error:
-        return error.message
+        return LeftOut(exhibit_id, "", error.message)
     except Exception as error:  # a fault in one study must not take the other sixty along
-        return f"it failed: {type(error).__name__}: {error}"
+        return LeftOut(exhibit_id, "", f"it failed: {type(error).__name__}: {error}", failed=True)
 
 
 def _labelled(exhibit: Exhibit, task: _Task) -> Made:

@@ -10,7 +10,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import write_whole
 from ioweather.report.aliases import aliases_of
-from ioweather.report.gather import LeftOut, Made, Material, gather
+from ioweather.report.gather import Made, Material, gather
 from ioweather.report.page import report_html
 from ioweather.store.lake import Lake
 from ioweather.workflows.analyse import ALL_TIME, Period
@@ -45,5 +45,5 @@ def anonymised(lake: Lake, material: Material) -> Material:
     with lake.snapshot() as snapshot:
         aliases = aliases_of(snapshot)
     made = tuple(Made(aliases.exhibit(m.exhibit), m.filesystem) for m in material.made)
-    left_out = tuple(LeftOut(item.id, item.title, aliases.text(item.reason)) for item in material.left_out)
+    left_out = tuple(replace(item, reason=aliases.text(item.reason)) for item in material.left_out)
     return replace(material, made=made, left_out=left_out, lake="")

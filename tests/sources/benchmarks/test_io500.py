@@ -15,8 +15,8 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
 from ioweather.core.units import GIB
 from ioweather.sources.benchmarks.io500 import SOURCE as IO500
-from ioweather.tables import concat
 from ioweather.sources.catalogue import SOURCES
+from ioweather.tables import concat
 
 WARSAW = ReadContext(zone=ZoneInfo("Europe/Warsaw"))
 
