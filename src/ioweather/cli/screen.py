@@ -14,6 +14,7 @@ import click
 
 from ioweather.core.cells import csv_text
 from ioweather.core.printable import many_lines, one_line
+from ioweather.core.results import SCHEMA_VERSION
 
 FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: --spreadsheet was given
 
@@ -27,7 +28,9 @@ def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = ""
 
 
 def say_json(body: Any, *, indent: int | None = 2) -> None:
-    """In ASCII: JSON's own escapes stand for whatever a terminal would obey."""
+    """In ASCII: JSON's own escapes stand for whatever a terminal would obey. An object says which version it is of."""
+    if isinstance(body, dict):
+        body = {"schema_version": SCHEMA_VERSION, **body}
     click.echo(json.dumps(body, indent=indent, default=str))
 
 

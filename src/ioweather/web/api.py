@@ -74,6 +74,7 @@ def _listed(item: Availability) -> dict[str, Any]:
 def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
     """What can be set about an exhibit."""
     return {
+        "schema_version": SCHEMA_VERSION,
         "parameters": [
             {"name": p.name, "kind": p.kind, "help": p.help, "default": p.default, "chosen": p.choose is not None}
             for p in parameters_of(exhibit_id)
@@ -204,14 +205,14 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
     data = await received(request)
     with few_at_once():
         reason, facts = await anyio.to_thread.run_sync(answers_for_log, data, view)
-    return {"why": answered(reason), "job": answered(facts)}
+    return {"schema_version": SCHEMA_VERSION, "why": answered(reason), "job": answered(facts)}
 
 
 @router.get("/jobs/{job_id}")
 def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])]) -> dict[str, Any]:
     """Why the job took as long as it did, and what it did."""
     reason, facts = job_answers(view, job_id)
-    return {"why": answered(reason), "job": answered(facts)}
+    return {"schema_version": SCHEMA_VERSION, "why": answered(reason), "job": answered(facts)}
 
 
 def job_answers(view: View, job_id: str) -> tuple[Answer, Answer]:
@@ -264,7 +265,10 @@ def sql(view: OperatorView, question: SqlQuestion, form: Form = "json") -> Respo
     result = ask(view, question)
     if form == "csv":
         return rows_csv(result.columns, result.rows)
-    return {"columns": result.columns, "types": result.types, "rows": result.rows, "truncated": result.truncated}
+    return {
+        "schema_version": SCHEMA_VERSION, "columns": result.columns, "types": result.types, "rows": result.rows,
+        "truncated": result.truncated,
+    }  # fmt: skip
 
 
 @router.get("/schema")

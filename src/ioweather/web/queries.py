@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioweather.core.cells import plain
+from ioweather.core.results import SCHEMA_VERSION
 from ioweather.store.inventory import overlaps
 from ioweather.store.snapshot import Snapshot
 
@@ -55,6 +56,7 @@ def last_ns(snapshot: Snapshot) -> int | None:
 def inventory(snapshot: Snapshot) -> dict[str, Any]:
     quarantined = snapshot.con.sql("SELECT path, reason, message FROM quarantine ORDER BY path LIMIT 500").fetchall()
     return {
+        "schema_version": SCHEMA_VERSION,
         "facility": snapshot.facility.name,
         "simulated": snapshot.facility.simulated,
         "tables": {
