@@ -322,7 +322,7 @@ def test_the_real_cluster_reads_the_same_from_every_dump(shared_data):
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_dump_without_the_cluster_joins_the_one_with_it(tmp_path, order):
     from ioweather.store.lake import open_lake
-    from ioweather.workflows.ingest import ingest
+    from ioweather.workflows.ingest.ingest import ingest
 
     header = "JobID|JobIDRaw|{}State|Submit|Start|End\n"
     dumps = [
