@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from fuzz_archives import ARCHIVES
 from fuzz_seeds import Seed
+
+from fuzz_archives import ARCHIVES
 
 MOST_BYTES = 1 << 20  # a file twice as long teaches nothing and takes twice as long
 NUMBERS = (

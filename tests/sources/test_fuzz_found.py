@@ -11,9 +11,9 @@ import duckdb
 import h5py
 import numpy as np
 import pytest
-
 from fuzz_seeds import T0, seeds_of
 from fuzzing import put
+
 from ioweather.core.contracts import ReadContext
 from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
 

@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from fuzz_seeds import SEEDS
 from fuzzing import distinct, run_source, share_of
 

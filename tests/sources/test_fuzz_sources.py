@@ -6,9 +6,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-
 from fuzz_seeds import SEEDS, T0, seeds_of
 from fuzzing import absurd, mutation, put
+
 from ioweather.core.contracts import ReadContext
 from ioweather.sources.catalogue import SOURCES
 from ioweather.tables import TABLES

@@ -60,8 +60,8 @@ class Source(Protocol):
 
 @runtime_checkable
 class DivisibleSource(Source, Protocol):
-    """A source that says whether its files may be cut after any line: the parts, each read by itself, then give the rows
-    of the whole."""
+    """A source that says whether its files may be cut after any line: the parts, each read by itself, then give the
+    rows of the whole."""
 
     @property
     def is_divisible(self) -> bool: ...
