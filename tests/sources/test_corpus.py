@@ -199,6 +199,39 @@ def io500_shell(path: Path, tables: Tables) -> None:
     assert json.loads(score["parameters"])["score"] == float(text.rsplit("TOTAL", 1)[1].split()[0])
 
 
+# sysstat: the numbers of the text itself, times the interval.
+
+
+def _printed(path: Path, first_word: str, rate: str, name: str) -> dict[str, list[float]]:
+    """Of each device the printed numbers of a column, found by splitting lines at blanks."""
+    columns: list[str] = []
+    found: dict[str, list[float]] = {}
+    for words in (line.split() for line in path.read_text().splitlines()):
+        if first_word in words and rate in words:
+            columns = words
+        elif columns and len(words) == len(columns) and words[columns.index(first_word)] == name:
+            found.setdefault(name, []).append(float(words[columns.index(rate)]))
+    return found
+
+
+def _amounts(tables: Tables, metric: str, component: str) -> list[float]:
+    rows = [row for row in tables["series"] if row["metric"] == metric and row["component"] == component]
+    return [row["value"] / (row["interval_ns"] / NS) for row in sorted(rows, key=lambda row: row["start_ns"])]
+
+
+def iostat_indented(path: Path, tables: Tables) -> None:
+    """The first report is since boot and no sample."""
+    for metric, column in (("read_bytes", "rMB/s"), ("write_bytes", "wMB/s")):
+        printed = _printed(path, "Device:", column, "sda")["sda"][1:]
+        assert _amounts(tables, metric, "sda") == pytest.approx([value * 1024 * 1024 for value in printed])
+    assert {row["system"] for row in tables["series"]} == {"object1", "object1:sda"}
+
+
+def sar_disks(path: Path, tables: Tables) -> None:
+    printed = _printed(path, "DEV", "wkB/s", "vda")["vda"][:-1]  # the last is the average
+    assert _amounts(tables, "write_bytes", "vda") == pytest.approx([value * 1024 for value in printed])
+
+
 # What lies beside the files: expected rows, notes, what a benchmark printed (its own tests read that).
 NO_INPUT = ("schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt")
 
@@ -216,6 +249,15 @@ CORPUS = [
     Entry("darshan/v1/pcarns_cp_*.darshan.gz", "darshan", refused="unsupported_version"),
     Entry("io500/result_*.txt", "io500", io500_result, context=NEW_YORK),
     Entry("io500/summary_bash_*.txt", "io500", io500_shell),
+    Entry("iostat/public/indented.txt", "iostat", iostat_indented, context=NEW_YORK),
+    Entry("iostat/public/lone_report.txt", "iostat", refused="empty_input", context=NEW_YORK),
+    Entry(
+        "iostat/public/lone_report.txt",
+        "iostat",
+        refused="empty_input",
+        context=ReadContext(start_ns=0, interval_ns=NS),
+    ),
+    Entry("sysstat/sar_d.txt", "sar", sar_disks, context=NEW_YORK),
     Entry("darshan/fork/*.darshan", "darshan", darshan_fork),
 ]
 

@@ -43,6 +43,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "pbs": "ioweather.sources.schedulers.pbs:SOURCE",
         "sacct": "ioweather.sources.slurm.source:SOURCE",
         "sadf": "ioweather.sources.devices.sadf:SOURCE",
+        "sar": "ioweather.sources.devices.sar:SOURCE",
         "sge": "ioweather.sources.schedulers.grid_engine:SOURCE",
         "spool": "ioweather.sources.spool:SOURCE",
         "tts": "ioweather.sources.lmt.tts:SOURCE",

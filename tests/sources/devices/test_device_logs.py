@@ -139,7 +139,7 @@ def test_each_file_is_claimed_by_its_source_alone(which: str, tmp_path: Path) ->
 @pytest.mark.shared
 def test_shared_files_are_claimed_once(shared_data: Path) -> None:
     expected = {"collectl": "collectl", "iostat": "iostat", "legacy": "iostat", "sadf": "sadf", "proc": "diskstats"}
-    files = sorted((shared_data / "iostat").iterdir())
+    files = sorted(path for path in (shared_data / "iostat").iterdir() if path.is_file())
     assert len(files) == 15
     logs = [shared_data / folder / "diskstats.log" for folder in ("contention", "causes")]
     for path in [*files, *logs]:

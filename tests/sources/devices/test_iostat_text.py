@@ -13,8 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ioweather.core.clock import zone_named
+from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.units import NS
 from ioweather.sources.catalogue import SOURCES
+from ioweather.sources.devices.iostat import SOURCE
+from ioweather.tables import concat
 
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 TWO_SECONDS = 2 * 10**9
@@ -82,9 +87,19 @@ def test_local_stamps_need_a_zone(shared_data: Path, read: Read) -> None:
     assert min(key[0] for key in berlin) == START - 3600 * 10**9
 
 
+def _with_a_second_report(path: Path, folder: Path) -> Path:
+    """The lone report of the file is the average since boot; the same again is a sample."""
+    first, reports = path.read_text().split("\n", 1)
+    made = folder / path.name
+    made.write_text(f"{first}\n{reports.rstrip()}\n\n{reports.strip()}\n")
+    return made
+
+
 @pytest.mark.shared
-def test_sysstat_9_without_stamps(shared_data: Path, read: Read, pick: Pick) -> None:
-    path = shared_data / "iostat/legacy_sysstat9_el6.txt"
+def test_sysstat_9_without_stamps(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
+    with pytest.raises(EmptyInput, match="average since boot"):
+        read("iostat", shared_data / "iostat/legacy_sysstat9_el6.txt", start_ns=7, interval_ns=60 * 10**9)
+    path = _with_a_second_report(shared_data / "iostat/legacy_sysstat9_el6.txt", tmp_path)
     with pytest.raises(UndatedInput, match="--start and --interval"):
         read("iostat", path, zone="UTC")
     rows = read("iostat", path, start_ns=7, interval_ns=60 * 10**9)
@@ -97,8 +112,9 @@ def test_sysstat_9_without_stamps(shared_data: Path, read: Read, pick: Pick) -> 
 
 
 @pytest.mark.shared
-def test_sysstat_10_prints_response_times_apart(shared_data: Path, read: Read, pick: Pick) -> None:
-    rows = read("iostat", shared_data / "iostat/legacy_sysstat10_el7.txt", start_ns=0, interval_ns=10**9)
+def test_sysstat_10_prints_response_times_apart(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = _with_a_second_report(shared_data / "iostat/legacy_sysstat10_el7.txt", tmp_path)
+    rows = read("iostat", path, start_ns=0, interval_ns=10**9)
     assert pick(rows, metric="write_await_seconds", component="dm-1") == {0: pytest.approx(0.34759)}
     assert pick(rows, metric="queue_length", component="dm-1") == {0: 0.11}
     # scd0 wrote nothing and has no response time of writes; its reads, rounded to 0.00 a second, have one.
@@ -107,8 +123,8 @@ def test_sysstat_10_prints_response_times_apart(shared_data: Path, read: Read, p
 
 
 @pytest.mark.shared
-def test_sectors_are_512_bytes(shared_data: Path, read: Read, pick: Pick) -> None:
-    path = shared_data / "iostat/legacy_2.6.33_sectors.txt"
+def test_sectors_are_512_bytes(shared_data: Path, tmp_path: Path, read: Read, pick: Pick) -> None:
+    path = _with_a_second_report(shared_data / "iostat/legacy_2.6.33_sectors.txt", tmp_path)
     rows = read("iostat", path, start_ns=0, interval_ns=10 * 10**9)
     assert pick(rows, metric="read_bytes", component="sda") == {0: 2240 * 512 * 10}
     assert pick(rows, metric="write_bytes", component="sdb") == {0: 2068 * 512 * 10}
@@ -358,3 +374,64 @@ def test_long_logs_come_in_pieces(
     monkeypatch.setattr("ioweather.sources.devices.reports.BATCH_SAMPLES", 7)
     assert read("iostat", path, zone="UTC") == whole
     assert list(pick(whole, metric="queue_length", component="sda").values()) == [float(i) for i in range(300)]
+
+
+UTC = ReadContext(zone=zone_named("UTC"))
+RUN = "Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)\n"
+HEADINGS = "Device            r/s     rkB/s     w/s     wkB/s  %util\n"
+
+
+def _reports(*stamps: str) -> str:
+    return "".join(
+        f"\n{stamp}\n{HEADINGS}sda              1.00     {n}.00    1.00      2.00   5.00\n"
+        for n, stamp in enumerate(stamps)
+    )
+
+
+def _read_bytes(path: Path, context: ReadContext) -> list[tuple[str, int, float]]:
+    rows = concat([frame for _, frame in SOURCE.read(path, context)]).records()
+    return [(row["system"], row["interval_ns"] // NS, row["value"]) for row in rows if row["metric"] == "read_bytes"]
+
+
+STAMPS = ("11/15/2026 10:00:00 AM", "11/15/2026 10:00:05 AM", "11/15/2026 10:00:10 AM")
+EXPECTED = [("oss1:sda", 5, 1024.0 * 5), ("oss1:sda", 5, 2048.0 * 5)]
+
+
+@pytest.mark.parametrize("indent", [" ", "    "])
+def test_text_that_was_pasted_with_an_indent(tmp_path, indent):
+    path = tmp_path / "x"
+    path.write_text("".join(indent + line for line in (RUN + _reports(*STAMPS)).splitlines(keepends=True)))
+    assert SOURCE.detect(path.read_bytes(), path) > 0
+    assert _read_bytes(path, UTC) == EXPECTED
+
+
+def test_lines_of_several_hosts_as_pdsh_prints_them(tmp_path):
+    first = [f"oss1: {line}" for line in (RUN + _reports(*STAMPS)).splitlines(keepends=True)]
+    second = [f"oss2: {line}" for line in (RUN.replace("oss1", "oss2") + _reports(*STAMPS)).splitlines(keepends=True)]
+    path = tmp_path / "x"
+    path.write_text("".join(line for pair in zip(first, second, strict=True) for line in pair))
+    assert SOURCE.detect(path.read_bytes(), path) > 0
+    assert _read_bytes(path, UTC) == [*EXPECTED, *((f"oss2:{s.split(':')[1]}", i, v) for s, i, v in EXPECTED)]
+
+
+def test_the_line_that_date_printed_before_a_report_is_its_stamp(tmp_path):
+    path = tmp_path / "x"
+    stamps = ("Sun Nov 15 10:00:00 CET 2026", "Sun Nov 15 10:00:05 CET 2026", "Sun Nov 15 10:00:10 CET 2026")
+    path.write_text(RUN + _reports(*stamps))
+    assert _read_bytes(path, UTC) == EXPECTED
+
+
+@pytest.mark.parametrize("form", ["2026年11月15日 10時00分{}秒", "2026년 11월 15일 10시 00분 {}초"])
+def test_dates_with_units_of_other_languages(tmp_path, form):
+    path = tmp_path / "x"
+    path.write_text(RUN + _reports(*(form.format(second) for second in ("00", "05", "10"))))
+    assert _read_bytes(path, UTC) == EXPECTED
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_reports_since_boot_are_no_samples_whatever_the_interval(tmp_path, runs):
+    path = tmp_path / "x"
+    path.write_text(("Sun Nov 15 10:00:00 CET 2026\n" + RUN + _reports("").replace("\n\n", "\n", 1)) * runs)
+    for context in (ReadContext(), ReadContext(start_ns=0, interval_ns=5 * NS)):
+        with pytest.raises(EmptyInput, match="average since boot"):
+            list(SOURCE.read(path, context))

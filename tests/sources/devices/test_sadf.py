@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput, UnsupportedVersion
 from ioweather.sources.catalogue import SOURCES
+from ioweather.sources.devices.sadf import SOURCE
+from ioweather.tables import concat
 
 START = 1794724336 * 10**9  # 2026-11-15 06:32:16 UTC
 SECOND = 10**9
@@ -152,3 +155,30 @@ def test_json_local_time_and_notes(tmp_path: Path, read: Read) -> None:
     rows = read("sadf", path, zone="UTC")
     assert set(rows.values()) == {2 * 1024 * 60.0}
     assert {key[2] for key in rows} == {"oss1:sda"}
+
+
+def test_activities_that_nobody_needs_are_passed_over(tmp_path):
+    """`sar -A` has interrupts of every CPU, batteries and more, in forms of their own."""
+    disks = "h;60;2026-11-15 10:00:00 UTC;sda;1.00;2.00;4.00;0.00;5.00;0.00;0.10;1.00\n"
+    header = "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n"
+    text = (
+        "# hostname;interval;timestamp;INTR;CPU*;CPU0;CPU1\nh;60;2026-11-15 10:00:00 UTC;sum;1;2;3\n"
+        + "# hostname;interval;timestamp;BAT;%cap;cap/min;status\nh;60;2026-11-15 10:00:00 UTC;0;99;0.0;Full\n"
+        + header
+        + disks
+    )
+    path = tmp_path / "sadf.csv"
+    path.write_text(text)
+    rows = concat([frame for _, frame in SOURCE.read(path, ReadContext())]).records()
+    assert {row["component"] for row in rows} == {"sda"}
+    assert [row["value"] for row in rows if row["metric"] == "write_bytes"] == [4.0 * 1024 * 60]
+    lines = [
+        ("sda", "tps", "1.00"),
+        ("sda", "rkB/s", "2.00"),
+        ("sda", "wkB/s", "4.00"),
+        ("BAT0", "status", "Not charging"),
+    ]
+    lines += [("eth0", "rxkB/s", "1.00"), ("-", "%memused", "10.00")]
+    path.write_text("".join(f"h\t60\t2026-11-15 10:00:00 UTC\t{what}\t{name}\t{n}\n" for what, name, n in lines))
+    rows = concat([frame for _, frame in SOURCE.read(path, ReadContext())]).records()
+    assert {(row["component"], row["metric"]) for row in rows} == {("sda", "read_bytes"), ("sda", "write_bytes")}

@@ -8,30 +8,51 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput
+from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.core.frames import Frame
+from ioweather.core.units import format_bytes
 from ioweather.sources.devices import sysstat_json
 from ioweather.sources.devices.reports import Report, read_reports
-from ioweather.sources.devices.stamps import has_ambiguous_date, is_day_first, is_stamp, parse_date
+from ioweather.sources.devices.stamps import (
+    date_stamp,
+    has_ambiguous_date,
+    is_day_first,
+    is_stamp,
+    parse_date,
+    plain_stamp,
+)
 from ioweather.sources.textfiles import line_blocks, plain_head, text_blocks
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
-_RUN = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
+RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
+_PREFIXED_RUN = re.compile(r"([^\s:]{1,255}: )\s{0,99}[Ll]inux \S+ \(\S+\)")
+_MOST_PREFIXED_BYTES = 256 << 20
 _DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}")
 _TIME_ONLY = re.compile(r"(?:Time: )(\d{1,2}:\d{2}:\d{2}(?: ?[AaPp][Mm])?)")
-_SLASHED_LINE = re.compile(r"\n(\d{1,2}/\d{1,2}/\d{2,4}) ")
+_SLASHED_LINE = re.compile(r"\n {0,40}(\d{1,2}/\d{1,2}/\d{2,4}) ")
 _HALF_DAY_SECONDS = 43_200
 
 
 def looks_like_iostat(head: str) -> bool:
     lines = head.split("\n")
-    has_table = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines[:200])
-    return has_table and any(_RUN.match(line) or is_stamp(line.strip()) for line in lines[:20])
+    prefix = _prefix_of(lines)
+    lines = [line.removeprefix(prefix).strip() for line in lines[:400]]
+    has_table = any(_is_device_header(line.split()) or line.startswith("avg-cpu:") for line in lines)
+    return has_table and any(RUN_LINE.match(line) or is_stamp(line) for line in lines[:40])
+
+
+def _prefix_of(lines: list[str]) -> str:
+    """'host: ', where pdsh put it before each line; the header of iostat shows it."""
+    for line in lines[:40]:
+        match = _PREFIXED_RUN.match(line)
+        if match is not None:
+            return match[1]
+    return ""
 
 
 def find_day_first(path: Path) -> bool:
@@ -49,6 +70,30 @@ def find_day_first(path: Path) -> bool:
 
 def _is_device_header(words: list[str]) -> bool:
     return len(words) > 1 and (words[0] in ("Device", "Device:") or words[-1] == "Device")
+
+
+def read_prefixed(path: Path) -> dict[str, list[Report]]:
+    """Reports by host, where each line begins with its host, as pdsh prints them; hosts come in any order."""
+    if path.stat().st_size > _MOST_PREFIXED_BYTES:
+        raise UnsupportedVersion(
+            f"{path}: output of several hosts in one file of more than {format_bytes(_MOST_PREFIXED_BYTES)}.",
+            hint="Split it by host: grep '^HOST: ' FILE > HOST.txt",
+        )
+    parsers: dict[str, _Parser] = {}
+    reports: dict[str, list[Report]] = {}
+    for block in line_blocks(path):
+        for number, line in enumerate([] if block.torn else block.lines, block.first):
+            host, colon, rest = line.partition(":")
+            if not colon and line.strip():
+                raise CorruptInput(f"{path}, line {number}: expected 'host: ' before each line, found {line[:60]!r}.")
+            if colon:
+                parser = parsers.setdefault(host, _Parser(path))
+                finished = parser.feed(rest.removeprefix(" "), number)
+                reports.setdefault(host, []).extend([finished] if finished is not None else [])
+    for host, parser in parsers.items():
+        last = parser.finish()
+        reports[host].extend([last] if last is not None else [])
+    return reports
 
 
 def read_text(path: Path) -> Iterator[Report]:
@@ -76,15 +121,19 @@ class _Parser:
         self._report: Report | None = None
         self._host: str | None = None
         self._run_date: str | None = None
-        self._clock = _DayClock()
+        self._clock = DayClock()
         self._table = ""  # which table the next line belongs to: '', cpu, device, other
         self._name_last = False
         self._opens_run = True
         self._since_boot = True
         self._blank_lines: int | None = None  # counted behind a header
         self._after_blank = True
+        self._indent = 0  # of the whole text, as somebody pasted it
+        self._date_stamp: str | None = None  # what `date` printed before a report
 
     def feed(self, line: str, number: int) -> Report | None:
+        if self._indent and line[: self._indent].isspace():
+            line = line[self._indent :]
         name, _, rest = line.partition(" ")
         if self._table == "device" and name and not name[0].isdigit() and name not in _KEYWORDS and not self._name_last:
             report = self._report
@@ -106,9 +155,14 @@ class _Parser:
 
     def _special(self, line: str, stripped: str, number: int) -> Report | None:
         """Everything but the common line of a device."""
-        run = _RUN.match(stripped)
+        run = RUN_LINE.match(stripped)
         if run is not None:
+            self._learn_indent(line)
             return self._open_run(run)
+        printed = date_stamp(stripped)
+        if printed is not None:
+            self._date_stamp, self._table = printed, ""
+            return None
         if self._table == "cpu":
             self._read_cpu(stripped, number)
             return None
@@ -120,15 +174,19 @@ class _Parser:
                 raise CorruptInput(f"{self._path}, line {number}: {stripped!r} is not a time.") from None
             return self._open_report(number, stamp)
         if is_stamp(stripped):
+            self._learn_indent(line)
             return self._open_report(number, stripped)
         words = stripped.split()
         if words[0] == "avg-cpu:":
+            self._learn_indent(line)
             finished = self._open_table(number, "cpu")
             self._current().cpu_columns = tuple(words[1:])
             return finished
         if _is_device_header(words):
             finished = self._open_table(number, "device")
             self._name_last = words[-1] == "Device"
+            if not self._name_last:
+                self._learn_indent(line)
             self._current().columns = tuple(words[:-1] if self._name_last else words[1:])
             return finished
         if words[0] in ("Filesystem", "Filesystem:"):  # iostat -n: NFS mounts as the client sees them
@@ -139,13 +197,17 @@ class _Parser:
             raise CorruptInput(f"{self._path}, line {number}: {stripped[:60]!r} is no line of iostat.")
         return None
 
+    def _learn_indent(self, line: str) -> None:
+        """Of a line that iostat begins at the margin."""
+        if self._indent == 0:
+            self._indent = len(line) - len(line.lstrip())
+
     def _open_run(self, run: re.Match[str]) -> Report | None:
         finished, self._report = self._report, None
         self._host = run["host"]
-        date = _DATE.search(run["rest"])
-        self._run_date = date[0] if date else None
-        self._clock = _DayClock()
-        self._table, self._opens_run, self._blank_lines = "", True, 0
+        self._run_date = date_in(run["rest"])
+        self._clock = DayClock()
+        self._table, self._opens_run, self._blank_lines, self._date_stamp = "", True, 0, None
         return finished
 
     def _open_report(self, number: int, stamp: str | None) -> Report | None:
@@ -162,9 +224,12 @@ class _Parser:
         """Without time stamps a report begins with its first table."""
         report = self._report
         again = report is not None and bool(report.columns or (table == "cpu" and report.cpu_columns))
-        if again and report is not None and report.stamp is not None:
+        if again and report is not None and report.stamp is not None and self._date_stamp is None:
             raise CorruptInput(f"{self._path}, line {number}: the table is there twice under one time stamp.")
-        finished = self._open_report(number, None) if report is None or again else None
+        finished = None
+        if report is None or again:
+            finished = self._open_report(number, self._date_stamp)
+            self._date_stamp = None
         self._table = table
         return finished
 
@@ -205,10 +270,17 @@ class _Parser:
         return self._report
 
 
-_KEYWORDS = frozenset({"Device", "Device:", "avg-cpu:", "Linux", "linux", "Time:", "Filesystem", "Filesystem:"})
+_KEYWORDS = frozenset({"Device", "Device:", "avg-cpu:", "Linux", "linux", "Time:", "Filesystem", "Filesystem:",
+                       "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"})  # fmt: skip
 
 
-class _DayClock:
+def date_in(rest: str) -> str | None:
+    """The date in what follows the host in the first line."""
+    date = _DATE.search(plain_stamp(rest))
+    return date[0] if date else None
+
+
+class DayClock:
     """Stamps that are a time of day alone ('Time: 11:58:03 PM', sysstat 8 and 9): the date stands in the first line
     and goes on at midnight."""
 
@@ -242,7 +314,14 @@ class Iostat:
         return 0.9 if looks_like_iostat(text) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        if next(text_blocks(path), "").lstrip().startswith("{"):
+        start = next(text_blocks(path), "")
+        if _prefix_of(start[: 64 << 10].split("\n")):
+            day_first = find_day_first(path)
+            for host, found in read_prefixed(path).items():
+                for frame in read_reports(path, iter(found), replace(context, host=host), day_first=day_first):
+                    yield "series", frame
+            return
+        if start.lstrip().startswith("{"):
             reports, day_first = sysstat_json.read_iostat_json(path), sysstat_json.find_day_first(path)
         else:
             reports, day_first = read_text(path), find_day_first(path)

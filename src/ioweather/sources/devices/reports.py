@@ -98,30 +98,28 @@ def _place(path: Path, reports: Iterator[Report], stamps: StampReader) -> Iterat
 
 
 def _place_undated(path: Path, reports: Iterator[Report], context: ReadContext) -> Iterator[Placed]:
-    """Reports one interval apart from the start that the person gives; a lone report is taken at their word."""
-    if context.start_ns is None or context.interval_ns is None:
-        raise UndatedInput(
-            f"{path} has no time stamps (iostat ran without -t).",
-            hint="Give --start and --interval: when the first interval began, and how long each was.",
-        )
-    alone: Report | None = None
-    count = 0
+    """Reports one interval apart from the start that the person gives. The average since boot is no sample, whatever
+    they give."""
+    runs = count = 0
     for report in reports:
         if report.stamp is not None:
             raise CorruptInput(f"{path}, line {report.line}: a report with a time stamp among reports without one.")
-        if report.opens_run and (count or alone is not None):
-            raise UndatedInput(
-                f"{path}, line {report.line}: a second run of iostat, and no time stamps to say when it began.",
-                hint="Split the file at that line, and give each part its own --start.",
-            )
+        runs += report.opens_run
         if report.opens_run and report.since_boot:
-            alone = report
             continue
-        alone = None
+        if context.start_ns is None or context.interval_ns is None:
+            raise UndatedInput(
+                f"{path} has no time stamps (iostat ran without -t).",
+                hint="Give --start and --interval: when the first interval began, and how long each was.",
+            )
+        if runs > 1:
+            raise UndatedInput(
+                f"{path}, line {report.line}: a report of a second run of iostat, and no time stamps to say when it "
+                "began.",
+                hint="Split the file before that run, and give each part its own --start.",
+            )
         yield Placed(report, context.start_ns + count * context.interval_ns, context.interval_ns)
         count += 1
-    if alone is not None and count == 0:
-        yield Placed(alone, context.start_ns, context.interval_ns)
 
 
 def _batches(placed: Iterator[Placed]) -> Iterator[list[Placed]]:

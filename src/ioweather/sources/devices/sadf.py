@@ -27,7 +27,11 @@ from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import line_blocks, plain_head
 
 _HEADER = "# hostname;interval;timestamp"
-_ALL_CPUS = ("-1", "all")
+OF_CPUS = frozenset(("%user", "%usr", "%nice", "%system", "%sys", "%iowait", "%steal", "%irq", "%soft", "%guest",
+                      "%gnice", "%idle"))  # fmt: skip
+# What sadf -p calls the numbers that are wanted; it gives one a line, and those of other activities are not looked at.
+_WANTED = frozenset((*SAR, *OF_CPUS, "tps"))
+ALL_CPUS = ("-1", "all")
 _LONGEST_INTERVAL = 10 * 366 * 86_400
 
 
@@ -67,7 +71,7 @@ def _is_tabbed(text: str) -> bool:
 
 
 @dataclass
-class _Table:
+class SampleTable:
     """Samples of one activity with the same columns. `kind` is what a sample is of: device, host or cpu."""
 
     kind: str
@@ -110,7 +114,7 @@ class _Table:
         raise CorruptInput(f"{path}, line {self.lines[0]}: its numbers cannot be read.")
 
 
-def _tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+def _tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
     with path.open("rb") as file:
         head = plain_head(file.read(64 << 10))
     if head.lstrip().startswith("{"):
@@ -126,10 +130,10 @@ def _span(path: Path, line: int, end_ns: int, interval: int) -> tuple[int, int]:
     return end_ns - interval * NS, interval * NS
 
 
-def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
     """sadf -d: a header per activity, then its records in the order of time."""
     stamps = StampReader(str(path), context.zone)
-    table: _Table | None = None
+    table: SampleTable | None = None
     for block in line_blocks(path):
         if block.torn:
             break
@@ -147,28 +151,33 @@ def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
             _add_record(path, table, stamps, line, number, context.host)
             if len(table.spans) >= BATCH_SAMPLES:
                 yield table
-                table = _Table(table.kind, table.columns)
+                table = SampleTable(table.kind, table.columns)
     if table is not None:
         yield table
 
 
-def _open_table(path: Path, line: str, number: int) -> _Table:
+def _open_table(path: Path, line: str, number: int) -> SampleTable:
     columns = line[2:].split(";")
     if columns[:3] != ["hostname", "interval", "timestamp"]:
         raise CorruptInput(f"{path}, line {number}: expected {_HEADER!r}, found {line[:60]!r}.")
     names = tuple(columns[3:])
-    if len(set(names)) < len(names) or any("[...]" in name for name in names):
+    several = len(set(names)) < len(names) or any("[...]" in name for name in names)
+    if several and names[:1] != ("CPU",) and "DEV" not in names:
+        return SampleTable("other", names)
+    if several:
         raise UnsupportedVersion(
             f"{path}, line {number}: several devices or activities in one line (sadf -h).", hint="Run sadf without -h."
         )
     if names[:1] == ("DEV",):
-        return _Table("device", names[1:])
-    if names[:1] == ("CPU",):
-        return _Table("cpu", names[1:])
-    return _Table("host", names)
+        return SampleTable("device", names[1:])
+    if names[:1] == ("CPU",) and not set(names).isdisjoint(OF_CPUS):
+        return SampleTable("cpu", names[1:])
+    return SampleTable("other" if set(names).isdisjoint(SAR) else "host", names)
 
 
-def _add_record(path: Path, table: _Table, stamps: StampReader, line: str, number: int, host: str | None) -> None:
+def _add_record(path: Path, table: SampleTable, stamps: StampReader, line: str, number: int, host: str | None) -> None:
+    if table.kind == "other":
+        return  # sar -A: memory, network, interrupts, batteries
     named = table.kind != "host"
     parts = line.split(";", 4 if named else 3)
     if len(parts) > 1 and parts[1] == "-1":
@@ -176,7 +185,7 @@ def _add_record(path: Path, table: _Table, stamps: StampReader, line: str, numbe
     interval = whole_number(parts[1]) if len(parts) >= (5 if named else 4) else None
     if interval is None:
         raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
-    if interval == 0 or (table.kind == "cpu" and parts[3] not in _ALL_CPUS):
+    if interval == 0 or (table.kind == "cpu" and parts[3] not in ALL_CPUS):
         return
     table.spans.append(_span(path, number, stamps.read(parts[2], number), interval))
     table.hosts.append(host or parts[0])
@@ -194,7 +203,7 @@ class _Sample:
     values: dict[str, float] = field(default_factory=dict)
 
 
-def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
+def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
     """sadf -p: one number a line; lines of one sample stand together, each with its name."""
     stamps = StampReader(str(path), context.zone)
     samples: list[_Sample] = []
@@ -205,6 +214,8 @@ def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
             parts = line.split("\t")
             if not line or (len(parts) > 1 and parts[1] == "-1"):
                 continue  # a restart, or a comment
+            if len(parts) >= 5 and whole_number(parts[1]) is not None and parts[4] not in _WANTED:
+                continue
             value = parts[5].replace(",", ".") if len(parts) == 6 else ""
             if not is_number(value) or whole_number(parts[1]) is None:
                 raise CorruptInput(
@@ -221,8 +232,8 @@ def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
     yield from _pivot(path, samples, stamps, context.host)
 
 
-def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | None) -> Iterator[_Table]:
-    tables: dict[tuple[str, tuple[str, ...]], _Table] = {}
+def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | None) -> Iterator[SampleTable]:
+    tables: dict[tuple[str, tuple[str, ...]], SampleTable] = {}
     activity = ""
     for sample in samples:
         name, interval, stamp, device = sample.key
@@ -231,9 +242,9 @@ def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | 
             activity = columns[0]
             stamps.restart()  # each activity begins at the first time again
         kind = "cpu" if "%user" in columns or "%usr" in columns else "host" if device == "-" else "device"
-        if interval == "0" or (kind == "cpu" and device not in _ALL_CPUS):
+        if interval == "0" or (kind == "cpu" and device not in ALL_CPUS):
             continue
-        table = tables.setdefault((kind, columns), _Table(kind, columns))
+        table = tables.setdefault((kind, columns), SampleTable(kind, columns))
         table.spans.append(_span(path, sample.line, stamps.read(stamp, sample.line), int(interval)))
         table.hosts.append(host or name)
         table.names.append(device)
@@ -241,8 +252,8 @@ def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | 
     yield from tables.values()
 
 
-def _json_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
-    tables: dict[tuple[str, tuple[str, ...]], _Table] = {}
+def _json_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
+    tables: dict[tuple[str, tuple[str, ...]], SampleTable] = {}
     stamps = StampReader(str(path), context.zone)
     for record in read_records(path):
         if record.opens_run:
@@ -258,7 +269,7 @@ def _json_tables(path: Path, context: ReadContext) -> Iterator[_Table]:
             raise CorruptInput(f"{path}, line {record.line}: no nodename before the statistics.", hint="Give --host.")
         span = _span(path, record.line, stamps.read(text, record.line), interval)
         for kind, name, columns, values in _activities(path, record):
-            table = tables.setdefault((kind, columns), _Table(kind, columns))
+            table = tables.setdefault((kind, columns), SampleTable(kind, columns))
             table.spans.append(span)
             table.hosts.append(host)
             table.names.append(name)
@@ -287,7 +298,7 @@ def _activities(path: Path, record: Record) -> Iterator[tuple[str, str, tuple[st
         yield ("host", *numbers_of(path, record.line, {"host": "", **flat}, "host"))
     for entry in entries(path, record, "cpu-load"):
         name, columns, values = numbers_of(path, record.line, entry, "cpu")
-        if name in _ALL_CPUS:
+        if name in ALL_CPUS:
             yield "cpu", name, columns, values
 
 

@@ -20,12 +20,44 @@ _LOCAL = re.compile(
 )
 _ABSOLUTE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})")
 _SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{2}|\d{4})(?!\d)")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATE_LINE = re.compile(
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(_MONTHS)}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})"
+    r"(?: ([AP]M))? ([A-Z]{2,5}|[+-][0-9]{2,4}) ([0-9]{4})"
+)
+# Year, month, day, hour, minute and second as China, Japan and Korea write them.
+_UNITS = str.maketrans(
+    dict.fromkeys("年년月월", "-")
+    | dict.fromkeys("日일", " ")
+    | dict.fromkeys("時时시分분", ":")
+    | dict.fromkeys("秒초", "")
+)
+_BLANK_BEHIND = re.compile(r"([-:]) ")
 # What int64 nanoseconds hold: the year 2262.
 _END_OF_TIME_NS = 1 << 63
 
 
 def is_stamp(text: str) -> bool:
+    text = plain_stamp(text)
     return _LOCAL.fullmatch(text) is not None or _ABSOLUTE.fullmatch(text) is not None
+
+
+def plain_stamp(text: str) -> str:
+    """A stamp whose parts have units in the writer's language, '2026年11月15日 19時12分23秒', in numbers alone."""
+    if text.isascii():
+        return text
+    return _BLANK_BEHIND.sub(r"\1", text.translate(_UNITS)).strip(" :")
+
+
+def date_stamp(text: str) -> str | None:
+    """What `date` prints in the C locale, 'Fri Apr 10 12:38:33 EDT 2020', as 2020-04-10 12:38:33; None of other text.
+    Only UTC says what it is; other short names of zones have several meanings."""
+    match = _DATE_LINE.fullmatch(text)
+    if match is None:
+        return None
+    month, day, time, half, zone, year = match.groups()
+    utc = " UTC" if zone in ("UTC", "GMT") else ""
+    return f"{year}-{_MONTHS.index(month) + 1:02d}-{int(day):02d} {time}{' ' + half if half else ''}{utc}"
 
 
 def has_ambiguous_date(text: str) -> bool:
@@ -94,7 +126,7 @@ class StampReader:
     def read(self, text: str, line: int) -> int:
         if text == self._text and self._ns is not None:
             return self._ns
-        value = self._absolute(text, line)
+        value = self._absolute(plain_stamp(text), line)
         if not 0 <= value < _END_OF_TIME_NS:
             raise CorruptInput(f"{self._where}, line {line}: {text!r} is not a time of this age.")
         self._ns, self._text = value, text
