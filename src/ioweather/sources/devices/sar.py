@@ -111,7 +111,8 @@ class _Reader:
     def __init__(self, path: Path, context: ReadContext) -> None:
         self._path, self._context = path, context
         self._stamps = StampReader(str(path), context.zone)
-        self._clock, self._date = DayClock(), None
+        self._clock = DayClock()
+        self._date: str | None = None
         self._host = context.host
         self._words: list[str] = []
         self._before_ns = self._now_ns = 0
