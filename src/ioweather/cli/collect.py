@@ -22,7 +22,7 @@ Example: ioweather collect probe block --lake /srv/weather
 
 
 @click.command(epilog=EPILOG)
-@click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "slurm"]))
+@click.argument("kinds", nargs=-1, type=click.Choice(["probe", "block", "lustre", "gpfs", "nfs", "slurm"]))
 @lake_option
 @spool_option
 @click.option("--no-ship", is_flag=True, help="Leave the rows in the spool.")
@@ -35,7 +35,7 @@ def collect(
     duration: str | None,
     annotate: str | None,
 ) -> int:
-    """Run the agent: probe, block devices, Lustre counters, Slurm.
+    """Run the agent: probe, block devices, Lustre, GPFS, NFS, Slurm.
 
     Without a name: all that facility.toml and this machine offer.
     """

@@ -13,16 +13,18 @@ from ioweather.collect.spool import Keep
 from ioweather.core.errors import FacilityError, SourceError, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.units import GIB, MINUTE_NS, NS, parse_duration_ns, parse_size
-from ioweather.sources.live import slurm
+from ioweather.sources.live import gpfs, nfs, slurm
 from ioweather.sources.live.block import BlockDevices
 from ioweather.sources.live.contract import LiveSource
+from ioweather.sources.live.gpfs import GpfsNode
 from ioweather.sources.live.lustre import LustreServer
+from ioweather.sources.live.nfs import NfsClient
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from ioweather.sources.live.slurm import SlurmAccounting
 from ioweather.sources.lustre.snapshot import is_tree
 from ioweather.sources.mounts import is_inside
 
-KINDS = ("probe", "block", "lustre", "slurm")
+KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class CollectSettings:
     block_period_ns: int = 10 * NS
     block_stacked: bool = False
     lustre_period_ns: int = 10 * NS
+    gpfs_period_ns: int = 10 * NS
+    nfs_period_ns: int = 10 * NS
     root: Path = Path("/")
     slurm_period_ns: int = 5 * MINUTE_NS
     ship_period_ns: int = 5 * MINUTE_NS
@@ -77,6 +81,8 @@ _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "block_period": ("block_period_ns", lambda value: parse_duration_ns(str(value))),
     "block_stacked": ("block_stacked", _flag),
     "lustre_period": ("lustre_period_ns", lambda value: parse_duration_ns(str(value))),
+    "gpfs_period": ("gpfs_period_ns", lambda value: parse_duration_ns(str(value))),
+    "nfs_period": ("nfs_period_ns", lambda value: parse_duration_ns(str(value))),
     "root": ("root", lambda value: Path(str(value))),
     "slurm_period": ("slurm_period_ns", lambda value: parse_duration_ns(str(value))),
     "ship_every": ("ship_period_ns", lambda value: parse_duration_ns(str(value))),
@@ -132,6 +138,10 @@ def sources_for(
     if "lustre" in kinds or (not kinds and is_tree(settings.root)):
         cluster = facility.clusters[0] if len(facility.clusters) == 1 else None
         made.append(LustreServer(settings.lustre_period_ns, settings.root, host, cluster))
+    if "gpfs" in kinds or (not kinds and gpfs.mmpmon() is not None):
+        made.append(GpfsNode(settings.gpfs_period_ns, host=host))
+    if "nfs" in kinds or (not kinds and nfs.is_here(settings.root)):
+        made.append(NfsClient(settings.nfs_period_ns, settings.root, host))
     if "slurm" in kinds or (not kinds and slurm.is_here()):
         made.append(SlurmAccounting(settings.slurm_period_ns, host=host))
     if not made:

@@ -173,9 +173,11 @@ def _check_hosts(table: str, columns: Mapping[str, list[Any]], numbers: Sequence
 
 def _hosts_named(table: str, columns: Mapping[str, list[Any]]) -> Iterator[list[str | None]]:
     """Every way in which rows of live sources name the host they are of, row by row; None where one names none."""
-    if table == "series":  # a device's system is host:device; targets of Lustre belong to their file system
+    if (
+        table == "series"
+    ):  # a device's system is host:device, a part of a client host:part; targets of Lustre belong to their file system
         yield [
-            {"device": system.partition(":")[0], "host": component}.get(kind)
+            {"device": system.partition(":")[0], "host": component.partition(":")[0]}.get(kind)
             for kind, system, component in zip(
                 columns["component_kind"], columns["system"], columns["component"], strict=True
             )

@@ -92,6 +92,9 @@ METRICS: dict[str, Metric] = {
             "request_ops", "count", True, "requests that a service of a server, or an NFS client, has seen answered"
         ),
         Metric("request_wait_seconds", "seconds", True, "time that requests waited for a thread or a slot, summed"),
+        Metric("read_rtt_seconds", "seconds", True, "time that reads were on the way and at the server, summed"),
+        Metric("write_rtt_seconds", "seconds", True, "time that writes were on the way and at the server, summed"),
+        Metric("metadata_rtt_seconds", "seconds", True, "the same of all other requests"),
         Metric("bulk_read_ops", "count", True, "bulk requests that read"),
         Metric("bulk_write_ops", "count", True, "bulk requests that wrote"),
         Metric("small_bulk_read_ops", "count", True, "of these, requests of at most 128 pages"),

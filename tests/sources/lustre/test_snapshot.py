@@ -9,20 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.sources.counter_samples import Differ, Origin, Sample, Target, growth, in_base_unit
 from ioweather.sources.lustre.parse import parse_stats
-from ioweather.sources.lustre.snapshot import (
-    Differ,
-    Origin,
-    Sample,
-    Target,
-    counted,
-    growth,
-    in_base_unit,
-    is_tree,
-    read_tree,
-    snapshots,
-    target_of,
-)
+from ioweather.sources.lustre.snapshot import counted, is_tree, read_tree, snapshots, target_of
 
 OST = Target("fs-1", "ost", "fs-1-OST000a")
 COUNTED = Origin(OST, "stats")

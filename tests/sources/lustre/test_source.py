@@ -130,7 +130,7 @@ def test_states_without_a_time(tmp_path: Path):
 
 
 def test_many_rows_come_in_several_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ioweather.sources.lustre.source._FRAME_ROWS", 50)
+    monkeypatch.setattr("ioweather.sources.counter_rows._FRAME_ROWS", 50)
     path = tmp_path / "stats.txt"
     path.write_text("".join(block(1000 + 5 * i, 7 * i) for i in range(101)))
     frames = list(SOURCE.read(path, ReadContext()))

@@ -13,23 +13,14 @@ from pathlib import Path
 
 from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.sources.counter_samples import Differ, Growth, Origin, Target
 from ioweather.sources.disk_counters import RESET
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.rows import event_row
+from ioweather.sources.live.rows import event_row, report_growth, series_row
 from ioweather.sources.lustre.job_rows import job_rows
-from ioweather.sources.lustre.job_stats import ENTRY, Entry, JobAmounts, TargetJobs, parse_entry, unquoted
-from ioweather.sources.lustre.snapshot import (
-    Differ,
-    Growth,
-    Origin,
-    Snapshot,
-    Target,
-    in_base_unit,
-    is_tree,
-    job_stats_files,
-    read_tree,
-)
+from ioweather.sources.lustre.job_stats import ENTRY, JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.sources.lustre.snapshot import Snapshot, is_tree, job_stats_files, read_tree
 
 _PIECE_BYTES = 256 << 10
 _LONGEST_ENTRY = 64 << 10
@@ -71,9 +62,7 @@ class LustreServer:
         snapshot = read_tree(self.root, self.host, with_jobs=False)
         for origin, grown in self._differ.update(snapshot.placed(self.host)):
             if self._moves_forward(origin, grown, reporter):
-                for metric, amount in sorted(grown.amounts.items()):
-                    _report(reporter, origin.target, grown.start_ns, grown.end_ns - grown.start_ns, metric,
-                            in_base_unit(metric, amount), RESET if grown.restarted else 0)  # fmt: skip
+                report_growth(reporter, origin.target, grown)
         self._states(snapshot, reporter)
         for target, path in job_stats_files(self.root):
             known = self._jobs.setdefault(target, JobList(str(path)))
@@ -109,7 +98,8 @@ class LustreServer:
             for metric, value in sorted(gauges.items()):
                 if self._hours.get((target, metric)) != moment // HOUR_NS:
                     self._hours[target, metric] = moment // HOUR_NS
-                    _report(reporter, target, moment // MINUTE_NS * MINUTE_NS, MINUTE_NS, metric, float(value), 0)
+                    minute = moment // MINUTE_NS * MINUTE_NS
+                    reporter.row("series", series_row(target, minute, MINUTE_NS, metric, float(value), 0))
 
     def finish(self, reporter: Reporter) -> None:
         """Nothing was made, nothing is left."""
@@ -124,15 +114,16 @@ class JobList:
         self._hashes: dict[str, int] = {}
 
     def look(self, pieces: Iterator[bytes], looked_ns: int) -> Iterator[JobAmounts]:
-        changed: dict[str, Entry] = {}
         hashes: dict[str, int] = {}
         for text in entry_pieces(pieces):
             key = unquoted(text.partition(b"\n")[0].decode(errors="replace"))
             hashes[key] = hash(text)
             if self._hashes.get(key) != hashes[key]:
-                changed[key] = parse_entry(text.decode(errors="replace"), self._where)[1]
+                amounts = self._jobs.see(*parse_entry(text.decode(errors="replace"), self._where))
+                if amounts is not None:
+                    yield amounts
         self._hashes = hashes
-        yield from self._jobs.update_some(changed, hashes.__contains__, looked_ns)
+        self._jobs.end_look(hashes.__contains__, looked_ns)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
@@ -157,21 +148,3 @@ def entry_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
             begun = True
     if begun:
         yield open_entry.rstrip(b"\n\0")
-
-
-def _report(
-    reporter: Reporter, target: Target, start_ns: int, interval_ns: int, metric: str, value: float, quality: int
-) -> None:
-    reporter.row(
-        "series",
-        {
-            "start_ns": start_ns,
-            "interval_ns": interval_ns,
-            "system": target.system,
-            "component_kind": target.kind,
-            "component": target.name,
-            "metric": metric,
-            "value": value,
-            "quality": quality,
-        },
-    )

@@ -1,4 +1,4 @@
-"""Rows of `responses` and `events` as live sources and the agent write them."""
+"""Rows of `responses`, `series` and `events` as live sources and the agent write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ioweather.sources.live.contract import Operation
+from ioweather.sources.counter_samples import Growth, Target, in_base_unit
+from ioweather.sources.disk_counters import RESET
+from ioweather.sources.live.contract import Operation, Reporter
 from ioweather.sources.live.timing import Timing
 
 
@@ -100,3 +102,28 @@ def event_row(
         "label": label,
         "details": json.dumps(details, sort_keys=True) if details else None,
     }
+
+
+def series_row(
+    target: Target, start_ns: int, interval_ns: int, metric: str, value: float, quality: int
+) -> dict[str, object]:
+    return {
+        "start_ns": start_ns,
+        "interval_ns": interval_ns,
+        "system": target.system,
+        "component_kind": target.kind,
+        "component": target.name,
+        "metric": metric,
+        "value": value,
+        "quality": quality,
+    }
+
+
+def report_growth(reporter: Reporter, target: Target, grown: Growth) -> None:
+    """What counters grew by, as amounts in `series`."""
+    flag = RESET if grown.restarted else 0
+    for metric, amount in sorted(grown.amounts.items()):
+        row = series_row(
+            target, grown.start_ns, grown.end_ns - grown.start_ns, metric, in_base_unit(metric, amount), flag
+        )
+        reporter.row("series", row)

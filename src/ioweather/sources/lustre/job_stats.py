@@ -151,11 +151,16 @@ def _sizes_grown(before: str | None, after: str | None) -> str | None:
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
     """An entry whose counters fell, or that counts from another moment on, began anew. None where nothing happened."""
-    names = before.operations.keys() | after.operations.keys()
-    pairs = {name: (before.operations.get(name, _NONE), after.operations.get(name, _NONE)) for name in names}
-    if before.begun_ns != after.begun_ns or any(_fell(*pair) for pair in pairs.values()):
+    grown: Operations = {}
+    known = before.operations
+    restarted = before.begun_ns != after.begun_ns or not known.keys() <= after.operations.keys()
+    for name, now in after.operations.items():
+        then = known.get(name, _NONE)
+        if now != then:
+            restarted = restarted or _fell(then, now)
+            grown[name] = now if then is _NONE or restarted else _grown(then, now)
+    if restarted:
         return JobAmounts(key, *_span(_later(before.last_ns, after.begun_ns), after.last_ns), after.operations, True)
-    grown = {name: _grown(*pair) for name, pair in pairs.items() if pair[1].samples > pair[0].samples}
     return JobAmounts(key, *_span(before.last_ns, after.last_ns), grown, False) if grown else None
 
 
@@ -178,6 +183,7 @@ class TargetJobs:
         self._entries: dict[str, Entry] = {}
         self._gone: dict[str, None] = {}  # the newest last
         self._looked_ns: int | None = None
+        self._latest_ns = 0
         self.looks = 0
         self.unplaced = 0
 
@@ -185,8 +191,12 @@ class TargetJobs:
         """`looked_ns`: when the list was shown, where that is known. A list from before the last one (files joined out
         of order) is compared from there on."""
         if self._is_earlier(entries, looked_ns):
-            self._entries, self._gone, self._looked_ns, self.looks = {}, {}, None, 0
-        yield from self.update_some(entries, entries.__contains__, looked_ns)
+            self._entries, self._gone, self._looked_ns, self._latest_ns, self.looks = {}, {}, None, 0, 0
+        for key, entry in entries.items():
+            amounts = self.see(key, entry)
+            if amounts is not None:
+                yield amounts
+        self.end_look(entries.__contains__, looked_ns)
 
     def _is_earlier(self, entries: Mapping[str, Entry], looked_ns: int | None) -> bool:
         if looked_ns is not None and self._looked_ns is not None and looked_ns < self._looked_ns:
@@ -194,32 +204,27 @@ class TargetJobs:
         pairs = ((self._entries[key], entry) for key, entry in entries.items() if key in self._entries)
         return any(new.last_ns < old.last_ns and new.begun_ns == old.begun_ns for old, new in pairs)
 
-    def update_some(
-        self, changed: Mapping[str, Entry], is_there: Callable[[str], bool], looked_ns: int | None
-    ) -> Iterator[JobAmounts]:
-        """The same of a list of which only the entries that changed were read."""
-        for key, entry in changed.items():
-            amounts = self._of_entry(key, entry)
-            if amounts is not None:
-                yield amounts
+    def see(self, key: str, entry: Entry) -> JobAmounts | None:
+        """One entry of a list; those that did not change need not be shown."""
+        before = self._entries.get(key)
+        if before is not None and entry.last_ns == before.last_ns:
+            return None  # what came in the same second is told when the time has moved on
+        self._entries[key] = entry
+        self._latest_ns = max(self._latest_ns, entry.last_ns)
+        if before is not None:
+            return amounts_between(key, before, entry)
+        return self._of_new_entry(key, entry) if self.looks else None
+
+    def end_look(self, is_there: Callable[[str], bool], looked_ns: int | None) -> None:
+        """The list is at its end: `is_there` tells of each job whether it was in it."""
         for key in [key for key in self._entries if not is_there(key)]:
             del self._entries[key]
             self._gone[key] = None
             if len(self._gone) > _MOST_GONE:
                 del self._gone[next(iter(self._gone))]
-        latest = max((entry.last_ns for entry in changed.values()), default=None)
-        self._looked_ns = max((m for m in (looked_ns, latest, self._looked_ns) if m is not None), default=None)
+        latest = max(self._latest_ns, looked_ns or 0, self._looked_ns or 0)
+        self._looked_ns = latest or None
         self.looks += 1
-
-    def _of_entry(self, key: str, entry: Entry) -> JobAmounts | None:
-        before = self._entries.get(key)
-        if before is None:
-            self._entries[key] = entry
-            return self._of_new_entry(key, entry) if self.looks else None
-        if entry.last_ns == before.last_ns:
-            return None  # what came in the same second is told when the time has moved on
-        self._entries[key] = entry
-        return amounts_between(key, before, entry)
 
     def _of_new_entry(self, key: str, entry: Entry) -> JobAmounts | None:
         """It was not there at the look before: all that it counts came since."""

@@ -1,7 +1,6 @@
 """Snapshots of a Lustre server: which target a parameter speaks of, what it counted, what it grew by since.
 
-Standard library only: the live collector uses it too. Counters are whole numbers in the metric's base unit, except
-that busy times stay in microseconds until they are written (`in_base_unit`).
+Standard library only: the live collector uses it too.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from ioweather.core.errors import CorruptInput, SourceError
+from ioweather.sources.counter_samples import Origin, Sample, Target
 from ioweather.sources.lustre.histograms import counted_requests, parse_histograms
 from ioweather.sources.lustre.job_stats import Entry, parse_job_stats
 from ioweather.sources.lustre.operations import OPERATIONS, metadata_metric, target_metric
@@ -42,30 +41,6 @@ _ALWAYS = {
     "host": ("read_bytes", "write_bytes", "read_ops", "write_ops"),
 }
 _BUSY = {"read": "read_busy_seconds", "write": "write_busy_seconds"}
-
-
-class Target(NamedTuple):
-    """What is counted: a target, the service of a server, or the mount of a client."""
-
-    system: str
-    kind: str
-    name: str
-
-
-class Origin(NamedTuple):
-    """One parameter that counts: a target has several, each with a moment of its own."""
-
-    target: Target
-    parameter: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What a target has counted at a moment; `since_ns`: from when on, where the server says it."""
-
-    time_ns: int
-    since_ns: int | None
-    counters: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -98,21 +73,6 @@ class Snapshot:
             (system,) = systems
             for (kind, service), sample in self.services.items():
                 yield Origin(Target(system, kind, f"{host}:{service}"), "requests"), sample
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """What a target did in [start_ns, end_ns). After a restart it is what the counters show: the least it can be."""
-
-    start_ns: int
-    end_ns: int
-    amounts: dict[str, int]
-    restarted: bool
-
-
-def in_base_unit(metric: str, amount: int) -> float:
-    """Busy times are counted in microseconds."""
-    return amount / 1e6 if metric.endswith("_seconds") else float(amount)
 
 
 def target_of(parameter: str) -> tuple[Target, str] | None:
@@ -210,24 +170,6 @@ def counted(kind: str, stats: Stats) -> dict[str, int]:
     return result
 
 
-def growth(before: Sample, after: Sample) -> Growth:
-    """A counter that fell, or a server that counts from another moment on, began anew: with all its counters."""
-    names = before.counters.keys() | after.counters.keys()
-    amounts = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
-    restarted = before.since_ns != after.since_ns or any(amount < 0 for amount in amounts.values())
-    if restarted:
-        amounts = {name: after.counters.get(name, 0) for name in names}
-    return Growth(before.time_ns, after.time_ns, amounts, restarted)
-
-
-def cut_short(before: Sample, after: Sample) -> bool:
-    """A line once shown does not vanish, unless all counters began anew, and then those still shown have fallen. Lines
-    that vanish while none has fallen are missing from the text, which was cut. Nothing is lost by passing it over."""
-    pairs = [(count, after.counters.get(name, 0)) for name, count in before.counters.items()]
-    vanished = any(old > 0 and new == 0 for old, new in pairs)
-    return vanished and before.since_ns == after.since_ns and not any(0 < new < old for old, new in pairs)
-
-
 def snapshots(parameters: Iterable[tuple[str, str]], where: str, host: str | None = None) -> Iterator[Snapshot]:
     """Output of many `lctl get_param` runs, one after another: a parameter that is read here and comes again begins a
     new snapshot. One run may show others (uuids of exports) several times."""
@@ -299,28 +241,3 @@ def job_stats_files(root: Path) -> Iterator[tuple[Target, Path]]:
 
 def is_tree(path: Path) -> bool:
     return bool(_open_places(path))
-
-
-class Differ:
-    """Remembers the last sample of each parameter and tells what its target did since."""
-
-    def __init__(self) -> None:
-        self._last: dict[Origin, Sample] = {}
-        self.compared: set[Origin] = set()
-
-    @property
-    def shown_once(self) -> int:
-        """How many parameters there was nothing to compare with."""
-        return len(self._last.keys() - self.compared)
-
-    def update(self, samples: Iterable[tuple[Origin, Sample]]) -> Iterator[tuple[Origin, Growth]]:
-        """A sample of the same moment is a repetition; an earlier one begins anew (files joined out of order)."""
-        for origin, sample in samples:
-            before = self._last.get(origin)
-            later = before is not None and before.time_ns < sample.time_ns
-            if before is not None and later and cut_short(before, sample):
-                continue
-            self._last[origin] = sample
-            if before is not None and later:
-                self.compared.add(origin)
-                yield origin, growth(before, sample)

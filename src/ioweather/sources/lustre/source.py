@@ -21,22 +21,15 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.sources.counter_rows import SeriesRows
+from ioweather.sources.counter_samples import Differ, Target
 from ioweather.sources.lustre.job_rows import job_rows
 from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs
 from ioweather.sources.lustre.parse import get_param_blocks
-from ioweather.sources.lustre.snapshot import (
-    Differ,
-    Growth,
-    Snapshot,
-    Target,
-    in_base_unit,
-    is_tree,
-    read_tree,
-    snapshots,
-)
+from ioweather.sources.lustre.snapshot import Snapshot, is_tree, read_tree, snapshots
 from ioweather.sources.textfiles import line_blocks, plain_head
 from ioweather.tables.job_operations import JOB_OPERATIONS
-from ioweather.tables.series import SERIES, Quality
+from ioweather.tables.series import Quality
 
 _FRAME_ROWS = 50_000
 _HEAD_BYTES = 64 << 10
@@ -46,7 +39,6 @@ _PARAMETER = re.compile(
 )
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
 _HINT = "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats >> FILE` once a minute, and ingest FILE."
-_SERIES = ("start_ns", "interval_ns", "system", "component_kind", "component", "metric", "value", "quality")
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
@@ -139,7 +131,7 @@ class _Rows:
         self.differ = Differ()
         self.jobs: dict[Target, TargetJobs] = {}
         self.kept_hours: set[tuple[Target, str, int]] = set()
-        self.rows: list[tuple[int, int, str, str, str, str, float, int]] = []
+        self.rows = SeriesRows()
         self.job_rows: list[dict[str, object]] = []
         self.made = 0
         self.last_ns: int | None = context.start_ns
@@ -152,7 +144,7 @@ class _Rows:
         placed = list(snapshot.placed(self.context.host))
         self.unnamed += len(snapshot.samples) + len(snapshot.services) - len(placed)
         for origin, grown in self.differ.update(placed):
-            self._amounts(origin.target, grown)
+            self.rows.amounts(origin.target, grown)
         looked = snapshot.latest_ns()
         self.last_ns = looked or self.last_ns
         for target, entries in snapshot.jobs.items():
@@ -160,15 +152,19 @@ class _Rows:
                 self._job(target, amounts, Quality.OK)
         for target, gauges in snapshot.gauges.items():
             self._states(snapshot, target, gauges)
-        if len(self.rows) + len(self.job_rows) >= _FRAME_ROWS:
-            yield from self._frames()
+        yield from self.rows.full()
+        if len(self.job_rows) >= _FRAME_ROWS:
+            yield self._job_frame()
 
     def finish(self) -> Pieces:
         for target, known in self.jobs.items():
             if known.looks == 1:
                 for amounts in known.whole_lives():
                     self._job(target, amounts, Quality.WHOLE_LIFE)
-        yield from self._frames()
+        yield from self.rows.rest()
+        if self.job_rows:
+            yield self._job_frame()
+        self.made += self.rows.made
         if self.damaged:
             raise CorruptInput(f"{len(self.damaged)} parameter(s) left out: {self.damaged[0]}")
         left = "; ".join(f"{count} {what}" for what, count in self._left_out().items() if count)
@@ -197,12 +193,6 @@ class _Rows:
             }
         )
 
-    def _amounts(self, target: Target, grown: Growth) -> None:
-        flag = int(Quality.RESET) if grown.restarted else 0
-        length = grown.end_ns - grown.start_ns
-        for metric, amount in sorted(grown.amounts.items()):
-            self.rows.append((grown.start_ns, length, *target, metric, in_base_unit(metric, amount), flag))
-
     def _job(self, target: Target, amounts: JobAmounts, flag: Quality) -> None:
         flag |= Quality.RESET if amounts.restarted else Quality.OK
         self.job_rows += job_rows(target, amounts, int(flag), self.context.cluster)
@@ -217,17 +207,14 @@ class _Rows:
             if hour not in self.kept_hours:
                 self.kept_hours.add(hour)
                 minute = moment // MINUTE_NS * MINUTE_NS
-                self.rows.append((minute, MINUTE_NS, *target, metric, float(value), 0))
+                self.rows.value(target, minute, MINUTE_NS, metric, float(value))
 
-    def _frames(self) -> Iterator[tuple[str, Frame]]:
-        if self.rows:
-            columns = zip(*self.rows, strict=True)
-            yield "series", SERIES.frame({name: list(c) for name, c in zip(_SERIES, columns, strict=True)})
-        if self.job_rows:
-            names = JOB_OPERATIONS.names
-            yield "job_operations", JOB_OPERATIONS.frame({name: [row[name] for row in self.job_rows] for name in names})
-        self.made += len(self.rows) + len(self.job_rows)
-        self.rows, self.job_rows = [], []
+    def _job_frame(self) -> tuple[str, Frame]:
+        names = JOB_OPERATIONS.names
+        frame = JOB_OPERATIONS.frame({name: [row[name] for row in self.job_rows] for name in names})
+        self.made += frame.rows
+        self.job_rows = []
+        return "job_operations", frame
 
 
 SOURCE = LustreSource()

@@ -1,0 +1,1 @@
+"""GPFS (Storage Scale) as its own tools count it: mmpmon and mmperfmon."""

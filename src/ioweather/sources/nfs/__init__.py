@@ -1,0 +1,1 @@
+"""NFS as its clients count it: /proc/self/mountstats."""
