@@ -273,7 +273,61 @@ def _lustre() -> list[Seed]:
             "mdt/fs1-MDT0000/md_stats": stats(moment, 30 * moment),
         }.items()
     }
-    return [*_text("".join(map(run, (0, 60, 120))), old), Seed("text", tree)]
+
+    def jobs(moment: int) -> str:
+        return (
+            "mdt.fs1-MDT0000.exports.0@lo.uuid=\nfs1-MDT0000-lwp-OST0000_UUID\nobdfilter.fs1-OST0000.job_stats=\njob_stats:\n"
+            f'- job_id:          "cp:1000:n1"\n  snapshot_time:   {T0 + moment}.25 secs.nsecs\n'
+            f"  start_time:      {T0 - 9}.5 secs.nsecs\n  elapsed_time:    {moment + 9}.75 secs.nsecs\n"
+            f"  read_bytes:      {{ samples: {moment}, unit: bytes, min: 1, max: 9, sum: {moment}, "
+            f"sumsq: 7, hist: {{ 4K: {moment} }} }}\n"
+            f"  read:            {{ samples: {moment}, unit: usecs, min: 1, max: 9, sum: {moment}, sumsq: 7 }}\n"
+            f"- job_id:          77\n  snapshot_time:   {T0 + moment}\n"
+            f"  open:            {{ samples: {moment}, unit:  reqs }}\n"
+            f"osd-ldiskfs.fs1-OST0000.brw_stats=\nsnapshot_time:         {T0 + moment}.5 (secs.nsecs)\n\n"
+            "                           read      |     write\n"
+            "pages per bulk r/w     rpcs  % cum % |  rpcs        % cum %\n"
+            f"1K:\t\t         {moment}   0   0   |    8  88 100\n"
+            f"ost.OSS.ost_io.stats=\nsnapshot_time             {T0 + moment}.25 secs.nsecs\n"
+            f"req_waittime              {moment} samples [usecs] 4 11382 {moment} 467088731\n"
+        )
+
+    return [*_text("".join(map(run, (0, 60, 120))), old, "".join(map(jobs, (0, 60, 120)))), Seed("text", tree)]
+
+
+def _mmpmon() -> list[Seed]:
+    def answer(moment: int) -> str:
+        return (
+            f"_fs_io_s_ _n_ 10.0.0.1 _nn_ n1 _rc_ 0 _t_ {T0 + moment} _tu_ 5 _cl_ c _fs_ fs1 _d_ 1 "
+            f"_br_ {moment}000 _bw_ 1 _oc_ {moment} _cc_ 1 _rdc_ 1 _wc_ 1 _dir_ 1 _iu_ 1\n"
+            f"_rhist_ _n_ 10.0.0.1 _nn_ n1 _req_ s _rc_ 0 "
+            f"_t_ {T0 + moment} _tu_ 5 _k_ r\n _R_ 0 255 _NR_ {moment}\n  _L_ 0.0 1.0 _NL_ {moment}\n_end_\n"
+        )
+
+    return _text("".join(map(answer, (0, 60, 120))))
+
+
+def _mmperfmon() -> list[Seed]:
+    return _text(
+        "\nLegend:\n 1:\tnsd1|CPU|cpu_user\n 2:\tnsd1|CPU|cpu_sys\n 3:\tnsd1|Memory|mem_total\n"
+        " 4:\tnsd1|Memory|mem_free\n 5:\tnsd1|GPFSNSDDisk|d7|gpfs_nsdds_bytes_read\n \n"
+        "Row           Timestamp cpu_user cpu_sys mem_total mem_free gpfs_nsdds_bytes_read \n"
+        "  1 2024-03-09-16:00:00      0.2    0.6  200.0 MB  50.0 MB    17 \n"
+        "  2 2024-03-09-16:01:00     10.0   15.0  200.0 MB  50.0 MB    null \n"
+    )
+
+
+def _mountstats() -> list[Seed]:
+    def look(moment: int, age: int) -> str:
+        return (
+            "device sysfs mounted on /sys with fstype sysfs\n"
+            "device nas:/export mounted on /scratch with fstype nfs4 statvers=1.1\n"
+            f"\topts:\trw,vers=4.2\n\tage:\t{age}\n\tbytes:\t1 2 3 4 {moment} 6 7 8 \n\tper-op statistics\n"
+            f"\t        READ: {moment} {moment} 0 1 2 3 {moment} {moment} 0\n\t     GETATTR: 3 3 0 1 2 3 4 5\n\n"
+        )
+
+    dated = "".join(f"{T0 + moment}\n{look(moment, 100 + moment)}" for moment in (0, 60, 120))
+    return _text(dated, "".join(look(moment, 100 + moment) for moment in (0, 60)))
 
 
 def _mdtest() -> list[Seed]:
@@ -560,6 +614,7 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
     "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sge": _sge, "spool": _spool, "tts": _tts,
+    "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,
 }  # fmt: skip
 _KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
 _MOST_BYTES, _MOST_FILES = 16 << 10, 8

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -235,7 +237,65 @@ def sar_disks(path: Path, tables: Tables) -> None:
 # What lies beside the files: expected rows, notes, what a benchmark printed (its own tests read that).
 NO_INPUT = ("schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt")
 
+# Lustre, GPFS and NFS: a plain look at the lines.
+
+
+def lustre_dump(path: Path, tables: Tables) -> None:
+    state = r"(?:obdfilter|mdt|osd-\w+)\.([^.]+-(?:OST|MDT)\w{4})\.(kbytestotal|kbytesfree|files\w+|num_exports)=(\d+)"
+    metrics = {"kbytestotal": "capacity_bytes", "kbytesfree": "free_bytes", "filestotal": "capacity_files",
+               "filesfree": "free_files", "num_exports": "client_count"}  # fmt: skip
+    expected = {
+        (target, metrics[leaf]): float(value) * (1024 if leaf.startswith("kbytes") else 1)
+        for target, leaf, value in re.findall(state, path.read_text())
+    }
+    assert {(row["component"], row["metric"]): row["value"] for row in tables["series"]} == expected
+
+
+def lustre_jobs(path: Path, tables: Tables) -> None:
+    text = path.read_text()
+    totals = {"read": 0, "write": 0}
+    for name, total in re.findall(r"  (read|write)_bytes:.*? sum: *(\d+)", text):
+        totals[name] += int(total)
+    for name, total in totals.items():
+        assert sum(row["bytes"] for row in tables["job_operations"] if row["operation"] == name) == total
+    keys = set(re.findall(r"job_id: *\"?([^\"\n]+)", text))
+    assert {row["job_key"] for row in tables["job_operations"]} <= keys
+    assert {row["quality"] for row in tables["job_operations"]} == {64}
+
+
+def lustre_tree(path: Path, tables: Tables) -> None:
+    found = {(row["component"], row["metric"]): row["value"] for row in tables["series"]}
+    for target, metric in {key for key in found if key[1] in ("capacity_bytes", "free_bytes")}:
+        leaf = "kbytestotal" if metric == "capacity_bytes" else "kbytesfree"
+        files = [file for file in path.rglob(leaf) if file.parent.name == target]
+        assert found[target, metric] in {int(file.read_text().strip("\0\n ")) * 1024.0 for file in files}
+    assert {target for target, _ in found} <= {folder.name for folder in path.rglob("*-[OM][SD]T*")}
+
+
+def mmperfmon_usage(path: Path, tables: Tables) -> None:
+    rows = [line.split() for line in gzip.decompress(path.read_bytes()).decode().splitlines() if "2019-" in line]
+    cpu = [row["value"] for row in tables["series"] if row["metric"] == "cpu_ratio"]
+    assert cpu == pytest.approx([(float(words[2]) + float(words[3])) / 100 for words in rows])
+
+
+def mmperfmon_disks(path: Path, tables: Tables) -> None:
+    rows = [line.split()[2:] for line in gzip.decompress(path.read_bytes()).decode().splitlines() if "2019-" in line]
+    total = sum(float(word) for words in rows for word in words)
+    assert sum(row["value"] for row in tables["series"]) == pytest.approx(6 * total)  # six periods in a bucket
+
+
 CORPUS = [
+    *(Entry(f"lustre/get_param/{name}.txt", "lustre", lustre_dump) for name in ("ex8761-lctl", "valid", "valid_mds")),
+    Entry("lustre/get_param/job_stats_2.14_hist.txt", "lustre", lustre_jobs),
+    Entry("lustre/get_param/llite_client.txt", "lustre", refused="empty_input"),  # one snapshot
+    Entry("lustre/get_param/brw_stats_with_data.txt", "lustre", refused="source_error"),  # of an unnamed target
+    *(Entry(f"lustre/{version}", "lustre", lustre_tree) for version in ("1.8.3", "2.10.8", "2.12.9_12", "gsi-2.x")),
+    Entry("gpfs/mmpmon_fs_io_s.txt", "mmpmon", refused="empty_input"),  # one answer
+    Entry("gpfs/mmperfmon-usage.txt.gz", "mmperfmon", mmperfmon_usage, context=NEW_YORK),
+    Entry("gpfs/mmperfmon-usage.txt.gz", "mmperfmon", refused="undated_input"),
+    Entry("gpfs/mmperfmon-nsdds.txt.gz", "mmperfmon", mmperfmon_disks, context=replace(NEW_YORK, interval_ns=10 * NS)),
+    Entry("gpfs/mmperfmon-nsdds.txt.gz", "mmperfmon", refused="source_error", context=NEW_YORK),
+    *(Entry(f"nfs/mountstats{name}.qa", "mountstats", refused="empty_input") for name in ("", "3", "42")),  # one look
     Entry("schedulers/pbs.log", "pbs", pbs),
     Entry("schedulers/lsf.log", "lsf", lsf),
     Entry("schedulers/sge.log", "sge", grid_engine),
