@@ -23,8 +23,8 @@ from ioweather.sources.counter_rows import SeriesRows
 from ioweather.sources.counter_samples import Target
 from ioweather.sources.textfiles import line_blocks, plain_head
 
-_LEGEND = re.compile(r"\s*([0-9]{1,6}):\s+(\S+\|\S+)\s*")
-_ROW = re.compile(r"\s*[0-9]{1,9} ([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2}):([0-9]{2}):([0-9]{2})\s+(.*)")
+_LEGEND = re.compile(r"([0-9]{1,6}):\s+(\S+)")
+_ROW = re.compile(r"\s*[0-9]{1,9} ([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2}):([0-9]{2}):([0-9]{2})\s(.*)")
 _NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,9})?")
 _UNITS = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 _COUNTED = {
@@ -65,7 +65,7 @@ class MmperfmonSource:
 
     def detect(self, head: bytes, path: Path) -> float:
         text = plain_head(head)
-        return 0.95 if text.lstrip().startswith("Legend:") and _LEGEND.search(text) else 0.0
+        return 0.95 if text.lstrip().startswith("Legend:") and "|" in text else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
         columns = _columns(path, context)
@@ -98,8 +98,8 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
     first = shown = 0
     last_ns: int | None = None
     for number, line in _lines(path):
-        if match := _LEGEND.fullmatch(line):
-            host, *about, metric = match[2].split("|")
+        if match := _LEGEND.fullmatch(line.strip()):
+            host, *about, metric = match[2].split("|") if "|" in match[2] else ("", match[2])
             legend.append(_Column(host, tuple(about[1:]), metric))
         elif line.startswith("Row "):
             names = line.split()[2:]
