@@ -34,6 +34,7 @@ def planted(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Frame]:
             "log_digest": f"{i:08x}log", "job_id": job.pop("job_id", i + 1), "uid": job.pop("uid", 7),
             "exe": job.pop("exe", "/bin/app"), "nprocs": job.pop("nprocs", 1024), "start_ns": start,
             "end_ns": start + round(job.get("run_seconds", 100.0) * NS), "log_version": "3.41", "partial_modules": "",
+            "longer_records": None,
             "mounts": None, "modules": "POSIX", "hosts": job.pop("hosts", None),
         }  # fmt: skip
         applications.append(about)

@@ -33,6 +33,7 @@ from ioweather.questions.catalogue import QUESTIONS, TITLES
 from ioweather.store.lake import Lake
 from ioweather.tables import concat
 from ioweather.web.app import LOOPBACK, create_app
+from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.resolve import RESOLVERS
 from planted_responses import FACILITY, SIZES, rows
 
@@ -222,3 +223,11 @@ def test_a_path_is_not_read_for_the_network(client: TestClient, tmp_path: Path) 
 def test_exhibits_are_as_the_schema_says(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["show", "car11.fig6", "--lake", str(site.lake.root), "--json"]) == 0
     jsonschema_rs.validate(answer_schema(), json.loads(capsys.readouterr().out))
+
+
+def test_findings_of_exhibits_have_names(site: Site) -> None:
+    ids = ("car11.fig2", "car11.fig7", "pat19.fig3", "pat19.fig11", "mad17.table1", "kun19.episodes", "car11.projects")
+    for exhibit in make_exhibits(site.lake, ids):
+        names = [finding.name for finding in exhibit.findings]
+        assert len(names) == len(set(names)), exhibit.id
+        assert all(map(NAME.fullmatch, names)), (exhibit.id, names)

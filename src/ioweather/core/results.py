@@ -241,6 +241,11 @@ class Answer:
     result: Outcome | None = None
 
 
+def identifier(text: str) -> str:
+    """A name made from one that people or estimates have: what stands in brackets is data, and left out."""
+    return re.sub(r"[^a-z0-9]+", "_", text.partition("[")[0].lower()).strip("_") or "finding"
+
+
 Named = TypeVar("Named", Fact, FactGroup, Finding)
 
 

@@ -19,7 +19,7 @@ from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Stud
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
 from ioweather.core.progress import Progress, silent
-from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, to_jsonable
+from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.engine import in_order
 from ioweather.store import grid, layout
@@ -185,6 +185,7 @@ def _run(
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
             published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
+            findings=numbered(exhibit.findings),
             caveats=(*standing_caveats(facility), *exhibit.caveats),
         )
         results[full.id] = full

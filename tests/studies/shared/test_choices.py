@@ -39,7 +39,7 @@ def group(filesystem: str, kind: str, metric: str, total: float, *, interval_ns:
 
 def chosen(lake: Lake, **typed: str) -> dict[str, Any]:
     """All parameters of a study of climate."""
-    return resolve_params(STUDIES["climate"], typed, lake)
+    return resolve_params(STUDIES["climate"].params, typed, lambda: lake, lambda: "UTC")
 
 
 def test_the_busiest_file_system_counts_the_same_bytes_once() -> None:

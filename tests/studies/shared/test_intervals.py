@@ -88,5 +88,5 @@ def test_without_an_interval_a_claim_is_a_note_or_undecided() -> None:
         assert standing(estimate, above=0) == want
     with pytest.raises(ValueError, match="above and below"):
         standing(plain("x", 1.0, ""))
-    assert "do not decide" in finding("So it is", "undecided").text
+    assert "do not decide" in finding("So it is", "undecided", "so").text
     assert plain("x", float("nan"), "").value is None

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from planted_jobs import GIB, MIB, PARAMS, accounting, facility, planted
 
-from ioweather.core.contracts import Study, StudyData
+from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame
 from ioweather.studies.shared.runs import LARGE_BYTES, MIN_SIZES, instances_of, jobs_of, large
 from ioweather.workflows.params import resolve_params
@@ -85,5 +85,5 @@ def test_small_sites_see_their_jobs_too(
         def scalar(self, sql: str) -> Any:
             return con.sql(sql).fetchall()[0][0]
 
-    values = resolve_params(Study("jobs", (), (), run=lambda *_: iter(()), params=MIN_SIZES), typed, Inventory())  # type: ignore[arg-type]
+    values = resolve_params(MIN_SIZES, typed, lambda: Inventory(), lambda: "UTC")  # type: ignore[arg-type, return-value]
     assert tuple(values.values()) == expected

@@ -36,11 +36,11 @@ def test_the_stretches_shown_end_and_begin_where_they_are_told():
         def scalar(self, sql):
             return T if "responses" in sql else None
 
-    found = resolve_params(STUDY, {}, Lake())
+    found = resolve_params(STUDY.params, {}, Lake, lambda: "UTC")
     assert (found["first_ns"], found["hour_ns"], found["last_ns"]) == (
         T + 1 - 10 * MINUTE_NS, T + 1 - 60 * MINUTE_NS, T + 1,
     )  # fmt: skip
-    typed = resolve_params(STUDY, {"window": "30min", "last_ns": str(T - 5)}, Lake())
+    typed = resolve_params(STUDY.params, {"window": "30min", "last_ns": str(T - 5)}, Lake, lambda: "UTC")
     assert (typed["first_ns"], typed["hour_ns"]) == (T - 5 - 30 * MINUTE_NS, T - 5 - 60 * MINUTE_NS)
 
 

@@ -104,7 +104,7 @@ def advice_exhibit(advised: Advised) -> Exhibit:
         Estimate(a.headline, a.seconds_lost, "seconds", 0.0, a.seconds_lost, None, None, f"at most: {a.model}")
         for a in advised.patterns
     )
-    findings = tuple(Finding(f"{a.headline}: {a.evidence}. {_change_to(a)}", "note") for a in advised.patterns)
+    findings = tuple(Finding(f"{a.headline}: {a.evidence}. {_change_to(a)}", "note", a.name) for a in advised.patterns)
     floor = format_seconds(advised.floor_seconds)
     caveats = [
         f"Each figure is an upper bound, if that alone were changed. Advice below {floor} is not given.",

@@ -143,18 +143,24 @@ def _interface_findings(n: int, used: dict[str, Bools], moved: dict[str, int], e
     text = f"POSIX interfaces (streams included) predominate: {posix.mean():.0%} of the {n:,} jobs used them"
     if everything:
         text += f", for {by_posix / everything:.0%} of the bytes"
-    yield Finding(f"{text}.", "supported" if majority and (not everything or by_posix > everything / 2) else "refuted")
+    yield Finding(
+        f"{text}.",
+        "supported" if majority and (not everything or by_posix > everything / 2) else "refuted",
+        name="posix_predominates",
+    )
     libraries = used["HDF5"] | used["PnetCDF"]
     if libraries.any():
         share = (moved["HDF5"] + moved["PnetCDF"]) / everything if everything else 0.0
         yield Finding(
-            f"High-level libraries were used by {libraries.mean():.1%} of jobs and moved {share:.1%} of the bytes."
+            f"High-level libraries were used by {libraries.mean():.1%} of jobs and moved {share:.1%} of the bytes.",
+            name="libraries",
         )
     else:
-        yield Finding("No job used a high-level library.")
+        yield Finding("No job used a high-level library.", name="no_libraries")
     if used["MPI-IO"].any() and everything:
         yield Finding(
-            f"MPI-IO was used by {used['MPI-IO'].mean():.0%} of jobs and moved {moved['MPI-IO'] / everything:.0%}."
+            f"MPI-IO was used by {used['MPI-IO'].mean():.0%} of jobs and moved {moved['MPI-IO'] / everything:.0%}.",
+            name="mpiio",
         )
 
 
@@ -202,10 +208,16 @@ def _predominant_from(bins: SizeBins, shared: NDArray[Any], unique: NDArray[Any]
 def _strategy_findings(by_jobs: int | None, by_bytes: int | None) -> Iterator[Finding]:
     for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
         if lowest is None:
-            yield Finding(f"By {what}, shared or partially shared files predominate among the largest jobs.", "refuted")
+            yield Finding(
+                f"By {what}, shared or partially shared files predominate among the largest jobs.",
+                "refuted",
+                name="shared_files_predominate",
+            )
         else:
             yield Finding(
-                f"By {what}, shared or partially shared files predominate from {lowest:,} processes up.", "supported"
+                f"By {what}, shared or partially shared files predominate from {lowest:,} processes up.",
+                "supported",
+                name="shared_files_predominate",
             )
 
 
@@ -281,12 +293,17 @@ def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:
 
 def _file_findings(n: int, counts: Sequence[int], most: float) -> Iterator[Finding]:
     seen = [f"{count:,} {name}" for name, count in zip(_CATEGORIES, counts, strict=True) if count]
-    yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.")
-    yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.")
+    yield Finding(f"Of {n:,} application runs: {', '.join(seen)}.", name="files_per_run")
+    yield Finding(f"Runs access up to {format_value(most, 'count')} files per process.", name="most_files_per_process")
     if counts[0]:
-        yield Finding(f"{counts[0]:,} of {n:,} runs ({counts[0] / n:.1%}) accessed no file at all.")
+        yield Finding(
+            f"{counts[0]:,} of {n:,} runs ({counts[0] / n:.1%}) accessed no file at all.", name="runs_without_files"
+        )
     if most > 1:
-        yield Finding("Programs with several files per process deserve attention before they grow to the full machine.")
+        yield Finding(
+            "Programs with several files per process deserve attention before they grow to the full machine.",
+            name="several_files_per_process",
+        )
 
 
 STUDY = Study(

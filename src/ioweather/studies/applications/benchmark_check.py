@@ -186,7 +186,7 @@ def _charts(checks: list[_Check]) -> tuple[Chart, ...]:
 
 def _findings(checks: list[_Check]) -> Iterator[Finding]:
     if not checks:
-        yield Finding("No benchmark run has its Darshan log in the lake.", "undecided")
+        yield Finding("No benchmark run has its Darshan log in the lake.", "undecided", name="no_logs")
         return
     agreeing = sum(check.agrees for check in checks)
     explained = sum(not check.agrees and check.explained for check in checks)
@@ -196,14 +196,18 @@ def _findings(checks: list[_Check]) -> Iterator[Finding]:
         f"Our bandwidths are the benchmark's own: {agreeing} of {len(checks)} are within 3%; {explained} differ for a "
         f"cause that the log shows; {left} are not explained.",
         kind,
+        name="bandwidths_agree",
     )
     for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):
         count = sum(any(cause.name == name for cause in check.causes) for check in checks if not check.agrees)
         if count:
-            yield Finding(f"{count} deviations show {words}.")
+            yield Finding(f"{count} deviations show {words}.", name="deviations")
     layered = sum(any(cause.name == "layer" for cause in check.causes) for check in checks)
     if layered:
-        yield Finding(f"{layered} bandwidths are right only because the time is taken from MPI-IO, not from POSIX.")
+        yield Finding(
+            f"{layered} bandwidths are right only because the time is taken from MPI-IO, not from POSIX.",
+            name="layered_time",
+        )
 
 
 STUDY = Study(

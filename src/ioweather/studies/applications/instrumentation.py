@@ -98,16 +98,20 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     findings = [
         Finding(
             f"{int(instrumented.sum()):,} of {total:,} jobs ({format_value(share.value, 'ratio')}) left a Darshan log; "
-            f"they used {format_value(number(with_hours / hours) if hours else None, 'ratio')} of the core-hours."
+            f"they used {format_value(number(with_hours / hours) if hours else None, 'ratio')} of the core-hours.",
+            name="jobs_with_logs",
         ),
-        Finding(f"{len(captured):,} of {len(projects):,} projects are seen in at least one log."),
+        Finding(
+            f"{len(captured):,} of {len(projects):,} projects are seen in at least one log.", name="projects_with_logs"
+        ),
     ]
     unseen = sorted(projects - captured, key=lambda name: -float(np.nansum(known.core_hours[known.of(name)])))
     if unseen and hours:
         lost = float(np.nansum(known.core_hours[known.of(unseen[0])])) / hours
         findings.append(
             Finding(
-                f"The largest project without a log is {unseen[0]}: {format_value(lost, 'ratio')} of the core-hours."
+                f"The largest project without a log is {unseen[0]}: {format_value(lost, 'ratio')} of the core-hours.",
+                name="largest_project_without_logs",
             )
         )
     yield Exhibit(

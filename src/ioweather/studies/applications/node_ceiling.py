@@ -130,18 +130,25 @@ def _ceiling_findings(
     if not there.any():
         yield NO_NODES
     if not decided:
-        yield Finding("Whether jobs reach the ceiling cannot be said without the limits of this facility.", "undecided")
+        yield Finding(
+            "Whether jobs reach the ceiling cannot be said without the limits of this facility.",
+            "undecided",
+            name="ceiling_unknown",
+        )
         return
     if above.any():
         yield Finding(
-            f"{int(above.sum()):,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache."
+            f"{int(above.sum()):,} of {n:,} jobs are above their ceiling: their I/O is sparse or comes from a cache.",
+            name="above_ceiling",
         )
     else:
-        yield Finding(f"None of {n:,} jobs is above its ceiling.")
+        yield Finding(f"None of {n:,} jobs is above its ceiling.", name="above_ceiling")
     share = rates[there] / limits[there]
     close = int(np.sum((share > 0.5) & (share <= 1)))
     yield Finding(
-        f"{close:,} jobs reach more than half of their ceiling; the median job reaches {np.nanmedian(share):.1%} of it."
+        f"{close:,} jobs reach more than half of their ceiling; the median job reaches {np.nanmedian(share):.1%} of "
+        "it.",
+        name="near_ceiling",
     )
 
 

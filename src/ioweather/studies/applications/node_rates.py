@@ -16,6 +16,7 @@ PER_NODE: Final = "mib_per_s_per_node"
 NO_NODES: Final = Finding(
     "No job has a known number of nodes, so there is no MiB/s per node: ingest accounting, or give processes_per_node.",
     "undecided",
+    name="no_node_counts",
 )
 NO_CEILING: Final = (
     "The facility file gives no limit per node and no peak of a file system, so no job can be told to be above its "

@@ -86,14 +86,20 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
     findings = [
         Finding(
             f"{shown[0]} moved most: {format_bytes(float(read[0] + written[0]))}, "
-            f"{format_value(float(read[0] + written[0]) / everything, 'ratio')} of all bytes."
+            f"{format_value(float(read[0] + written[0]) / everything, 'ratio')} of all bytes.",
+            name="largest_project",
         ),
-        Finding(f"{more} of the {len(shown)} largest projects read more than they wrote."),
+        Finding(
+            f"{more} of the {len(shown)} largest projects read more than they wrote.", name="projects_that_read_more"
+        ),
     ]
     if len(shown) > 1:
         factor = float(read[0] + written[0]) / max(1.0, float(read[-1] + written[-1]))
         findings.append(
-            Finding(f"It moved {format_value(factor, 'factor')} as much as {shown[-1]}, the last of these.")
+            Finding(
+                f"It moved {format_value(factor, 'factor')} as much as {shown[-1]}, the last of these.",
+                name="largest_against_last",
+            )
         )
     return Exhibit(
         "car11.fig4", tables=(volumes,),
@@ -131,7 +137,7 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
                 common = int(np.argmax(mean))
                 words.append(f"{mean[common]:.0%} of the {direction}s are of {BIN_LABELS[common]} bytes")
         if words:
-            findings.append(Finding(f"{name}: in the mean job {', '.join(words)}."))
+            findings.append(Finding(f"{name}: in the mean job {', '.join(words)}.", name="access_sizes"))
     sizes = ResultTable(
         "access_sizes",
         (
@@ -219,14 +225,21 @@ def _characteristic_findings(rows: list[tuple[Cell, ...]]) -> Iterator[Finding]:
     metadata = [(row[0], row[3]) for row in rows if isinstance(row[3], float) and row[3] > 0.5]
     if metadata:
         named = ", ".join(f"{name} {value:.0%}" for name, value in metadata)
-        yield Finding(f"Projects that spend most of their I/O time in metadata operations: {named}.")
+        yield Finding(
+            f"Projects that spend most of their I/O time in metadata operations: {named}.", name="metadata_projects"
+        )
     unaligned = [str(row[0]) for row in rows if isinstance(row[7], float) and row[7] < 0.5]
     if unaligned:
-        yield Finding(f"Most accesses are not aligned to the file system in: {', '.join(unaligned)}.")
+        yield Finding(
+            f"Most accesses are not aligned to the file system in: {', '.join(unaligned)}.", name="unaligned_projects"
+        )
     sequential = [row[6] for row in rows if isinstance(row[6], float)]
     if sequential:
         mostly = sum(value > 0.75 for value in sequential)
-        yield Finding(f"Accesses are mostly sequential (over 75%) in {mostly} of {len(sequential)} projects.")
+        yield Finding(
+            f"Accesses are mostly sequential (over 75%) in {mostly} of {len(sequential)} projects.",
+            name="sequential_projects",
+        )
 
 
 STUDY = Study(

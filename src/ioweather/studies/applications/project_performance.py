@@ -106,14 +106,21 @@ def _box_findings(rows: list[tuple[Any, ...]]) -> Iterator[Finding]:
     if not rows:
         return
     best, worst = max(rows, key=lambda r: r[5]), min(rows, key=lambda r: r[5])
-    yield Finding(f"{best[0]} has the highest median, {_rate(best[5])}; {worst[0]} the lowest, {_rate(worst[5])}.")
+    yield Finding(
+        f"{best[0]} has the highest median, {_rate(best[5])}; {worst[0]} the lowest, {_rate(worst[5])}.",
+        name="median_range",
+    )
     several = [r for r in rows if r[1] >= 4 and r[5]]
     if several:
         steady = min(several, key=lambda r: (r[6] - r[4]) / r[5])
         wide = max(several, key=lambda r: (r[6] - r[4]) / r[5])
-        yield Finding(f"Jobs of {steady[0]} perform most alike (interquartile range {_spread(steady)}).")
+        yield Finding(
+            f"Jobs of {steady[0]} perform most alike (interquartile range {_spread(steady)}).", name="steadiest_project"
+        )
         if wide[0] != steady[0]:
-            yield Finding(f"Jobs of {wide[0]} differ most (interquartile range {_spread(wide)}).")
+            yield Finding(
+                f"Jobs of {wide[0]} differ most (interquartile range {_spread(wide)}).", name="least_steady_project"
+            )
 
 
 def _spread(row: tuple[Any, ...]) -> str:
@@ -166,10 +173,12 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
     if not len(ranked):
         finding = NO_NODES
     elif not spread:
-        finding = Finding(f"{project} has one job with a known rate, so there is nothing to compare.")
+        finding = Finding(f"{project} has one job with a known rate, so there is nothing to compare.", name="one_job")
     else:
         faster = format_value(spread, "factor")
-        finding = Finding(f"The fastest job of {project} is {faster} as fast per node as its slowest.")
+        finding = Finding(
+            f"The fastest job of {project} is {faster} as fast per node as its slowest.", name="fastest_job"
+        )
     return Exhibit(
         "car11.table5", f"Performance by job: {project or 'no project'}", tables=(listed,),
         estimates=(
@@ -231,11 +240,11 @@ def _size_findings(project: str, own: Runs, nodes: Floats, rates: Floats) -> Ite
     if not len(sizes):
         return
     if len(sizes) == 1:
-        yield Finding(f"All jobs of {project} ran on {int(sizes[0]):,} nodes.")
+        yield Finding(f"All jobs of {project} ran on {int(sizes[0]):,} nodes.", name="one_size")
         return
     least, most = int(sizes[0]), int(sizes[-1])
     small, big = (_rate(float(rates[nodes == size].mean())) for size in (least, most))
-    yield Finding(f"{project} reaches {small} on {least:,} nodes and {big} on {most:,}.")
+    yield Finding(f"{project} reaches {small} on {least:,} nodes and {big} on {most:,}.", name="rate_by_size")
     if len(nodes) >= 8 and len(np.unique(rates)) > 1:
         from scipy.stats import spearmanr  # two thirds of a second, and only here
 
@@ -243,12 +252,16 @@ def _size_findings(project: str, own: Runs, nodes: Floats, rates: Floats) -> Ite
         kind: Any = "supported" if p < 0.05 else "undecided"
         trend = "falls" if rho < 0 else "rises"
         yield Finding(
-            f"Performance per node {trend} with size (Spearman {rho:.2f}, {told_p(float(p))}, n {len(nodes)}).", kind
+            f"Performance per node {trend} with size (Spearman {rho:.2f}, {told_p(float(p))}, n {len(nodes)}).",
+            kind,
+            name="size_trend",
         )
     scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
     if scale and scale.strong:
         yield Finding(
-            f"{project} scales strongly: its jobs move about the same bytes whatever their size.", "supported"
+            f"{project} scales strongly: its jobs move about the same bytes whatever their size.",
+            "supported",
+            name="strong_scaling",
         )
 
 

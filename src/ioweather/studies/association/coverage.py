@@ -112,16 +112,24 @@ def _instrumented(data: StudyData) -> tuple[Estimate, ...]:
 
 def _findings(share: float | None, total: float, lines: dict[str, Floats]) -> Iterator[Finding]:
     if share is None:
-        yield Finding("The system moved nothing.", "undecided")
+        yield Finding("The system moved nothing.", "undecided", name="nothing_moved")
         return
-    yield Finding(f"The instrumented runs account for {share:.0%} of the {format_bytes(total)} that the system moved.")
+    yield Finding(
+        f"The instrumented runs account for {share:.0%} of the {format_bytes(total)} that the system moved.",
+        name="covered_bytes",
+    )
     if share > 1.2:
-        yield Finding("That is more than all: the logs hold bytes of other file systems, or caches served them.")
+        yield Finding(
+            "That is more than all: the logs hold bytes of other file systems, or caches served them.",
+            name="more_than_all",
+        )
     a, b = lines.values()
     there = np.isfinite(a) & np.isfinite(b)
     if there.sum() >= 20 and np.ptp(a[there]) and np.ptp(b[there]):
         r = float(np.corrcoef(a[there], b[there])[0, 1])
-        yield Finding(f"The two rise and fall together with a correlation of {r:.2f} (n {int(there.sum())}).")
+        yield Finding(
+            f"The two rise and fall together with a correlation of {r:.2f} (n {int(there.sum())}).", name="correlation"
+        )
 
 
 STUDY = Study(

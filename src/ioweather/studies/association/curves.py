@@ -33,7 +33,12 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     if len(rows) < MIN_POINTS:
         words = f"{data.name(data.asked)} has {len(rows)} runs with samples; a curve needs {MIN_POINTS}."
         for name in ("mad17.fig6", "mad17.fig7"):
-            yield Exhibit(name, findings=(Finding(words, "undecided"),), caveats=data.caveats, coverage=data.coverage)
+            yield Exhibit(
+                name,
+                findings=(Finding(words, "undecided", name="too_few_runs"),),
+                caveats=data.caveats,
+                coverage=data.coverage,
+            )
         return
     times = data.of("d_d_seconds")[rows]
     yield _forest(data, {way: complete_pairs(data.of(f"psid_{way}_bytes")[rows], times) for way in ("read", "write")})
@@ -68,7 +73,7 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
             )
         findings.append(Finding(
             f"From little to much system volume of {way}s, D_D goes from {format_seconds(float(middle[0]))} to "
-            f"{format_seconds(float(middle[-1]))} ({rise:+.0%})."))  # fmt: skip
+            f"{format_seconds(float(middle[-1]))} ({rise:+.0%}).", name="time_with_volume"))  # fmt: skip
     caveats = (
         "The forest needs scikit-learn (`pip install ioweather[forest]`); shown is the median of the nearest runs."
         if missing else "The forest has 200 trees with leaves of at least 5 runs; the paper does not name its own.",
@@ -139,7 +144,7 @@ def _density(data: AssociationData) -> Exhibit:
     return Exhibit(
         "mad17.fig7", f"Density of I/O time and system volume: {data.name(data.asked)}", charts=tuple(charts),
         estimates=tuple(estimates),
-        findings=tuple(findings) or (Finding("Volume or time does not vary.", "undecided"),),
+        findings=tuple(findings) or (Finding("Volume or time does not vary.", "undecided", name="nothing_varies"),),
         caveats=(f"Gaussian kernels on a grid, bandwidth by {bandwidth.capitalize()}.", SHARED_STEPS, *data.caveats),
         coverage=data.coverage,
     )  # fmt: skip
@@ -186,11 +191,13 @@ def _density_findings(given: _Given) -> Iterator[Finding]:
     plainly = np.abs(y - y.mean()) <= HALF_WIDTH_SD * y.std()
     yield Finding(
         f"{given.group}: in the top tenth of {given.way} volume, mean ± 1.645 sd holds {plainly[top].mean():.0%} of "
-        f"the runs, the conditional interval {inside[top].mean():.0%} (of the runs it was made from)."
+        f"the runs, the conditional interval {inside[top].mean():.0%} (of the runs it was made from).",
+        name="normal_interval",
     )
     little, much = (format_seconds(float(given.median[given.at(level)])) for level in (0.1, 0.9))
     yield Finding(
-        f"{given.group}: the median D_D is {little} at little {given.way} volume (10%) and {much} at much (90%)."
+        f"{given.group}: the median D_D is {little} at little {given.way} volume (10%) and {much} at much (90%).",
+        name="median_by_volume",
     )
 
 

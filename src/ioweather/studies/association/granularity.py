@@ -95,7 +95,7 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
         if len(own) > 1:
             findings.append(Finding(
                 f"{own[0][1]}: {own[0][2]:.3g} intervals of {format_seconds(float(own[0][0] or 0))} hold its I/O, "
-                f"{own[-1][2]:.3g} of {format_seconds(float(own[-1][0] or 0))}."))  # fmt: skip
+                f"{own[-1][2]:.3g} of {format_seconds(float(own[-1][0] or 0))}.", name="steps_used"))  # fmt: skip
     return Exhibit(
         "mad17.fig9", tables=(table,), charts=(chart,) if rows else (),
         estimates=tuple(_span(levels)), findings=tuple(findings), caveats=data.caveats, coverage=data.coverage,
@@ -203,7 +203,7 @@ def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate],
         steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
         findings.append(Finding(
             f"{data.name(group)}: {steps} the rank correlation with {way}s changes by {value:+.2f} ({low:+.2f} to "
-            f"{high:+.2f}).", kind))  # fmt: skip
+            f"{high:+.2f}).", kind, name="change_with_interval"))  # fmt: skip
     return estimates, findings
 
 

@@ -68,7 +68,9 @@ def _table1(data: AssociationData) -> Exhibit:
     large = len(data.groups.large)
     of_all = int(data.groups.sizes[data.groups.large].sum()) / max(1, data.runs.rows)
     findings = [
-        Finding(f"{large} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs."),
+        Finding(
+            f"{large} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs.", name="group_sizes"
+        ),
     ]
     return Exhibit(
         "mad17.table1",
@@ -124,7 +126,8 @@ def _time_findings(data: AssociationData) -> Iterator[Finding]:
         spread = times.std(ddof=1) / times.mean()
         yield Finding(
             f"{data.name(group)}: the same I/O took {format_seconds(float(times.min()))} to "
-            f"{format_seconds(float(times.max()))} (standard deviation {spread:.0%} of the mean, n {len(times)})."
+            f"{format_seconds(float(times.max()))} (standard deviation {spread:.0%} of the mean, n {len(times)}).",
+            name="time_range",
         )
 
 
@@ -152,7 +155,9 @@ def _histograms(data: AssociationData) -> Exhibit:
             plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method="share outside mean ± 1.645 sd"),
         ]
         side = "a long tail of slow runs" if (skew or 0) > 0.5 else "no long tail of slow runs"
-        findings.append(Finding(f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines."))
+        findings.append(
+            Finding(f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines.", name="skewness")
+        )
     return Exhibit(
         "mad17.fig2", charts=tuple(charts), estimates=tuple(estimates),
         findings=tuple(findings),

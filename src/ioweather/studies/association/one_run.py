@@ -100,7 +100,7 @@ def _volumes(data: AssociationData, row: int) -> Iterator[Estimate]:
 def _volume_findings(data: AssociationData, row: int) -> Iterator[Finding]:
     state = data.system.text("state").tolist()[row]
     if state != "complete":
-        yield Finding(f"The system was not sampled all through this run ({state}).", "undecided")
+        yield Finding(f"The system was not sampled all through this run ({state}).", "undecided", name="not_sampled")
         return
     moved = float(data.of("psi_read_bytes")[row] + data.of("psi_write_bytes")[row])
     own = float(data.of("own_read_bytes")[row] + data.of("own_write_bytes")[row])
@@ -108,7 +108,8 @@ def _volume_findings(data: AssociationData, row: int) -> Iterator[Finding]:
     share = f"{own / moved:.0%}" if moved > 0 else "none"
     yield Finding(
         f"In its {format_seconds(length)} the system moved {format_bytes(moved)}; {share} of that was the run's own. "
-        f"Its I/O touched {format_seconds(during)} of sampling intervals."
+        f"Its I/O touched {format_seconds(during)} of sampling intervals.",
+        name="volume_during_run",
     )
 
 
@@ -149,10 +150,11 @@ def _files(data: AssociationData, row: int) -> Exhibit:
     fits = "shorter than" if ratio < 1 else "longer than"
     finding = Finding(
         f"The median file is accessed over {format_seconds(ratio * data.grid.step_seconds)}, {fits} a sampling "
-        f"interval: PsiD {'can be' if ratio < 1 else 'is hardly'} sharper than Psi."
+        f"interval: PsiD {'can be' if ratio < 1 else 'is hardly'} sharper than Psi.",
+        name="access_times",
     )
     return Exhibit(
         "mad17.fig3", charts=(chart,) if rows else (), estimates=estimates,
-        findings=(finding,) if rows else (Finding("This run read and wrote nothing.", "undecided"),),
+        findings=(finding,) if rows else (Finding("This run read and wrote nothing.", "undecided", name="no_io"),),
         caveats=data.caveats, coverage=data.coverage,
     )  # fmt: skip

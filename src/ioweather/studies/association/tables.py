@@ -103,7 +103,8 @@ def _exhibit(
     return Exhibit(
         exhibit_id, tables=(table,), charts=(chart,) if pairs else (),
         estimates=tuple(estimate for pair in pairs for estimate in _estimates(pair)),
-        findings=tuple(in_words(pairs, time, symbol)) or (Finding("No group has runs enough.", "undecided"),),
+        findings=tuple(in_words(pairs, time, symbol))
+        or (Finding("No group has runs enough.", "undecided", name="no_groups"),),
         caveats=(*caveats, BIASED, IN_TIME_ORDER, *data.caveats), coverage=data.coverage,
     )  # fmt: skip
 
@@ -157,22 +158,29 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
         if not own:
-            yield Finding(f"{group}: nothing can be said ({mine[0].found['spearman'].method}).", "undecided")
+            yield Finding(
+                f"{group}: nothing can be said ({mine[0].found['spearman'].method}).", "undecided", name="association"
+            )
             continue
         pair = max(own, key=_beyond_null)
         found, null = pair.found["spearman"], pair.nulls.get("spearman")
         words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
         words += f"; Spearman {found.value:.2f}, {found.low or 0:.2f} to {found.high or 0:.2f}, n {found.n})"
         if found.p is None or found.p > SURE:
-            yield Finding(f"{words}: no more than chance.", "undecided" if strength(found.value) != "no" else "note")
+            yield Finding(
+                f"{words}: no more than chance.",
+                "undecided" if strength(found.value) != "no" else "note",
+                name="association",
+            )
         elif null is not None and null.p > SURE:
             yield Finding(
                 f"{words}: no more than the shared steps alone give ({null.median:.2f} with runs moved in time).",
                 "undecided",
+                name="association",
             )
         else:
             beyond = f", {null.median:.2f} with runs moved in time" if null else ""
-            yield Finding(f"{words}: more than chance gives{beyond}.", "supported")
+            yield Finding(f"{words}: more than chance gives{beyond}.", "supported", name="association")
 
 
 def _beyond_null(pair: Pairing) -> float:
@@ -213,7 +221,7 @@ def _monitored(data: AssociationData) -> Exhibit:
             "mad17.monitored", coverage=data.coverage, caveats=data.caveats,
             findings=(Finding(
                 f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml.",
-                "undecided"),),
+                "undecided", name="mounts_unknown"),),
         )  # fmt: skip
     pairs = [_during_io(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
     made = _exhibit(data, "mad17.monitored", pairs, "D_I", "PsiI", (SHARED_STEPS,))
@@ -231,7 +239,10 @@ def _monitored(data: AssociationData) -> Exhibit:
                     plain(f"{what}_monitored_ratio[{name}]", share, "ratio", n=len(rows), method=f"share of {what}")
                 )
             findings.append(
-                Finding(f"{name}: {of_files:.0%} of the files and {of_bytes:.0%} of the bytes lie on monitored mounts.")
+                Finding(
+                    f"{name}: {of_files:.0%} of the files and {of_bytes:.0%} of the bytes lie on monitored mounts.",
+                    name="monitored_share",
+                )
             )
     findings += list(_changes(data))
     return replace(made, estimates=(*shares, *made.estimates), findings=(*findings, *made.findings))
@@ -256,4 +267,5 @@ def _changes(data: AssociationData) -> Iterator[Finding]:
             f"{data.name(group)}: restricting to monitored mounts {words} (Spearman with reads changes by "
             f"{middle:+.2f}, {low:+.2f} to {high:+.2f}).",
             kind,
+            name="monitored_change",
         )

@@ -214,7 +214,7 @@ def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Findi
         more = by_name[f"{word}_variation_difference_{way}"]
         if more.value is None:
             text = f"Whether {way} volume varies more {when} takes two {'days' if noun == 'hour' else 'weeks'} to tell."
-            out.append(Finding(text, "undecided"))
+            out.append(Finding(text, "undecided", name="calendar"))
             continue
         out.append(
             directed(
@@ -245,6 +245,7 @@ def _advice(
                     f"Avoid for runs that must not be disturbed: {noun}s {shown} {reason} {name} volume than usual "
                     f"({usual}).",
                     "supported",
+                    name="hours_to_avoid",
                 )
             )
     return tuple(out)

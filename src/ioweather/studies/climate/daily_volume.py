@@ -159,7 +159,12 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
             tables += [t for t, _ in behind]
             findings += [f for _, some in behind for f in some]
     else:
-        findings.append(Finding(f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for."))
+        findings.append(
+            Finding(
+                f"A change of the mix needs {2 * _MIN_SIDE_DAYS} days of data to be looked for.",
+                name="change_needs_days",
+            )
+        )
     return Exhibit(
         "car11.volume",
         tables=tuple(tables), charts=(_chart(days, references), _mix_chart(days, references)),
@@ -237,12 +242,15 @@ def _volume_findings(estimates: list[Estimate]) -> Iterator[Finding]:
     total_read, total_write, per_read, per_write, ratio = estimates
     yield Finding(
         f"{format_bytes(per_read.value or 0.0)} were read and {format_bytes(per_write.value or 0.0)} written per day, "
-        f"{format_bytes(total_read.value or 0.0)} and {format_bytes(total_write.value or 0.0)} in all."
+        f"{format_bytes(total_read.value or 0.0)} and {format_bytes(total_write.value or 0.0)} in all.",
+        name="volume_per_day",
     )
     more = (ratio.value or 0.0) > 0.5
     kind = standing(ratio, above=0.5) if more else standing(ratio, below=0.5)
     yield finding(
-        f"Reads made up {'more' if more else 'less'} than half of all traffic: {ratio.value or 0.0:.1%}.", kind
+        f"Reads made up {'more' if more else 'less'} than half of all traffic: {ratio.value or 0.0:.1%}.",
+        kind,
+        "reads_of_traffic",
     )
 
 
@@ -276,11 +284,12 @@ def _change_findings(days: Days, change: Change, first_day: int) -> list[Finding
         f"The read share changed on {day_name(first_day)}, from {change.before:.1%} before to {change.after:.1%} after"
     )
     if change.p_value < _SIGNIFICANT:
-        return [Finding(f"{text} (p = {change.p_value:.3f}).", "supported")]
+        return [Finding(f"{text} (p = {change.p_value:.3f}).", "supported", name="change_of_mix")]
     return [
         Finding(
             f"No change of the mix stands out: the best candidate is {day_name(first_day)} (p = {change.p_value:.2f}).",
             "undecided",
+            name="change_of_mix",
         )
     ]
 
@@ -352,9 +361,15 @@ def _by_node_hours(activity: ProjectDays, first_day: int) -> tuple[ResultTable, 
 def _behind(project: str, before: float, after: float, shown: str, what: str) -> Finding:
     low, high = sorted((before, after))
     if low > high / 2:
-        return Finding(f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended.")
+        return Finding(
+            f"No project stands behind the change: {project} {what} ({shown}) but neither began nor ended.",
+            name="project_behind_change",
+        )
     verb = "tapered off" if after < before else "started"
-    return Finding(f"{project} {verb} at that time ({shown}): it {what}. The same time is not yet the cause.")
+    return Finding(
+        f"{project} {verb} at that time ({shown}): it {what}. The same time is not yet the cause.",
+        name="project_behind_change",
+    )
 
 
 STUDY = Study(

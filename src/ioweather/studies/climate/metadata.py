@@ -102,4 +102,5 @@ def _findings(estimates: list[Estimate], left: Estimate) -> Iterator[Finding]:
             f"{kind.capitalize()}s: {mean * 60:,.0f} per minute on average, {top * 60:,.0f} at most, coefficient of "
             f"variation {variation.value or 0.0:.0%}.",
             "note" if kindof == "refuted" else kindof,
+            name="metadata_rate",
         )

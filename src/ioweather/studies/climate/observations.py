@@ -201,7 +201,9 @@ def observations(
         verdict = _verdict(standings)
         held = sum(s == "supported" for s in standings)
         rows.append((number, observation.section, observation.text, verdict, f"{held} of {len(standings)} claims hold"))
-        findings.append(Finding(f"{number}. {observation.text} Here: {verdict}.", _kind(verdict)))
+        findings.append(
+            Finding(f"{number}. {observation.text} Here: {verdict}.", _kind(verdict), f"observation_{number}")
+        )
     advice = [finding for part in made for finding in part.advice]
     return Exhibit(
         "pat19.observations",

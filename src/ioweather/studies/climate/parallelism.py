@@ -96,7 +96,10 @@ def _degree_findings(climate: Climate, estimates: list[Estimate]) -> list[Findin
         "storage is hardly used."
     )
     kind = standing(below, above=0.9)
-    return [Finding(text), Finding(limited, "note" if kind == "refuted" else kind)]
+    return [
+        Finding(text, name="degree"),
+        Finding(limited, "note" if kind == "refuted" else kind, name="degree_limited"),
+    ]
 
 
 def high_phase_counts(climate: Climate) -> Part:
@@ -214,7 +217,8 @@ def _sensitivity_findings(estimates: list[Estimate], difference: Estimate) -> li
         out.append(
             Finding(
                 f"The mean {way} degree is {usual:.2f}; with a tolerance of {WIDE_TOLERANCE:.0%} {wide:.2f}, in high "
-                f"phases {high:.2f}."
+                f"phases {high:.2f}.",
+                name="tolerance",
             )
         )
     out.append(

@@ -133,14 +133,21 @@ def _histograms(climate: Climate, found: dict[str, tuple[Phases, float]]) -> tup
 def _findings(estimates: list[Estimate], found: dict[str, tuple[Phases, float]], side: Side) -> list[Finding]:
     by_name = {estimate.name: estimate for estimate in estimates}
     if not all(phases.count for phases, _ in found.values()):
-        return [Finding(f"There is no {side} phase: a quarter of all steps or more have the same amount.", "undecided")]
+        return [
+            Finding(
+                f"There is no {side} phase: a quarter of all steps or more have the same amount.",
+                "undecided",
+                name="no_phases",
+            )
+        ]
     out = []
     for way in WAYS:
         length, between = by_name[f"mean_length_{way}"].value, by_name[f"mean_interarrival_{way}"].value
         out.append(
             Finding(
                 f"{side.capitalize()} {way} phases last {format_seconds(length or 0.0)} on average and begin every "
-                f"{format_seconds(between or 0.0)}."
+                f"{format_seconds(between or 0.0)}.",
+                name="phase_lengths",
             )
         )
     ratio = by_name["length_over_write"]

@@ -163,7 +163,7 @@ def _utilisation(
             f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.",
             f"No server uses more than {highest.value or 0.0:.2%} of its processors on average: they are idle.",
         ),
-        Finding(f"{modest:.0%} of the servers never reach a load of {MODEST:.0%} in any step."),
+        Finding(f"{modest:.0%} of the servers never reach a load of {MODEST:.0%} in any step.", name="modest_servers"),
     ]  # fmt: skip
     return Exhibit(
         "pat19.fig15", tables=(_load_table(load, mean),),

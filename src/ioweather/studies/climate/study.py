@@ -136,11 +136,15 @@ def _history(climate: Climate, found: Correlations) -> tuple[Finding, ...]:
             word = span(window, climate.system.step_ns)
             low = found.estimate(f"auto_{way}[{word}]").low
             if low is not None and low > HIGH_CORRELATION:
-                out.append(Finding(f"To foresee the system's {way}s, look at the last {word}.", "supported"))
+                out.append(
+                    Finding(
+                        f"To foresee the system's {way}s, look at the last {word}.", "supported", name="history_needed"
+                    )
+                )
                 break
         else:
             text = f"No window up to {span(WINDOWS[-1], climate.system.step_ns)} surely foretells the system's {way}s."
-            out.append(Finding(text, "undecided"))
+            out.append(Finding(text, "undecided", name="history_needed"))
     return tuple(out)
 
 

@@ -172,7 +172,11 @@ def _relief(climate: Climate, per_unit: dict[str, Floats]) -> tuple[Finding, ...
         )
         more = f" and {len(over) - _MAX_ADVICE} more" if len(over) > _MAX_ADVICE else ""
         out.append(
-            Finding(f"Move often-{'read' if way == 'read' else 'written'} files off {shown}{more}.", "supported")
+            Finding(
+                f"Move often-{'read' if way == 'read' else 'written'} files off {shown}{more}.",
+                "supported",
+                name="files_to_move",
+            )
         )
     return tuple(out)
 
@@ -285,7 +289,11 @@ def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]
         if share.low is not None and share.low > 0.5:
             step = span(1, climate.system.step_ns)
             out.append(
-                Finding(f"To foresee {way}s on one target, the last {step} on that target is enough.", "supported")
+                Finding(
+                    f"To foresee {way}s on one target, the last {step} on that target is enough.",
+                    "supported",
+                    name="target_history",
+                )
             )
             continue
         enough = next(
@@ -297,5 +305,5 @@ def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]
             f"To foresee {way}s on one target, look at its last {enough}." if enough
             else f"{way.capitalize()}s on one target cannot be foreseen from its own past at these windows."
         )  # fmt: skip
-        out.append(Finding(text, "undecided"))
+        out.append(Finding(text, "undecided", name="target_history"))
     return tuple(out)

@@ -115,13 +115,16 @@ def _timeline_findings(
 ) -> Iterator[Finding]:
     read, write = (format_bytes(peak.value or 0.0) for peak in peaks[:2])
     interval = format_seconds(steps.step_seconds)
-    yield Finding(f"The highest throughput of any interval of {interval} was {read}/s read and {write}/s written.")
+    yield Finding(
+        f"The highest throughput of any interval of {interval} was {read}/s read and {write}/s written.",
+        name="highest_throughput",
+    )
     if missing:
         lost = sum(b - a for a, b in missing) * steps.step_seconds
         plural = "s" if len(missing) > 1 else ""
-        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} together.")
+        yield Finding(f"{len(missing)} gap{plural} without usable data, {format_seconds(lost)} together.", name="gaps")
     if windows:
-        yield Finding(f"{len(windows)} maintenance windows fall into the period.")
+        yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
 
 
 def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Exhibit:
@@ -170,14 +173,15 @@ def _peak_lines(peak: float, nominal: float | None) -> tuple[Reference, ...]:
 
 def _distribution_findings(mean: Estimate, share: Estimate, peak: float, nominal: float | None) -> Iterator[Finding]:
     rate = format_bytes(mean.value or 0.0)
-    yield Finding(f"The mean throughput was {rate}/s; the peak was {format_bytes(peak)}/s.")
+    yield Finding(f"The mean throughput was {rate}/s; the peak was {format_bytes(peak)}/s.", name="mean_throughput")
     kind = standing(share, above=MOSTLY)
     yield finding(
         f"For {share.value or 0.0:.1%} of the time the storage ran below 33% of its observed peak: the load is bursty.",
         "note" if kind == "refuted" else kind,
+        "time_below_third_of_peak",
     )
     if nominal is not None:
-        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal one.")
+        yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal one.", name="nominal_peak")
 
 
 def _nominal_caveat(nominal: float | None, filesystem: str) -> tuple[str, ...]:

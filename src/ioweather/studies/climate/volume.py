@@ -34,7 +34,8 @@ def cumulative(climate: Climate) -> Part:
     factor, unit = ratio.value or 0.0, climate.intervals.unit_name
     tied = int(np.sum((leads[:, 1] == 0) & (sums[:, 0] > 0)))
     of_all = f"all {unit}s" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
-    findings = [Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.")] if tied and not leads.any() else [
+    equal = Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.", name="reads_equal_writes")
+    findings = [equal] if tied and not leads.any() else [
         directed(
             ratio, 1.0,
             f"{factor:.2f} times as much is read as written.",
@@ -88,7 +89,8 @@ def _burst_findings(ratio: Estimate, burst: list[Estimate]) -> list[Finding]:
     return [
         Finding(
             f"With the burst buffer counted in, {with_it:.2f} times as much is read as written ({ratio.value or 0:.2f} "
-            f"without); it carries {known.get('burst_buffer_ratio') or 0.0:.1%} of all bytes."
+            f"without); it carries {known.get('burst_buffer_ratio') or 0.0:.1%} of all bytes.",
+            name="burst_buffer",
         )
     ]
 
@@ -141,7 +143,9 @@ def _variation(sums: Floats) -> Floats:
 def _rate_findings(by_name: dict[str, Estimate], more: Estimate) -> Iterator[Finding]:
     for way, word in zip(WAYS, ("read", "written"), strict=True):
         mean, variation = by_name[f"mean_rate_{way}"].value or 0.0, by_name[f"variation_{way}"]
-        yield Finding(f"On average {format_bytes(mean * 60)} are {word} per minute ({format_bytes(mean)}/s).")
+        yield Finding(
+            f"On average {format_bytes(mean * 60)} are {word} per minute ({format_bytes(mean)}/s).", name="mean_rate"
+        )
         yield directed(
             variation, 1.0,
             f"The {way} rate is bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",

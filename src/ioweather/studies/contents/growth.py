@@ -36,7 +36,9 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
     moments = scans.moments_ns()
     goal = target or _next_power_of_ten(files.total[-1])
     estimates: list[Estimate] = []
-    findings: list[Finding] = [Finding("Growth needs a second scan of the same tree.", "undecided")]
+    findings: list[Finding] = [
+        Finding("Growth needs a second scan of the same tree.", "undecided", name="second_scan_needed")
+    ]
     if scans.count > 1:
         growth = drift(moments / DAY_NS, np.array(files.total))
         estimates = [
@@ -174,7 +176,8 @@ def _findings(
     more_files, more_bytes = _growth(files.total), _growth(used.total)
     yield Finding(
         f"In {days:.0f} days the number of files changed by {_percent(more_files)} to {files.total[-1]:,}, "
-        f"the bytes by {_percent(more_bytes)} to {format_bytes(used.total[-1])}."
+        f"the bytes by {_percent(more_bytes)} to {format_bytes(used.total[-1])}.",
+        name="growth",
     )
     of_files, of_bytes = _share_of_new(files), _share_of_new(used)
     if project is not None and of_files is not None:
@@ -182,18 +185,22 @@ def _findings(
         yield Finding(
             f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}.",
             "supported" if of_files > 0.5 else "note",
+            name="project_behind_growth",
         )
     forecast = next((e for e in estimates if e.name == "files_forecast_month"), None)
     if forecast is None or forecast.value is None:
-        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided")
+        yield Finding(f"The number of files does not grow towards {goal:,}.", "undecided", name="goal")
         return
-    yield Finding(f"At this rate there are {goal:,} files on {utc_day(int(forecast.value))}{_between(forecast)}.")
+    yield Finding(
+        f"At this rate there are {goal:,} files on {utc_day(int(forecast.value))}{_between(forecast)}.", name="goal"
+    )
     if files.total[0] > 0 and more_files and more_files > 0:
         doubling = days * math.log(2) / math.log1p(more_files)
         faster = days * math.log(goal / files.total[-1]) / math.log1p(more_files)
         yield Finding(
             f"If it grew by the same percentage instead (doubling every {doubling:,.0f} days), it would be on "
-            f"{utc_day(int(moments[-1]) + round(faster * DAY_NS))}."
+            f"{utc_day(int(moments[-1]) + round(faster * DAY_NS))}.",
+            name="goal_exponential",
         )
 
 

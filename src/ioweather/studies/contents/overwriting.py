@@ -84,8 +84,9 @@ def short_lived(files_written: int, files_present: int) -> Finding:
             f"Jobs wrote {files_written:,} files and {files_present:,} are there: most are deleted soon, or "
             "written again.",
             "supported",
+            name="short_lived_files",
         )
-    return Finding(f"Jobs wrote {files_written:,} files; {files_present:,} are there.")
+    return Finding(f"Jobs wrote {files_written:,} files; {files_present:,} are there.", name="short_lived_files")
 
 
 def _share(ages: Bins, days: int) -> float | None:
@@ -99,9 +100,10 @@ def _findings(ages: Bins, share: dict[int, float | None]) -> Iterator[Finding]:
             yield Finding(
                 f"Most of the data lies unmodified for {days} days or longer: {ratio:.1%} ({held}) does.",
                 "supported" if ratio > _MOSTLY else "refuted",
+                name="old_data",
             )
         else:
-            yield Finding(f"There is no data whose age of {days} days could be told.", "undecided")
+            yield Finding(f"There is no data whose age of {days} days could be told.", "undecided", name="old_data")
 
 
 def _table(ages: Bins) -> ResultTable:
@@ -171,23 +173,29 @@ def written_files(runs: Frame) -> Exhibit:
         rows,
     )  # fmt: skip
     share = share_estimate("new_or_empty_ratio", new, known)
-    findings = [Finding(f"Jobs wrote {written:,} files.")]
+    findings = [Finding(f"Jobs wrote {written:,} files.", name="files_written")]
     if known:
         findings.append(
             Finding(
                 f"Files are written anew: {new / known:.1%} of {known:,} were new or empty before the job opened them.",
                 "supported" if new > 0.9 * known else "refuted",
+                name="new_files",
             )
         )
     else:
         findings.append(
             Finding(
-                "No log records the size of files at open (Darshan 3): whether they were new is not known.", "undecided"
+                "No log records the size of files at open (Darshan 3): whether they were new is not known.",
+                "undecided",
+                name="new_files_unknown",
             )
         )
     if proxy_written:
         findings.append(
-            Finding(f"By the proxy, {proxy / proxy_written:.1%} of {proxy_written:,} written files were the job's own.")
+            Finding(
+                f"By the proxy, {proxy / proxy_written:.1%} of {proxy_written:,} written files were the job's own.",
+                name="new_files_by_proxy",
+            )
         )
     return Exhibit(
         "car11.overwrite", tables=(table,),

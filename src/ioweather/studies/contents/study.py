@@ -153,24 +153,29 @@ def _size_findings(sizes: Bins, own: Bins | None, rest: Bins | None, project: st
     yield Finding(
         f"Most files are small: {small:.1%} of {sizes.files:,} are below 1 MiB; they hold {of_bytes:.1%} of the bytes.",
         "supported" if small > 0.5 else "refuted",
+        name="small_files",
     )
-    yield Finding(f"Most files lie between {_range(sizes)}.")
+    yield Finding(f"Most files lie between {_range(sizes)}.", name="usual_sizes")
     if own is None or project is None:
-        yield Finding("Nothing tells whose files these are, so no project can be left out.", "undecided")
+        yield Finding(
+            "Nothing tells whose files these are, so no project can be left out.", "undecided", name="owners_unknown"
+        )
         return
     share = own.files / sizes.files
     yield Finding(
         f"{project} has most files: {own.files:,} ({share:.1%}), and {format_bytes(own.total_bytes)} "
-        f"({own.total_bytes / max(1, sizes.total_bytes):.1%} of the bytes)."
+        f"({own.total_bytes / max(1, sizes.total_bytes):.1%} of the bytes).",
+        name="largest_owner",
     )
     if rest is None:
-        yield Finding(f"All files belong to {project}.", "undecided")
+        yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
         return
     changed = _mode(rest) != _mode(sizes)
     yield Finding(
         f"Without {project} most files would lie between {_range(rest)}, and "
         f"{rest.below(MIB)[0] / rest.files:.1%} would be below 1 MiB.",
         "supported" if changed else "note",
+        name="without_largest_owner",
     )
 
 

@@ -189,8 +189,10 @@ def findings(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Finding]:
         factor = improvement(row, first)
         if factor is not None:
             faster = format_value(factor, "factor")
-            yield Finding(f"{label} is {faster} as fast as {labels[0]}: {_amount(row)} against {_amount(first)}.")
-        yield from (Finding(f"{label}: {text}.") for text in changes(row, first))
+            yield Finding(
+                f"{label} is {faster} as fast as {labels[0]}: {_amount(row)} against {_amount(first)}.", name="speed"
+            )
+        yield from (Finding(f"{label}: {text}.", name="change") for text in changes(row, first))
 
 
 def changes(row: Row, first: Row) -> Iterator[str]:

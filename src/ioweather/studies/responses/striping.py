@@ -263,8 +263,8 @@ def _advice(predictions: Sequence[WidthPrediction], best: BestWidth, title: str)
     text = f"{title}: {best.width} is the best of these widths, where there are so many targets; half finish within "
     text += f"{format_seconds(chosen.seconds(0.5))}, 99% within {format_seconds(chosen.seconds(0.99))}."
     if best.agreement is None:
-        return Finding(text)
-    return Finding(text, "supported" if best.agreement >= 0.8 else "undecided")
+        return Finding(text, name="best_width")
+    return Finding(text, "supported" if best.agreement >= 0.8 else "undecided", name="best_width")
 
 
 def _mean_caveat(predictions: Sequence[WidthPrediction]) -> Iterator[str]:

@@ -105,7 +105,8 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         findings=(
             Finding(
                 f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
-                f"belong to the tail; best pair {item.pair_label}."
+                f"belong to the tail; best pair {item.pair_label}.",
+                name="tail",
             ),
         ),
         caveats=caveats,
@@ -207,9 +208,9 @@ def _share_findings(mean: Estimate) -> Iterator[Finding]:
         return
     text = f"On average {mean.value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd."
     if mean.low is None:
-        yield Finding(text)
+        yield Finding(text, name="normal_share")
         return
-    yield Finding(text, "supported" if mean.low > _NORMAL_SHARE else "undecided")
+    yield Finding(text, "supported" if mean.low > _NORMAL_SHARE else "undecided", name="normal_share")
 
 
 def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> list[Estimate]:
@@ -326,11 +327,17 @@ def _winner_findings(by_ks: Sequence[tuple[str, str]], by_aic: Sequence[tuple[st
     n = len(by_ks)
     normal = sum(head == "normal" for head, _ in by_ks)
     always: Standing = "supported" if normal == n else "refuted" if normal < n / 2 else "undecided"
-    yield Finding(f"A Normal head fits better than a Cauchy one in {normal} of {n} samples.", always)
+    yield Finding(
+        f"A Normal head fits better than a Cauchy one in {normal} of {n} samples.", always, name="head_family"
+    )
     power, aic = (sum(tail == "power_law" for _, tail in found) for found in (by_ks, by_aic))
     # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
     mostly: Standing = "supported" if aic > n / 2 else "refuted" if power <= n / 2 else "undecided"
-    yield Finding(f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance.", mostly)
+    yield Finding(
+        f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance.",
+        mostly,
+        name="tail_family",
+    )
 
 
 def _distance_findings(fitted: Sequence[FittedSample]) -> Iterator[Finding]:
@@ -341,7 +348,10 @@ def _distance_findings(fitted: Sequence[FittedSample]) -> Iterator[Finding]:
         normal = Normal(float(item.sample.seconds.mean()), float(item.sample.seconds.std()))
         one, both = (largest_gap(sample, law).distance for law in (normal, item.fit.distribution))
         gains.append(one / both)
-    yield Finding(f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median).")
+    yield Finding(
+        f"Head and tail together come {np.median(gains):.2g}x nearer to the data than one Normal (median).",
+        name="distance",
+    )
 
 
 STUDY = Study(

@@ -177,6 +177,7 @@ def _cache_findings(shown: Sequence[ResponseSample]) -> Iterator[Finding]:
             f"On {filesystem} the cache makes the median {op} {change}; variation goes from "
             f"{_variation(uncached.seconds):.0f}% to {_variation(cached.seconds):.0f}%.",
             "supported" if apart else "undecided",
+            "cache",
         )
 
 
@@ -194,13 +195,13 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         )
         skew, _ = _moments(seconds)
         if math.isnan(skew):
-            findings.append(Finding(f"{sample.label}: all times are equal."))
+            findings.append(Finding(f"{sample.label}: all times are equal.", name="equal_times"))
             continue
         estimates.append(plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment"))
         # Twice the standard error that a Normal sample of this size would have.
         certain = abs(skew) > 2 * math.sqrt(6 / sample.n)
         text = f"{sample.label}: the histogram has its long side to the {'right' if skew > 0 else 'left'}"
-        findings.append(finding(f"{text} (skewness {skew:.3g}).", "supported" if certain else "undecided"))
+        findings.append(finding(f"{text} (skewness {skew:.3g}).", "supported" if certain else "undecided", "skewness"))
     columns = (
         ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
         ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
@@ -283,8 +284,8 @@ def _single_fits(samples: Samples) -> Exhibit:
 def _none_fits(fitted: int, rejected: int) -> Finding:
     text = f"No single family fits: in {rejected} of {fitted} samples even the best is further away than chance at 5%."
     if fitted and rejected == fitted:
-        return Finding(text, "supported")
-    return Finding(text, "refuted" if rejected < fitted / 2 else "undecided")
+        return Finding(text, "supported", name="no_family_fits")
+    return Finding(text, "refuted" if rejected < fitted / 2 else "undecided", name="no_family_fits")
 
 
 def _moment_plane(samples: Samples) -> Exhibit:
@@ -322,7 +323,7 @@ def _moment_plane(samples: Samples) -> Exhibit:
             Finding(
                 f"No sample is Normal: {away} of {considered} lie further off than chance allows (Jarque-Bera, 1%).",
                 "supported" if away == considered else "refuted" if away < considered / 2 else "undecided",
-            ),
+            name="normality"),
         ),
         caveats=(
             "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes.",

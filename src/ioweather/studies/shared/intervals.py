@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Param
-from ioweather.core.results import Estimate, Finding, quantity_label
+from ioweather.core.results import Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 from ioweather.stats.resampling import BlockBootstrap, sums_by_unit, unit_steps
 
@@ -134,12 +134,13 @@ def standing(estimate: Estimate, *, above: float | None = None, below: float | N
 def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
     """The sentence that the value speaks for, as sure as its interval is that the value lies on that side."""
     if estimate.value is None:
-        return Finding(f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}.", "undecided")
+        text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
+        return Finding(text, "undecided", identifier(estimate.name))
     if estimate.value > pivot:
-        return finding(above, standing(estimate, above=pivot))
-    return finding(below, standing(estimate, below=pivot))
+        return finding(above, standing(estimate, above=pivot), identifier(estimate.name))
+    return finding(below, standing(estimate, below=pivot), identifier(estimate.name))
 
 
-def finding(text: str, kind: Standing) -> Finding:
+def finding(text: str, kind: Standing, name: str) -> Finding:
     """A sentence with its standing; an undecided one says so in words."""
-    return Finding(text if kind != "undecided" else f"{text} (these data do not decide it)", kind)
+    return Finding(text if kind != "undecided" else f"{text} (these data do not decide it)", kind, name)

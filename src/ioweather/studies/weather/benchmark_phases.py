@@ -139,9 +139,11 @@ def _charts(
 def _slowest(estimates: list[Estimate]) -> Finding:
     worst = max(estimates, key=lambda e: e.value or 0.0, default=None)
     if worst is None:
-        return Finding(f"No phase has {_LEAST} measurements of an operation whose usual time is known.")
+        return Finding(
+            f"No phase has {_LEAST} measurements of an operation whose usual time is known.", name="slowest_phase"
+        )
     where = worst.name.removeprefix("slowdown[").removesuffix("]")
-    return Finding(f"Slowest was {where}: {worst.value or 0.0:.1f} times the usual.")
+    return Finding(f"Slowest was {where}: {worst.value or 0.0:.1f} times the usual.", name="slowest_phase")
 
 
 def _bound(which: str, margin_ns: int) -> Callable[[Inventory, Params], Cell]:

@@ -138,7 +138,12 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
         estimates.append(median_estimate(f"{op}_median[{filesystem}]", mine, "seconds"))
         slow = float((mine >= 10 * middle).mean())
         if slow > 0:
-            findings.append(Finding(f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more."))
+            findings.append(
+                Finding(
+                    f"{filesystem} {op}: {slow:.1%} of operations took ten times the median or more.",
+                    name="slow_operations",
+                )
+            )
     return Exhibit(
         "kun19.fig1", charts=(chart,), estimates=tuple(estimates),
         findings=tuple(findings), caveats=drawn_note(shown, part.seconds), coverage=_coverage(part),
@@ -164,7 +169,7 @@ def _bands(part: Measured) -> Exhibit:
             )
         if len(bands) > 1:
             listed = ", ".join(f"{format_seconds(b.centre)} ({b.share:.0%})" for b in bands)
-            findings.append(Finding(f"{filesystem} {op} has {len(bands)} bands: {listed}."))
+            findings.append(Finding(f"{filesystem} {op} has {len(bands)} bands: {listed}.", name="bands"))
     columns = (
         ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
         ResultColumn("band", "", "count"), ResultColumn("label", "", "text"), ResultColumn("centre", "", "seconds"),
@@ -178,7 +183,7 @@ def _bands(part: Measured) -> Exhibit:
     return Exhibit(
         "kun19.bands", tables=(table,), charts=(chart,) if rows else (),
         estimates=tuple(estimates),
-        findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW),),
+        findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW, name="bands"),),
         caveats=(
             "A band is called cache where the probe saw its data in the client's cache; what is faster than the "
             "slowest band without that may come from a cache of the servers.",
@@ -212,9 +217,13 @@ def _hosts(part: Measured) -> Exhibit:
         estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method="Kruskal-Wallis"))
         text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
         findings.append(
-            Finding(f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).", "supported")
+            Finding(
+                f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).",
+                "supported",
+                name="hosts",
+            )
             if p < 0.01
-            else Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided")
+            else Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided", name="hosts")
         )
     columns = (
         ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
@@ -224,7 +233,7 @@ def _hosts(part: Measured) -> Exhibit:
     drawn = relabelled(table, q50="response time")
     chart = Chart("box", drawn, {"x": "host", **_BOX, "series": "op"}, "Response times by host", facet="filesystem",
                   scales={"y": "log"})  # fmt: skip
-    one = Finding("All measurements come from one host: nothing to compare.")
+    one = Finding("All measurements come from one host: nothing to compare.", name="one_host")
     hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
     return Exhibit(
         "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),

@@ -69,11 +69,12 @@ def episodes_exhibit(
             0,
             Finding(
                 f"The strongest of {len(found)} episodes: {worst.op} on {worst.filesystem}, {worst.peak_ratio:.1f}x, "
-                f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}."
+                f"back to usual after {format_seconds(worst.recovery_ns / 1e9)}.",
+                name="strongest_episode",
             ),
         )
     else:
-        findings.insert(0, Finding(f"No interval was {threshold:g}x slower than usual."))
+        findings.insert(0, Finding(f"No interval was {threshold:g}x slower than usual.", name="no_episodes"))
     strongest = {(e.filesystem, e.op): e for e in sorted(found, key=lambda e: e.peak_ratio)}
     peaks = [
         plain(f"{name}_{op}[{filesystem}]", value, unit, method=f"{what} of the strongest episode")
@@ -113,7 +114,9 @@ def _weekly(
             if share.low is not None and whole.high is not None and share.low > whole.high:
                 findings.append(
                     Finding(
-                        f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals).", "supported"
+                        f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals).",
+                        "supported",
+                        name="slow_weekday",
                     )
                 )
     columns = (
@@ -252,7 +255,8 @@ def _boxes(
             findings.append(
                 Finding(
                     f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
-                    f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long."
+                    f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
+                    name="usual_time",
                 )
             )
     columns = (
@@ -326,7 +330,8 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     return Exhibit(
         "kun19.fig5", tables=(table,), charts=(chart,),
-        estimates=tuple(estimates), findings=(Finding(text),), caveats=(*caveats, COUNTED), coverage=coverage,
+        estimates=tuple(estimates), findings=(Finding(text, name="slowest_operation"),),
+        caveats=(*caveats, COUNTED), coverage=coverage,
     )  # fmt: skip
 
 
@@ -360,7 +365,9 @@ def _slowdowns(
             at = int(series.start_ns[int(np.nanargmax(slowdown))])
             findings.append(
                 Finding(
-                    f"{series.label} took {worst:.1f} times as long as usual in the {length} from {format_time_ns(at)}."
+                    f"{series.label} took {worst:.1f} times as long as usual in the {length} from "
+                    f"{format_time_ns(at)}.",
+                    name="slowdown",
                 )
             )
     unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
@@ -376,7 +383,7 @@ def _slowdowns(
         f"Slowdown by the {statistic} of each interval", facet="panel", scales={"y": "log"},
         references=(Reference("y", 1.0, "as usual"),),
     )  # fmt: skip
-    calm = Finding("No operation was twice as slow as usual in any interval.")
+    calm = Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")
     return Exhibit(
         "kun19.fig6", charts=(chart,), estimates=tuple(estimates),
         findings=tuple(findings) or (calm,), caveats=(*notes, *caveats), coverage=coverage,
