@@ -49,6 +49,7 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
               help="What to do with file paths in Darshan logs.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
+@click.option("--again", is_flag=True, help="Read files that are in already too; rows that are in are not added twice.")
 @click.option("--no-create", is_flag=True, help="Only into a lake that is there: make none.")
 @engine_options("one per core")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
@@ -63,6 +64,7 @@ def ingest(
     engine: dict[str, Any],
     list_sources: bool,
     no_create: bool,
+    again: bool,
     **known: Any,
 ) -> int:
     """Read files and directories into the lake, whatever they are.
@@ -83,7 +85,9 @@ def ingest(
     context = _context(known, lake.facility)
     mapping = (table, _mapping(map_file)) if table and map_file else None
     with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
-        report = run(lake, paths, context=context, source=source, mapping=mapping, executor=pool, progress=progress)
+        report = run(
+            lake, paths, context=context, source=source, mapping=mapping, executor=pool, again=again, progress=progress
+        )
     _print(report, form, str(lake.root))
     return 1 if report.bad else 0
 

@@ -161,6 +161,31 @@ def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     print_rows(("path", "status", "reason", "message"), rows, output_form(as_json, as_csv))
 
 
+@lake.command(epilog="Example: ioweather lake forget iostat.log && ioweather ingest iostat.log --zone Europe/Berlin")
+@click.argument("file")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_of_lake
+def forget(lake_dir: str | None, file: str, yes: bool) -> int:
+    """Take a file back out, with the rows it brought: to read it again, with the right --zone.
+
+    FILE is a path as it was ingested, or the digest in the ledger. Files that one command brought go together.
+    """
+    from ioweather.store.forget import find
+    from ioweather.store.forget import forget as run
+
+    opened = open_lake_at(lake_dir)
+    found = find(opened, file)
+    rows = ", ".join(f"{count:,} of {table}" for table, count in found.rows.items()) or "none"
+    shown = list(found.files)
+    say(f"Files: {', '.join(shown[:5])}{f' and {len(shown) - 5:,} more' if len(shown) > 5 else ''}", f"Rows: {rows}")
+    if not yes and not click.confirm("Take them out of the lake?"):
+        say("Nothing was removed.")
+        return 1
+    run(opened, found)
+    say("Removed. Files that hold the same rows are read again with `ioweather ingest --again`.")
+    return 0
+
+
 @lake.command(epilog="Example: ioweather lake backup /backup/weather --verify")
 @click.argument("dest", type=click.Path(path_type=Path))
 @_of_lake

@@ -39,6 +39,7 @@ class LedgerEntry:
     message: str | None = None
     refused_rows: int = 0
     flagged_rows: int = 0
+    rows_ingest_ids: str | None = None
 
 
 class Lake:
@@ -80,6 +81,7 @@ class Lake:
                     "rows": [json.dumps(dict(e.rows), sort_keys=True) for e in group],
                     "refused_count": [e.refused_rows for e in group],
                     "flagged_count": [e.flagged_rows for e in group],
+                    "rows_ingest_ids": [e.rows_ingest_ids for e in group],
                     "ingested_ns": now_ns(),
                     "software_version": __version__,
                 },

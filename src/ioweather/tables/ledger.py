@@ -18,6 +18,12 @@ INGESTS = TableSpec(
         ColumnSpec("rows", "text", "JSON: rows read per table, those that were there already too"),
         ColumnSpec("refused_count", "int64", "rows left out, because they cannot be", nullable=True),
         ColumnSpec("flagged_count", "int64", "rows kept, with a complaint", nullable=True),
+        ColumnSpec(
+            "rows_ingest_ids",
+            "text",
+            "comma-separated: the ingest_id of its rows, and of those that came in with them",
+            nullable=True,
+        ),
         ColumnSpec("ingested_ns", "int64", "when"),
         ColumnSpec("software_version", "text", "by which version"),
     ),

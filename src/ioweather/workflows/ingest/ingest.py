@@ -150,12 +150,13 @@ def ingest(
     mapping: tuple[str, Mapping[str, Any]] | None = None,
     executor: Executor | None = None,
     known_since_ns: int = 0,
+    again: bool = False,
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file).
-    Files that came in since `known_since_ns` are known; of others, rows that are in are not added. Rows from after
-    tomorrow, by the clock, are refused.
+    Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
+    added. Rows from after tomorrow, by the clock, are refused.
 
     Workers of the executor (default: a process per core) read and give rows back; this process alone writes, in the
     order of the files, so that it does not matter who read them.
@@ -176,7 +177,7 @@ def ingest(
     reading = Reading(context or ReadContext(), source, mapping, limits_of(lake.facility), clock())
     report = IngestReport()
     writer = _Writer(lake, report)
-    known = _known_digests(lake, known_since_ns)
+    known = set() if again else _known_digests(lake, known_since_ns)
     pool = _suited(executor, files)
     done = 0
     try:
@@ -290,6 +291,7 @@ class _Writer:
         self._outcomes: list[FileOutcome] = []
         self._cells = 0
         self._since = time.monotonic()
+        self._ingest_ids: list[str] = []  # of commits since the last ledger entry
 
     def add(self, outcomes: list[FileOutcome], frames: Mapping[tuple[str, str], Sequence[Frame]]) -> None:
         self._outcomes += outcomes
@@ -302,6 +304,7 @@ class _Writer:
 
     def flush(self) -> None:
         ingest_id = new_ingest_id()
+        self._ingest_ids += [ingest_id] if self._frames else []
         for (source, table), frames in sorted(self._frames.items()):
             joined = concat(frames)
             added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
@@ -310,11 +313,13 @@ class _Writer:
         if self._outcomes:
             # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
             listed = [o for o in self._outcomes if not (o.reason == "unreadable" and _is_folder(o.path))]
-            self._lake.record([_ledger_entry(outcome) for outcome in listed])
+            ids = ",".join(self._ingest_ids) or None
+            self._lake.record([_ledger_entry(outcome, ids) for outcome in listed])
+            self._ingest_ids = []
         self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
 
 
-def _ledger_entry(outcome: FileOutcome) -> LedgerEntry:
+def _ledger_entry(outcome: FileOutcome, rows_ingest_ids: str | None) -> LedgerEntry:
     return LedgerEntry(
         digest=outcome.digest,
         path=str(outcome.path.absolute()),
@@ -326,4 +331,5 @@ def _ledger_entry(outcome: FileOutcome) -> LedgerEntry:
         message=outcome.message,
         refused_rows=outcome.refused_rows,
         flagged_rows=outcome.flagged_rows,
+        rows_ingest_ids=rows_ingest_ids,
     )
