@@ -187,7 +187,9 @@ def test_a_hang_elsewhere_is_as_old_as_it_was_when_it_was_told(root):
     keep_status(root, told(targets=(target,)), moment - 3 * MINUTE_NS)
     answer, wrong = weather_now([], str(root), at_ns=moment)
     assert wrong
-    assert answer.headline == "Storage hangs: a write on /scratch has not returned for 40 s, as n1 told 3 min ago."
+    assert (
+        answer.headline == "Storage hangs: a write on /scratch has not returned for 40 s (reported by n1, 3 min ago)."
+    )
     assert len(answer.findings) == 1
 
 

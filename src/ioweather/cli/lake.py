@@ -212,7 +212,7 @@ def backup(lake_dir: str | None, dest: Path, verify: bool) -> None:
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path))
 @_of_lake
 def restore(lake_dir: str | None, source: Path) -> None:
-    """Make the lake anew from a backup, checking every file; the place must be empty."""
+    """Restore the lake from a backup, checking every file; the place must be empty."""
     from ioweather.store.backup import restore as run
 
     target = Path(lake_dir) if lake_dir else default_lake_dir()

@@ -40,7 +40,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries per second.")
 @engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Go on with a scan of this tree that was interrupted.")
-@click.option("--restart", is_flag=True, help="Forget an interrupted scan and begin anew.")
+@click.option("--restart", is_flag=True, help="Forget an interrupted scan and start over.")
 @click.option("--project", "projects", multiple=True, metavar="NAME=GLOB",
               help="Paths that belong to a project, before what facility.toml says.")  # fmt: skip
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,

@@ -15,7 +15,7 @@ from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 
 EPILOG = """\b
 Listens at this machine alone unless --host says otherwise. There is no
-encryption and people are known by a proxy's word: see [visibility] in
+encryption; a reverse proxy authenticates users: see [visibility] in
 docs/how-to/dashboard.md. The API is at /api/v1.
 
 \b
@@ -32,7 +32,7 @@ Example: ioweather serve --lake /srv/weather
 @click.option("--socket", "socket_path", type=click.Path(path_type=Path), metavar="PATH",
               help="Listen at this socket for a proxy of the same group, and at no address.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
-              help="A name under which browsers may reach this server (default: this machine).")  # fmt: skip
+              help="Host name that requests may use for this server (default: this machine).")  # fmt: skip
 @click.option("--demo", "demo_dir", type=click.Path(path_type=Path), metavar="DIR",
               help="A second, simulated lake to switch to (default: that of `ioweather demo`).")  # fmt: skip
 @click.pass_context

@@ -74,7 +74,7 @@ def save_baselines(medians: Mapping[Key, RunningMedian], folder: PrivateDirector
 
 
 def load_baselines(directory: Path) -> dict[Key, RunningMedian]:
-    """What an agent before has learned. A file that cannot be used is no loss: the baseline is learned anew."""
+    """What an agent before has learned. A file that cannot be used is no loss: the baseline is learned again."""
     try:
         data = json.loads((directory / _FILE).read_text(encoding="utf-8"))
         return {_key(entry): _median(entry) for entry in data["entries"]} if data["version"] == _VERSION else {}

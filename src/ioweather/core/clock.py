@@ -118,7 +118,7 @@ def day_start_ns(day: str) -> int:
 
 
 def boot_id() -> str:
-    """Tells two starts of a machine apart; counters begin anew with it."""
+    """Tells two starts of a machine apart; counters start again with it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:

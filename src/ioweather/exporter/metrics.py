@@ -76,7 +76,9 @@ def _of_remote(agents: Sequence[Remote], now: int) -> Iterator[Metric]:
     names = ("host",)
     up = GaugeMetricFamily("ioweather_remote_up", "Whether the agent of another host is heard of.", labels=names)
     age = GaugeMetricFamily("ioweather_remote_heard_seconds", "Since it was last heard of.", labels=names)
-    waiting = GaugeMetricFamily("ioweather_remote_spool_bytes", "Its rows that wait, as it last told.", labels=names)
+    waiting = GaugeMetricFamily(
+        "ioweather_remote_spool_bytes", "Bytes waiting in the spool, as last reported.", labels=names
+    )
     dropped = CounterMetricFamily("ioweather_remote_dropped_rows", "Its rows that were given up.", labels=names)
     trouble = GaugeMetricFamily("ioweather_remote_troubles", "What it last told to be wrong, counted.", labels=names)
     for agent in agents:

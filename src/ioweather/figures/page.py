@@ -1,7 +1,7 @@
 """Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and where it all came from.
 
 Figures are drawn as SVG: no script, and a page opens wherever a ticket system shows it. `live` adds the specification
-that the dashboard's script draws anew, with what a pointer shows, when one comes over the figure.
+that the dashboard's script draws again, with what a pointer shows, when one comes over the figure.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def legible(text: str) -> str:
 
 
 def number(cell: Cell) -> float:
-    """What can be measured: text, infinities and what lies beyond all measure are NaN."""
+    """What can be measured: text, infinities and numbers too large to draw are NaN."""
     if cell is None or isinstance(cell, str):
         return math.nan
     value = float(cell)

@@ -21,7 +21,7 @@ _LINES = {
     "predict": (f"{_HERE}.predict:QUESTION", "Say how long a transfer will take, with an interval."),
     "project": (f"{_HERE}.project:QUESTION", "Show one project: volume, jobs, performance, findings."),
     "stripe": (f"{_HERE}.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
-    "why": (f"{_HERE}.why:QUESTION", "Was it me or the system? One run against its like."),
+    "why": (f"{_HERE}.why:QUESTION", "Was it my job or the storage system?"),
 }
 TITLES = {name: title for name, (_, title) in _LINES.items()}
 

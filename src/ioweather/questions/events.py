@@ -46,7 +46,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     )
 
 
-_NOTHING: Final = "Nothing happened that the lake knows of."
+_NOTHING: Final = "No events recorded."
 
 
 def _stored(events: Frame, facility: Facility) -> Iterator[EventOutcome]:

@@ -43,9 +43,9 @@ QUESTION = Question(
         Param("resolution", "Sampling interval (default: 60 s, finer for short runs).", "duration", metavar="TIME"),
         UID,
     ),
-    help="Was it me or the system? One run against its like, with the seconds each explains.",
+    help="Was it my job or the storage system? Compares a run with similar runs.",
     epilog="""\b
-The run is compared with like runs in the lake (same user, program and
+The run is compared with similar runs in the lake (same user, program and
 processes, bytes within 25%), at the state the servers were in. Verdicts:
 normal, system, you, both, unknown. A log alone, without samples of the
 system, gives unknown and what to change.

@@ -64,7 +64,7 @@ class Program:
 
     @property
     def file_count(self) -> int:
-        """Files of a run: a shared file is made anew in every step, others are opened again."""
+        """Files of a run: a shared file is made again in every step, others are opened again."""
         if self.layout == "none":
             return 0
         return self.files_per_rank * (self.steps if self.layout == "shared" else self.io_ranks)

@@ -25,7 +25,7 @@ from ioweather.simulate.meter import Meter
 from ioweather.simulate.resources import Resources
 
 _ROOM = 64
-# Sums that are kept by adding and taking away are made anew this often.
+# Sums that are kept by adding and taking away are computed again this often.
 _REFRESH_EVENTS = 512
 _DONE_SECONDS = 1e-7
 # What would have happened, by column of the arrays below.

@@ -1,6 +1,7 @@
 """What an analysis of the servers should find, from what really happened at them: no lost samples, no rounding.
 
-Written anew from the papers' definitions, with loops where they are clearer: nothing here is shared with the analysis.
+Written separately, from the papers' definitions, with loops where they are clearer: nothing here is shared with the
+analysis.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _LEAST_FIELDS = 11
 
 @dataclass(frozen=True)
 class Amounts:
-    """Values by metric; None is left out. `restarted`: the device began anew, and these are lower bounds."""
+    """Values by metric; None is left out. `restarted`: the device started again, and these are lower bounds."""
 
     values: dict[str, float]
     restarted: bool

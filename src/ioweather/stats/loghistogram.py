@@ -201,7 +201,7 @@ class Histograms:
     def quantiles_before(self, first: Ints, least: int, at: float = 0.5) -> Floats:
         """Of each row, a quantile of rows first[i] .. i - 1 together; NaN where they hold fewer than `least`.
 
-        `first` only rises, so counts are moved along, not summed anew: by distinct bin, and by blocks of these to find
+        `first` only rises, so counts are moved along, not summed again: by distinct bin, and by blocks of these to find
         the place in two short steps.
         """
         result = np.full(self.rows, np.nan)

@@ -1,6 +1,6 @@
 """Tokens that let other hosts send rows: `<lake>/tokens.json`, readable by its owner alone, beside the tables.
 
-A token is 256 random bits, so its plain SHA-256 at rest tells nothing; only the hash is kept. Tokens are read anew at
+A token is 256 random bits, so its plain SHA-256 at rest tells nothing; only the hash is kept. Tokens are read again at
 every use: one that was revoked is refused from then on.
 """
 
@@ -74,7 +74,7 @@ def list_tokens(root: Path) -> list[Token]:
     except OSError as error:
         raise LakeError(f"{tokens_file(root)} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
-        raise LakeError(f"{tokens_file(root)} is damaged.", hint="Remove it and create the tokens anew.") from None
+        raise LakeError(f"{tokens_file(root)} is damaged.", hint="Remove it and create the tokens again.") from None
 
 
 def find_token(root: Path, text: str) -> Token | None:

@@ -33,8 +33,8 @@ JOB_OPERATIONS = TableSpec(
         ColumnSpec(
             "quality",
             "int64",
-            "bit set: 2 reset (the entry began anew: a lower bound); 64 whole_life (counted since the entry began, by "
-            "a lone snapshot: other rows may hold parts of it)",
+            "bit set: 2 reset (the entry started again: a lower bound); 64 whole_life (counted since the entry began, "
+            "by a lone snapshot: other rows may hold parts of it)",
             range=FLAGS,
         ),
     ),

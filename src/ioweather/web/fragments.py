@@ -129,7 +129,7 @@ def events(
         f'<p class="quiet">{len(found) - len(rows):,} older ones are not shown.</p>' if len(found) > len(rows) else ""
     )
     if not rows:
-        return Markup('<p class="quiet">Nothing happened that the lake knows of.</p>')
+        return Markup('<p class="quiet">No events recorded.</p>')
     units = ("time_ns", "time_ns", "text", "text", "text", "factor")
     return Markup(rows_html(("from", "to", "kind", "where", "what", "strength"), units, rows, "Events") + more)
 

@@ -84,7 +84,7 @@ def job_search(view: PublicView, q: str = "") -> Markup:
 def job(view: PublicView, job_id: str) -> Markup:
     place = place_of(view, "/job")
     link = f"/fragments/jobs/{quote(job_id, safe='')}"
-    body = f'<p class="kicker">Job {escape(job_id)}</p>{lazy(place.link(link), "Comparing with like runs…")}'
+    body = f'<p class="kicker">Job {escape(job_id)}</p>{lazy(place.link(link), "Comparing with similar runs…")}'
     return shown(place, f"Job {job_id}", body)
 
 
@@ -145,7 +145,7 @@ def _transfer_form(place: Place, size: str, op: str) -> str:
     options = "".join(
         f'<option value="{value}"{" selected" if value == op else ""}>{value}</option>' for value in ("write", "read")
     )
-    answer = lazy(place.link("/fragments/transfer", size=size, op=op), "Reckoning…", label="Advice") if size else ""
+    answer = lazy(place.link("/fragments/transfer", size=size, op=op), "Computing…", label="Advice") if size else ""
     return (
         f'<h2>How long will it take, how should I stripe?</h2><form class="inline" method="get" action="{place.path}">'
         f"{place.field}<label>A file of "
@@ -160,7 +160,7 @@ def period_form(place: Place, period: dict[str, str], end_ns: int | None) -> str
         # A moment that came in an address stays as it was written; a date gets the browser's calendar.
         f'<label>{label} <input type="{"date" if _DATE.fullmatch(period[name] or "2026-01-01") else "text"}" '
         f'name="{name}" value="{escape(period[name])}"></label> '
-        for name, label in (("from", "From"), ("to", "Before"))
+        for name, label in (("from", "From"), ("to", "Until"))
     )
     return (
         f'<form class="inline" method="get" action="{escape(place.path)}">{place.field}{fields}<button>Show</button>'

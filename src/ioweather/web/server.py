@@ -46,7 +46,7 @@ def check_reach(host: str, visibility: Visibility) -> None:
     except ValueError:
         pass
     raise UsageError(
-        f"At {host} other machines would see every job of everybody.",
+        f"Listening on {host} would show everyone's jobs to other machines.",
         hint='Say who may in facility.toml: [visibility] mode = "own", or "open" if they may.',
     )
 

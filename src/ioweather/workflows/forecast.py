@@ -121,7 +121,7 @@ def _notes(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int 
     caveats = []
     age = (at_ns or now_ns()) - history.end_ns
     if age > 2 * history.window_ns:
-        caveats.append(f"The newest data are {format_seconds(age / 1e9)} old: 'now' is then, not this moment.")
+        caveats.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
     others = sorted(set(snapshot.filesystems()) - {quantity.filesystem}) if quantity.of == "load" else []
     if others:
         caveats.append(f"Other file systems: {', '.join(others)} (--filesystem).")

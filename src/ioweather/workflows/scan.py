@@ -125,7 +125,7 @@ def _open_state(files: _Files, request: ScanRequest, plan: Plan) -> tuple[ScanSt
         )
     if problem:
         state.close()
-        raise UsageError(problem, hint="--resume goes on with it, --restart begins anew.")
+        raise UsageError(problem, hint="--resume goes on with it, --restart starts over.")
     if about is None:
         start_ns = now_ns()
         stamp = ns_to_datetime(start_ns).strftime("%Y%m%dT%H%M%SZ")

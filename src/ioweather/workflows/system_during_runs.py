@@ -67,7 +67,7 @@ class Servers:
 class Conditions:
     """`rows` are `job_system` of the runs, and how it was for them: `target_bytes_per_s`, logarithms of slowdowns
     `probe_data`, `probe_targets`, `probe_metadata`, `neighbours`; `neighbour_count`, and `sick_count`, components that
-    were not well (of its targets, where these are known). `unhealthy` are those of the first run."""
+    were unhealthy (of its targets, where these are known). `unhealthy` are those of the first run."""
 
     rows: Frame
     unhealthy: tuple[Unhealthy, ...] = ()

@@ -39,7 +39,7 @@ def test_the_section_ranks_and_says_what_to_type(tmp_path):
     _, view = small(tmp_path)
     answer = with_advice(Answer("q", "h"), view)
     (group,) = answer.facts
-    assert group.title == "What to change (each alone, at most; all together 19.9 s of 20 s)"
+    assert group.title == "What to change (upper limits, not additive; all together 19.9 s of 20 s)"
     assert [(fact.label, fact.unit) for fact in group.facts] == [
         ("small requests", "seconds"), ("  model", ""), ("  change to", ""), ("mixed directions", "seconds"),
         ("  model", ""), ("  change to", ""),
@@ -93,7 +93,7 @@ def test_both_commands_show_it_within_80_columns(verb, call, tmp_path):
     code, out = call(verb, path)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
-    assert "What to change (each alone, at most; all together 19.9 s of 20 s)" in out
+    assert "What to change (upper limits, not additive; all together 19.9 s of 20 s)" in out
     assert "write(fd, buffer, 4 << 20) instead of each piece" in out
 
 

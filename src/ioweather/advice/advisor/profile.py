@@ -2,8 +2,8 @@
 
 Times in a log are sums over processes. What counts is the time that passes: D = D_U_M + D_U_RW + D_S (mad17 Eq. 1), the
 slowest process on files of its own plus the slowest process of each file shared by all. A rule says which seconds of
-which records a change would save; `Profile.saving` makes D anew without them. So no rule can add up processes, and none
-can claim more than the run's I/O time.
+which records a change would save; `Profile.saving` computes D again without them. So no rule can add up processes, and
+none can claim more than the run's I/O time.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, .
     if not shown or advised.io_seconds is None:
         return ()
     facts = [_line(advice) for advice in shown] if brief else [fact for advice in shown for fact in _lines(advice)]
-    title = f"{TITLE} (each alone, at most"
+    title = f"{TITLE} (upper limits, not additive"
     if len(advised.worth) > 1:
         title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
     return (FactGroup("advice", f"{title})", tuple(facts)),)

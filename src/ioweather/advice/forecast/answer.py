@@ -161,8 +161,8 @@ def _facts(
     if held:
         least, most = (f(held, key=lambda e: e.value or 0.0) for f in (min, max))
         text = f"{least.value:.0%} to {most.value:.0%}"
-        note = f"of {LEVEL:.0%} promised, over the horizons"
-        yield FactGroup("intervals", "Intervals", (Fact("coverage", "held the truth", text, note=note),))
+        note = f"of the time, {LEVEL:.0%} intended; lowest and highest of the horizons"
+        yield FactGroup("intervals", "Intervals", (Fact("coverage", "contained the actual value", text, note=note),))
     if start is not None:
         yield best_start_facts(start, quantity.back, quantity.unit, quantity.of)
 
@@ -197,15 +197,14 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
     if worse:
         kinds = {standing(o.skill, above=0.0) for o in worse}
         yield Finding(
-            f"The forecast is no better than the better of 'as now' and 'as usual' {_listed(worse)}: its skill is not "
-            "above zero with its interval. What is shown there is the better of the two.",
+            f"No forecast skill {_listed(worse)}; showing the better of 'as now' and 'as usual' there.",
             "undecided" if "undecided" in kinds else "supported",
             "not_skilled",
         )
     off = [o for o in outlooks if standing(o.coverage, below=LEVEL - 0.05) == "supported"]
     if off:
         yield Finding(
-            f"Intervals are too narrow {_listed(off)}: they held the truth less often than promised.",
+            f"Intervals are too narrow {_listed(off)}: they contained the actual value less often than intended.",
             "supported",
             "narrow_intervals",
         )

@@ -142,7 +142,7 @@ def _most_common(job_io: Frame, group: Ints, groups: int) -> dict[str, Column]:
 
 
 def _running_end(end: Ints, new_key: Bools) -> Ints:
-    """Running maximum that starts anew at each new key: of ranks, lifted above all ranks of earlier keys."""
+    """Running maximum that starts again at each new key: of ranks, lifted above all ranks of earlier keys."""
     rows = max(1, len(end))
     order = np.argsort(end, kind="stable")
     rank = np.empty(len(end), np.int64)

@@ -70,7 +70,7 @@ def job_system(grid: SystemGrid, run_start_ns: Ints, run_end_ns: Ints, spans: Io
     psi_*: all amounts during the run; psid_*, d_d_*: in steps with its I/O; psii_*, d_i_*: in steps with its I/O on
     monitored mounts; own_*: eta, on monitored mounts where known; others_*: nu during the run; others_io_*: nu in steps
     with its I/O, with _low and _high for what the end steps leave open; inside_seconds: of D_D, the time between the
-    first and the last I/O. Never stored: made anew it costs less than a look-up of what may be out of date.
+    first and the last I/O. Never stored: computing it again costs less than a look-up of what may be out of date.
     """
     start, end = np.asarray(run_start_ns, np.int64), np.asarray(run_end_ns, np.int64)
     first, last = grid.opened(start), np.maximum(grid.closed(end), grid.opened(start))

@@ -121,7 +121,7 @@ def neighbour_slowdown(
 
 
 def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
-    """(run, event): which components were not well while the run did I/O. Of targets only those that it used, where
+    """(run, event): which components were unhealthy while the run did I/O. Of targets only those that it used, where
     its targets are known; a server or a device may have been behind any of them."""
     first, last = ends
     start = events.ints("start_ns")

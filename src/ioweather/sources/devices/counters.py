@@ -46,7 +46,7 @@ class Differences:
             return
         known = [name for name in dict.fromkeys(devices) if name in self._last]
         if known and counters.shape[1] != len(self._last[known[0]][1]):
-            self._last, known = {}, []  # another kernel: its counters began anew
+            self._last, known = {}, []  # another kernel: its counters started again
         names = [*known, *devices]
         times = np.array([self._last[name][0] for name in known] + list(times_ns), np.int64)
         table = np.vstack([*(self._last[name][1] for name in known), counters])

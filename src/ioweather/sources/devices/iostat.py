@@ -194,7 +194,7 @@ class _Parser:
         elif self._table == "device":
             self._read_device(line, words, number)
         elif self._table != "other":
-            raise CorruptInput(f"{self._path}, line {number}: {stripped[:60]!r} is no line of iostat.")
+            raise CorruptInput(f"{self._path}, line {number}: {stripped[:60]!r} is not an iostat line.")
         return None
 
     def _learn_indent(self, line: str) -> None:

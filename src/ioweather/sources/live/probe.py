@@ -103,7 +103,7 @@ class FilePool:
 
 SMALL_FILE_BYTES = 3901  # kun19 section 3.1; the size of IO-500's mdtest-hard files
 _PREPARE_AGAIN_NS = 10 * NS
-# Files that are gone, or a file system that was mounted anew over them.
+# Files that are gone, or a file system that was mounted again over them.
 _GONE = (errno.ENOENT, errno.ESTALE, errno.ENOTDIR)
 
 

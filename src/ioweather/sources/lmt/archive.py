@@ -98,7 +98,7 @@ def attribute_names(dataset: Any, name: str, expected: int, path: Path) -> list[
 def checked(values: NDArray[np.float64], dataset: Any, path: Path) -> NDArray[np.float64]:
     """The values, if they can be amounts or shares at all; NaN passes as missing."""
     if np.fmin.reduce(values, axis=None, initial=0.0) < 0 or np.fmax.reduce(values, axis=None, initial=0.0) > MAX_VALUE:
-        raise CorruptInput(f"{path}: {dataset.name} holds values that are negative or beyond all measure.")
+        raise CorruptInput(f"{path}: {dataset.name} has negative or impossibly large values.")
     return values
 
 
@@ -123,7 +123,7 @@ class TimeAxis:
 def time_axis(stamps: NDArray[np.int64], path: Path) -> TimeAxis:
     """Epoch seconds to a grid. The step is the commonest distance; all others must be multiples of it."""
     if len(stamps) < 2:
-        raise EmptyInput(f"{path} has {len(stamps)} time steps; two are the least that have a length.")
+        raise EmptyInput(f"{path} has {len(stamps)} time steps; at least two are needed.")
     distances = np.diff(stamps)
     if distances.min() <= 0:
         where = int(np.argmax(distances <= 0))

@@ -27,7 +27,7 @@ class CounterMemory:
 class Amounts:
     """`values[i, j, k]` is what counter k of component j grew by since the sample before, NaN where there is none.
 
-    `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters began anew in between.
+    `spans[i, j]`: steps since that sample. `restarted[i, j]`: the counters started again in between.
     """
 
     values: Floats
@@ -38,8 +38,8 @@ class Amounts:
 def amounts(counters: Ints, first_step: int, memory: CounterMemory) -> Amounts:
     """Differences of `counters` (step, component, counter; ABSENT where there is no sample); updates the memory.
 
-    A server that restarts begins at zero with all its counters at once, so one that dropped means that all began anew:
-    what they show is their amount since, the least that can have moved.
+    A server that restarts begins at zero with all its counters at once, so one that dropped means that all started
+    again: what they show is their amount since, the least that can have moved.
     """
     steps, components, _ = counters.shape
     known = np.concatenate([memory.counters[None], counters])

@@ -144,7 +144,7 @@ def _stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: 
         ids, times = ids[inside], times[inside]
     moments = np.unique(times)
     if len(moments) < 2:
-        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; two are the least.")
+        raise EmptyInput(f"{database.where} has {len(moments)} time stamps in that period; at least two are needed.")
     distances = np.diff(moments)
     usual = distances[distances <= 3600]
     step = int(np.bincount(usual).argmax()) if len(usual) else int(distances.min())

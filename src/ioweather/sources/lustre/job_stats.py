@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 class JobAmounts(NamedTuple):
-    """What a job did in [start_ns, end_ns). `restarted`: the entry began anew, and this is the least it can be."""
+    """What a job did in [start_ns, end_ns). `restarted`: the entry started again, and this is the least it can be."""
 
     job_key: str
     start_ns: int
@@ -150,7 +150,7 @@ def _sizes_grown(before: str | None, after: str | None) -> str | None:
 
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
-    """An entry whose counters fell, or that counts from another moment on, began anew. None where nothing happened."""
+    """An entry whose counters fell, or that counts from another moment on, started again. None where nothing happened."""
     grown: Operations = {}
     known = before.operations
     restarted = before.begun_ns != after.begun_ns or not known.keys() <= after.operations.keys()

@@ -23,7 +23,7 @@ MOST_DIGITS = 20  # of a counter of 64 bits
 _TIME = re.compile(
     r"(snapshot_time|start_time|elapsed_time):?\s+([0-9]{1,18})(?:\.\s*([0-9]{1,18}))?\s*\(?(?:secs\.(usecs|nsecs))?\)?"
 )
-# `memused=1` and its like too: what follows is not of the parameter before.
+# `memused=1` and similar lines too: what follows is not of the parameter before.
 _PARAMETER = re.compile(r"([A-Za-z][\w-]*(?:\.[^\s=]+)?)=(.*)")
 
 
@@ -60,7 +60,7 @@ def parse_stats(text: str, where: str = "stats") -> Stats:
         elif (found := time_of(line.rstrip(), where)) is not None:
             times.setdefault(*found)
         elif " samples " in line:  # other lines are what people write between: a date, a prompt
-            raise CorruptInput(f"{where}: {line.strip()[:80]!r} is no line of Lustre stats.")
+            raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of Lustre stats.")
     if "snapshot_time" not in times:
         raise CorruptInput(f"{where} has no snapshot_time.")
     return Stats(times["snapshot_time"], times.get("start_time"), counters)

@@ -30,7 +30,7 @@ OPERATIONS: Final = ("read_ops", "write_ops")
 MEASURES: Final = {"pearson": "Pearson", "spearman": "Spearman", "distance_correlation": "distance corr.",
                    "mutual_information": "mutual inf."}  # fmt: skip
 TIME: Final = "time with I/O (D_D)"
-VOLUME: Final = "system volume meanwhile (PsiD)"
+VOLUME: Final = "system volume during its I/O (PsiD)"
 _SYSTEM: Final = {"component_kind": "$component_kind", "filesystem": "$filesystem"}
 _FLAGS: Final = ("over_limit", "reset")
 NEEDS: Final = (

@@ -1,4 +1,4 @@
-"""The groups of like runs (mad17 IV): what they are, how long their I/O takes, how it is distributed."""
+"""The groups of similar runs (mad17 IV): what they are, how long their I/O takes, how it is distributed."""
 
 from __future__ import annotations
 

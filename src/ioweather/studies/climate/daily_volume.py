@@ -367,7 +367,7 @@ def _behind(project: str, before: float, after: float, shown: str, what: str) ->
         )
     verb = "tapered off" if after < before else "started"
     return Finding(
-        f"{project} {verb} at that time ({shown}): it {what}. The same time is not yet the cause.",
+        f"{project} {verb} at that time ({shown}): it {what}. Coincidence in time is not proof.",
         name="project_behind_change",
     )
 

@@ -177,7 +177,7 @@ def written_files(runs: Frame) -> Exhibit:
     if known:
         findings.append(
             Finding(
-                f"Files are written anew: {new / known:.1%} of {known:,} were new or empty before the job opened them.",
+                f"Most written files are new: {new / known:.1%} of {known:,} were new or empty when first opened.",
                 "supported" if new > 0.9 * known else "refuted",
                 name="new_files",
             )

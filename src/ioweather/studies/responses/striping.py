@@ -179,7 +179,7 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
         )
     told = f"mean rank correlation {test.correlation:.2f} over {test.targets} targets and {test.rounds} rounds"
     if test.p_value > 0.05:
-        text = f"Nothing speaks against targets being slow independently ({told}, {told_p(test.p_value)})."
+        text = f"The data are consistent with targets that are slow independently ({told}, {told_p(test.p_value)})."
         return Finding(text, name=name)
     if test.p_value > 0.01:
         return Finding(f"Targets may not be slow independently ({told}, {told_p(test.p_value)}).", "undecided", name)

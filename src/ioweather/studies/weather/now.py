@@ -61,7 +61,7 @@ class Hang:
 
     @property
     def told(self) -> str:
-        return f", as {self.host} told {format_seconds(self.told_seconds)} ago" if self.host else ""
+        return f" (reported by {self.host}, {format_seconds(self.told_seconds)} ago)" if self.host else ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def weather_answer(
         groups.append(FactGroup("agents", "Agents of other hosts (since last heard of)", facts))
     findings = [
         Finding(
-            f"A {h.op} on {h.filesystem} has been waiting for {format_seconds(h.age_seconds)}{h.told}.", "alarm", "hang"
+            f"A {h.op} on {h.filesystem} has been hanging for {format_seconds(h.age_seconds)}{h.told}.", "alarm", "hang"
         )
         for h in hangs
     ]

@@ -137,7 +137,9 @@ def _size_of_named(path: Path) -> int:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{path} is a pipe or a device, and a file is read twice.", hint="Write it to a file first.")
+        raise UsageError(
+            f"{path} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
+        )
     return status.st_size
 
 

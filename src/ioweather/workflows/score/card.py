@@ -89,7 +89,7 @@ def score(
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> ScoreCard:
-    """Ingest the facility in `directory` into a lake of its own (made anew), and ask the questions, in this process or
+    """Ingest the facility in `directory` into a lake of its own (made again), and ask the questions, in this process or
     each as a task of the executor."""
     made = read_manifest(directory)
     wanted = list(questions) or list(QUESTIONS)

@@ -34,7 +34,7 @@ class Demo:
 
 
 def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
-    """Made anew each time; only a lake that is itself simulated is overwritten."""
+    """Made again each time; only a lake that is itself simulated is overwritten."""
     root = out or layout.default_lake_dir().with_name("demo")
     if layout.is_lake(root) and not open_lake(root).facility.simulated:
         raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")

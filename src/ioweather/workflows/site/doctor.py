@@ -98,7 +98,7 @@ def _packages() -> Iterator[Check]:
     if missing:
         yield Check("packages", "problem", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
     else:
-        yield Check("packages", "ok", "all that it needs")
+        yield Check("packages", "ok", "all required packages are installed")
     if extras:
         yield Check("extras", "note", f"not installed: {', '.join(sorted(set(extras)))}", "pip install NAME, if wanted")
 
