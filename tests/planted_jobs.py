@@ -42,7 +42,7 @@ def planted(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Frame]:
     return {
         "job_io": JOB_IO.frame({s.name: [m[s.name] for m in metrics] for s in JOB_IO.columns}, rows=len(metrics)),
         "applications": APPLICATIONS.frame(
-            {s.name: [a[s.name] for a in applications] for s in APPLICATIONS.columns}, rows=len(applications)
+            {s.name: [a.get(s.name) for a in applications] for s in APPLICATIONS.columns}, rows=len(applications)
         ),
     }
 

@@ -60,7 +60,7 @@ def test_below_the_floor_one_sentence_says_so(tmp_path):
     assert advice_facts(advised) == ()
     (finding,) = advice_findings(advised)
     assert finding.text == (
-        "1 pattern seen (one does all I/O): it does not cost more than 375 ms of a run of 100 s: not worth changing."
+        "1 pattern seen (single-rank I/O): it does not cost more than 375 ms of a run of 100 s: not worth changing."
     )
     assert brief_lines(advised) == 2
 

@@ -165,7 +165,7 @@ def _callers(profile: Profile) -> int:
 
 
 RANK_RULES: Final = (
-    Rule("rank_zero", "one process does all I/O", "ranks", "one process moves 99% of the bytes of a parallel run",
+    Rule("rank_zero", "single-rank I/O", "ranks", "one process moves 99% of the bytes of a parallel run",
          "the same bytes by one process per node (at least 4 processes), each at its rate, within ceiling and stripes",
          _rank_zero),
     Rule("subset", "some do all I/O", "ranks", "a part of the processes moves all bytes, without collectives",
