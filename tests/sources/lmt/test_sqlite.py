@@ -220,7 +220,7 @@ def test_damage_and_strangers(tmp_path: Path):
 
 
 def test_too_few_stamps_and_bad_ones(tmp_path: Path):
-    with pytest.raises(EmptyInput, match="two are the least"):
+    with pytest.raises(EmptyInput, match="at least two are needed"):
         read(write_sqlite(tmp_path / "a.sqlite3", lmt_tables(stamps(1), {1: steady(1)})))
     with pytest.raises(EmptyInput):
         read(write_sqlite(tmp_path / "b.sqlite3", lmt_tables([], {})))

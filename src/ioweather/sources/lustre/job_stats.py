@@ -150,7 +150,7 @@ def _sizes_grown(before: str | None, after: str | None) -> str | None:
 
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:
-    """An entry whose counters fell, or that counts from another moment on, started again. None where nothing happened."""
+    """An entry whose counters fell, or that counts from another moment on, started again. None where it did nothing."""
     grown: Operations = {}
     known = before.operations
     restarted = before.begun_ns != after.begun_ns or not known.keys() <= after.operations.keys()
