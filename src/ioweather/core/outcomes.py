@@ -123,14 +123,15 @@ class WhyOutcome(Outcome):
 
 @dataclass(frozen=True)
 class JobOutcome(Outcome):
-    """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing."""
+    """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
+    a log (`logs` 0) the amounts are what the servers counted."""
 
     job_id: int | None
     user: str | None
     project: str | None
     program: str
     logs: int
-    processes: int
+    processes: int | None
     nodes: int | None
     start_ns: int
     end_ns: int

@@ -10,13 +10,17 @@ from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer
+from ioweather.derive.jobs.server_io import ServerIo
 from ioweather.questions.parameters import JOB, LOG, PATHS, PROCESSES_PER_NODE, UID
+from ioweather.studies.job.on_servers import server_answer
 from ioweather.studies.job.page import page_exhibits
 from ioweather.studies.job.summary import job_answer
 from ioweather.studies.job.view import JobView
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+    if isinstance(data.given["job"], ServerIo):
+        return server_answer(params["job"], data.of("job", ServerIo))
     view = data.of("job", JobView)
     advised = advise(view)
     found = job_answer(view, lines_beside=brief_lines(advised))
@@ -28,7 +32,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 QUESTION = Question(
     name="job",
     result=JobOutcome,
-    needs=(LOG,),
+    needs=(replace(LOG, also=(*LOG.also, "job_operations")),),
     answer=answer,
     params=(
         JOB,
@@ -41,7 +45,8 @@ QUESTION = Question(
     epilog="""\b
 A log is read where it lies: no lake is needed, and nothing is written
 beside it. With --lake, accounting gives the nodes. A job id means all
-logs of that job in the lake, added up.
+logs of that job in the lake, added up; where there is none, what the
+servers counted of it.
 Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
 
 \b

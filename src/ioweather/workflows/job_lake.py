@@ -18,6 +18,7 @@ from ioweather.core.units import format_time_ns
 from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.derive.jobs.matching import match_jobs
+from ioweather.derive.jobs.server_io import ServerIo, server_io
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.sources.darshan.file_locations import path_hash
 from ioweather.sources.darshan.rows import shown_command
@@ -61,6 +62,12 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
         job_io(applications, files), jobs=jobs, facility=snapshot.facility,
         log_paths=tuple(path for path in known if Path(path).exists()), target_count=_targets(snapshot, min(days)),
     )  # fmt: skip
+
+
+def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerIo | None:
+    """What servers counted of the job; of several jobs of that id, a user or a period has to be named."""
+    where = {"job_id": _raw_id(snapshot, job_id)} | ({} if which.uid is None else {"uid": which.uid})
+    return server_io(snapshot.frame("job_operations", where=where, period_ns=which.period_ns))
 
 
 def _targets(snapshot: Snapshot, day: str) -> int | None:

@@ -1,0 +1,78 @@
+"""What servers counted of a job: each operation once, whatever looks there were; and the answer that shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioweather.cli.main import run
+from ioweather.derive.jobs.server_io import Done, server_io
+from ioweather.store.lake import open_lake
+from ioweather.tables import TABLES
+from ioweather.workflows.ingest.ingest import ingest
+
+NS = 10**9
+TABLE = TABLES["job_operations"]
+
+
+def row(start: int, end: int, count: int, operation: str = "write", target: str = "fs1-OST0000", **more: Any) -> Any:
+    moved = count << 20 if operation in ("read", "write") else None
+    return {
+        "start_ns": start * NS, "interval_ns": (end - start) * NS, "system": "fs1", "component_kind": "ost",
+        "component": target, "job_key": "7", "job_id": 7, "cluster": None, "uid": None, "exe": None, "host": None,
+        "operation": operation, "count": count, "bytes": moved, "time_ns": None, "histogram": None, "quality": 0,
+        **more,
+    }  # fmt: skip
+
+
+def frame(*rows: Any) -> Any:
+    return TABLE.frame({name: [row[name] for row in rows] for name in TABLE.names}, rows=len(rows))
+
+
+def test_amounts_by_operation_and_target():
+    found = server_io(
+        frame(row(100, 160, 5), row(160, 200, 3), row(100, 160, 2, "read", "fs1-OST0001"), row(90, 95, 9, "open"))
+    )
+    assert found is not None
+    assert found.operations == {"write": Done(8, 8 << 20), "read": Done(2, 2 << 20), "open": Done(9, 0)}
+    assert found.targets == {"fs1-OST0000": Done(17, 8 << 20), "fs1-OST0001": Done(2, 2 << 20)}
+    assert (found.start_ns, found.end_ns, found.job_ids, found.uids) == (90 * NS, 200 * NS, (7,), ())
+    assert (found.read_bytes, found.write_bytes, found.restarted_rows) == (2 << 20, 8 << 20, 0)
+    assert server_io(frame()) is None
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_lies_within_another_row_is_a_part_of_it(backwards: bool):
+    """Lone lists of two moments, and a recording of the time between: the last list holds them all."""
+    rows = [
+        row(100, 150, 5, quality=64), row(150, 170, 2), row(100, 200, 9, quality=64), row(200, 250, 1, quality=2),
+        row(150, 170, 4, target="fs1-OST0001"),
+    ]  # fmt: skip
+    found = server_io(frame(*(reversed(rows) if backwards else rows)))
+    assert found is not None
+    assert found.operations["write"].count == 9 + 1 + 4
+    assert found.restarted_rows == 1
+
+
+def test_job_without_a_log_shows_what_the_servers_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def looked(seconds: int, writes: int) -> str:
+        return (
+            f"obdfilter.fs1-OST0000.job_stats=\njob_stats:\n- job_id:          4711\n  snapshot_time:   {seconds}\n"
+            f"  write_bytes:     {{ samples: {writes}, unit: bytes, min: 1, max: 1, sum: {writes << 20} }}\n"
+        )
+
+    lake = open_lake(tmp_path / "lake", create=True)
+    (tmp_path / "jobs.txt").write_text(looked(1_700_000_000, 5) + looked(1_700_000_060, 21))
+    assert ingest(lake, [tmp_path / "jobs.txt"]).rows_added["job_operations"] == 1
+    assert run(["job", "4711", "--lake", str(lake.root)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Job 4711 read 0 B and wrote 16 MiB on 1 target of fs1" in shown
+    assert run(["job", "4711", "--json", "--lake", str(lake.root)]) == 0
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert (result["logs"], result["write_bytes"], result["processes"], result["job_id"]) == (0, 16 << 20, None, 4711)
+    assert run(["job", "4712", "--lake", str(lake.root)]) == 1
+    assert run(["sql", "SELECT job_key, sum(bytes) AS b FROM job_operations GROUP BY 1", "--lake", str(lake.root)]) == 0
+    assert "4711" in capsys.readouterr().out
