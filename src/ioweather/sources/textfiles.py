@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ _LONGEST_LINE = 16 << 20
 # Logs unzip to ten or thirty times their size, gzip allows a thousand: what is beyond was made to exhaust memory.
 _FREE_BYTES, _MOST_RATIO = 64 << 20, 100
 
+_HEAD_CHARACTERS = 64 << 10
+_MOST_NOISE_LINES = 1_000_000
+# "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.", perhaps behind a host and a colon.
+_NOISE = re.compile(r"(?:[^\s:]{1,120}: )?(?:ERROR: ld\.so: object |WARNING: |Warning: |warning: )")
+
 
 @dataclass(frozen=True)
 class LineBlock:
@@ -28,6 +34,20 @@ class LineBlock:
     first: int
     lines: list[str]
     torn: bool = False
+
+
+def begins_with_noise(head: bytes) -> bool:
+    return _NOISE.match(plain_head(head)) is not None
+
+
+def head_beyond_noise(path: Path) -> bytes:
+    """The first part of a text behind what a loader complained of: a line each of thousands of processes."""
+    found = ""
+    for block in line_blocks(path):
+        found += "\n".join([*block.lines, ""])
+        if len(found) >= _HEAD_CHARACTERS or block.first > _MOST_NOISE_LINES:
+            break
+    return found[:_HEAD_CHARACTERS].encode()
 
 
 def plain_head(head: bytes) -> str:
@@ -82,9 +102,10 @@ def unzipped_blocks(path: Path) -> Iterator[bytes]:
 
 
 def line_blocks(path: Path) -> Iterator[LineBlock]:
-    """All lines, a block at a time."""
+    """All lines, a block at a time; without warnings before the first other line."""
     number = 1
     rest = ""
+    begun = False
     for text in text_blocks(path):
         lines = (rest + text).split("\n")
         rest = lines.pop()
@@ -93,7 +114,15 @@ def line_blocks(path: Path) -> Iterator[LineBlock]:
         if "\r" in text:
             lines = [line.rstrip("\r") for line in lines]
         if lines:
-            yield LineBlock(number, lines)
+            skipped = 0 if begun else _noisy(lines)
+            begun = begun or skipped < len(lines)
+            if skipped < len(lines):
+                yield LineBlock(number + skipped, lines[skipped:])
             number += len(lines)
     if rest:
         yield LineBlock(number, [rest], torn=True)
+
+
+def _noisy(lines: list[str]) -> int:
+    """How many lines at the beginning are warnings of others."""
+    return next((n for n, line in enumerate(lines) if _NOISE.match(line) is None), len(lines))

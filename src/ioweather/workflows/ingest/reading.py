@@ -33,6 +33,8 @@ from ioweather.core.registry import OURS
 from ioweather.core.units import MIB, NS, format_bytes, format_seconds
 from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
+from ioweather.sources.nearest import nearest
+from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise
 from ioweather.tables import TABLES, Complaints, concat
 
 _HEAD_BYTES = 64 << 10
@@ -168,6 +170,8 @@ def choose_source(head: bytes, path: Path) -> Source:
         scores.append((score, name))
     scores.sort(reverse=True)
     best, name = scores[0]
+    if best <= 0 and (near := nearest(head)) is not None:
+        raise UnknownFormat(f"{path} is {near[0]}, which is not read.", hint=f"Use instead: {near[1]}")
     if best <= 0:
         raise UnknownFormat(
             f"{path} is not in a format that ioweather knows.",
@@ -374,6 +378,8 @@ def _source_for(path: Path, reading: Reading) -> Source:
             head = file.read(_HEAD_BYTES)
         if not head:
             raise EmptyInput(f"{path} is empty.")
+        if begins_with_noise(head):
+            head = head_beyond_noise(path)
     return SOURCES[reading.source] if reading.source else choose_source(head, path)
 
 

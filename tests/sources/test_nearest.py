@@ -1,0 +1,61 @@
+"""A file that is refused is called what it is, with the command that makes a readable one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+
+import pytest
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import UnknownFormat
+from ioweather.sources.nearest import nearest
+from ioweather.workflows.ingest.reading import FileOutcome, Reading, choose_source, read_file
+
+NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "remedy"),
+    [
+        ("####\n# Collectl:   V4.3.1\n>>> 1794726355.242 <<<\ncpu 1 2 3\n", "raw file of collectl", "collectl -p"),
+        (
+            "JobID           JobName  Partition\n------------ ---------- ----------\n",
+            "cut to their width",
+            "sacct -a -P",
+        ),
+        ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
+        ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
+        ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
+        ("Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n", "without disks", "sadf -j"),
+        ("diskio,host=n1,name=sda reads=1i,writes=2i 1794726355242525983\n", "telegraf", "--map"),
+        ("epoch,read,write\n1794726355.2,1,2\n", "collectd", "--map"),
+    ],
+)
+def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(UnknownFormat, match=what) as refused:
+        choose_source(text.encode(), path)
+    assert remedy in str(refused.value)
+    packed = gzip.compress(text.encode())
+    assert nearest(packed) == nearest(text.encode())
+
+
+def test_archives(tmp_path):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+    assert nearest(packed.getvalue()) == ("a tar archive", "unpack it, then ingest its folder")
+    assert nearest(b"some text\n") is None
+
+
+def test_thousands_of_warnings_before_the_file_begins(tmp_path):
+    """A line each of 4,000 processes: far beyond what is looked at."""
+    path = tmp_path / "jobs.txt"
+    path.write_text(NOISE * 4000 + "JobID|State|Submit|Start|End\n7|COMPLETED|100|101|110\n8|COMPLETED|100|101|x\n")
+    *_, outcome = read_file(path, None, path.stat().st_size, Reading(ReadContext()))
+    assert isinstance(outcome, FileOutcome)
+    assert (outcome.source, outcome.status, dict(outcome.rows)) == ("sacct", "partial", {"jobs": 1})
+    assert "line 4003" in (outcome.message or "")
