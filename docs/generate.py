@@ -20,18 +20,21 @@ import ioweather
 from ioweather.cli.main import COMMANDS, cli
 from ioweather.core.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
+from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, published
-from ioweather.core.results import Answer, Estimate, Exhibit
+from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
 from ioweather.questions.catalogue import QUESTIONS, TITLES
 from ioweather.report.methods import METHODS, equation_html
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.darshan.model import DarshanLog
 from ioweather.stats.mixture import MixtureFit
 from ioweather.store.lake import Lake
+from ioweather.store.sandbox import SqlResult
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import LAKE_COLUMNS, METRICS, TABLES, ColumnSpec, Metric
 from ioweather.workflows.ask import signature_of
+from ioweather.workflows.ingest.ingest import IngestReport
 
 REFERENCE = Path(__file__).parent / "reference"
 _LAKE_DOCS = {
@@ -179,7 +182,9 @@ def _default(param: Param) -> str:
 
 
 # What the public functions give back.
-_RESULTS: tuple[type, ...] = (Lake, Snapshot, DarshanLog, Exhibit, Answer, Estimate, MixtureFit)
+_RESULTS: tuple[type, ...] = (
+    Lake, Snapshot, Frame, SqlResult, IngestReport, DarshanLog, Exhibit, ResultTable, Answer, Estimate, MixtureFit,
+)  # fmt: skip
 
 
 def api_page() -> str:
@@ -205,11 +210,12 @@ def _signature(function: Any) -> str:
     signature = inspect.signature(function)
     inner = []
     for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in inner:
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(text.startswith("*") for text in inner):
             inner.append("*")
-        star = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        star = {parameter.VAR_KEYWORD: "**", parameter.VAR_POSITIONAL: "*"}.get(parameter.kind, "")
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        inner.append(f"{star}{parameter.name}: {parameter.annotation}{default}")
+        annotation = str(parameter.annotation).replace("AnyLake", "Lake | str | os.PathLike[str] | None")
+        inner.append(f"{star}{parameter.name}: {annotation}{default}")
     short = f"({', '.join(inner)}) -> {signature.return_annotation}"
     if len(short) < 90:
         return short
@@ -218,7 +224,10 @@ def _signature(function: Any) -> str:
 
 def _doc(thing: Any) -> str:
     text = inspect.getdoc(thing) or ""
-    return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text  # a data class without words
+    if text.startswith(f"{getattr(thing, '__name__', '')}("):  # a data class without words
+        return ""
+    words, start, examples = text.partition(">>>")
+    return f"{words}```pycon\n{start}{examples}\n```" if start else text
 
 
 def _members(kind: type) -> Iterator[tuple[str, str]]:
@@ -271,11 +280,16 @@ from typing import Literal
 
 from ioweather._version import __version__ as __version__
 from ioweather.core.results import Answer
+from ioweather.report.api import write_report as write_report
 from ioweather.sources.darshan.api import read_darshan as read_darshan
 from ioweather.stats.mixture import fit_mixture as fit_mixture
 from ioweather.store.lake import Lake
 from ioweather.store.lake import open_lake as open_lake
-from ioweather.workflows.notebook import show as show
+from ioweather.workflows.api import exhibits as exhibits
+from ioweather.workflows.api import ingest as ingest
+from ioweather.workflows.api import show as show
+from ioweather.workflows.api import simulate_facility as simulate_facility
+from ioweather.workflows.api import sql as sql
 
 '''
 

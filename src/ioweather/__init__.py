@@ -14,10 +14,15 @@ from ioweather._version import __version__ as __version__
 from ioweather.questions.catalogue import QUESTIONS, TITLES
 
 _PLACES = {
+    "exhibits": "ioweather.workflows.api",
     "fit_mixture": "ioweather.stats.mixture",
+    "ingest": "ioweather.workflows.api",
     "open_lake": "ioweather.store.lake",
     "read_darshan": "ioweather.sources.darshan.api",
-    "show": "ioweather.workflows.notebook",
+    "show": "ioweather.workflows.api",
+    "simulate_facility": "ioweather.workflows.api",
+    "sql": "ioweather.workflows.api",
+    "write_report": "ioweather.report.api",
 }
 __all__ = sorted(["__version__", *_PLACES, *TITLES])
 

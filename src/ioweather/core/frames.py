@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.tabular import Tabular
 from ioweather.core.units import DAY_NS
 
 
@@ -34,6 +36,10 @@ class Text:
         lookup: list[str | None] = [*self.categories, None]
         return [lookup[code] for code in self.codes.tolist()]
 
+    def __arrow_c_array__(self, requested_schema: object = None) -> object:
+        # polars takes a Frame for a dictionary, and asks each column.
+        return import_module("ioweather.core.dataframes").text_to_arrow(self).__arrow_c_array__(requested_schema)
+
     def equals(self, value: str) -> Bools:
         """Mask of the rows that hold `value`."""
         code = self.categories.index(value) if value in self.categories else -2
@@ -41,9 +47,10 @@ class Text:
 
 
 Column: TypeAlias = NDArray[Any] | Text
+_MOST_NAMED = 20
 
 
-class Frame(Mapping[str, Column]):
+class Frame(Tabular, Mapping[str, Column]):
     """An immutable mapping name -> column; all columns have one length."""
 
     __slots__ = ("_columns", "_rows")
@@ -58,6 +65,9 @@ class Frame(Mapping[str, Column]):
     @property
     def rows(self) -> int:
         return self._rows
+
+    def _table(self) -> Frame:
+        return self
 
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
@@ -116,7 +126,10 @@ class Frame(Mapping[str, Column]):
         return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
 
     def __repr__(self) -> str:
-        return f"Frame({self._rows} rows: {', '.join(self._columns)})"
+        names = list(self._columns)
+        rest = f", ... ({len(names)} columns)" if len(names) > _MOST_NAMED else ""
+        listed = ", ".join(names[:_MOST_NAMED]) + rest
+        return f"Frame({self._rows} rows: {listed})"
 
 
 def _plain_list(column: Column) -> list[Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ioweather.core.outcomes import Outcome
+from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value
 
 Cell: TypeAlias = str | int | float | bool | None
@@ -39,8 +40,8 @@ class ResultColumn:
         return self.label or self.name.replace("_", " ")
 
 
-@dataclass(frozen=True)
-class ResultTable:
+@dataclass(frozen=True, repr=False)
+class ResultTable(Tabular):
     """A small table: what is printed, and what charts are drawn from."""
 
     name: str
@@ -56,6 +57,13 @@ class ResultTable:
     def column(self, name: str) -> tuple[Cell, ...]:
         index = [column.name for column in self.columns].index(name)
         return tuple(row[index] for row in self.rows)
+
+    def _table(self) -> Any:
+        return frame_of_rows([column.name for column in self.columns], self.rows)
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"<ResultTable {self.name}: {len(self.rows)} rows of {names}>"
 
 
 @dataclass(frozen=True)
@@ -185,7 +193,7 @@ class Provenance:
     made_ns: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exhibit:
     """One table or figure of a paper, made from this facility's data. Without a title of its own it gets the one that
     its paper's file has for it."""
@@ -200,6 +208,13 @@ class Exhibit:
     coverage: tuple[Coverage, ...] = ()
     published: tuple[Published, ...] = ()
     provenance: Provenance = Provenance()
+
+    def __repr__(self) -> str:
+        counts = (
+            f"{len(self.tables)} tables, {len(self.charts)} charts, {len(self.estimates)} estimates, "
+            f"{len(self.findings)} findings"
+        )
+        return f"<Exhibit {self.id}: {self.title} ({counts})>"
 
 
 @dataclass(frozen=True)
@@ -224,7 +239,7 @@ class FactGroup:
     facts: tuple[Fact, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """What a question returns; the headline alone must be worth reading. `result` is what a program reads of it, and
     `name` that of the question."""
@@ -239,6 +254,10 @@ class Answer:
     provenance: Provenance = Provenance()
     name: str = ""
     result: Outcome | None = None
+
+    def __repr__(self) -> str:
+        facts = sum(len(group.facts) for group in self.facts)
+        return f"<Answer {self.name}: {self.headline} ({facts} facts, {len(self.exhibits)} exhibits)>"
 
 
 def identifier(text: str) -> str:

@@ -73,6 +73,12 @@ def exhibit_fragment(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
     return legible(f'<div class="iow">{style_html(theme)}{body}</div>')
 
 
+def answer_fragment(answer: Answer, theme: PageTheme = "auto") -> str:
+    """The same of an answer."""
+    body = answer_section(answer, 3) + provenance_html(answer.provenance)
+    return legible(f'<div class="iow">{style_html(theme)}{body}</div>')
+
+
 def exhibit_section(exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False) -> str:
     """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` sets it off
     from what stands above it."""

@@ -136,6 +136,11 @@ def fit_mixture(
     of the sample, at least 5 and at most 50). With `replicates` the winning pair's parameters get bootstrap intervals
     (200 are enough for .95). Ties at the pivot go to the head. Zeros may lie in the head only. ValueError for fewer
     than 10 times, missing, negative or infinite ones, or times that are all equal.
+
+    >>> import ioweather
+    >>> fit = ioweather.fit_mixture([1.0, 1.1, 1.2, 1.3, 1.2, 1.1, 1.0, 1.3, 1.4, 1.2, 4.0, 6.0, 9.0, 20.0, 50.0, 90.0])
+    >>> 1.0 < fit.pivot < 20.0
+    True
     """
     _check_choice("head", heads, ALL_HEADS)
     _check_choice("tail", tails, TAILS)

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -18,6 +19,9 @@ from ioweather.core.visibility import Owner
 from ioweather.store import delta, layout
 from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
+
+if TYPE_CHECKING:
+    from ioweather.store.sandbox import SqlResult
 
 
 def new_ingest_id() -> str:
@@ -49,6 +53,26 @@ class Lake:
     def __init__(self, root: Path, owner: Owner | None = None) -> None:
         self.root = root
         self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"Lake({str(self.root)!r})"
+
+    def tables(self) -> dict[str, int]:
+        """Rows per table.
+
+        >>> import ioweather
+        >>> ioweather.open_lake("my-lake").tables()["series"]
+        84
+        """
+        with self.snapshot() as snapshot:
+            return snapshot.tables()
+
+    def sql(self, query: str, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB") -> SqlResult:
+        """One SELECT or EXPLAIN in DuckDB's SQL, as `ioweather.sql`."""
+        from ioweather.store.usersql import Limits, run_user_sql
+
+        with self.snapshot() as snapshot:
+            return run_user_sql(snapshot, query, Limits(rows, seconds, memory))
 
     def seen_by(self, owner: Owner | None) -> Lake:
         return Lake(self.root, owner)
@@ -97,7 +121,12 @@ class Lake:
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:
-    """The lake at `path`, at IOWEATHER_LAKE, or in the user's data home. With `create`, made if absent."""
+    """The lake at `path`, at IOWEATHER_LAKE, or in the user's data home. With `create`, made if absent.
+
+    >>> import ioweather
+    >>> ioweather.open_lake("my-lake")
+    Lake('my-lake')
+    """
     root = Path(path) if path is not None else layout.default_lake_dir()
     if not layout.is_lake(root):
         if not create:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from ioweather.core.cells import plain
 from ioweather.core.errors import QueryRefused
+from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import parse_size
 
 _ALLOWED: Final = ("SELECT", "EXPLAIN")
@@ -37,12 +38,21 @@ class Limits:
     memory: str = "1GiB"
 
 
-@dataclass(frozen=True)
-class SqlResult:
+@dataclass(frozen=True, repr=False)
+class SqlResult(Tabular):
+    """What a query gave. `truncated`: there are more rows than were asked for."""
+
     columns: tuple[str, ...]
     types: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     truncated: bool
+
+    def _table(self) -> Any:
+        return frame_of_rows(self.columns, self.rows)
+
+    def __repr__(self) -> str:
+        more = ", and there are more" if self.truncated else ""
+        return f"<SqlResult: {len(self.rows):,} rows of {', '.join(self.columns)}{more}>"
 
 
 def run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:

@@ -30,7 +30,7 @@ _LISTED_DAYS = 400
 Where = Mapping[str, "Cell | Sequence[Cell]"]
 
 
-@dataclass
+@dataclass(repr=False)
 class Snapshot:
     """Satisfies core.contracts.Inventory. With an owner it shows what that person may see."""
 
@@ -39,6 +39,9 @@ class Snapshot:
     facility: Facility
     owner: Owner | None = None
     _series: list[SeriesGroup] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of {self.root}: {sum(bool(files.uris) for files in self.pinned.values())} tables with rows>"
 
     @cached_property
     def bare(self) -> duckdb.DuckDBPyConnection:

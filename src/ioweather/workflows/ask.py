@@ -15,6 +15,7 @@ from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
 from ioweather.questions.catalogue import QUESTIONS, title_of
 from ioweather.studies.job.view import JobView
+from ioweather.workflows.api import shown
 from ioweather.workflows.params import check_names, period_between, resolve_params
 from ioweather.workflows.place import Place
 from ioweather.workflows.resolve import Request, resolve
@@ -116,7 +117,7 @@ def function_of(name: str) -> Callable[..., Answer]:
         if first and question.params[0].many:
             bound[first[0]] = tuple(bound[first[0]])
         lake, start, end = (bound.pop(key, None) for key in ("lake", "start", "end"))
-        return ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake)))
+        return shown(ask(name, lake, bound, period_ns=period_between(start, end, lambda: zone_of(lake))))
 
     asked.__name__ = asked.__qualname__ = name
     asked.__doc__ = question.help or title_of(name)

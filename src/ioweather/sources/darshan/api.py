@@ -11,6 +11,14 @@ from ioweather.sources.darshan.model import DarshanLog
 def read_darshan(path: Path | str) -> DarshanLog:
     """Everything one Darshan log (2.00 to 3.41) says: `.job`, `.modules['POSIX'].records`, `.names`.
 
-    A module's `.to_pandas()` or `.to_polars()` gives a data frame where that library is installed.
+    `.to_pandas("POSIX")` or `.to_polars("POSIX")` gives the records of a module with the paths of their files, where
+    that library is installed; so does `.modules["POSIX"].to_pandas()`, without paths.
+
+    >>> import ioweather
+    >>> log = ioweather.read_darshan("job.darshan")
+    >>> log.job.nprocs
+    4
+    >>> list(log.to_polars("POSIX").columns[:3])
+    ['path', 'id', 'rank']
     """
     return read_log(Path(path))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ioweather.core.errors import UsageError
+from ioweather.core.dataframes import needed
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from ioweather.sources.darshan.model import Module
+
+_INSTEAD = "`.records`, a NumPy array"
 
 
 def columns_of(module: Module) -> dict[str, Any]:
@@ -38,21 +37,11 @@ def _plain(column: np.ndarray[Any, Any]) -> Any:
 
 
 def to_pandas(module: Module) -> Any:
-    return _need("pandas").DataFrame(columns_of(module))
+    return needed("pandas", _INSTEAD).DataFrame(columns_of(module))
 
 
 def to_polars(module: Module) -> Any:
-    polars = _need("polars")
+    polars = needed("polars", _INSTEAD)
     columns = columns_of(module)
     return polars.DataFrame({n: c.tolist() if getattr(c, "dtype", None) is not None and c.dtype.kind == "U" else c
                              for n, c in columns.items()})  # fmt: skip
-
-
-def _need(package: str) -> ModuleType:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise UsageError(
-            f"{package} is not installed.",
-            hint=f"Install it (`pip install {package}`), or use `.records`, a NumPy array.",
-        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ class Ragged:
 _NO_COLUMNS: Mapping[str, Ragged] = MappingProxyType({})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Module:
     """One module's records: a structured array with `id`, `rank` (-1: all ranks share the record) and the counters.
 
@@ -80,6 +81,10 @@ class Module:
     ragged: Mapping[str, Ragged] = field(default_factory=lambda: _NO_COLUMNS)
     segments: NDArray[Any] | None = None
 
+    def __repr__(self) -> str:
+        traced = "" if self.segments is None else f", {len(self.segments):,} traced operations"
+        return f"<Module {self.name} {self.version}: {len(self.records):,} records{traced}>"
+
     def to_pandas(self) -> Any:
         """A pandas.DataFrame; pandas must be installed. See `columns_of` for what DXT and lists become."""
         from ioweather.sources.darshan.dataframes import to_pandas
@@ -93,7 +98,7 @@ class Module:
         return to_polars(self)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DarshanLog:
     """One log. `names` maps a record id to its path (or to what the module names so); `digest` is of the file's bytes.
 
@@ -112,6 +117,36 @@ class DarshanLog:
     unknown_modules: tuple[str, ...]
     digest: str
     skipped_modules: tuple[str, ...] = ()
+
+    def to_pandas(self, module: str = "POSIX") -> Any:
+        """The module's records as a pandas.DataFrame, with the `path` of each."""
+        frame = self.modules[module].to_pandas()
+        frame.insert(0, "path", [self.names.get(record) for record in frame["id"].tolist()])
+        return frame
+
+    def to_polars(self, module: str = "POSIX") -> Any:
+        """The module's records as a polars.DataFrame, with the `path` of each."""
+        frame = self.modules[module].to_polars()
+        paths = [self.names.get(record) for record in frame["id"].to_list()]
+        return frame.insert_column(0, type(frame)({"path": paths})["path"])
+
+    def __repr__(self) -> str:
+        records = ", ".join(f"{name} {len(module.records):,}" for name, module in self.modules.items())
+        return (
+            f"<DarshanLog {self.version}: job {self.job.job_id}, {self.job.nprocs:,} processes, "
+            f"{self.job.run_seconds:,.1f} s; records: {records or 'none'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        job = self.job
+        lines = {
+            "program": job.exe[:200], "job": job.job_id, "processes": f"{job.nprocs:,}",
+            "run time": f"{job.run_seconds:,.1f} s", "files named": f"{len(self.names):,}", "log version": self.version,
+            **{f"{name} records": f"{len(module.records):,}" for name, module in self.modules.items()},
+        }  # fmt: skip
+        body = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in lines.items())
+        return f"<table><tbody>{body}</tbody></table>"
+
     longer_records: tuple[str, ...] = ()
 
 

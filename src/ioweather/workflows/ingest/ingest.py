@@ -61,7 +61,7 @@ class Found:
     bytes: int
 
 
-@dataclass
+@dataclass(repr=False)
 class IngestReport:
     """What became of every file. `known` files were in already."""
 
@@ -69,6 +69,11 @@ class IngestReport:
     known: int = 0
     rows_added: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        rows = [f"{n:,} rows of {table}" for table, n in sorted(self.rows_added.items()) if n]
+        added = ", ".join(rows) or "no new rows"
+        return f"<IngestReport: {len(self.good):,} read, {self.known:,} known, {len(self.bad):,} refused; {added}>"
 
     @property
     def bad(self) -> list[FileOutcome]:

@@ -1,0 +1,143 @@
+"""The public functions over a lake: what the commands do, for programs and notebooks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioweather.core.clock import parse_time_ns, zone_named
+from ioweather.core.contracts import ReadContext
+from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
+from ioweather.core.units import parse_duration_ns
+from ioweather.store.lake import Lake, open_lake
+
+if TYPE_CHECKING:
+    from ioweather.store.usersql import SqlResult
+    from ioweather.workflows.ingest.ingest import IngestReport
+
+AnyLake = Lake | str | os.PathLike[str] | None
+
+
+def lake_at(lake: AnyLake, *, create: bool = False) -> Lake:
+    """A lake, or the one in that directory; None is the person's own."""
+    return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
+
+
+def ingest(
+    *paths: str | os.PathLike[str],
+    lake: AnyLake = None,
+    source: str | None = None,
+    zone: str | None = None,
+    start: str | int | None = None,
+    interval: str | int | None = None,
+    host: str | None = None,
+    system: str | None = None,
+    cluster: str | None = None,
+    raw: bool = False,
+) -> IngestReport:
+    """Read files and directories into the lake, which is made if it is not there, as `ioweather ingest` does.
+
+    Files are recognised by content, or read as `source`. `zone`, `start` (a time, or ns), `interval` (such as '5s', or
+    ns), `host`, `system` and `cluster` are what the files do not say. Bad files are in the report, and raise nothing.
+
+    >>> import ioweather
+    >>> report = ioweather.ingest("iostat.log", lake="my-lake", zone="UTC", host="oss1")
+    >>> report
+    <IngestReport: 1 read, 0 known, 0 refused; 84 rows of series>
+    """
+    from ioweather.workflows.ingest.ingest import ingest as run
+
+    opened = lake_at(lake, create=True)
+    facility = opened.facility
+    named = zone or facility.zone
+    where = zone_named(named) if named else None
+    context = ReadContext(
+        zone=where,
+        start_ns=parse_time_ns(start, where) if isinstance(start, str) else start,
+        interval_ns=parse_duration_ns(interval) if isinstance(interval, str) else interval,
+        host=host,
+        system=system,
+        cluster=cluster or (facility.clusters[0] if len(facility.clusters) == 1 else None),
+        keep_raw=raw,
+    )
+    return run(opened, [Path(path) for path in paths], context=context, source=source)
+
+
+def exhibits(lake: AnyLake = None) -> ResultTable:
+    """All exhibits, and whether this lake can make them: columns id, title, study, ready, missing.
+
+    >>> import ioweather
+    >>> ioweather.exhibits("my-lake").to_polars().columns
+    ['id', 'title', 'study', 'ready', 'missing']
+    """
+    from ioweather.workflows.analyse import availability
+
+    with lake_at(lake).snapshot() as snapshot:
+        found = availability(snapshot, plugins=True)
+    columns = tuple(map(ResultColumn, ("id", "title", "study", "ready", "missing")))
+    rows = tuple((item.id, item.title, item.study, item.ready, "; ".join(item.missing)) for item in found)
+    return ResultTable("exhibits", columns, rows, "Exhibits, and what this lake lacks for them")
+
+
+def sql(
+    query: str, lake: AnyLake = None, *, rows: int = 10_000, seconds: float = 30.0, memory: str = "1GiB"
+) -> SqlResult:
+    """One SELECT or EXPLAIN in DuckDB's SQL over the tables of the lake, bounded in rows, time and memory.
+
+    >>> import ioweather
+    >>> ioweather.sql("SELECT metric, count(*) AS n FROM series GROUP BY metric ORDER BY 1 LIMIT 1", "my-lake").rows
+    (('await_seconds', 7),)
+    """
+    return lake_at(lake).sql(query, rows=rows, seconds=seconds, memory=memory)
+
+
+def show(exhibit_id: str, lake: AnyLake = None, **params: Any) -> ShownExhibit:
+    """The exhibit made from the lake (default: the user's own). Keyword arguments are the study's parameters.
+
+    A notebook draws it; `.tables`, `.estimates` and `.charts` are its data, and each table has `.to_pandas()`.
+    """
+    from ioweather.workflows.analyse import make_exhibits
+
+    typed = {name: str(value) for name, value in params.items()}
+    (made,) = make_exhibits(lake_at(lake), [exhibit_id], params=typed)
+    return ShownExhibit(**{field.name: getattr(made, field.name) for field in fields(Exhibit)})
+
+
+def simulate_facility(
+    out: str | os.PathLike[str], *, preset: str = "laptop", days: int | None = None, seed: int = 1
+) -> Lake:
+    """A synthetic facility: its files in `out`, as real tools write them, and the lake of them in `out`/lake.
+
+    What was planted is in `out`/truth.json; `ioweather simulate --list` names the presets.
+    """
+    from ioweather.simulate.generate import generate
+    from ioweather.simulate.presets import for_days, preset_named
+    from ioweather.workflows.simulated import ingest_simulated
+
+    chosen = preset_named(preset)
+    made = generate(for_days(chosen, days) if days else chosen, Path(out), seed=seed)
+    return ingest_simulated(made, Path(out) / "lake")
+
+
+class ShownExhibit(Exhibit):
+    """An Exhibit that notebooks show as a page; its data are the exhibit's own."""
+
+    def _repr_html_(self) -> str:
+        from ioweather.figures import exhibit_fragment
+
+        return exhibit_fragment(self)
+
+
+class ShownAnswer(Answer):
+    """An Answer that notebooks show as a page; its data are the answer's own."""
+
+    def _repr_html_(self) -> str:
+        from ioweather.figures.page import answer_fragment
+
+        return answer_fragment(self)
+
+
+def shown(answer: Answer) -> ShownAnswer:
+    return ShownAnswer(**{field.name: getattr(answer, field.name) for field in fields(Answer)})
