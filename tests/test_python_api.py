@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from fuzz_seeds import seeds_of
 
 import ioweather
-from fuzz_seeds import seeds_of
 
 
 @pytest.fixture

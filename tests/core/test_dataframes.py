@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from ioweather.core.frames import Frame, Text
-from ioweather.core.results import ResultColumn, ResultTable
+from ioweather.core.results import Answer, ResultColumn, ResultTable
 from ioweather.store.sandbox import SqlResult
 
 FRAME = Frame(
@@ -80,3 +80,6 @@ def test_what_a_notebook_shows_is_short_and_escaped():
     assert "10,000 rows, 50 columns" in html
     assert len(html) < 6_000
     assert len(repr(many)) < 300
+    hostile = ResultTable("t", (ResultColumn("a"),), (("\x1b]0;owned\x07",),), title="x")
+    assert "\x1b" not in hostile._repr_html_()
+    assert "\x1b" not in repr(Answer("?", "\x1b[31m", name="why"))

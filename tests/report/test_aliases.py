@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from ioweather.core.results import Chart, Exhibit, Finding, Provenance, Published, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Chart,
+    Exhibit,
+    Finding,
+    Provenance,
+    Published,
+    ResultColumn,
+    ResultTable,
+    to_jsonable,
+)
 from ioweather.report.aliases import Aliases, _letters, aliases_of
 from ioweather.report.page import report_html
 from ioweather.report.write import anonymised
@@ -47,7 +57,7 @@ def test_all_places_of_an_exhibit_are_covered_and_what_papers_print_is_kept():
         provenance=Provenance(lake="/home/alice", params={"u": "alice"}),
     )  # fmt: skip
     made = ALIASES.exhibit(exhibit)
-    assert "alice" not in repr(made).replace(repr(exhibit.published), "")
+    assert "alice" not in repr(to_jsonable(replace(made, published=())))
     assert made.published == exhibit.published
     assert made.tables[0].rows == ((1, "user 1"), (None, None))
 

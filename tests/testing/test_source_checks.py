@@ -6,9 +6,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-
 from fuzz_seeds import SEEDS, T0, seeds_of
 from fuzzing import put
+
 from ioweather.core.contracts import ReadContext
 from ioweather.sources.catalogue import SOURCES
 from ioweather.testing import ChecksFailed, check_source

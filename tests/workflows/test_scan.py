@@ -14,6 +14,7 @@ import pytest
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import ProjectRule
+from ioweather.core.results import to_jsonable
 from ioweather.sources.scan import scanner
 from ioweather.store.lake import open_lake
 from ioweather.workflows.analyse import availability, make_exhibits
@@ -169,7 +170,7 @@ def test_one_scan_of_a_tree_at_a_time(tree, lake_dir):
 def test_the_summary_is_safe_to_print(tree, lake_dir):
     (tree / "big\x1b]0;owned\x07").write_bytes(b"x" * 100_000)
     answer = summary(scan(lake_dir, ScanRequest(tree)))
-    text = str(answer)
+    text = str(to_jsonable(answer))
     assert "\x1b" not in text
     assert "\\x1b]0;owned\\x07" in answer.facts[-1].facts[0].note
     assert "302 files" in answer.headline

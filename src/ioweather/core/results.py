@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ioweather.core.outcomes import Outcome
+from ioweather.core.printable import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value
 
@@ -63,7 +64,7 @@ class ResultTable(Tabular):
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
-        return f"<ResultTable {self.name}: {len(self.rows)} rows of {names}>"
+        return joined(f"<ResultTable {self.name}: {len(self.rows)} rows of {names}>")
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ class Exhibit:
             f"{len(self.tables)} tables, {len(self.charts)} charts, {len(self.estimates)} estimates, "
             f"{len(self.findings)} findings"
         )
-        return f"<Exhibit {self.id}: {self.title} ({counts})>"
+        return joined(f"<Exhibit {self.id}: {self.title} ({counts})>")
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ class Answer:
 
     def __repr__(self) -> str:
         facts = sum(len(group.facts) for group in self.facts)
-        return f"<Answer {self.name}: {self.headline} ({facts} facts, {len(self.exhibits)} exhibits)>"
+        return joined(f"<Answer {self.name}: {self.headline} ({facts} facts, {len(self.exhibits)} exhibits)>")
 
 
 def identifier(text: str) -> str:

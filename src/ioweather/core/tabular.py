@@ -7,6 +7,8 @@ from html import escape
 from importlib import import_module
 from typing import Any, Final
 
+from ioweather.core.printable import joined
+
 _MOST_ROWS: Final = 10
 _MOST_COLUMNS: Final = 12
 
@@ -56,7 +58,7 @@ def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 def html_table(frame: Any) -> str:
     """The first rows and columns, and how many there are."""
     names = list(frame)[:_MOST_COLUMNS]
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape(joined(name))}</th>" for name in names)
     rows = frame.select(names).take(slice(_MOST_ROWS)).records()
     body = "".join("<tr>" + "".join(f"<td>{escape(_shown(v))}</td>" for v in row.values()) + "</tr>" for row in rows)
     size = f"{frame.rows:,} rows, {len(frame):,} columns"
@@ -65,7 +67,7 @@ def html_table(frame: Any) -> str:
 
 def _shown(value: Any) -> str:
     text = "" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return joined(text if len(text) <= 80 else text[:77] + "...")
 
 
 def _dataframes() -> Any:

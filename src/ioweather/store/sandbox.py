@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from ioweather.core.cells import plain
 from ioweather.core.errors import QueryRefused
+from ioweather.core.printable import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import parse_size
 
@@ -52,7 +53,7 @@ class SqlResult(Tabular):
 
     def __repr__(self) -> str:
         more = ", and there are more" if self.truncated else ""
-        return f"<SqlResult: {len(self.rows):,} rows of {', '.join(self.columns)}{more}>"
+        return joined(f"<SqlResult: {len(self.rows):,} rows of {', '.join(self.columns)}{more}>")
 
 
 def run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:

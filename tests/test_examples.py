@@ -1,0 +1,133 @@
+"""What lies in examples/: the package installs, reads and is checked; the notebooks run."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ioweather
+from ioweather.testing import ChecksFailed, check_source
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+PACKAGE = EXAMPLES / "ioweather-example-source"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory) -> Path:
+    """The package as pip installs it. pip must find its build backend: here, or in an index."""
+    folder = tmp_path_factory.mktemp("installed")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), str(PACKAGE)]
+    if importlib.util.find_spec("hatchling"):
+        command.insert(4, "--no-build-isolation")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        pytest.skip(f"pip could not build the package: {done.stderr.strip().splitlines()[-1:]}")
+    return folder
+
+
+def run(folder: Path, place: Path, *args: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", *map(str, args)]
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def sample_lines(samples: int) -> bytes:
+    name = importlib.util.spec_from_file_location("example_test", PACKAGE / "tests" / "test_source.py")
+    assert name is not None
+    assert name.loader is not None
+    module = importlib.util.module_from_spec(name)
+    name.loader.exec_module(module)
+    return bytes(module.fsmon_lines(samples))
+
+
+def test_the_installed_package_reads_its_format(installed, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(installed))
+    (tmp_path / "fsmon.log").write_bytes(sample_lines(3))
+    done = run(installed, tmp_path, "ioweather", "ingest", "fsmon.log", "--lake", "lake")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "8 rows of series" in done.stdout
+    query = "SELECT source, component, sum(value) FROM series WHERE metric = 'read_bytes' GROUP BY ALL ORDER BY 2"
+    found = ioweather.sql(query, tmp_path / "lake").rows
+    assert found == (("fsmon", "node1", 2 * 6_291_456.0), ("fsmon", "node2", 4 * 6_291_456.0))
+    listed = run(installed, tmp_path, "ioweather", "ingest", "--list-sources", "--csv").stdout
+    assert "fsmon,Lines of fsmon: counters of a file system on a node,series,ioweather-example-source 1.0" in listed
+
+
+@pytest.mark.slow
+def test_its_own_tests_pass(installed, tmp_path):
+    options = "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, "-c", os.devnull
+    done = run(installed, tmp_path, "pytest", *options, PACKAGE / "tests")
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
+BUGS = {
+    "fine": ("", "", ""),
+    "negative": ("float(amount)", "-float(amount)", "value"),
+    "restart": ("is_reset = count < before", "is_reset = False", "restarts"),
+    "endless": (
+        "if found is None:",
+        "while found is None:\n                    pass\n                if False:",
+        "time",
+    ),
+    "unbounded": ("at_ns = int", "rows = [*rows]; sum(row[5] for row in rows); at_ns = int", "growth"),
+}
+
+
+@pytest.mark.parametrize("name", [n if n not in ("endless", "unbounded") else pytest.param(n, marks=pytest.mark.slow)
+                                  for n in BUGS])  # fmt: skip
+def test_mistakes_planted_in_it_are_found(name, tmp_path, monkeypatch):
+    old, new, expected = BUGS[name]
+    code = (PACKAGE / "src/ioweather_example_source/__init__.py").read_text()
+    assert old in code
+    (tmp_path / f"fsmon_{name}.py").write_text(code.replace(old, new, 1) if old else code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(PACKAGE / "src"))
+    source = __import__(f"fsmon_{name}").SOURCE
+    sample = tmp_path / "fsmon.log"
+    sample.write_bytes(sample_lines(20))
+    if not expected:
+        check_source(source, [sample], scaling=False)
+        return
+    with pytest.raises(ChecksFailed, match=expected):
+        check_source(source, [sample], scaling=name == "unbounded", larger=lambda size: sample_lines(size // 90))
+
+
+def cells_of(notebook: Path) -> list[str]:
+    cells = json.loads(notebook.read_text())["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_have_no_outputs_and_use_public_names(notebook):
+    cells = json.loads(notebook.read_text())["cells"]
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+    for cell in cells_of(notebook):
+        for node in ast.walk(ast.parse(cell)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ioweather":
+                assert node.attr in ioweather.__all__
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(notebook, tmp_path, monkeypatch):
+    """Cell by cell, and what each ends with is shown, as a notebook does."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for cell in cells_of(notebook):
+        tree = ast.parse(cell)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, notebook.name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), notebook.name, "eval"), names)
+            assert len(repr(value)) < 3_000, cell
+            if hasattr(value, "_repr_html_"):
+                assert 20 < len(value._repr_html_()) < 2_000_000
