@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: run test test-real test-slow lint bench docs screenshots format clean help
+.PHONY: run quick test coverage build test-real test-slow lint bench docs screenshots format clean help
 
 help:
 	@echo "make run        set up, measure this directory, and show it with a demonstration"
+	@echo "make quick      the tests that say within a minute whether something is broken"
 	@echo "make test       set up and run all tests (no servers needed)"
 	@echo "make test-real  install and start the real components and test against them"
 	@echo "make test-slow  fuzzing, kills, interval coverage"
+	@echo "make coverage   the tests of make test, and which lines they run"
+	@echo "make build      wheel and source distribution, in dist/"
 	@echo "make lint       ruff, mypy, import contracts"
 	@echo "make bench      the benchmarks, each beside a peer"
 	@echo "make docs       the documentation site, in site/; opens without a network"
@@ -30,8 +33,23 @@ $(STAMP): pyproject.toml
 run: $(STAMP)
 	$(BIN)/ioweather up
 
+# The layers below, and one way through all of them: files in, an exhibit and answers out.
+QUICK := tests/core tests/tables tests/stats tests/derive tests/test_smoke.py tests/test_contracts.py
+
+quick: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not real and not slow and not shared' $(QUICK)
+
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+coverage: $(STAMP)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(WORKERS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+build: $(STAMP)
+	$(BIN)/python -m hatchling build -d dist
 
 test-real: $(STAMP)
 	sh tests/install_components.sh
