@@ -10,6 +10,7 @@ import pytest
 from deltalake.exceptions import TableNotFoundError
 from store_lakes import DAY, series_frame
 
+from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, LakeVersionError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import delta, grid, inventory, layout
@@ -290,6 +291,19 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
 
 def test_a_lake_is_not_for_everybody(lake):
     assert lake.root.stat().st_mode & 0o777 == 0o750
+
+
+def test_operations_of_jobs_are_kept_as_long_as_raw_samples(lake):
+    now = now_ns()
+    frame = TABLES["job_operations"].frame(
+        start_ns=[now - lake.facility.retention_ns["raw_series"] - 2 * DAY_NS, now - DAY_NS], interval_ns=[1, 1],
+        system="fs", component_kind="ost", component="o", job_key="7", operation="read", count=[1, 1], quality=[0, 0],
+    )  # fmt: skip
+    lake.append("job_operations", frame, source="lustre")
+    assert apply_retention(lake, lake.facility, dry_run=True)["job_operations"] == 1
+    assert apply_retention(lake, lake.facility)["job_operations"] == 1
+    with lake.snapshot() as snapshot:
+        assert snapshot.tables()["job_operations"] == 1
 
 
 def test_retention_drops_old_raw_samples_only_where_minutes_remain(lake):

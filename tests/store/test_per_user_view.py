@@ -8,6 +8,7 @@ from small_facility import make_small_lake
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import QueryRefused
 from ioweather.core.visibility import Owner
+from ioweather.store.lake import open_lake
 from ioweather.store.per_user_view import OF_PEOPLE, OF_THE_FACILITY
 from ioweather.store.usersql import run_user_sql
 from ioweather.tables import TABLES
@@ -60,6 +61,28 @@ def test_rows_of_single_days_are_the_persons_too(lake, people):
         frame = mine.frame("applications", ("uid", "start_ns"), days={utc_day(start) for start in starts})
     assert frame.rows == count
     assert set(frame.array("uid").tolist()) == {uid}
+
+
+def test_what_servers_counted_of_jobs_is_the_persons_by_uid_or_by_job(tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    jobs = TABLES["jobs"].frame(
+        cluster=["big", "big"], raw_job_id=[7, 8], step=["", ""], job_id=["7", "8"], uid=[1000, 2000],
+        user=["ann", "bob"], state=["RUNNING", "RUNNING"], submit_ns=[10**18, 10**18],
+    )  # fmt: skip
+    lake.append("jobs", jobs, source="sacct")
+    table = TABLES["job_operations"]
+    rows = [("7", 7, "big", None), ("8", 8, "big", None), ("7:2000:n", 7, "big", 2000), ("cp.1000", None, None, 1000),
+            ("7", 7, None, None), ("", None, None, None)]  # fmt: skip
+    frame = table.frame(
+        start_ns=[10**18 + n for n in range(len(rows))], interval_ns=[1] * len(rows), system="fs", component_kind="ost",
+        component="o", job_key=[row[0] for row in rows], job_id=[row[1] for row in rows],
+        cluster=[row[2] for row in rows], uid=[row[3] for row in rows], operation="read", count=[1] * len(rows),
+        quality=[0] * len(rows),
+    )  # fmt: skip
+    lake.append("job_operations", frame, source="lustre")
+    with lake.seen_by(Owner("ann")).snapshot() as mine:
+        seen = mine.con.sql("SELECT job_key, cluster FROM job_operations ORDER BY 1").fetchall()
+    assert seen == [("7", "big"), ("cp.1000", None)]
 
 
 @pytest.mark.parametrize("user", ["", "nobody", "' OR 1=1 --", '" OR 1=1 --'])

@@ -146,6 +146,7 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
             "rows_refused": sum(o.refused_rows for o in report.outcomes),
             "rows_flagged": sum(o.flagged_rows for o in report.outcomes),
             "flagged": [{"path": str(o.path), "rows": o.flagged_rows, "message": o.message} for o in report.flagged],
+            "noted": [{"path": str(o.path), "message": o.message} for o in report.noted],
             "seconds": round(report.seconds, 3),
         }
         say_json(body)
@@ -161,6 +162,9 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
     if report.known:
         say(f"{report.known:,} files were in already.")
     _print_refused(report)
+    if report.noted:
+        say(f"{len(report.noted):,} hold more than could be taken")
+        _print_messages([outcome.message or "" for outcome in report.noted], "ioweather ingest --csv")
     if report.flagged:
         rows = sum(outcome.flagged_rows for outcome in report.flagged)
         say(f"{rows:,} rows flagged, in {len(report.flagged):,} files")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ioweather.cli.main import run
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.sources.catalogue import SOURCES
@@ -262,6 +263,15 @@ def test_a_state_that_is_padded_or_damaged_does_not_drop_the_counters(tmp_path: 
 def outcome_of(path: Path, **context: object) -> FileOutcome:
     reading = Reading(ReadContext(**context))  # type: ignore[arg-type]
     return next(item for item in read_file(path, None, 0, reading) if isinstance(item, FileOutcome))
+
+
+def test_what_is_left_out_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "dump.txt"
+    path.write_text(WHOLE.format(t=1_700_000_000, n=10))
+    assert run(["ingest", str(path), "--lake", str(tmp_path / "lake")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 hold more than could be taken" in shown
+    assert "3 parameter(s) of counters shown once" in shown
 
 
 def test_what_one_dump_cannot_tell_is_counted(tmp_path: Path):

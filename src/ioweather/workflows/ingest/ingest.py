@@ -85,6 +85,11 @@ class IngestReport:
         return [outcome for outcome in self.good if outcome.flagged_rows]
 
     @property
+    def noted(self) -> list[FileOutcome]:
+        """Files that are in, and hold more than could be taken."""
+        return [outcome for outcome in self.good if outcome.message and not outcome.flagged_rows]
+
+    @property
     def good(self) -> list[FileOutcome]:
         return [outcome for outcome in self.outcomes if outcome.status == "ok"]
 
