@@ -27,6 +27,8 @@ from ioweather.sources.darshan.file_locations import Places, StripeColumns, path
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, column
+from ioweather.sources.darshan.reader_text import FIRST_LINE, looks_like_parser
+from ioweather.sources.textfiles import plain_head
 from ioweather.tables import encode_text
 from ioweather.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
 
@@ -169,7 +171,7 @@ class DarshanSource:
     """Reads Darshan logs of every version. With `hosts` the traces are opened too, for the host names in them."""
 
     name: str = "darshan"
-    title: str = "Darshan logs (1.21 to 3.41, also of forks with longer records)"
+    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser"
     tables: tuple[str, ...] = ("applications", "files")
     hosts: bool = False
 
@@ -180,6 +182,8 @@ class DarshanSource:
     def detect(self, head: bytes, path: Path) -> float:
         """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
         magic number."""
+        if head.startswith(FIRST_LINE):
+            return 0.95 if looks_like_parser(plain_head(head)) else 0.0
         start = head[:16]
         is_compressed = head[:2] == b"\x1f\x8b" or head[:3] == b"BZh"
         if head[:2] == b"\x1f\x8b":
