@@ -26,7 +26,8 @@ from ioweather.sources.textfiles import line_blocks, plain_head
 _LEGEND = re.compile(r"([0-9]{1,6}):\s+(\S+)")
 _ROW = re.compile(r"\s*[0-9]{1,9} ([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2}):([0-9]{2}):([0-9]{2})\s(.*)")
 _NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,9})?")
-_UNITS = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+_SILENT = frozenset({"null", "none", "nan", "-", "n/a"})
+_UNITS = {"%": 1.0, "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 _COUNTED = {
     **{f"gpfs_nsdds_{name}": metric for name, metric in (
         ("bytes_read", "read_bytes"), ("bytes_written", "write_bytes"), ("read_ops", "read_ops"),
@@ -134,14 +135,17 @@ def _moment_ns(match: re.Match[str], context: ReadContext, after_ns: int | None,
 
 
 def _values(text: str) -> list[float | None]:
-    """Numbers, each perhaps with a unit behind it; `null` where the sensor was silent."""
+    """Numbers, each perhaps with a unit behind it; `null` where the sensor was silent. A number of a unit that is not
+    known is none."""
     found: list[float | None] = []
     for word in text.split():
-        if word in _UNITS:
-            if found and found[-1] is not None:
-                found[-1] *= _UNITS[word]
-        elif word != "%":
-            found.append(float(word) if _NUMBER.fullmatch(word) else None)
+        if _NUMBER.fullmatch(word):
+            found.append(float(word))
+        elif word.lower() in _SILENT or not found:
+            found.append(None)
+        elif found[-1] is not None:
+            scale = _UNITS.get(word)
+            found[-1] = None if scale is None else found[-1] * scale
     return found
 
 

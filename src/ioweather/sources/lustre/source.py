@@ -27,7 +27,7 @@ from ioweather.sources.lustre.job_rows import job_rows
 from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs
 from ioweather.sources.lustre.parse import get_param_blocks
 from ioweather.sources.lustre.snapshot import Snapshot, is_tree, read_tree, snapshots
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import line_blocks, plain_head, text_blocks
 from ioweather.tables.job_operations import JOB_OPERATIONS
 from ioweather.tables.series import Quality
 
@@ -38,6 +38,7 @@ _PARAMETER = re.compile(
     re.MULTILINE,
 )
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
+_SECONDS = re.compile(r"snapshot_time:?[ \t]{1,40}([0-9]{1,18})")
 _HINT = "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats >> FILE` once a minute, and ingest FILE."
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
@@ -69,8 +70,8 @@ def _snapshots(path: Path, host: str | None) -> Iterator[Snapshot]:
         return snapshots(get_param_blocks(_lines(path)), str(path), host)
     if trees := _trees(path):
         return iter(sorted((read_tree(tree, host) for tree in trees), key=_latest_ns))
-    found = (snapshot for dump in _dumps(path) for snapshot in _snapshots(dump, host))
-    return iter(sorted(found, key=_latest_ns))
+    # Ordered without being read: each may list ten thousand jobs.
+    return (snapshot for dump in sorted(_dumps(path), key=_last_second) for snapshot in _snapshots(dump, host))
 
 
 def _trees(path: Path) -> list[Path]:
@@ -107,6 +108,12 @@ def _is_dump(path: Path) -> bool:
 def _latest_ns(snapshot: Snapshot) -> int:
     ends = (entry.last_ns for entries in snapshot.jobs.values() for entry in entries.values())
     return snapshot.latest_ns() or max(ends, default=0)
+
+
+def _last_second(path: Path) -> tuple[int, str]:
+    """The last moment that a dump names; where several name the same, their names tell."""
+    seconds = (max(map(int, _SECONDS.findall(text)), default=0) for text in text_blocks(path))
+    return max(seconds, default=0), path.name
 
 
 def _lines(path: Path) -> Iterator[str | None]:
