@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_facility import make_small_lake
 
 from ioweather.core.contracts import Need, Param, Study, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup
-from ioweather.testing import ChecksFailed, check_question, check_study
+from ioweather.studies.catalogue import STUDIES
+from ioweather.testing import ChecksFailed, check_question, check_study, data_for
 
 DATA = StudyData(
     {"jobs": Frame({"job_id": Text(np.arange(4, dtype=np.int32), ("a", "b", "c", "d")), "nodes": np.arange(4.0) + 1})}
@@ -100,6 +102,17 @@ def count(data, facility, params):
 def repeated(data, facility, params):
     answer = count(data, facility, params)
     return replace(answer, facts=answer.facts * 2)
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory):
+    return make_small_lake(tmp_path_factory.mktemp("facility"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_our_own_studies(name, lake):
+    check_study(STUDIES[name], *data_for(STUDIES[name], lake), lake.facility)
 
 
 def test_questions():

@@ -32,6 +32,7 @@ class ReadOutcome:
     complaints: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     refusal: str = ""
+    was_ended: bool = False
     seconds: float = 0.0
 
 
@@ -42,7 +43,7 @@ def read_limited(source: Source, path: Path, context: ReadContext) -> ReadOutcom
         return children(__name__).call(_read, sys.path, pickle.dumps(source), path, size, context)
     except ChildDied as death:
         reason = f"took more than {SECONDS:g} s of processor time" if death.overran else "its process died"
-        return ReadOutcome(faults=[reason])
+        return ReadOutcome(faults=[reason], was_ended=True)
 
 
 def _read(paths: Sequence[str], pickled: bytes, path: Path, size: int, context: ReadContext) -> ReadOutcome:
