@@ -9,7 +9,9 @@ BENCHMARKS = TableSpec(
     name="benchmarks",
     doc="One phase of a benchmark run, in the benchmark's own words.",
     columns=(
-        ColumnSpec("digest", "text", "content digest of the output file"),
+        ColumnSpec(
+            "digest", "text", "identity of the run: of its start and command, where it prints them, else of the file"
+        ),
         ColumnSpec("phase", "text", "phase name, unique within the file (write, read, ior-easy-write, ...)"),
         ColumnSpec("tool", "text", "ior, mdtest or io500"),
         ColumnSpec("operation", "text", "read, write, create, stat, delete, ...", nullable=True),
@@ -24,5 +26,8 @@ BENCHMARKS = TableSpec(
     ),
     key=("digest", "phase"),
     time="start_ns",
+    revisable=True,
+    # Of an output that was cut and the whole one, whichever came first, the whole one counts.
+    revision=("end_ns", "duration_seconds"),
     order=("start_ns",),
 )

@@ -353,3 +353,21 @@ def test_what_is_not_ior(head: bytes) -> None:
 def test_the_source_is_in_the_catalogue_and_travels_between_processes() -> None:
     assert SOURCES["ior"] is IOR
     assert pickle.loads(pickle.dumps(IOR)) == IOR
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_output_that_was_cut_and_the_whole_one_are_one_run(tmp_path, order):
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.ingest.ingest import ingest
+
+    cut = TEXT_4[: TEXT_4.index("WARNING: something")]
+    lake = open_lake(tmp_path / "lake", create=True)
+    for number, text in enumerate([cut, TEXT_4][::order]):
+        (tmp_path / f"{number}.out").write_text(text)
+        ingest(lake, [tmp_path / f"{number}.out"], context=UTC)
+    with lake.snapshot() as snapshot:
+        phases = [row[0] for row in snapshot.con.sql("SELECT phase FROM benchmarks ORDER BY phase").fetchall()]
+        (end_ns,) = snapshot.con.sql("SELECT end_ns FROM benchmarks WHERE phase = 'run'").fetchall()[0]
+    assert phases == sorted(set(phases))
+    assert {"write[0]", "write[1]", "write[max]"} <= set(phases)
+    assert end_ns is not None

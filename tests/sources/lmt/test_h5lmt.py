@@ -61,6 +61,16 @@ def test_what_a_server_did_not_send_is_missing_for_its_targets(tmp_path: Path):
     assert found.rows("cpu_ratio", "oss")[T0, "oss0"] == (pytest.approx(0.03), 0)
 
 
+def test_bytes_that_are_there_in_spite_of_the_mark_stay(tmp_path: Path):
+    missing = np.zeros((2, 25))
+    missing[1, 4] = 1
+    read_, write = amounts(25), amounts(25, 1)
+    write[1, 4] = 0
+    found = read(write_h5lmt(tmp_path / "x.h5lmt", read_, write, missing=missing, cpu=np.full((2, 25), 3.0)))
+    assert found.rows("read_bytes")[T0, OSTS[1]] == (read_[1, 1:13].sum(), 0)
+    assert found.rows("write_bytes")[T0, OSTS[1]] == (write[1, 1:13].sum(), 0)
+
+
 def test_targets_and_servers_that_do_not_divide(tmp_path: Path):
     missing = np.zeros((3, 25))
     missing[2, 4] = 1

@@ -106,10 +106,11 @@ def frames(tool: str, text: TextFile, phases: Sequence[Phase], context: ReadCont
             f"{text.path} gives the figures of {', '.join(twice)} twice in one run.",
             hint="Two outputs were probably written into one file; ingest them apart.",
         )
+    digest = _run_digest(tool, text, phases)
     yield (
         "benchmarks",
         TABLES["benchmarks"].frame(
-            digest=text.digest,
+            digest=digest,
             phase=names,
             tool=tool,
             operation=[phase.operation for phase in phases],
@@ -134,10 +135,21 @@ def frames(tool: str, text: TextFile, phases: Sequence[Phase], context: ReadCont
                 start_ns=[phase.start_ns for phase in timed],
                 end_ns=[phase.end_ns for phase in timed],
                 label=[_label(tool, phase) for phase in timed],
-                details=[_event_details(tool, text.digest, phase) for phase in timed],
+                details=[_event_details(tool, digest, phase) for phase in timed],
                 rows=len(timed),
             ),
         )
+
+
+def _run_digest(tool: str, text: TextFile, phases: Sequence[Phase]) -> str:
+    """Of when the run began and what it was, where it prints that: so an output that was cut and the whole one, or text
+    and JSON, are one run. Else of the file."""
+    run = next((phase for phase in phases if phase.name == "run" and phase.start_ns is not None), None)
+    if run is None or run.command is None:
+        return text.digest
+    machine = str(run.details.get("machine") or "")
+    identity = f"{tool}\0{run.start_ns}\0{run.command}\0{machine}\0{run.details.get('tasks')}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 def _parameters(phase: Phase, context: ReadContext) -> str:

@@ -171,14 +171,14 @@ def _unsent(dataset: Any, width: int, targets: int, moved: dict[str, Floats]) ->
 
     The file does not say which OSS serves which OST, but lists OSTs in the order of their OSSs: where they divide
     evenly they belong together in that order. Else a target that moved nothing while any server was silent is taken
-    as not sent.
+    as not sent. Bytes that are there in spite of the mark arrived late, and were measured: they stay.
     """
     if dataset is None:
         return None
     servers = dataset[:, 1:width].T != 0
-    if servers.shape[1] and targets % servers.shape[1] == 0:
-        return np.repeat(servers, targets // servers.shape[1], axis=1), servers
     idle = np.logical_and.reduce([values == 0 for values in moved.values()])
+    if servers.shape[1] and targets % servers.shape[1] == 0:
+        return np.repeat(servers, targets // servers.shape[1], axis=1) & idle, servers
     return idle & servers.any(axis=1)[:, None], servers
 
 
