@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -117,6 +118,13 @@ def sources_page() -> str:
     lines = ["# Sources\n", "What `ioweather ingest` reads, recognised by content.\n"]
     lines += ["| source | reads | into |", "|---|---|---|"]
     lines += [f"| `{name}` | {s.title} | {', '.join(f'`{t}`' for t in s.tables)} |" for name, s in SOURCES.items()]
+    facts = tomllib.loads((Path(__file__).parent / "source_facts.toml").read_text(encoding="utf-8"))
+    lines += ["\n## Versions tried, how to make such a file, what is lost, what uses its rows\n"]
+    lines += ["| source | tried on real files | made by | not kept | used by |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | {said['tried']} | `{said['make'].replace('|', chr(92) + '|')}` | {said['lost']} | {said['used']} |"
+        for name, said in facts.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
