@@ -197,12 +197,13 @@ def test_windows_of_time_at_once_and_rows_read_once(tmp_path):
             each = grid.by_component(one, metrics)
             assert each.array("start_ns").tolist() == sorted(each.array("start_ns").tolist())
             there = {
-                (int(start - DAY) // MINUTE_NS, name): value
-                for start, name, value in zip(
-                    each.array("start_ns"), each.text("component").tolist(), each.array("value"), strict=True
-                )
+                (int(row["start_ns"] - DAY) // MINUTE_NS, row["component"], row["metric"]): row["value"]
+                for row in each.records()
             }
-            assert there == {(t, f"OST{c:04x}"): 11 * values[t, c] for t in (5, 6, 90) for c in range(2)}
+            assert there == {
+                (t, f"OST{c:04x}", metric): factor * values[t, c]
+                for t in (5, 6, 90) for c in range(2) for metric, factor in zip(metrics, (1, 10), strict=True)
+            }  # fmt: skip
         far = ((DAY + 5 * DAY_NS, DAY + 6 * DAY_NS),)
         with pytest.raises(DataUnavailable):
             snapshot.selection(

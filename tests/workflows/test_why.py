@@ -35,6 +35,10 @@ def planted_runs(load):
     for number, start in enumerate(np.sort(rng.integers(60, MINUTES - 2200, 40))):
         jobs.append(job(number + 1, int(start), 600 * (1 + 0.8 * load[start : start + 20].mean())))
     high = load[busy : busy + 20].mean()
+    # The same change in other runs says what it costs.
+    for number, start in enumerate(np.linspace(400, MINUTES - 3000, 4).astype(int)):
+        usual = 600 * (1 + 0.8 * load[start : start + 60].mean())
+        jobs.append(job(800 + number, int(start), 4.5 * usual, read_count=9_000_000))
     jobs += [
         job(ASKED["normal"], quiet, 600 * (1 + 0.8 * load[quiet : quiet + 20].mean())),
         job(ASKED["system"], busy, 600 * (1 + 0.8 * high)),
@@ -130,17 +134,25 @@ def test_what_changed_is_named(lake):
 
 
 def test_a_run_outside_the_samples_is_unknown(lake):
-    assert asked(lake, "gap").headline == "Unknown: no system data for this period."
+    answer = asked(lake, "gap")
+    assert answer.headline.startswith("Unknown: it took")
+    assert "no samples of the system" in answer.headline
+    assert "Its time against its like" in [group.title for group in answer.facts]
 
 
 def test_a_run_without_like_is_unknown(lake):
     answer = asked(lake, "stranger")
-    assert answer.headline.startswith("Unknown: 0 like runs")
+    assert answer.headline.startswith("Unknown: 0 similar runs")
     assert "ingest earlier logs" in answer.findings[0].text
 
 
 def test_another_file_system_is_not_guessed(lake):
-    assert "no system data of home" in asked(lake, "system", filesystem="home").headline
+    assert "no samples of the system" in asked(lake, "system", filesystem="home").headline
+
+
+def test_as_of_the_day_only_runs_that_had_ended_count(lake):
+    whole, early = asked(lake, "normal"), asked(lake, "normal", as_of_ns=START_NS)
+    assert whole.result.n > early.result.n == 0
 
 
 def test_the_public_name(lake):

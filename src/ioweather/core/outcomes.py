@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unknown"]
+VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
 
 class Reason(StrEnum):
@@ -21,12 +21,10 @@ class Reason(StrEnum):
     NO_SYSTEM_DATA = "no_system_data"
     NO_IO_TIME = "no_io_time"
     FEW_SIMILAR_RUNS = "few_similar_runs"
-    SIMILAR_RUNS_DIFFER = "similar_runs_differ"
     PARTLY_SAMPLED = "partly_sampled"
     COARSE_SAMPLES = "coarse_samples"
-    WITHIN_SPREAD = "within_spread"
+    COST_NOT_KNOWN = "cost_not_known"
     LOW_PROBABILITY = "low_probability"
-    SECONDS_DISAGREE = "seconds_disagree"
 
 
 class Outcome:

@@ -41,14 +41,16 @@ QUESTION = Question(
         JOB,
         Param("filesystem", "File system to blame or clear (default: where the bytes went).", metavar="NAME"),
         Param("resolution", "Sampling interval (default: 60 s, finer for short runs).", "duration", metavar="TIME"),
+        Param("as_of", "Only runs that had ended by this time count (default: all).", "time", metavar="TIME"),
         UID,
     ),
     help="Was it my job or the storage system? Compares a run with similar runs.",
     epilog="""\b
 The run is compared with similar runs in the lake (same user, program and
 processes, bytes within 25%), at the state the servers were in. Verdicts:
-normal, system, you, both, unknown. A log alone, without samples of the
-system, gives unknown and what to change.
+normal, system, you, both, unexplained (slower, and nothing measured says
+why), unknown. Without samples of the system it is still compared, and only
+the cause is unknown.
 Exit codes: 0 answered, unknown included; 1 the lake has no such job;
 2 not a log, or unclear.
 

@@ -159,12 +159,11 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
 
 
 def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Amounts of all metrics together, per cell and component: start_ns, component, value; in time order."""
-    sql = f"""SELECT cell AS start_ns, component, {_value_sql(metrics)} AS value
-        FROM ({selection.cells(metrics)}) GROUP BY cell, component ORDER BY cell"""
-    return fetch_frame(
-        selection.con, sql, tuple(TABLES["series"].column(n) for n in ("start_ns", "component", "value"))
-    )
+    """Amounts per cell, component and metric: start_ns, component, metric, value; in time order."""
+    sql = f"""SELECT cell AS start_ns, component, metric, {_value_sql(metrics)} AS value
+        FROM ({selection.cells(metrics)}) GROUP BY cell, component, metric ORDER BY cell"""
+    columns = ("start_ns", "component", "metric", "value")
+    return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
 
 
 _COVERAGE = ColumnSpec("coverage", "float64", "share of component-time present", nullable=True)

@@ -89,7 +89,7 @@ def _similar(request: Request, need: Need) -> Any:
     snapshot = request.place.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
-    return similar_runs(request.found[need.after], snapshot)
+    return similar_runs(request.found[need.after], snapshot, request.values.get("as_of"))
 
 
 def _conditions(request: Request, need: Need) -> Any:

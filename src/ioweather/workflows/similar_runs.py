@@ -8,6 +8,9 @@ from typing import Final
 import numpy as np
 
 from ioweather.advice.verdict.explain import Explained
+from ioweather.advice.verdict.patterns import sync_counts
+from ioweather.advice.verdict.pool import MOST_SIMILAR, compared_rows, pool_of
+from ioweather.core.arrays import Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
@@ -20,25 +23,26 @@ from ioweather.studies.shared import choices
 from ioweather.tables import concat
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions, week_before
 
-# Like runs to compare with: those nearest in time. More would not sharpen the verdict.
-MOST_PEERS: Final = 48
 _REACH_DAYS: Final = (10, 45, None)
 # What the verdict and its words look at, of a hundred columns.
 _METRICS: Final = (
     "log_digest", "start_ns", "end_ns", "nprocs", "run_seconds", "io_seconds", "bytes_per_s", "read_bytes",
     "write_bytes", "read_count", "write_count", "fs_read_count", "fs_write_count", "file_count", "io_rank_count",
     "seek_count", "collective_count", "independent_count", "first_read_ns", "last_read_ns", "first_write_ns",
-    "last_write_ns", "metadata_ratio",
+    "last_write_ns", "metadata_ratio", "sequential_ratio",
 )  # fmt: skip
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
 
 
 @dataclass(frozen=True, eq=False)
 class SimilarRuns:
-    """`job_io` with uid, exe and job id: the run and those like it, the run first; and everybody's runs about then."""
+    """`job_io` with uid, exe and job id: the run, the first, those similar to it and runs of other groups, with the
+    group of each; `files` of these; and everybody's runs about then."""
 
     view: JobView
     runs: Frame
+    group: Ints
+    files: Frame
     everybody: Frame
 
 
@@ -46,14 +50,24 @@ def conditions(
     similar: SimilarRuns, snapshot: Snapshot, *, filesystem: str | None = None, step_ns: int | None = None
 ) -> Explained:
     """What the system did during the runs; file system and sampling interval are the lake's own choice if not given."""
-    runs, view = similar.runs, similar.view
-    servers = _servers(view, view.main_run, snapshot, filesystem, step_ns)
-    found = run_conditions(snapshot, runs, _files(view, runs, snapshot), similar.everybody, servers)
+    runs, group = similar.runs, similar.group
+    rows = np.flatnonzero(group == 0)
+    try:
+        servers = _servers(similar.view, similar.view.main_run, snapshot, filesystem, step_ns)
+        found = run_conditions(snapshot, runs, similar.files, similar.everybody, servers)
+    except DataUnavailable:
+        if filesystem is not None:
+            raise
+        return Explained(runs.take(rows), None, 0, pool_of(runs, None, group), "", 0.0)
     before = week_before(snapshot, servers, *(int(runs.array(name)[0]) for name in ("start_ns", "end_ns")))
-    return Explained(runs, found.rows, 0, servers.filesystem, servers.step_ns / 1e9, found.unhealthy, before)
+    return Explained(
+        runs.take(rows), found.rows.take(rows), 0, pool_of(runs, found.rows, group), servers.filesystem,
+        servers.step_ns / 1e9, found.unhealthy, before,
+    )  # fmt: skip
 
 
-def similar_runs(view: JobView, snapshot: Snapshot) -> SimilarRuns:
+def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None) -> SimilarRuns:
+    """`as_of_ns`: only runs that had ended by then count."""
     row = view.main_run
     own = view.applications.take([row])
     here = int(own.array("start_ns")[0])
@@ -64,13 +78,15 @@ def similar_runs(view: JobView, snapshot: Snapshot) -> SimilarRuns:
     for reach in _REACH_DAYS:
         days = known if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)} & known
         everybody = _runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
+        if as_of_ns is not None:
+            everybody = everybody.take(everybody.ints("end_ns") <= as_of_ns)
         runs = concat([mine, everybody]) if everybody.rows else mine
-        runs = runs.take(alike(runs, 0))
-        if runs.rows > MOST_PEERS or days == known:
+        if len(alike(runs, 0)) > MOST_SIMILAR or days == known:
             break
-    away = np.abs(runs.ints("start_ns") - here)
-    away[0] = -1  # the run itself stays the first row
-    return SimilarRuns(view, runs.take(np.argsort(away, kind="stable")[: MOST_PEERS + 1]), everybody)
+    rows, group = compared_rows(runs, 0)
+    runs = runs.take(rows)
+    files = _files(view, runs, snapshot)
+    return SimilarRuns(view, runs.with_columns(sync_count=sync_counts(runs, files)), group, files, everybody)
 
 
 def _runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:

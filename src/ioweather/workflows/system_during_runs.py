@@ -28,11 +28,21 @@ from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.derive.system.grid import SystemGrid
 from ioweather.derive.system.job_system import io_ends, io_steps, job_system
 from ioweather.derive.system.run_environment import (
-    busiest_target_rate,
     neighbour_slowdown,
     own_target_bytes,
     probe_slowdowns,
     sick_during,
+    used_targets,
+)
+from ioweather.derive.system.run_targets import (
+    BUSY,
+    TargetAmounts,
+    on_targets,
+    others_on_busiest,
+    service_slowdown,
+    shared_contrast,
+    target_amounts,
+    target_contrast,
 )
 from ioweather.stats.series import window_sums
 from ioweather.store import grid
@@ -43,13 +53,15 @@ from ioweather.studies.shared import choices
 from ioweather.studies.shared.rollup_steps import steps_of
 from ioweather.tables import ColumnSpec, Quality
 
-FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts")
+FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
 # Windows that nearly meet are one: a condition costs as much as some hundred steps.
 _JOINED_STEPS: Final = 360
 _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
-# Probes come by the minute or rarer, and other people's runs rarer still; what they say holds for a while. [ours]
-_PROBE_NEAR_NS: Final = 15 * MINUTE_NS
-_RUNS_NEAR_NS: Final = 30 * MINUTE_NS
+# Probes count that lie within so many of their own intervals of a run's I/O. [ours]
+_PROBE_INTERVALS: Final = 2
+# Runs of others count that lie within this share of the run's length, or as many sampling intervals. [ours]
+_NEAR_SHARE: Final = 0.5
+_NEAR_STEPS: Final = 2
 _MOST_RESPONSES: Final = 200_000
 _HISTORY_DAYS: Final = 7
 
@@ -65,9 +77,12 @@ class Servers:
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """`rows` are `job_system` of the runs, and how it was for them: `target_bytes_per_s`, logarithms of slowdowns
-    `probe_data`, `probe_targets`, `probe_metadata`, `neighbours`; `neighbour_count`, and `sick_count`, components that
-    were unhealthy (of its targets, where these are known). `unhealthy` are those of the first run."""
+    """`rows` are `job_system` of the runs, and how it was for them. On the targets of each run (all, where they are not
+    known), in whole steps with its I/O: `device_bytes`, `device_ops`, and what these could have been at most,
+    `peak_bytes`, `peak_ops`; `target_bytes_per_s`, others' on the busiest of them. Logarithms of slowdowns: `service`
+    of requests on its slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
+    `probe_metadata`, `neighbours`. `neighbour_count`, and `sick_count`, components that were unhealthy (of its targets,
+    where these are known). `unhealthy` are those of the first run."""
 
     rows: Frame
     unhealthy: tuple[Unhealthy, ...] = ()
@@ -83,15 +98,15 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, servers.filesystem))
     found = job_system(system, start, end, spans)
     ends = io_ends(spans)
-    components, own, rate = _targets(samples, runs, files, system, spans)
-    medians = _probe_medians(snapshot, servers.filesystem, *ends)
-    slowdowns = probe_slowdowns(medians, runs.rows, own, components)
-    near, count = _neighbours(runs, ends, everybody)
+    targets, own = _targets(samples, runs, files, system, spans)
+    found = found.with_columns(**_on_targets(targets, own, files, runs, found, ends))
+    components = targets.components
+    means = _probe_means(snapshot, servers.filesystem, *ends)
+    slowdowns = probe_slowdowns(means, runs.rows, own, components)
+    near, count = _neighbours(runs, ends, everybody, servers.step_ns)
     sick = _sick_components(snapshot, servers.filesystem)
     hit = sick_during(sick, ends, own, components)
-    rows = found.with_columns(
-        target_bytes_per_s=rate, neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns
-    )
+    rows = found.with_columns(neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns)
     return Conditions(rows, tuple(map(_unhealthy, sick.take(np.flatnonzero(hit[0])).records())))
 
 
@@ -128,14 +143,15 @@ def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
 
 
 _SAMPLED: Final = (*choices.TRAFFIC, *OPERATIONS)
+_ON_TARGETS: Final = (*_SAMPLED, *BUSY)
 
 
 def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> grid.Selection:
     try:
         return snapshot.selection(
-            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=_SAMPLED,
+            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=_ON_TARGETS,
             step_ns=servers.step_ns, excluded_quality=_LEFT_OUT, windows=windows,
-        ).kept(_SAMPLED)  # fmt: skip
+        ).kept(_ON_TARGETS)  # fmt: skip
     except DataUnavailable:
         raise DataUnavailable("no system data for this period") from None
 
@@ -154,53 +170,68 @@ def _grid(samples: grid.Selection, asked: tuple[int, int]) -> SystemGrid:
 
 def _targets(
     samples: grid.Selection, runs: Frame, files: Frame, system: SystemGrid, spans: IoSpans
-) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Components, each run's own bytes on them, and others' rate on the busiest of those it used."""
-    if not (files.text("osts").codes >= 0).any():
-        return (), np.zeros((runs.rows, 0)), np.full(runs.rows, np.nan)
-    moved = grid.by_component(samples, choices.TRAFFIC)
-    component = moved.text("component")
-    own = own_target_bytes(runs, files, component.categories)
+) -> tuple[TargetAmounts, Floats]:
+    """What each component did during each run, and each run's own bytes on them."""
     stretches = io_steps(system, spans)
     stamps = system.stamp(stretches.first), system.stamp(stretches.last + 1)
-    rate = busiest_target_rate(
-        moved.ints("start_ns"), component.codes.astype(np.int64),
-        moved.floats("value"), stretches, stamps, own, system.step_seconds,
-    )  # fmt: skip
-    return component.categories, own, rate
+    found = target_amounts(grid.by_component(samples, _ON_TARGETS), stretches, stamps, system.step_seconds)
+    return found, own_target_bytes(runs, files, found.components)
 
 
-_MEDIANS: Final = (
+def _on_targets(
+    targets: TargetAmounts, own: Floats, files: Frame, runs: Frame, system: Frame, ends: tuple[Ints, Ints]
+) -> dict[str, Floats]:
+    used, steps = used_targets(own), system.ints("d_d_steps")
+    device_bytes, peak_bytes = on_targets(targets, used, choices.TRAFFIC, steps)
+    device_ops, peak_ops = on_targets(targets, used, OPERATIONS, steps)
+    contrast = target_contrast(runs, files, targets.components)
+    return {
+        "device_bytes": device_bytes, "peak_bytes": peak_bytes, "device_ops": device_ops, "peak_ops": peak_ops,
+        "target_bytes_per_s": others_on_busiest(targets, own, used, choices.TRAFFIC, steps),
+        "service": service_slowdown(targets, used),
+        "contrast": shared_contrast(contrast, ends, used, targets.step_seconds),
+    }  # fmt: skip
+
+
+_MEANS: Final = (
     ColumnSpec("run", "int64", "row of the run"), ColumnSpec("series", "int64", "number of the series of probes"),
     ColumnSpec("op", "text", "operation"), ColumnSpec("component", "text", "target, where known", nullable=True),
-    ColumnSpec("log_seconds", "float64", "median of logarithms"),
+    ColumnSpec("log_seconds", "float64", "mean of logarithms"),
 )  # fmt: skip
 
 
-def _probe_medians(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
-    """Medians of what probes and samplers of the file system took about each run's I/O, by place and kind."""
-    known = [
-        (row, int(low) - _PROBE_NEAR_NS, int(high) + _PROBE_NEAR_NS)
-        for row, (low, high) in enumerate(zip(first, last, strict=True))
-        if high > 0
-    ]
+def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
+    """Means of what probes and samplers of the file system took about each run's I/O, by place and kind. How far away
+    from the run they may lie follows their own interval."""
+    known = [(row, int(low), int(high)) for row, (low, high) in enumerate(zip(first, last, strict=True)) if high > 0]
     days = {utc_day(t) for _, low, high in known for t in (*range(low, high, DAY_NS), high)}
     listed = ", ".join(str(window) for window in known) or "(0, 0, 0)"
-    # Of probes every second a part gives the same medians: rows are thinned out as their times' hashes fall.
+    # Of probes every second a part gives the same means: rows are thinned out as their times' hashes fall.
     rows = snapshot.bare.sql(f"SELECT count(*) FROM ({snapshot.pinned['responses'].scan(days)})").fetchall()[0][0]
     thinned = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
+    place = "host, target, op, request_bytes, mode, component"
     sql = f"""WITH asked(run, low, high) AS (VALUES {listed}),
-        timed AS (SELECT start_ns, host, target, op, request_bytes, mode, component, ln(duration_ns / 1e9) AS took
+        timed AS (SELECT start_ns, duration_ns, {place}, ln(duration_ns / 1e9) AS took
             FROM ({snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)})
-            WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned})
-        SELECT run, dense_rank() OVER (ORDER BY host, target, op, request_bytes, mode, component) - 1 AS series,
-            op, component, median(took) AS log_seconds
-        FROM asked JOIN timed ON start_ns BETWEEN low AND high
-        GROUP BY run, host, target, op, request_bytes, mode, component"""
-    return fetch_frame(snapshot.bare, sql, _MEDIANS)
+            WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned}),
+        daily AS (SELECT {place}, max(start_ns) - min(start_ns) AS length, count(*) - 1 AS gaps
+            FROM timed GROUP BY {place}, start_ns // {DAY_NS}),
+        paced AS (SELECT {place}, {_PROBE_INTERVALS} * sum(length) // greatest(sum(gaps), 1) AS near,
+                row_number() OVER (ORDER BY {place}) - 1 AS series
+            FROM daily GROUP BY {place})
+        SELECT run, series, t.op, t.component, avg(took) AS log_seconds
+        FROM timed t JOIN paced p ON {_SAME_PLACE}
+        JOIN asked ON t.start_ns <= high + near AND t.start_ns + t.duration_ns >= low - near
+        GROUP BY run, series, t.op, t.component"""
+    return fetch_frame(snapshot.bare, sql, _MEANS)
 
 
-def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame) -> tuple[Floats, Ints]:
+_SAME_PLACE: Final = " AND ".join(
+    f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in ("host", "target", "op", "request_bytes", "mode", "component")
+)
+
+
+def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame, step_ns: int) -> tuple[Floats, Ints]:
     if not everybody.rows:
         return np.full(runs.rows, np.nan), np.zeros(runs.rows, np.int64)
     _, number = np.unique(np.array([*program_names(runs), *program_names(everybody)]), return_inverse=True)
@@ -208,9 +239,8 @@ def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame) -> tuple
     first = _io_time(everybody, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True)
     last = _io_time(everybody, ("last_read_ns", "last_write_ns"), "end_ns", earliest=False)
     slow = run_slowdowns(everybody, group_runs(everybody, "similar"))
-    return neighbour_slowdown(
-        (*ends, program[: runs.rows]), (first, last, program[runs.rows :], slow), _RUNS_NEAR_NS
-    )  # fmt: skip
+    near_ns = np.maximum(((ends[1] - ends[0]) * _NEAR_SHARE).astype(np.int64), _NEAR_STEPS * step_ns)
+    return neighbour_slowdown((*ends, program[: runs.rows]), (first, last, program[runs.rows :], slow), near_ns)
 
 
 def _io_time(frame: Frame, names: tuple[str, ...], without: str, *, earliest: bool) -> Ints:

@@ -6,6 +6,7 @@ import numpy as np
 from planted_jobs import MIB, planted
 
 from ioweather.advice.verdict.patterns import (
+    FACTORS,
     alike_patterns,
     difference_words,
     differences,
@@ -27,7 +28,7 @@ def test_the_usual_is_what_most_do():
 
 def test_what_changed_is_named():
     table = patterns({}, {"read_count": 32768, "files": 9, "seek_count": 32768})
-    columns = tuple(np.flatnonzero(~alike_patterns(table[1:], table[0], each=True)[0]).tolist())
+    columns = tuple(np.flatnonzero(np.abs(table[1] - table[0]) > FACTORS).tolist())
     words = difference_words(differences(table[1], table[0], columns))
     assert words[0] == "mean request size 16 KiB, usually 1 MiB"
     assert words[1] == "files 9, usually 4"

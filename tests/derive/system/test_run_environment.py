@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Frame, Text
-from ioweather.derive.system.job_system import Stretches
 from ioweather.derive.system.run_environment import (
-    busiest_target_rate,
     neighbour_slowdown,
     own_target_bytes,
     probe_slowdowns,
@@ -63,26 +61,12 @@ def test_no_files():
     assert own_target_bytes(applications(2), files([]), COMPONENTS).tolist() == [[0, 0, 0]] * 2
 
 
-def test_others_on_the_busiest_target_of_each_run():
-    """Two steps of 10 s, three components; the third run's targets are not known, the fourth did no I/O."""
-    start = np.repeat([0, 10], 3)
-    component = np.tile([0, 1, 2], 2)
-    value = np.array([100.0, 500.0, 20.0, 300.0, 700.0, 20.0])
-    stretches = Stretches(np.array([0, 1, 1, 2]), np.array([0, 0, 1, 0]), np.array([1, 0, 1, 0]), 4)
-    stamps = stretches.first * 10, (stretches.last + 1) * 10
-    own = np.array([[100.0, 0.0, 60.0], [0.0, 0.0, 40.0], [0.0, 0.0, 0.0], [10.0, 0.0, 0.0]])
-    found = busiest_target_rate(start, component, value, stretches, stamps, own, 10.0)
-    # Run 0: (100 + 300 - 100) / 20 on target 0, not 1 which it did not use. Run 1: its own bytes are all there were.
-    assert found[:2].tolist() == [15.0, 0.0]
-    assert np.isnan(found[2:]).all()
-
-
 def text(values):
     known = sorted({value for value in values if value is not None})
     return Text(np.array([-1 if v is None else known.index(v) for v in values], np.int32), tuple(known))
 
 
-def medians(rows):
+def means(rows):
     """rows: (run, series, op, component, seconds)."""
     run, series, op, component, seconds = zip(*rows, strict=True) if rows else ([],) * 5
     return Frame({
@@ -97,8 +81,8 @@ def test_probes_against_what_they_usually_take():
     rows += [(run, 2, "stat", None, 0.1) for run in range(3)] + [(3, 2, "stat", None, 0.3)]
     own = np.zeros((5, 3))
     own[3, :2], own[2, 1] = 1.0, 1.0
-    found = {name: np.exp(values) for name, values in probe_slowdowns(medians(rows), 5, own, COMPONENTS).items()}
-    assert found["probe_data"][:4] == pytest.approx([1, 1, 1, 2])  # the middle of logarithms: 4 and 1
+    found = {name: np.exp(values) for name, values in probe_slowdowns(means(rows), 5, own, COMPONENTS).items()}
+    assert found["probe_data"][:4] == pytest.approx([1, 1, 1, 2])  # the mean of logarithms: 4 and 1
     assert found["probe_targets"][2:4] == pytest.approx([1, 4])
     assert np.isnan(found["probe_targets"][[0, 1, 4]]).all()
     assert found["probe_metadata"][:4] == pytest.approx([1, 1, 1, 3])
@@ -106,7 +90,7 @@ def test_probes_against_what_they_usually_take():
 
 
 def test_no_probes():
-    found = probe_slowdowns(medians([]), 2, np.zeros((2, 0)), ())
+    found = probe_slowdowns(means([]), 2, np.zeros((2, 0)), ())
     assert all(np.isnan(values).all() for values in found.values())
 
 
@@ -116,7 +100,7 @@ def test_runs_of_other_programs_at_that_time():
         np.array([150, 0, 205, 90, 500, 160]), np.array([160, 95, 300, 400, 600, 170]), np.array([1, 2, 3, 7, 1, 4]),
         np.array([1.0, 2.0, 4.0, 99.0, 5.0, np.nan]),
     )  # fmt: skip
-    found, count = neighbour_slowdown((first, last, program), others, 10)
+    found, count = neighbour_slowdown((first, last, program), others, np.array([10, 10]))
     assert (found[0], count[0]) == (2.0, 3)
     assert (math.isnan(found[1]), count[1]) == (True, 0)
 

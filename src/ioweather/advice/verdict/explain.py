@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.advice.verdict.group_states import OPERATIONS, TARGETS, group_states
-from ioweather.advice.verdict.judge import LEAST_RUNS, GroupRuns, Seconds, Verdict, judge
+from ioweather.advice.verdict.group_states import OPERATIONS, TARGETS, GroupRuns, group_states
+from ioweather.advice.verdict.judge import LEAST_RUNS, Seconds, Verdict, judge
 from ioweather.advice.verdict.patterns import difference_words, differences, patterns_of, usual_pattern
+from ioweather.advice.verdict.pool import Pool
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
@@ -35,6 +36,7 @@ from ioweather.studies.job.summary import job_answer
 from ioweather.studies.job.view import JobView
 
 _MOST_NOTES: Final = 3
+_FEW_RUNS: Final = 10
 # What is said of how slow it was for others.
 _SLOWDOWNS: Final = {
     "probe_data": "probe, data",
@@ -52,19 +54,22 @@ _WORDS: Final = {
     "system": "The system",
     "you": "You, not the system",
     "both": "Both you and the system",
+    "unexplained": "Unexplained",
     "unknown": "Unknown",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """The run and its like: `job_io` rows with uid, exe and job id, what the system did during each, and which row is
-    the run; `unhealthy` are the components that were so meanwhile; `week_before` holds rates of the file system in the
-    week before, by metric, over stretches as long as the run."""
+    """The run and its like: `job_io` rows with uid, exe and job id, what the system did during each (None where it was
+    not sampled), and which row is the run; `pool` are these and runs of other groups, the run first; `unhealthy` are
+    the components that were so meanwhile; `week_before` holds rates of the file system in the week before, by metric,
+    over stretches as long as the run."""
 
     runs: Frame
-    system: Frame
+    system: Frame | None
     this: int
+    pool: Pool
     filesystem: str
     step_seconds: float
     unhealthy: tuple[Unhealthy, ...] = ()
@@ -87,7 +92,7 @@ def explain(
             name="why", result=WhyOutcome("unknown", reason),
         )  # fmt: skip
     states = group_states(found.runs, found.system)
-    verdict = judge(states, found.this)
+    verdict = judge(found.pool, 0)
     groups = (
         did,
         FactGroup("comparison", "Its time against its like", tuple(_against(found, states, verdict))),
@@ -112,7 +117,9 @@ def _outcome(found: Explained, verdict: Verdict) -> WhyOutcome:
         filesystem=found.filesystem,
         io_seconds=verdict.io_seconds,
         harm_seconds=verdict.harm_seconds,
-        seconds=SplitSeconds(_as_amount(verdict.usual), _as_amount(verdict.system), _as_amount(verdict.own)),
+        seconds=SplitSeconds(
+            *(_as_amount(part) for part in (verdict.usual, verdict.system, verdict.own, verdict.unexplained))
+        ),
         changed=_changes(found, verdict),
         unhealthy=found.unhealthy,
         n=verdict.n,
@@ -148,28 +155,28 @@ def _headline(verdict: Verdict) -> str:
     if verdict.kind == "unknown":
         return f"Unknown: {verdict.detail}."
     assert verdict.usual is not None
-    assert verdict.system is not None
-    assert verdict.own is not None
     took, usual = format_seconds(verdict.io_seconds), format_seconds(verdict.usual.value)
     sure = f"{verdict.probability:.0%} sure" if verdict.probability < 0.995 else "more than 99% sure"
+    system, own, _ = (format_seconds(part) for part in attributed(verdict))
     parts = {
         "normal": "",
-        "system": f"; the system explains {format_seconds(attributed(verdict)[0])} of that",
-        "you": f"; the system explains {format_seconds(attributed(verdict)[0])} of the difference",
-        "both": f"; the system explains {format_seconds(attributed(verdict)[0])}, the run itself "
-        f"{format_seconds(attributed(verdict)[1])}",
+        "system": f"; the system explains {system} of that",
+        "you": f"; what it did differently explains {own} of that",
+        "both": f"; the system explains {system}, what it did differently {own}",
+        "unexplained": "; nothing that was measured says why",
     }[verdict.kind]
     return f"{_WORDS[verdict.kind]} ({sure}): its I/O took {took}, usually {usual}{parts}."
 
 
-def attributed(verdict: Verdict) -> tuple[float, float]:
-    """Seconds of the system and of the run: together the time beyond the usual. What the state predicts above that did
-    not happen, and is nobody's."""
+def attributed(verdict: Verdict) -> tuple[float, float, float]:
+    """Seconds of the system, of the run's change and of nobody: together the time beyond the usual. What is predicted
+    above that did not happen, and is nobody's."""
     assert verdict.usual is not None
-    assert verdict.system is not None
     beyond = max(0.0, verdict.io_seconds - verdict.usual.value)
-    system = min(max(0.0, verdict.system.value), beyond)
-    return system, beyond - system
+    parts = [max(0.0, part.value) if part is not None else 0.0 for part in (verdict.system, verdict.own)]
+    fits = min(1.0, beyond / sum(parts)) if sum(parts) > 0 else 0.0
+    system, own = (part * fits for part in parts)
+    return system, own, beyond - system - own
 
 
 def _amount(seconds: Seconds) -> str:
@@ -199,6 +206,8 @@ def _others(values: NDArray[Any], this: int) -> Floats:
 
 def _measures(found: Explained, states: GroupRuns) -> list[tuple[str, str, Floats, str]]:
     """What the system did and how slow it was for others: name, what a person reads, values and unit."""
+    if found.system is None:
+        return []
     during = found.system.floats("d_d_seconds")
     table = [
         (f"others_{verb}", f"others {verb}",
@@ -236,21 +245,23 @@ def _share_below(value: float, others: Floats) -> float | None:
 
 
 def _split(verdict: Verdict) -> Iterator[Fact]:
-    if verdict.usual is None or verdict.system is None or verdict.own is None:
+    if verdict.usual is None or verdict.system is None or verdict.own is None or verdict.unexplained is None:
         return
-    system, own = attributed(verdict)
+    system, own, rest = attributed(verdict)
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
         ("usual", "as usual", usual, f"usual: {_range(verdict.usual)}"),
         ("system", "the system", system, _range(verdict.system)),
-        ("own", "the run itself", own, f"the rest: {_range(verdict.own)}"),
+        ("own", "what it did differently", own, _range(verdict.own)),
+        ("unexplained", "unexplained", rest, f"the rest: {_range(verdict.unexplained)}"),
     )
     for name, label, value, note in parts:
         yield Fact(name, label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
 
 
 def _range(part: Seconds) -> str:
-    return f"{format_seconds(part.low)} to {format_seconds(part.high)}"
+    """Nobody took fewer seconds than none."""
+    return f"{format_seconds(max(0.0, part.low))} to {format_seconds(max(0.0, part.high))}"
 
 
 def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
@@ -264,7 +275,7 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
             yield Finding(f"If not, then {listed}.", name="other_possibilities")
     if changes:
         yield Finding(f"This run differs from its like: {'; '.join(difference_words(changes))}.", name="changed")
-    elif verdict.kind in ("you", "both"):
+    elif verdict.kind == "unexplained":
         text = "Its pattern of I/O is that of its like: what slowed it is not in the log."
         yield Finding(text, "undecided", "unchanged")
     causes = list(dict.fromkeys(item.cause for item in found.unhealthy))
@@ -283,12 +294,16 @@ def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:
 
 
 def _what_would_help(verdict: Verdict) -> str:
-    if verdict.reason in (Reason.FEW_SIMILAR_RUNS, Reason.SIMILAR_RUNS_DIFFER):
+    if verdict.reason is Reason.FEW_SIMILAR_RUNS:
         return f"A verdict needs {LEAST_RUNS} or more like runs with samples of the system: ingest earlier logs."
     if verdict.reason is Reason.COARSE_SAMPLES:
         return "Finer samples of the system (block devices every second, Lustre every 5 s) would decide it."
     if verdict.reason is Reason.PARTLY_SAMPLED:
         return "Samples of the system over the whole run would decide it."
+    if verdict.reason is Reason.NO_SYSTEM_DATA:
+        return _remedy("no samples of it")
+    if verdict.reason is Reason.COST_NOT_KNOWN:
+        return "More runs with that change, of any program, would say what it costs."
     return f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more like runs would sharpen it."
 
 
@@ -299,10 +314,10 @@ def _turning_point(verdict: Verdict) -> str:
     assert verdict.own is not None
     harm = format_seconds(verdict.harm_seconds)
     if verdict.kind == "system":
-        return f"It would be both if more than {harm} were left that the system does not explain."
+        return f"It would be both if what it did differently cost {harm} or more; it costs {_amount(verdict.own)}."
     if verdict.kind == "you":
         return f"It would be both if the system's state explained {harm}; it explains {_amount(verdict.system)}."
-    return f"It would be the system alone if the rest ({_amount(verdict.own)}) were below {harm}."
+    return f"It would be the system alone if what it did differently ({_amount(verdict.own)}) cost less than {harm}."
 
 
 def _caveats(view: JobView, found: Explained, verdict: Verdict) -> Iterator[str]:
@@ -311,14 +326,18 @@ def _caveats(view: JobView, found: Explained, verdict: Verdict) -> Iterator[str]
     )
     if view.job_io.rows > 1:
         yield f"The job holds {view.job_io.rows} runs; judged is the one with most I/O time."
-    yield "Ranges are 90% intervals. The rest is what the run did, or what nobody measured."
+    yield "Ranges are 90% intervals. Unexplained is what nothing that was measured accounts for."
     if verdict.kind == "both":
-        yield "A busy system and an unusual pattern multiply: the share of each is that of the usual pattern."
-    if verdict.state == OPERATIONS:
-        yield "The times of these runs follow the servers' operations more than their bytes: these were used."
+        yield "A busy system and an unusual pattern multiply: what they do together is divided evenly."
+    if verdict.pooled and verdict.n < _FEW_RUNS:
+        yield f"With {verdict.n} similar runs much of it comes from {verdict.pooled} runs of other programs."
+    if verdict.changed and verdict.kind in ("you", "both"):
+        yield f"What the change costs is estimated from {verdict.changed_alike} other runs with such a change."
 
 
 def _coverage(found: Explained, verdict: Verdict) -> Coverage:
+    if found.system is None:
+        return Coverage(1, 0, "runs with samples of the system", {"no system data": 1})
     states = found.system.text("state").tolist()
     others = [state for i, state in enumerate(states) if i != found.this]
     left = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}

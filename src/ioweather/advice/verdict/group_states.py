@@ -1,12 +1,13 @@
-"""From the tables of a group's runs to what the verdict weighs: times, the system's state, patterns."""
+"""What the words beside a verdict show of similar runs: their times, how busy the system was, how slow for others."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from ioweather.advice.verdict.judge import LEAST_RUNS, GroupRuns
 from ioweather.advice.verdict.patterns import alike_patterns, patterns_of, usual_pattern
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import Frame
@@ -18,9 +19,21 @@ TARGETS: Final = "others_bytes_per_s_on_targets"
 OPERATIONS: Final = "others_ops_per_s"
 # How slow it was for others, by the columns of what was found about the runs.
 SLOWDOWNS: Final = ("probe_data", "probe_targets", "probe_metadata", "neighbours")
+# Runs of one pattern that make a usual time.
+_LEAST_RUNS: Final = 8
 
 
-def group_states(job_io: Frame, system: Frame) -> GroupRuns:
+@dataclass(frozen=True, eq=False)
+class GroupRuns:
+    """Runs of a group. `states` are measures of the load during each (higher is busier), by name; `slowdowns` are
+    logarithms of how much longer others took than they usually do, NaN where nobody knows."""
+
+    io_seconds: Floats
+    states: Mapping[str, Floats]
+    slowdowns: Mapping[str, Floats] = field(default_factory=dict)
+
+
+def group_states(job_io: Frame, system: Frame | None) -> GroupRuns:
     """`job_io` rows and what the system did meanwhile, of the same runs, in one order.
 
     Where the targets of all runs are known, others' bytes are those on the busiest of them.
@@ -29,6 +42,8 @@ def group_states(job_io: Frame, system: Frame) -> GroupRuns:
     ends they would not be: where samples are coarse, a run's bytes are not evenly spread over its first step.
     Operations of servers are not the run's calls one for one, so its own are taken off only in the mean.
     """
+    if system is None:
+        return GroupRuns(job_io.floats("io_seconds"), {})
     during, inside = system.floats("d_d_seconds"), system.floats("inside_seconds")
     moved = system.floats("others_io_high_read_bytes") + system.floats("others_io_high_write_bytes")
     states = {BYTES: quotient(moved, during)}
@@ -40,11 +55,8 @@ def group_states(job_io: Frame, system: Frame) -> GroupRuns:
     if np.isfinite(operations).any():
         own = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
         states[OPERATIONS] = quotient(operations - own, inside)
-    return GroupRuns(
-        job_io.floats("io_seconds"), states, patterns_of(job_io), system.floats("coverage_ratio"),
-        quotient(inside, during), {name: system.floats(name) for name in SLOWDOWNS if name in system},
-        job_io.floats("metadata_ratio"),
-    )  # fmt: skip
+    slowdowns = {name: system.floats(name) for name in SLOWDOWNS if name in system}
+    return GroupRuns(job_io.floats("io_seconds"), states, slowdowns)
 
 
 def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
@@ -56,6 +68,6 @@ def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
         rows = groups.members(group)
         rows = rows[np.isfinite(seconds[rows]) & (seconds[rows] > 0)]
         rows = rows[alike_patterns(patterns[rows], usual_pattern(patterns[rows]))] if len(rows) else rows
-        if len(rows) >= LEAST_RUNS:
+        if len(rows) >= _LEAST_RUNS:
             found[rows] = np.log(seconds[rows] / np.median(seconds[rows]))
     return found

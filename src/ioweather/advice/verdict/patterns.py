@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Change
 from ioweather.core.units import format_bytes
+from ioweather.derive.jobs.file_records import file_records
 
 # Name, what a person reads, and from which factor on two runs differ.
 MEASURES: Final = (
@@ -19,41 +20,47 @@ MEASURES: Final = (
     ("moved_bytes", "bytes moved", 1.25),
     ("seek_share", "seeks per operation", 2.0),
     ("collective_share", "share of collective operations", 2.0),
+    ("random_share", "share of requests out of order", 1.2),
+    ("sync_share", "syncs per file", 1.5),
 )
-# The columns of a run in which nothing but the number of files differs.
-FILES_ALONE: Final = (1,)
-# Which way a measure costs time: small requests, many files, few ranks, more bytes, more seeks, fewer collectives.
-_COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
-_FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
+FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
+# Over this distance changes stop being of one kind (logarithms, as the measures). [ours]
+SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])
+# Which way a measure costs time: small requests, many files, few ranks, more bytes, more seeks, fewer collectives, out
+# of order, more syncs.
+COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
 
 
 def patterns_of(job_io: Frame) -> Floats:
     """One row per run, one column per measure of MEASURES, in logarithms (of 1 + share for shares)."""
     column = {name: job_io.floats(name) for name in (
         "read_bytes", "write_bytes", "read_count", "write_count", "file_count", "io_rank_count", "seek_count",
-        "collective_count", "independent_count",
+        "collective_count", "independent_count", "sequential_ratio",
     )}  # fmt: skip
     moved = column["read_bytes"] + column["write_bytes"]
     operations = np.maximum(column["read_count"] + column["write_count"], 1.0)
     mpi = np.maximum(column["collective_count"] + column["independent_count"], 1.0)
+    files = np.maximum(column["file_count"], 1.0)
+    # Logs of before 3.0 and streams do not tell the order, and few tables the syncs: not known is as usual.
+    out_of_order = 1.0 - np.nan_to_num(column["sequential_ratio"], nan=1.0)
+    syncs = np.nan_to_num(job_io.floats("sync_count")) if "sync_count" in job_io else np.zeros(job_io.rows)
     table = np.stack([
-        np.maximum(moved / operations, 1.0), np.maximum(column["file_count"], 1.0),
+        np.maximum(moved / operations, 1.0), files,
         np.maximum(column["io_rank_count"], 1.0), np.maximum(moved, 1.0), 1.0 + column["seek_count"] / operations,
-        1.0 + column["collective_count"] / mpi,
+        1.0 + column["collective_count"] / mpi, 1.0 + out_of_order, 1.0 + syncs / files,
     ], axis=1)  # fmt: skip
     return np.asarray(np.log(table))
 
 
-def alike_patterns(patterns: Floats, usual: Floats, *, each: bool = False) -> Bools:
-    """Runs within the factors of the usual pattern; `each`: column by column."""
-    factors = _FACTORS[: patterns.shape[1]] if patterns.shape[1] <= len(_FACTORS) else np.full(patterns.shape[1], 0.4)
-    close = np.abs(patterns - usual) <= factors + 1e-9
-    return np.asarray(close if each else close.all(axis=1))
+def sync_counts(runs: Frame, files: Frame) -> Ints:
+    """Calls of each run that force its data to the servers."""
+    records = file_records(runs, files)
+    return np.asarray(records.per_log(records.ints("sync_count"), records.posix | records.stdio), np.int64)
 
 
-def costs_more(run: Floats, usual: Floats, columns: tuple[int, ...]) -> bool:
-    """Whether one of the measures that differ does so in the way that costs time."""
-    return any((run[c] - usual[c]) * _COSTS[c] > 0 for c in columns if c < len(_COSTS))
+def alike_patterns(patterns: Floats, usual: Floats) -> Bools:
+    """Runs within the factors of the usual pattern."""
+    return np.asarray((np.abs(patterns - usual) <= FACTORS + 1e-9).all(axis=1))
 
 
 def usual_pattern(patterns: Floats) -> Floats:

@@ -16,7 +16,6 @@ import numpy as np
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.derive.jobs.file_records import file_records
-from ioweather.derive.system.job_system import Stretches
 
 # A target counts as used from this share of an even spread of the run's bytes on.
 _LEAST_SHARE: Final = 0.01
@@ -51,41 +50,26 @@ def own_target_bytes(runs: Frame, files: Frame, components: Sequence[str]) -> Fl
     return found
 
 
-def busiest_target_rate(
-    start_ns: Ints, component: Ints, value: Floats, stretches: Stretches, stamps: tuple[Ints, Ints], own: Floats,
-    step_seconds: float,
-) -> Floats:  # fmt: skip
-    """Others' bytes per second on the busiest of each run's targets, over whole steps with its I/O; NaN where its
-    targets are not known or none of them was sampled.
-
-    Samples (`start_ns` ascending, one row per step and component) may leave out whatever no run touches. `stamps` are
-    the starts of each stretch's first step and of the step after its last.
-    """
-    total = np.zeros(own.shape)
-    low, high = np.searchsorted(start_ns, stamps[0]), np.searchsorted(start_ns, stamps[1])
-    for run, first, last in zip(stretches.run, low, high, strict=True):
-        np.add.at(total[run], component[first:last], value[first:last])
-    seconds = stretches.steps * step_seconds
+def used_targets(own: Floats) -> Bools:
+    """(run, component): where the run moved more than next to nothing; all of a run whose targets are not known."""
     spread = np.sum(own > 0, axis=1)
     used = own > _LEAST_SHARE * (own.sum(axis=1) / np.maximum(spread, 1))[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(used, np.maximum(total - own, 0.0) / seconds[:, None], -np.inf)
-    busiest = rate.max(axis=1, initial=-np.inf)
-    return np.where((spread > 0) & (seconds > 0) & np.isfinite(busiest), busiest, np.nan)
+    return np.asarray(used | (spread == 0)[:, None])
 
 
-def probe_slowdowns(medians: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
+def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
     """Logarithms of how much longer probes took during each run than in the median of all runs: operations on data,
     on data of the run's own targets (the slowest of them), and on metadata. NaN without probes.
 
-    `medians` has one row per run and series of probes: `run`, `series`, `op`, `component`, `log_seconds`.
+    `means` has one row per run and series of probes: `run`, `series`, `op`, `component`, `log_seconds`. Of operations
+    of different kinds the mean counts: where one of few hangs, the median would hide it.
     """
-    run, series = (medians.ints(name) for name in ("run", "series"))
-    seconds, op = medians.floats("log_seconds"), medians.text("op")
+    run, series = (means.ints(name) for name in ("run", "series"))
+    seconds, op = means.floats("log_seconds"), means.text("op")
     usual = _medians(seconds, series, int(series.max(initial=-1)) + 1)
     ratio = seconds - usual[series]
-    data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if medians.rows else np.zeros(0, np.bool_)
-    target = _columns(medians.text("component"), components)
+    data = np.any([op.equals(name) for name in DATA_OPERATIONS], axis=0) if means.rows else np.zeros(0, np.bool_)
+    target = _columns(means.text("component"), components)
     mine = data & (target >= 0)
     mine[mine] &= own[run[mine], target[mine]] > 0
     # Of one target the median, of the run's targets the slowest.
@@ -94,17 +78,18 @@ def probe_slowdowns(medians: Frame, runs: int, own: Floats, components: Sequence
     slowest = np.full(runs, np.nan)
     np.fmax.at(slowest, pairs // width, _medians(ratio[mine], pair, len(pairs)))
     return {
-        "probe_data": _medians(ratio[data], run[data], runs),
+        "probe_data": _means(ratio[data], run[data], runs),
         "probe_targets": slowest,
-        "probe_metadata": _medians(ratio[~data], run[~data], runs),
+        "probe_metadata": _means(ratio[~data], run[~data], runs),
     }
 
 
 def neighbour_slowdown(
-    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints, Floats], near_ns: int
+    asked: tuple[Ints, Ints, Ints], others: tuple[Ints, Ints, Ints, Floats], near_ns: Ints
 ) -> tuple[Floats, Ints]:
-    """Median logarithm of how much longer than usual runs of other programs took that did I/O within `near_ns` of each
-    run's, and how many there were. `asked` is (first, last, program), `others` the same with the slowdown."""
+    """Median logarithm of how much longer than usual runs of other programs took that did I/O within `near_ns` (one
+    for each run) of each run's, and how many. `asked` is (first, last, program), `others` the same with the slowdown.
+    """
     first, last, program = asked
     other_first, other_last, other_program, slowdown = others
     known = np.isfinite(slowdown)
@@ -139,6 +124,13 @@ def _columns(component: Text, components: Sequence[str]) -> Ints:
     place = {name: column for column, name in enumerate(components)}
     lookup = np.array([place.get(name, -1) for name in component.categories] + [-1], np.int64)
     return np.asarray(lookup[component.codes])
+
+
+def _means(values: Floats, group: Ints, groups: int) -> Floats:
+    """Mean by group; NaN where a group is empty."""
+    count = np.bincount(group, minlength=groups)
+    total = np.bincount(group, weights=values, minlength=groups)
+    return np.asarray(np.divide(total, count, out=np.full(groups, np.nan), where=count > 0))
 
 
 def _medians(values: Floats, group: Ints, groups: int) -> Floats:

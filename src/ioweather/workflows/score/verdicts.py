@@ -11,35 +11,38 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.advice.verdict.group_states import group_states
-from ioweather.advice.verdict.judge import HARM_MADS, HARM_SHARE, LEAST_RUNS, Verdict, judge
+from ioweather.advice.verdict.judge import KINDS, Verdict, judge
+from ioweather.advice.verdict.patterns import sync_counts
+from ioweather.advice.verdict.pool import compared_rows, pool_of
+from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS
-from ioweather.derive.jobs.groups import alike
 from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.score.items import Evidence, Item
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions
 
 _MOST_RUNS = 600
-_KINDS = ("normal", "system", "you", "both")
+# A program with fewer runs has no usual time, and no truth of who made it late.
+_LEAST_RUNS = 8
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A run: what is true of it, and what was said. `kind` is None where neither part alone reaches the harm."""
+    """A run: what is true of it, and what was said."""
 
-    kind: str | None
+    kind: str
     system_seconds: float
     own_seconds: float
     said: Verdict
 
 
-def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], tuple[str | None, float, float]]:
+def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], tuple[str, float, float]]:
     """(job, instance) -> kind, S, J of METHODS section 9 on the true seconds, for programs with runs enough.
 
-    B is what the usual pattern takes alone plus what the system usually adds; S what it added here beyond that; J the
-    rest: the run's own change, and where its files happened to lie.
+    B is what the usual pattern takes alone plus what the system usually adds; S what it added here beyond that; J what
+    its own change cost. The rest is nobody's: where its files happened to lie, and how equal runs differ. The MAD is
+    that of runs to which neither happened.
     """
     by_program: dict[str, list[dict[str, Any]]] = {}
     for row in runs:
@@ -47,28 +50,27 @@ def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], tuple[str | 
             by_program.setdefault(row["name"], []).append(row)
     found = {}
     for members in by_program.values():
-        if len(members) <= LEAST_RUNS:
+        if len(members) <= _LEAST_RUNS:
             continue
         system = np.array([row["incidents_seconds"] + row["others_seconds"] for row in members])
-        usual_system = float(np.median(system))
-        base = float(np.median([row["alone_seconds"] for row in members])) + usual_system
+        alone = np.array([row["alone_seconds"] for row in members])
         observed = np.array([row["observed_seconds"] for row in members])
-        harm = max(HARM_SHARE * base, HARM_MADS * float(np.median(np.abs(observed - np.median(observed)))))
-        for row, added, took in zip(members, system.tolist(), observed.tolist(), strict=True):
-            by_system = added - usual_system
-            own = took - base - by_system
-            found[row["job_id"], row["details"]["instance"]] = (
-                _kind(took - base, by_system, own, harm),
-                by_system,
-                own,
-            )
+        by_system, own = system - float(np.median(system)), np.array([row["own_seconds"] for row in members])
+        base = float(np.median(alone)) + float(np.median(system))
+        quiet = observed[(np.abs(own) < HARM_SHARE * base) & (by_system < HARM_SHARE * base)]
+        mad = float(np.median(np.abs(quiet - np.median(quiet)))) if len(quiet) else 0.0
+        harm = max(HARM_SHARE * base, HARM_MADS * mad)
+        for row, added, changed, took in zip(members, by_system.tolist(), own.tolist(), observed.tolist(), strict=True):
+            kind = _kind(took - base, added, changed, harm)
+            found[row["job_id"], row["details"]["instance"]] = (kind, added, changed)
     return found
 
 
-def _kind(late: float, by_system: float, own: float, harm: float) -> str | None:
+def _kind(late: float, by_system: float, own: float, harm: float) -> str:
     if late < harm:
         return "normal"
-    return {(True, False): "system", (False, True): "you", (True, True): "both"}.get((by_system >= harm, own >= harm))
+    kinds = {(True, False): "system", (False, True): "you", (True, True): "both", (False, False): "unexplained"}
+    return kinds[by_system >= harm, own >= harm]
 
 
 def judged_runs(evidence: Evidence) -> list[Judged]:
@@ -85,7 +87,9 @@ def _judged_runs(evidence: Evidence) -> list[Judged]:
         runs = _runs(snapshot)
         if not runs.rows:
             return []
-        system = _system(snapshot, runs)
+        files = snapshot.frame("files", FILE_COLUMNS)
+        runs = runs.with_columns(sync_count=sync_counts(runs, files))
+        system = _system(snapshot, runs, files)
     instances: dict[int, int] = {}
     keys = []
     for job in runs.array("job_id").tolist():
@@ -94,10 +98,8 @@ def _judged_runs(evidence: Evidence) -> list[Judged]:
     wanted = [row for row, key in enumerate(keys) if key in truth]
     found = []
     for row in wanted[:: max(1, len(wanted) // _MOST_RUNS)]:
-        members = alike(runs, row)
-        states = group_states(runs.take(members), system.take(members))
-        kind, by_system, own = truth[keys[row]]
-        found.append(Judged(kind, by_system, own, judge(states, int(np.flatnonzero(members == row)[0]))))
+        rows, group = compared_rows(runs, row)
+        found.append(Judged(*truth[keys[row]], judge(pool_of(runs.take(rows), system.take(rows), group), 0)))
     return found
 
 
@@ -112,14 +114,14 @@ def _runs(snapshot: Snapshot) -> Frame:
     return metrics.with_columns(**{name: applications[name] for name in ("job_id", "uid", "exe")})
 
 
-def _system(snapshot: Snapshot, runs: Frame) -> Frame:
+def _system(snapshot: Snapshot, runs: Frame, files: Frame) -> Frame:
     """What the servers did during each run, and how it was for it."""
     servers = Servers(snapshot.facility.filesystems[0].name, "ost", MINUTE_NS)
-    return run_conditions(snapshot, runs, snapshot.frame("files", FILE_COLUMNS), runs, servers).rows
+    return run_conditions(snapshot, runs, files, runs, servers).rows
 
 
 def verdicts(evidence: Evidence) -> Iterator[Item]:
-    known = [run for run in judged_runs(evidence) if run.kind is not None]
+    known = judged_runs(evidence)
     if not known:
         raise DataUnavailable("no program has runs enough")
     given = [run for run in known if run.said.kind != "unknown"]
@@ -128,7 +130,7 @@ def verdicts(evidence: Evidence) -> Iterator[Item]:
         right = sum(run.said.kind == run.kind for run in given)
         yield Item("right among those given", 1.0, right / len(given), 0.15, "rate", note=f"{right} of {len(given)}")
         yield Item("balanced accuracy of those given", 1.0, balanced_accuracy(given), 0.15, "rate")
-    for kind in _KINDS:
+    for kind in KINDS:
         mine = [run for run in known if run.kind == kind]
         if mine:
             share = sum(run.said.kind == kind for run in mine) / len(mine)
@@ -138,7 +140,7 @@ def verdicts(evidence: Evidence) -> Iterator[Item]:
 def balanced_accuracy(given: list[Judged]) -> float:
     """Mean over the kinds there are of the share that was said right."""
     shares = []
-    for kind in _KINDS:
+    for kind in KINDS:
         said = [run.said.kind == kind for run in given if run.kind == kind]
         if said:
             shares.append(sum(said) / len(said))

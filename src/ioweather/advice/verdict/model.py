@@ -1,0 +1,155 @@
+"""One model of the times of all groups: what is usual, what a change of the pattern costs, what the system does.
+
+The logarithm of a run's I/O time is a sum of Gaussian processes: the group's usual level; the cost of its own change,
+alike for runs with the same kind of change, in part for all groups and in part for each (partial pooling); the effect
+of the system's states, with slopes of at least 0, in part common and in part of the group; and heavy-tailed noise. Few
+runs of a group borrow from the others as much as these agree. A run that changed nothing has no cost of change, and a
+run in the usual state no effect of the system, whatever its time was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ioweather.advice.verdict.changes import Changes
+from ioweather.advice.verdict.pool import Pool
+from ioweather.advice.verdict.states import MAD_TO_SD, States
+from ioweather.core.arrays import Floats
+
+# Standard deviations before any run is seen, in logarithms of time. [ours]
+_LEVEL: Final = 2.0
+_CHANGE_COMMON: Final = 0.6
+_CHANGE_OF_GROUP: Final = 0.35
+# Per logarithm of a measure in the way that costs: halving requests costs nothing to a fifth.
+_CHANGE_SLOPE: Final = 0.15
+_STATE_COMMON: Final = 0.7
+_STATE_OF_GROUP: Final = 0.4
+# The effect of a state differs from run to run by this share of itself.
+STATE_SCATTER: Final = 0.3
+# Times of equal runs never agree better than this, whatever few of them say.
+_LEAST_NOISE: Final = 0.03
+# Noise of a group before it is seen is that of the others, with the weight of so many runs.
+_NOISE_RUNS: Final = 4.0
+STUDENT: Final = 4.0
+# So many times more in one direction than in the other is that direction.
+_CLEARLY: Final = 3.0
+_ROUNDS: Final = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Of one run, from the others: mean and covariance of (usual level, cost of its change, effect of the system), in
+    logarithms; the noise of equal runs; the spread of their seconds (MAD) at quiet times. `direction` is 1 where
+    the system was busier or slower than usual, -1 the other way round, 0 where it was as usual, and 2 where some
+    measures were higher and others lower."""
+
+    mean: Floats
+    covariance: Floats
+    noise: float
+    mad_seconds: float
+    changed: bool
+    direction: int
+
+
+def predict(pool: Pool, changes: Changes, states: States, row: int) -> Prediction:
+    known = np.flatnonzero(np.arange(pool.rows) != row)
+    same = (pool.group[:, None] == pool.group[None]).astype(np.float64)
+    beyond, mine = states.beyond, pool.group == 0
+    level = _LEVEL**2 * same
+    change = changes.alike * (_CHANGE_COMMON**2 + _CHANGE_OF_GROUP**2 * same)
+    change += _CHANGE_SLOPE**2 * (changes.steps @ changes.steps.T) * (1.0 + same) * 0.5
+    others = np.where(mine, 0.0, 1.0)[:, None] * beyond
+    free = (level + change + _STATE_OF_GROUP**2 * same * (others @ others.T))[np.ix_(known, known)]
+    # Slopes of all other groups, then those of this one.
+    design = np.concatenate([others, np.where(mine[:, None], beyond, 0.0)], axis=1)[known]
+    noise, mad = _noise(pool, changes, states, known)
+    times = np.log(pool.io_seconds[known])
+    centre = float(np.median(times))
+    fit = _fit(free, design, times - centre, noise[known])
+    # What a busy system does differs from run to run: such runs say less.
+    fit = _fit(free, design, times - centre, np.hypot(noise[known], STATE_SCATTER * (design @ fit.slopes)), fit.trust)
+    here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row]])
+    towards = np.stack([part[row, known] for part in (level, change)])
+    mean = np.append(towards @ fit.weights + np.array([centre, 0.0]), here @ fit.slopes)
+    by_slope = -towards @ fit.inverse @ design
+    covariance = np.zeros((3, 3))
+    covariance[:2, :2] = np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
+    both = np.concatenate([by_slope, here[None, :]])
+    covariance += both @ fit.slope_covariance @ both.T
+    return Prediction(
+        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(beyond[row])
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """`weights` are those of the residuals in predictions of the free part; `trust` is less for runs far off."""
+
+    slopes: Floats
+    slope_covariance: Floats
+    inverse: Floats
+    weights: Floats
+    trust: Floats
+
+
+def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, trust: Floats | None = None) -> _Fit:
+    """Slopes of at least 0 beside a free Gaussian part; Student's noise by weighted rounds."""
+    trust = np.ones(len(times)) if trust is None else trust
+    width = design.shape[1] // 2
+    # Slopes of this group lie about those of the others.
+    tie = np.eye(width) / _STATE_OF_GROUP**2
+    prior = np.block([[np.eye(width) / _STATE_COMMON**2 + tie, -tie], [-tie, tie]])
+    for _ in range(_ROUNDS):
+        inverse = np.asarray(np.linalg.inv(free + np.diag(noise**2 / trust)), np.float64)
+        information = design.T @ inverse @ design + prior
+        slopes, covariance = _at_least_zero(information, design.T @ inverse @ times)
+        weights = inverse @ (times - design @ slopes)
+        residual = noise * weights / trust
+        trust = (STUDENT + 1.0) / (STUDENT + residual**2)
+    return _Fit(slopes, covariance, inverse, weights, trust)
+
+
+def _at_least_zero(information: Floats, towards: Floats) -> tuple[Floats, Floats]:
+    """Most likely slopes, and the covariance of those that are not held at 0."""
+    if not len(towards):
+        return np.zeros(0), np.zeros((0, 0))
+    factor = np.linalg.cholesky(information).T
+    slopes, _ = nnls(factor, np.linalg.solve(factor.T, towards))
+    kept = np.flatnonzero(slopes > 0)
+    covariance = np.zeros(information.shape)
+    covariance[np.ix_(kept, kept)] = np.linalg.inv(information[np.ix_(kept, kept)])
+    return slopes, covariance
+
+
+def _direction(beyond: Floats) -> int:
+    higher, lower = float(np.maximum(beyond, 0.0).sum()), float(np.maximum(-beyond, 0.0).sum())
+    if higher == lower == 0.0:
+        return 0
+    return 1 if higher >= _CLEARLY * lower else -1 if lower >= _CLEARLY * higher else 2
+
+
+def _noise(pool: Pool, changes: Changes, states: States, known: np.ndarray) -> tuple[Floats, float]:
+    """How much equal runs of each group differ at quiet times, by run, and the MAD of the seconds in group 0."""
+    usual = np.zeros(pool.rows, np.bool_)
+    usual[known] = ~changes.changed[known]
+    times, quiet = np.log(pool.io_seconds), usual & states.quiet
+    spread, count, mad = {}, {}, 0.0
+    for number in np.unique(pool.group[usual]).tolist():
+        mine = quiet & (pool.group == number)
+        mine = mine if mine.sum() >= 3 else usual & (pool.group == number)
+        n = int(mine.sum())
+        if n >= 2:
+            apart = float(np.median(np.abs(times[mine] - np.median(times[mine]))))
+            spread[number], count[number] = (MAD_TO_SD * apart) ** 2 * n / (n - 1), n
+        if number == 0:
+            mad = float(np.median(np.abs(pool.io_seconds[mine] - np.median(pool.io_seconds[mine]))))
+    common = float(np.median(list(spread.values()))) if spread else 0.01
+    found = np.full(pool.rows, common)
+    for number, variance in spread.items():
+        shrunk = (variance * count[number] + common * _NOISE_RUNS) / (count[number] + _NOISE_RUNS)
+        found[pool.group == number] = shrunk
+    return np.maximum(np.sqrt(found), _LEAST_NOISE), mad

@@ -1,0 +1,115 @@
+"""The runs that a verdict is made from: the run, those similar to it, and groups of other programs.
+
+Similar runs say what is usual. Runs of other groups say what a change of the pattern costs and what a state of the
+system does where the run's own group has seen too little of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.advice.verdict.patterns import patterns_of
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Frame
+from ioweather.derive.jobs.groups import alike, group_runs
+from ioweather.derive.jobs.ratios import quotient
+
+# Similar runs to compare with: those nearest in time. More would not sharpen the verdict.
+MOST_SIMILAR: Final = 64
+# Of runs of other groups the nearest in time; a group of fewer runs has no usual time.
+MOST_OTHERS: Final = 200
+LEAST_OF_GROUP: Final = 4
+# Logarithms of how slow it was, by the columns of what was found about the runs.
+SLOWNESS: Final = ("service", "contrast", "probe_data", "probe_targets", "probe_metadata", "neighbours")
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What the servers did during each run, what of it the run asked for by its own count, and the most they could have
+    done in that time. Amounts of one kind."""
+
+    amount: Floats
+    own: Floats
+    peak: Floats
+
+    def take(self, rows: NDArray[np.generic]) -> Load:
+        return Load(self.amount[rows], self.own[rows], self.peak[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """One row per run. Group 0 is that of the run to be judged. `slowness` are logarithms of how much longer something
+    took than it usually does, NaN where nobody knows. `coverage_ratio` is how much of each run was monitored,
+    `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O."""
+
+    io_seconds: Floats
+    group: Ints
+    pattern: Floats
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    slowness: Mapping[str, Floats] = field(default_factory=dict)
+    coverage_ratio: Floats = field(default_factory=lambda: np.zeros(0))
+    inside_ratio: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def rows(self) -> int:
+        return len(self.io_seconds)
+
+    @property
+    def sampled(self) -> Bools:
+        """Runs of which the system was seen throughout."""
+        if not len(self.coverage_ratio):
+            return np.zeros(self.rows, np.bool_)
+        known = np.isfinite(self.coverage_ratio)
+        for load in self.loads.values():
+            known = known & np.isfinite(load.amount)
+        return np.asarray(known)
+
+    def take(self, rows: NDArray[np.generic]) -> Pool:
+        return Pool(
+            self.io_seconds[rows], self.group[rows], self.pattern[rows],
+            {name: load.take(rows) for name, load in self.loads.items()},
+            {name: column[rows] for name, column in self.slowness.items()},
+            *(each[rows] if len(each) else each for each in (self.coverage_ratio, self.inside_ratio)),
+        )  # fmt: skip
+
+
+def compared_rows(runs: Frame, row: int) -> tuple[Ints, Ints]:
+    """Rows to compare run `row` with, itself the first, and the group of each: 0 are those similar to it, the rest are
+    groups of other programs."""
+    away = np.abs(runs.ints("start_ns") - int(runs.array("start_ns")[row]))
+    similar = alike(runs, row)
+    similar = similar[similar != row]
+    similar = similar[np.argsort(away[similar], kind="stable")[:MOST_SIMILAR]]
+    rest = np.setdiff1d(np.arange(runs.rows), np.append(alike(runs, row), row))
+    rest = rest[np.argsort(away[rest], kind="stable")[: 4 * MOST_OTHERS]]
+    chosen, group = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if len(rest):
+        groups = group_runs(runs.take(rest), "similar")
+        large = groups.sizes[groups.of_run] >= LEAST_OF_GROUP
+        chosen, group = rest[large][:MOST_OTHERS], groups.of_run[large][:MOST_OTHERS] + 1
+    rows = np.concatenate([[row], similar, chosen]).astype(np.int64)
+    return rows, np.concatenate([np.zeros(1 + len(similar), np.int64), group])
+
+
+def pool_of(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
+    """`job_io` rows, and what is known of the system meanwhile, of the same runs in the same order."""
+    seconds, pattern = job_io.floats("io_seconds"), patterns_of(job_io)
+    if system is None:
+        return Pool(seconds, group, pattern)
+    bytes_moved = job_io.floats("read_bytes") + job_io.floats("write_bytes")
+    calls = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
+    loads = {
+        name: Load(system.floats(f"device_{name}"), own, system.floats(f"peak_{name}"))
+        for name, own in (("bytes", bytes_moved), ("ops", calls))
+        if f"device_{name}" in system and np.isfinite(system.floats(f"device_{name}")).any()
+    }
+    slowness = {name: system.floats(name) for name in SLOWNESS if name in system}
+    return Pool(
+        seconds, group, pattern, loads, {n: c for n, c in slowness.items() if np.isfinite(c).any()},
+        system.floats("coverage_ratio"), quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")),
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""What happened on the targets of each run, at the samples' own resolution: amounts, the service time of requests, and
+which of them was slow for the runs that used it.
+
+A device that is slow shows in its seconds per request. A server that stalls does not: its device only looks idle. But
+runs that use several targets wait longer for the files on that one than for their other files, and so do other runs at
+about the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Frame
+from ioweather.derive.jobs.file_records import file_records
+from ioweather.derive.system.job_system import Stretches
+from ioweather.derive.system.run_environment import target_number
+
+BUSY: Final = {"read_busy_seconds": "read_ops", "write_busy_seconds": "write_ops"}
+# Fewer requests than these say little about the time of one; they also keep ratios of next to nothing near 1. [ours]
+_LEAST_REQUESTS: Final = 16
+# The highest rate seen, without single wild samples.
+_PEAK_QUANTILE: Final = 0.999
+# What other runs found at a target fades over this many lengths of the run, or sampling intervals. [ours]
+_MEMORY: Final = 8.0
+_LONGEST_MEMORY_SECONDS: Final = 1800.0
+# Weight of the belief, before any run is seen, that a target is as the others.
+_PRIOR_RUNS: Final = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class TargetAmounts:
+    """`amounts` are sums over whole steps with the run's I/O, (run, component) by metric; `peaks` the highest amounts
+    of one step, by metric: of each component, and last of all together."""
+
+    components: tuple[str, ...]
+    amounts: Mapping[str, Floats]
+    peaks: Mapping[str, Floats]
+    step_seconds: float
+
+
+def target_amounts(cells: Frame, stretches: Stretches, stamps: tuple[Ints, Ints], step_seconds: float) -> TargetAmounts:
+    """`cells`: `start_ns` ascending, `component`, `metric`, `value`, one row for each. `stamps` are the starts of each
+    stretch's first step and of the step after its last."""
+    start_ns, value = cells.ints("start_ns"), cells.floats("value")
+    component, metric = cells.text("component"), cells.text("metric")
+    width, kinds = len(component.categories), len(metric.categories)
+    place = component.codes.astype(np.int64) * kinds + metric.codes
+    total = np.zeros((stretches.runs, width * kinds))
+    low, high = np.searchsorted(start_ns, stamps[0]), np.searchsorted(start_ns, stamps[1])
+    for run, first, last in zip(stretches.run, low, high, strict=True):
+        total[run] += np.bincount(place[first:last], weights=value[first:last], minlength=width * kinds)
+    by_metric = {name: total[:, code::kinds] for code, name in enumerate(metric.categories)}
+    peaks = {name: _peaks(cells.take(metric.equals(name)), width) for name in metric.categories}
+    return TargetAmounts(component.categories, by_metric, peaks, step_seconds)
+
+
+def _peaks(cells: Frame, width: int) -> Floats:
+    value, code = cells.floats("value"), cells.text("component").codes
+    found = np.zeros(width + 1)
+    for column in range(width):
+        mine = value[code == column]
+        found[column] = float(np.quantile(mine, _PEAK_QUANTILE)) if len(mine) else 0.0
+    _, step = np.unique(cells.ints("start_ns"), return_inverse=True)
+    if len(value):
+        found[width] = float(np.quantile(np.bincount(step.reshape(-1), weights=value), _PEAK_QUANTILE))
+    return found
+
+
+def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints) -> tuple[Floats, Floats]:
+    """Amounts of all metrics together on the targets that each run used, and what these could have moved in that time
+    at the highest rate seen; NaN where nothing of it was sampled."""
+    names = [name for name in metrics if name in found.amounts]
+    if not names:
+        nothing = np.full(len(used), np.nan)
+        return nothing, nothing
+    amount = np.sum([np.where(used, found.amounts[name], 0.0).sum(axis=1) for name in names], axis=0)
+    peak = np.max([np.minimum(used @ found.peaks[name][:-1], found.peaks[name][-1]) for name in names], axis=0)
+    return np.where(steps > 0, amount, np.nan), np.where(steps > 0, peak * steps, np.nan)
+
+
+def others_on_busiest(found: TargetAmounts, own: Floats, used: Bools, metrics: Sequence[str], steps: Ints) -> Floats:
+    """Others' bytes per second on the busiest of each run's targets; NaN where its targets are not known."""
+    total = np.sum([found.amounts[name] for name in metrics if name in found.amounts], axis=0)
+    known = (own.sum(axis=1) > 0) & (steps > 0)
+    if not known.any():
+        return np.full(len(own), np.nan)
+    seconds = np.where(known, steps * found.step_seconds, np.nan)
+    busiest = np.where(used, np.maximum(total - own, 0.0), 0.0).max(axis=1, initial=0.0)
+    return np.asarray(np.where(known, busiest / seconds, np.nan))
+
+
+def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
+    """Logarithm of the seconds that requests took on the slowest of each run's targets over what so many requests
+    usually take; NaN where no service times were sampled."""
+    spent, expected, least = np.zeros(used.shape), np.zeros(used.shape), 0.0
+    for busy, count in BUSY.items():
+        if busy not in found.amounts or count not in found.amounts:
+            continue
+        seconds, requests = found.amounts[busy], found.amounts[count]
+        enough = requests >= _LEAST_REQUESTS
+        if not enough.any():
+            continue
+        usual = float(np.median(seconds[enough] / requests[enough]))
+        spent, expected, least = spent + seconds, expected + requests * usual, least + usual
+    if least <= 0:
+        return np.full(len(used), np.nan)
+    pad = _LEAST_REQUESTS * least
+    slow = np.where(used, np.log((spent + pad) / (expected + pad)), -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(slow), slow, np.nan)
+
+
+def target_contrast(runs: Frame, files: Frame, components: Sequence[str]) -> Floats:
+    """(run, component): logarithm of the time per byte of the run's files on that target over the median of its
+    targets; NaN for runs whose files lie on one target, or all alike over the same ones.
+
+    Only differences within a run count, so a run that is slow for reasons of its own says nothing of its targets.
+    """
+    place = {target_number(name): column for column, name in enumerate(components)}
+    records = file_records(runs, files)
+    moved = (records.ints("read_bytes") + records.ints("write_bytes")).astype(np.float64)
+    spent = records.seconds("read_seconds") + records.seconds("write_seconds") + records.seconds("meta_seconds")
+    stripes = records.text("osts")
+    bytes_on, seconds_on = np.zeros((records.logs, len(components))), np.zeros((records.logs, len(components)))
+    rows = np.flatnonzero(records.counted & (moved > 0) & (spent > 0) & (stripes.codes >= 0))
+    kinds, kind = np.unique(records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True)
+    amounts, times = (np.bincount(kind, weights=each[rows], minlength=len(kinds)) for each in (moved, spent))
+    for log, code, amount, seconds in zip(
+        *np.divmod(kinds, max(1, len(stripes.categories))), amounts, times, strict=True
+    ):
+        listed = [place.get(int(word), -1) for word in stripes.categories[code].split(",") if word]
+        columns = [column for column in listed if column >= 0]
+        if columns:
+            np.add.at(bytes_on[log], columns, amount / len(listed))
+            np.add.at(seconds_on[log], columns, seconds / len(listed))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pace = np.log(seconds_on / bytes_on)
+    several = np.sum(bytes_on > 0, axis=1) > 1
+    middle = np.full(len(pace), np.nan)
+    if several.any():
+        middle[several] = np.nanmedian(np.where(bytes_on[several] > 0, pace[several], np.nan), axis=1)
+    contrast = np.where(bytes_on > 0, pace - middle[:, None], np.nan)
+    contrast[several & (np.nanmax(np.abs(np.nan_to_num(contrast)), axis=1, initial=0.0) < 1e-9)] = np.nan
+    return np.asarray(contrast)
+
+
+def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step_seconds: float) -> Floats:
+    """How slow the slowest of each run's targets was, by what runs that used it about then found: the mean of
+    `contrast`, weighted by nearness in time; NaN where nobody knows."""
+    first, last = (each.astype(np.float64) / 1e9 for each in ends)
+    span = last - first
+    memory = np.maximum(np.maximum(span, _MEMORY * step_seconds), np.minimum(_MEMORY * span, _LONGEST_MEMORY_SECONDS))
+    gap = np.maximum(np.maximum(first[None, :] - last[:, None], first[:, None] - last[None, :]), 0.0)
+    weight = np.exp(-gap / memory[:, None]) * (gap < 4.0 * memory[:, None])
+    known = np.isfinite(contrast)
+    total = weight @ known
+    mean = (weight @ np.where(known, contrast, 0.0)) / (total + _PRIOR_RUNS)
+    # Of no run at all nothing is known, which is not the same as being as usual.
+    seen = used & (total > 0.05)
+    slowest = np.where(seen, mean, -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(slowest), np.maximum(slowest, 0.0), np.nan)
