@@ -27,7 +27,7 @@ def judged(preset: str, seed: int) -> list[Judged]:
     with tempfile.TemporaryDirectory() as folder:
         made = generate(preset_named(preset), Path(folder) / "facility", seed=seed)
         lake = ingest_simulated(made, Path(folder) / "lake")
-        return [run for run in judged_runs(Evidence(made, lake)) if run.kind is not None]
+        return judged_runs(Evidence(made, lake))
 
 
 def line(name: str, runs: list[Judged]) -> None:
@@ -72,7 +72,7 @@ def main() -> None:
     given = parser.parse_args()
     kinds = " | ".join(f"{kind}: right of answered of all" for kind in KINDS)
     print(f"| seed | runs | answered | balanced accuracy | time alone | {kinds} | S off | J off |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     everything: list[Judged] = []
     for preset in given.preset:
         for seed in given.seeds:

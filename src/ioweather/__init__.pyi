@@ -98,6 +98,7 @@ def why(
     *,
     filesystem: str | None = ...,
     resolution: str | int | None = ...,
+    as_of: str | int | None = ...,
     uid: int | None = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,

@@ -147,11 +147,11 @@ def test_a_run_without_like_is_unknown(lake):
 
 
 def test_another_file_system_is_not_guessed(lake):
-    assert "no samples of the system" in asked(lake, "system", filesystem="home").headline
+    assert "no system data of home" in asked(lake, "system", filesystem="home").headline
 
 
 def test_as_of_the_day_only_runs_that_had_ended_count(lake):
-    whole, early = asked(lake, "normal"), asked(lake, "normal", as_of_ns=START_NS)
+    whole, early = asked(lake, "normal"), asked(lake, "normal", as_of=START_NS)
     assert whole.result.n > early.result.n == 0
 
 
@@ -188,3 +188,13 @@ def test_a_log_alone_is_unknown(shared_data, tmp_path, monkeypatch):
     answer = why(shared_data / "causes" / "job_000.darshan")
     assert answer.headline.startswith("Unknown: no system data for this period")
     assert answer.facts[0].facts[0].value == "ior"
+
+
+@pytest.mark.shared
+def test_without_samples_similar_runs_still_compare(shared_data, tmp_path):
+    logs = sorted((shared_data / "causes").glob("*.darshan"))
+    assert command(["ingest", "--lake", str(tmp_path / "lake"), "--workers", "1", *map(str, logs)]) == 0
+    answer = why(str(logs[10]), tmp_path / "lake")
+    assert answer.result.kind == "unknown"
+    assert answer.result.n >= 60
+    assert answer.result.seconds.usual.value > 0

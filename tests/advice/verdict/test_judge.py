@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from planted_jobs import planted
-from planted_pools import planted_pool
 
 from ioweather.advice.verdict.judge import judge
 from ioweather.advice.verdict.patterns import MEASURES, patterns_of
 from ioweather.core.outcomes import Reason
+from planted_pools import planted_pool
 
 
 @pytest.mark.parametrize(
