@@ -12,6 +12,7 @@ from ioweather.advice.advisor.advise import Advised, advise
 from ioweather.advice.advisor.rule import Advice
 from ioweather.advice.advisor.words import advice_facts, advice_findings, brief_lines, with_advice
 from ioweather.cli.main import run as command
+from ioweather.core.outcomes import Amount, SplitSeconds, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from planted_advice import GOOD, each, own, requests, view_of
 
@@ -118,3 +119,14 @@ def test_rows_are_in_json_and_csv(verb, call, tmp_path):
     assert row["fact_name"] == "small_requests"
     assert (row["fact"], row["unit"]) == ("small requests", "seconds")
     assert float(row["value"]) == pytest.approx(19.859, abs=0.001)
+
+
+@pytest.mark.parametrize("kind", ["system", "both"])
+def test_seconds_that_the_system_took_are_not_promised(tmp_path, kind):
+    _, view = small(tmp_path)
+    split = SplitSeconds(usual=Amount(4.0), system=Amount(15.0), own=Amount(1.0))
+    why = Answer("q", "h", name="why", result=WhyOutcome(kind, None, io_seconds=20.0, seconds=split))
+    found = with_advice(why, view)
+    assert sum(item.seconds for item in found.result.worth[:1]) <= 5.0
+    assert "of 5 s" in found.facts[-1].title
+    assert with_advice(Answer("q", "h"), view).exhibits[0].estimates[0].value > 15.0

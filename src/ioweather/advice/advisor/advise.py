@@ -51,6 +51,22 @@ class Advised:
             left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
         return spent * (1.0 - left)
 
+    def without(self, seconds: float) -> Advised:
+        """The same at the system's usual state: of the I/O time these seconds are the system's, and no change of the
+        run's own gets them back. What is left is saved in proportion."""
+        if not self.io_seconds or not seconds > 0:
+            return self
+        share = max(0.0, 1.0 - seconds / self.io_seconds)
+        patterns = tuple(
+            replace(
+                a,
+                seconds_lost=a.seconds_lost * share,
+                matters=a.matters and a.seconds_lost * share >= self.floor_seconds,
+            )
+            for a in self.patterns
+        )
+        return replace(self, patterns=patterns, io_seconds=self.io_seconds * share)
+
 
 def advise(view: JobView, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:
     """What the job's run with most I/O time could change. The floor is the larger of seconds and share of the run."""

@@ -19,8 +19,13 @@ _MOST_NAMED: Final = 3
 
 
 def with_advice(answer: Answer, view: JobView) -> Answer:
-    """The answer, and beside it what the run could change. The verdict stays what it is."""
-    return advised_answer(answer, advise(view))
+    """The answer, and beside it what the run could change. The verdict stays what it is: seconds that the system took
+    are not promised."""
+    advised = advise(view)
+    if isinstance(answer.result, WhyOutcome) and answer.result.kind in ("system", "both"):
+        part = answer.result.seconds.system
+        advised = advised.without(part.value if part is not None and part.value is not None else 0.0)
+    return advised_answer(answer, advised)
 
 
 def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> Answer:
