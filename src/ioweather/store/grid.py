@@ -161,7 +161,7 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
 def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
     """Amounts per cell, component and metric: start_ns, component, metric, value; in time order."""
     sql = f"""SELECT cell AS start_ns, component, metric, {_value_sql(metrics)} AS value
-        FROM ({selection.cells(metrics)}) GROUP BY cell, component, metric ORDER BY cell"""
+        FROM ({selection.cells(metrics)}) GROUP BY cell, component, metric ORDER BY cell, component, metric"""
     columns = ("start_ns", "component", "metric", "value")
     return fetch_frame(selection.con, sql, tuple(TABLES["series"].column(n) for n in columns))
 

@@ -219,10 +219,11 @@ def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -
         paced AS (SELECT {place}, {_PROBE_INTERVALS} * sum(length) // greatest(sum(gaps), 1) AS near,
                 row_number() OVER (ORDER BY {place}) - 1 AS series
             FROM daily GROUP BY {place})
-        SELECT run, series, t.op, t.component, avg(took) AS log_seconds
+        -- Threads add in any order: the last digits would differ from one time to the next.
+        SELECT run, series, t.op, t.component, round(avg(took), 9) AS log_seconds
         FROM timed t JOIN paced p ON {_SAME_PLACE}
         JOIN asked ON t.start_ns <= high + near AND t.start_ns + t.duration_ns >= low - near
-        GROUP BY run, series, t.op, t.component"""
+        GROUP BY run, series, t.op, t.component ORDER BY run, series, t.op, t.component"""
     return fetch_frame(snapshot.bare, sql, _MEANS)
 
 
