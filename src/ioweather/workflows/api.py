@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.results import Answer, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import parse_duration_ns
-from ioweather.store.lake import Lake, open_lake
 
 if TYPE_CHECKING:
+    from ioweather.store.lake import Lake
     from ioweather.store.usersql import SqlResult
     from ioweather.workflows.ingest.ingest import IngestReport
 
-AnyLake = Lake | str | os.PathLike[str] | None
+AnyLake: TypeAlias = "Lake | str | os.PathLike[str] | None"
 
 
 def lake_at(lake: AnyLake, *, create: bool = False) -> Lake:
     """A lake, or the one in that directory; None is the person's own."""
+    from ioweather.store.lake import Lake, open_lake  # a log alone is shown without the lake's libraries
+
     return lake if isinstance(lake, Lake) else open_lake(lake, create=create)
 
 

@@ -48,7 +48,7 @@ def record(digest: str = "a", **changes: Any) -> dict[str, Any]:
 
 def frames(applications: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> tuple[Frame, Frame]:
     def frame(table: Any, rows: Sequence[dict[str, Any]]) -> Frame:
-        return table.frame({spec.name: [row[spec.name] for row in rows] for spec in table.columns}, rows=len(rows))
+        return table.frame({spec.name: [row.get(spec.name) for row in rows] for spec in table.columns}, rows=len(rows))
 
     return frame(APPLICATIONS, applications), frame(FILES, records)
 

@@ -37,7 +37,7 @@ def test_one_module_alone_is_what_darshan_says(shared_data: Path, module: str) -
     checked = 0
     for path in sorted((shared_data / "darshan").rglob("*.darshan"))[::2]:
         log = read_log(path, modules=MODULES)
-        if module not in log.modules:
+        if module not in log.modules or log.longer_records:  # of which Darshan reads garbage
             continue
         applications, files = rows_of_logs([log])
         files = files.take(files.text("module").equals(module))

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.errors import UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import SourceError, UnknownFormat, UnsupportedVersion
 from ioweather.sources.darshan.counters import FIXED
 from ioweather.sources.darshan.errors import cut_short, damaged
 from ioweather.sources.darshan.job import parse_job
@@ -91,7 +91,13 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
         region = expand(view[place.offset : place.offset + place.length], compression, budget, f"{name} module")
         partial = bool(header.partial_flags >> place.number & 1)
         if dtype is None:
-            module = parse_variable(name, place.version, partial, region, order)
+            try:
+                module = parse_variable(name, place.version, partial, region, order)
+            except SourceError:
+                if not longer:  # else a fork made these longer, too, and nothing tells by how much
+                    raise
+                unknown.append(f"{name} of a fork")
+                continue
         else:
             if len(region) % dtype.itemsize or not _fits(region, dtype, job.nprocs):
                 stretched = _fork_dtype(name, dtype, region, names, job.nprocs)
