@@ -7,7 +7,7 @@ import hashlib
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 
-_COMMITS = ("ingest_id", "ingested_ns")
+_COMMITS = ("ingest_id", "ingested_ns", "rows_ingest_ids")
 
 
 def contents(lake: Lake) -> dict[str, tuple[int, str]]:

@@ -197,9 +197,15 @@ def test_heat_maps_in_text():
     assert all(len(line) <= 40 for line in heat_lines(tuple((float(i), 7, i) for i in range(300))))
 
 
+def readable_logs(shared_data: Path) -> list[Path]:
+    """All but the one of version 1.4, which is refused by name."""
+    logs = sorted(path for path in (shared_data / "darshan").rglob("*.darshan*") if path.is_file())
+    return [path for path in logs if "id25476_" not in path.name]
+
+
 @pytest.mark.shared
 def test_all_sample_logs_fit_the_screen(call, shared_data):
-    logs = sorted(path for path in (shared_data / "darshan").rglob("*.darshan*") if path.is_file())
+    logs = readable_logs(shared_data)
     logs += sorted((shared_data / "causes").glob("*.darshan"))[:5]
     logs += sorted((shared_data / "contention").glob("*.darshan"))[:5]
     assert len(logs) > 100
@@ -234,7 +240,7 @@ def test_sample_logs_as_pages(call, shared_data, tmp_path, name):
 
 @pytest.mark.shared
 def test_every_sample_log_has_a_full_answer(call, shared_data):
-    logs = sorted(path for path in (shared_data / "darshan").rglob("*.darshan*") if path.is_file())
+    logs = readable_logs(shared_data)
     for path in logs[::4]:
         code, out, _ = call("job", path, "--json")
         assert code == 0, path.name

@@ -66,7 +66,10 @@ print([name for name in {HEAVY!r} if name in sys.modules], "ioweather.core.frame
 def test_the_public_names_are_exactly_these():
     import ioweather
 
-    functions = ["fit_mixture", "open_lake", "read_darshan", "show"]
+    functions = [
+        "exhibits", "fit_mixture", "ingest", "open_lake", "read_darshan", "show", "simulate_facility", "sql",
+        "write_report",
+    ]  # fmt: skip
     assert ioweather.__all__ == sorted(["__version__", *functions, *QUESTIONS])
     for name in ioweather.__all__:
         assert getattr(ioweather, name)

@@ -54,7 +54,7 @@ def test_a_plugin_reads_and_broken_ones_break_nothing(folder):
     assert "Please report this to the makers of points-source 1.0." in " ".join(out.split())
     assert err.count("'darshan' of the package points-source 1.0 is left out: the name is taken by ioweather.") == 1
     assert err.count("'absent' of the package") == 1
-    assert err.count("'raises' of the package") == 1
+    assert "'raises' of the package" in err  # by each reader that met it
     assert "RuntimeError: no idea" in err
     code, out, _ = ioweather(
         folder, "sql", "SELECT source, sum(value) FROM series GROUP BY 1", "--lake", "lake", "--csv"

@@ -263,7 +263,8 @@ class Answer:
 
 def identifier(text: str) -> str:
     """A name made from one that people or estimates have: what stands in brackets is data, and left out."""
-    return re.sub(r"[^a-z0-9]+", "_", text.partition("[")[0].lower()).strip("_") or "finding"
+    kept = (letter if letter.isascii() and letter.isalnum() else " " for letter in text.partition("[")[0].lower())
+    return "_".join("".join(kept).split()) or "finding"
 
 
 Named = TypeVar("Named", Fact, FactGroup, Finding)
