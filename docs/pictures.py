@@ -1,6 +1,6 @@
 """Draws a picture of every exhibit, from the simulated facility of `ioweather demo`, for the documentation site.
 
-    python docs/pictures.py [--anew]
+    python docs/pictures.py [--again]
 
 They go to docs/reference/pictures, which is not kept in the repository; what is there is not drawn again.
 """
@@ -58,7 +58,7 @@ def _screen(exhibit: Exhibit) -> bytes:
 
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    wanted = [e.id for e in exhibits() if "--anew" in sys.argv or not (PICTURES / f"{e.id}.png").exists()]
+    wanted = [e.id for e in exhibits() if "--again" in sys.argv or not (PICTURES / f"{e.id}.png").exists()]
     if not wanted:
         return
     with tempfile.TemporaryDirectory(prefix="ioweather-docs-") as folder:

@@ -99,7 +99,8 @@ def test_what_was_planted_is_the_headline(lake, what, words):
     answer = asked(lake, what)
     assert answer.headline.startswith(words), answer.headline
     assert [group.title for group in answer.facts] == [
-        "What the run did", "Its time against its like", "What scratch did meanwhile", "Where the time went",
+        "What the run did", "I/O time compared with similar runs", "What scratch did during the run",
+        "Where the time went",
     ]  # fmt: skip
     assert answer.provenance.table_versions.keys() >= {"job_io", "series"}
     split = {fact.label: fact.value for fact in answer.facts[-1].facts}
@@ -137,7 +138,7 @@ def test_a_run_outside_the_samples_is_unknown(lake):
     answer = asked(lake, "gap")
     assert answer.headline.startswith("Unknown: it took")
     assert "no samples of the system" in answer.headline
-    assert "Its time against its like" in [group.title for group in answer.facts]
+    assert "I/O time compared with similar runs" in [group.title for group in answer.facts]
 
 
 def test_a_run_without_like_is_unknown(lake):
@@ -179,7 +180,7 @@ def test_the_command(lake, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["headline"].startswith("The system")
     page = tmp_path / "why.html"
     assert command(["why", target, "--lake", str(lake), "--html", str(page)]) == 0
-    assert "This run among its like" in page.read_text()
+    assert "This run among similar runs" in page.read_text()
 
 
 @pytest.mark.shared

@@ -51,7 +51,7 @@ def in_base_unit(metric: str, amount: int) -> float:
 
 
 def growth(before: Sample, after: Sample) -> Growth:
-    """A counter that fell, or a server that counts from another moment on, began anew: with all its counters."""
+    """A counter that fell, or a server that counts from another moment on, started again: with all its counters."""
     names = before.counters.keys() | after.counters.keys()
     amounts = {name: after.counters.get(name, 0) - before.counters.get(name, 0) for name in names}
     restarted = before.since_ns != after.since_ns or any(amount < 0 for amount in amounts.values())
@@ -61,8 +61,8 @@ def growth(before: Sample, after: Sample) -> Growth:
 
 
 def cut_short(before: Sample, after: Sample) -> bool:
-    """A line once shown does not vanish, unless all counters began anew, and then those still shown have fallen. Lines
-    that vanish while none has fallen are missing from the text, which was cut. Nothing is lost by passing it over."""
+    """A line once shown does not vanish, unless all counters started again, and then those still shown have fallen.
+    Lines that vanish while none has fallen are missing from the text, which was cut. Passing it over loses nothing."""
     pairs = [(count, after.counters.get(name, 0)) for name, count in before.counters.items()]
     vanished = any(old > 0 and new == 0 for old, new in pairs)
     return vanished and before.since_ns == after.since_ns and not any(0 < new < old for old, new in pairs)
@@ -81,7 +81,7 @@ class Differ:
         return len(self._last.keys() - self.compared)
 
     def update(self, samples: Iterable[tuple[Origin, Sample]]) -> Iterator[tuple[Origin, Growth]]:
-        """A sample of the same moment is a repetition; an earlier one begins anew (files joined out of order)."""
+        """A sample of the same moment is a repetition; an earlier one starts again (files joined out of order)."""
         for origin, sample in samples:
             before = self._last.get(origin)
             later = before is not None and before.time_ns < sample.time_ns

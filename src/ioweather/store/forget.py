@@ -46,7 +46,7 @@ def find(lake: Lake, name: str) -> Forgettable:
         if found[0][0] is None:
             raise LakeError(
                 f"Which rows {name} brought was not noted: it brought none, or came in by an older ioweather.",
-                hint="Read it again with `ioweather ingest --again`, or make the lake anew.",
+                hint="Read it again with `ioweather ingest --again`, or make a new lake.",
             )
         ids = tuple(found[0][0].split(","))
         together = f"list_has_any(string_split(rows_ingest_ids, ','), [{_listed(ids)}])"

@@ -1,4 +1,4 @@
-"""The verdict in words: what the run did, its time against its like, what the system did meanwhile, what follows."""
+"""The verdict in words: what the run did, its time beside similar runs, what the system did, what follows."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """The run and its like: `job_io` rows with uid, exe and job id, what the system did during each (None where it was
-    not sampled), and which row is the run; `pool` are these and runs of other groups, the run first; `unhealthy` are
-    the components that were so meanwhile; `week_before` holds rates of the file system in the week before, by metric,
+    """The run and similar ones: `job_io` rows with uid, exe and job id, what the system did during each (None where it
+    was not sampled), and which row is the run; `pool` are these and runs of other groups, the run first; `unhealthy`
+    are the components that were so meanwhile; `week_before` holds rates in the week before, by metric,
     over stretches as long as the run."""
 
     runs: Frame
@@ -95,8 +95,8 @@ def explain(
     verdict = judge(found.pool, 0)
     groups = (
         did,
-        FactGroup("comparison", "Its time against its like", tuple(_against(found, states, verdict))),
-        FactGroup("system", f"What {found.filesystem} did meanwhile", tuple(_meanwhile(found, states))),
+        FactGroup("comparison", "I/O time compared with similar runs", tuple(_against(found, states, verdict))),
+        FactGroup("system", f"What {found.filesystem} did during the run", tuple(_meanwhile(found, states))),
         FactGroup("split", "Where the time went", tuple(_split(verdict))),
     )
     return Answer(
@@ -185,7 +185,7 @@ def _amount(seconds: Seconds) -> str:
 
 def _against(found: Explained, states: GroupRuns, verdict: Verdict) -> Iterator[Fact]:
     note = "same user, program, processes; bytes within 25%"
-    yield Fact("similar_runs", "like runs", verdict.n, "count", note=note)
+    yield Fact("similar_runs", "similar runs", verdict.n, "count", note=note)
     if verdict.usual is None:
         return
     others = _others(states.io_seconds, found.this)
@@ -195,8 +195,8 @@ def _against(found: Explained, states: GroupRuns, verdict: Verdict) -> Iterator[
     if slower is not None:
         note = f"slower than {slower:.0%} of them"
         yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower, note)
-    note = "15% or twice the group's MAD"
-    yield Fact("harm_seconds", "counts as harm from", verdict.harm_seconds, "seconds", note=note)
+    note = "15%, or twice the usual spread"
+    yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=note)
 
 
 def _others(values: NDArray[Any], this: int) -> Floats:
@@ -233,7 +233,7 @@ def _meanwhile(found: Explained, states: GroupRuns) -> Iterator[Fact]:
         if not np.isfinite(here):
             continue
         history = found.week_before.get(_IN_SERIES.get(name, ""), np.zeros(0))
-        shares = {"the past week": _share_below(here, history), "the like runs": _share_below(here, others)}
+        shares = {"the past week": _share_below(here, history), "similar runs": _share_below(here, others)}
         of, share = next(((of, share) for of, share in shares.items() if share is not None), ("", None))
         note = f"above {share:.0%} of {of}" if share is not None else ""
         value, shown_as = (f"{here:.2f}x usual", "text") if unit == "ratio" else (here, unit)
@@ -250,10 +250,10 @@ def _split(verdict: Verdict) -> Iterator[Fact]:
     system, own, rest = attributed(verdict)
     usual = min(verdict.usual.value, verdict.io_seconds)
     parts = (
-        ("usual", "as usual", usual, f"usual: {_range(verdict.usual)}"),
+        ("usual", "as usual", usual, f"range {_range(verdict.usual)}"),
         ("system", "the system", system, _range(verdict.system)),
         ("own", "what it did differently", own, _range(verdict.own)),
-        ("unexplained", "unexplained", rest, f"the rest: {_range(verdict.unexplained)}"),
+        ("unexplained", "unexplained", rest, f"{_range(verdict.unexplained)}"),
     )
     for name, label, value, note in parts:
         yield Fact(name, label, value, "seconds", value / verdict.io_seconds if verdict.io_seconds else None, note)
@@ -272,16 +272,19 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         rest = {kind: p for kind, p in verdict.probabilities.items() if kind != verdict.kind and p >= 0.01}
         if rest:
             listed = ", ".join(f"{kind} ({p:.0%})" for kind, p in rest.items())
-            yield Finding(f"If not, then {listed}.", name="other_possibilities")
+            yield Finding(f"Other possibility: {listed}.", name="other_possibilities")
     if changes:
-        yield Finding(f"This run differs from its like: {'; '.join(difference_words(changes))}.", name="changed")
+        yield Finding(f"This run differs from similar runs: {'; '.join(difference_words(changes))}.", name="changed")
     elif verdict.kind == "unexplained":
-        text = "Its pattern of I/O is that of its like: what slowed it is not in the log."
+        text = "Its I/O pattern matches the similar runs; the log does not show what slowed it."
         yield Finding(text, "undecided", "unchanged")
     causes = list(dict.fromkeys(item.cause for item in found.unhealthy))
     if causes:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
-        yield Finding(f"Not well meanwhile: {'; '.join(causes[:_MOST_NOTES])}{more}.", name="unhealthy_components")
+        yield Finding(
+            f"Unhealthy components during the run: {'; '.join(causes[:_MOST_NOTES])}{more}.",
+            name="unhealthy_components",
+        )
     if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
         yield Finding(_turning_point(verdict), name="turning_point")
 
@@ -295,7 +298,7 @@ def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:
 
 def _what_would_help(verdict: Verdict) -> str:
     if verdict.reason is Reason.FEW_SIMILAR_RUNS:
-        return f"A verdict needs {LEAST_RUNS} or more like runs with samples of the system: ingest earlier logs."
+        return f"A verdict needs {LEAST_RUNS} or more similar runs with samples of the system: ingest earlier logs."
     if verdict.reason is Reason.COARSE_SAMPLES:
         return "Finer samples of the system (block devices every second, Lustre every 5 s) would decide it."
     if verdict.reason is Reason.PARTLY_SAMPLED:
@@ -304,7 +307,7 @@ def _what_would_help(verdict: Verdict) -> str:
         return _remedy("no samples of it")
     if verdict.reason is Reason.COST_NOT_KNOWN:
         return "More runs with that change, of any program, would say what it costs."
-    return f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more like runs would sharpen it."
+    return f"The likeliest is {verdict.likeliest} ({verdict.probability:.0%}); more similar runs would sharpen it."
 
 
 def _turning_point(verdict: Verdict) -> str:
@@ -314,16 +317,14 @@ def _turning_point(verdict: Verdict) -> str:
     assert verdict.own is not None
     harm = format_seconds(verdict.harm_seconds)
     if verdict.kind == "system":
-        return f"It would be both if what it did differently cost {harm} or more; it costs {_amount(verdict.own)}."
+        return f'The verdict would change to "both" if its own change cost {harm} or more (now {_amount(verdict.own)}).'
     if verdict.kind == "you":
-        return f"It would be both if the system's state explained {harm}; it explains {_amount(verdict.system)}."
-    return f"It would be the system alone if what it did differently ({_amount(verdict.own)}) cost less than {harm}."
+        return f'The verdict would change to "both" if the system took {harm} or more (now {_amount(verdict.system)}).'
+    return f'The verdict would change to "system" if its own change cost less than {harm} (now {_amount(verdict.own)}).'
 
 
 def _caveats(view: JobView, found: Explained, verdict: Verdict) -> Iterator[str]:
-    yield (
-        "The verdict compares the run with its like; whether all of them could be faster is advice, not the verdict."
-    )
+    yield "The verdict compares the run with similar runs; whether all of them could be faster is advice."
     if view.job_io.rows > 1:
         yield f"The job holds {view.job_io.rows} runs; judged is the one with most I/O time."
     yield "Ranges are 90% intervals. Unexplained is what nothing that was measured accounts for."
@@ -342,7 +343,7 @@ def _coverage(found: Explained, verdict: Verdict) -> Coverage:
     others = [state for i, state in enumerate(states) if i != found.this]
     left = {state: others.count(state) for state in ("gap", "outside") if others.count(state)}
     share = f"this run: {verdict.coverage_ratio:.0%} sampled, every {format_seconds(found.step_seconds)}"
-    return Coverage(len(others), len(others) - sum(left.values()), "like runs with samples throughout", left, share)
+    return Coverage(len(others), len(others) - sum(left.values()), "similar runs with samples throughout", left, share)
 
 
 def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
@@ -368,7 +369,7 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
             if np.isfinite(values[i])
         ]
         estimates.append(
-            Estimate(f"median: {label}", q50, "", q25, q75, 0.5, len(others), "quartiles of the like runs")
+            Estimate(f"median: {label}", q50, "", q25, q75, 0.5, len(others), "quartiles of the similar runs")
         )
     if not rows:
         return
@@ -379,6 +380,6 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
     chart = Chart(
         "umami", ResultTable("among_like_runs", columns, tuple(rows)),
         {"metric": "metric", "x": "time", "y": "value", "this": "this", "q25": "q25", "q50": "q50", "q75": "q75"},
-        "This run among its like",
+        "This run among similar runs",
     )  # fmt: skip
-    yield Exhibit("why.umami", "This run among its like", charts=(chart,), estimates=tuple(estimates))
+    yield Exhibit("why.umami", "This run among similar runs", charts=(chart,), estimates=tuple(estimates))

@@ -2,7 +2,7 @@
 
 B is what the group's usual pattern takes at the system's usual state, S what the system's state during this run adds to
 it, J what the run's own visible change costs, by the runs that made such a change, and U = D - B - S - J what nothing
-that was measured explains. h = max(0.15 B, 2 MAD of the group's usual runs at quiet times) is what counts as harm.
+that was measured explains. h = max(0.15 B, 2 MAD of the group's usual runs at quiet times): less is no slowdown.
 normal: D - B < h; system: S >= h > J; you: J >= h > S; both: S >= h and J >= h; unexplained: slower, and neither.
 
 `changes` finds what the run did otherwise, `states` how the system was beyond what its own pattern makes of it, `model`

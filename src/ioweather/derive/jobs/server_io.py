@@ -23,7 +23,7 @@ class Done:
 
 @dataclass(frozen=True)
 class ServerIo:
-    """`restarted_rows` are lower bounds: the servers' entry of the job began anew."""
+    """`restarted_rows` are lower bounds: the servers' entry of the job started again."""
 
     start_ns: int
     end_ns: int

@@ -91,7 +91,7 @@ def _add(mount: Mount, line: str, where: str) -> None:
 
 def _number(word: str, line: str, where: str) -> int:
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
-        raise CorruptInput(f"{where}: {line.strip()[:80]!r} is no line of mountstats.")
+        raise CorruptInput(f"{where}: {line.strip()[:80]!r} is not a line of mountstats.")
     return int(word)
 
 

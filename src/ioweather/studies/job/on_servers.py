@@ -23,7 +23,7 @@ def server_answer(job: str, found: ServerIo) -> Answer:
     if found.restarted_rows:
         caveats.append(
             f"In {found.restarted_rows} interval{'s' if found.restarted_rows > 1 else ''} the servers began to count "
-            "anew: the amounts are lower bounds."
+            "again: the amounts are lower bounds."
         )
     return Answer(
         question="job",
