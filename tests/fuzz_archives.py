@@ -139,7 +139,7 @@ def hdf5(rng: Random, data: bytes) -> bytes:
                 file.visit(names.append)
                 if names:
                     _change_item(rng, file, rng.choice(sorted(names)))
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError):
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError):
         pass  # what HDF5 does not let itself be told is no mutation
     return buffer.getvalue()
 

@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -286,9 +287,9 @@ def _change(rng: Random, parent: Any, key: Any) -> None:
     if how == 0:
         del parent[key]
     elif how == 1 and isinstance(parent, list):
-        parent[key:key] = [parent[key]] * rng.choice((1, 50))
+        parent[key:key] = [deepcopy(parent[key]) for _ in range(rng.choice((1, 50)))]
     elif how == 1:
-        parent[f"{key}{rng.choice(('', ' ', 'x'))}"] = parent[key]
+        parent[f"{key}{rng.choice(('', ' ', 'x'))}"] = deepcopy(parent[key])
     elif how == 2:
         parent[key] = [parent[key]]
     elif how == 3:
@@ -296,4 +297,4 @@ def _change(rng: Random, parent: Any, key: Any) -> None:
     elif how == 4 and isinstance(parent[key], (int, float)) and not isinstance(parent[key], bool):
         parent[key] = rng.choice((str(parent[key]), -parent[key], parent[key] * 10**9, parent[key] + 0.5))
     else:
-        parent[key] = rng.choice(_VALUES)
+        parent[key] = deepcopy(rng.choice(_VALUES))  # a later change must not reach the list

@@ -27,6 +27,8 @@ TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
     ("collectl", 3, b",[CPU]Wait%", b",,[CPU]Wait%", "corrupt_input"),
     ("collectl", 1, b"20240309 16:00:20", b"29990309 16:00:20", "corrupt_input"),
     ("find", 1, b" 2049 90 ", b" 2049 99999999999999999999 ", "corrupt_input"),
+    ("find", 2, b"\0", b"\0" * 200_000, "corrupt_input"),
+    ("lfs_find", 0, b"line\n", b"line" + b"\n" * 200_000, "corrupt_input"),
     ("find", 0, b"512 1 ", b"512 999999999999999999 ", "corrupt_input"),
     ("gpfs", 0, b"10:00:00 ", b"10:00:1e999 ", "corrupt_input"),
     ("ior", 0, b"access    bw(MiB/s)", b"access   xbw(MiB/s)", "truncated_input"),

@@ -16,6 +16,7 @@ from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
 from ioweather.sources.scan.lists import (
+    LONGEST_PATH,
     NS,
     Entries,
     Records,
@@ -99,6 +100,8 @@ def _joined(records: Records, pattern: re.Pattern[bytes], waiting: list[bytes], 
         elif found:
             found[-1] += b"\n" + item
             stray += 1
+            if len(found[-1]) > LONGEST_PATH:
+                raise CorruptInput(f"{path}, record {number}: a name longer than any path ends here.")
         else:
             raise CorruptInput(
                 f"{path}, record {number}: expected what find -printf writes, found {item[:60]!r}.",

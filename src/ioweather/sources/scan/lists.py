@@ -34,6 +34,8 @@ Column: TypeAlias = Sequence[int] | None
 NS: Final = 10**9
 _BLOCK_BYTES: Final = 4 << 20
 _LONGEST_RECORD: Final = 1 << 20
+# Linux takes paths of 4 KiB; a name that line after line is added to must end somewhere.
+LONGEST_PATH: Final = 64 << 10
 _MOST: Final = (1 << 63) - 1
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 

@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
-from ioweather.sources.scan.lists import Entries, decoded, guessed_kinds, list_frames, plain_bytes, read_records
+from ioweather.sources.scan.lists import (
+    LONGEST_PATH,
+    Entries,
+    decoded,
+    guessed_kinds,
+    list_frames,
+    plain_bytes,
+    read_records,
+)
 
 _BEGINNINGS: Final = (b"/", b"./", b"../")
 
@@ -49,6 +58,8 @@ def _pieces(path: Path) -> Iterator[tuple[Entries, bool]]:
                 paths.append(decoded(item))
             else:
                 paths[-1] += "\n" + decoded(item)
+                if len(paths[-1]) > LONGEST_PATH:
+                    raise CorruptInput(f"{path}: a name longer than any path: {paths[-1][:60]!r}.")
         waiting = paths[-1:]
         done = paths[:-1]
         if done:
