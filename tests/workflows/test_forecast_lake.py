@@ -78,7 +78,7 @@ def test_load_is_the_rate_of_five_minutes_over_all_targets(lake: Lake) -> None:
     np.testing.assert_allclose(both, seen + reads, rtol=1e-9)
     assert answer.coverage[0].present == DAYS * 288 - 6
     assert answer.provenance.table_versions.keys() == {"series"}
-    assert any("'now' is then" in caveat for caveat in answer.caveats)
+    assert any("'now' means the end of the data" in caveat for caveat in answer.caveats)
 
 
 def test_slowdown_is_the_median_of_a_window_over_the_usual(lake: Lake) -> None:

@@ -100,7 +100,8 @@ def test_each_bad_file_is_refused_with_its_own_reason_while_the_rest_goes_in(lak
     (folder / "empty.txt").write_text("")
     (folder / "garbage.bin").write_bytes(bytes(range(256)) * 40)
     (folder / "undated.txt").write_text(
-        "Linux 6.1.0 (oss9) \t10/25/26\n\nDevice r/s rkB/s w/s wkB/s %util\nsda 1.00 10.00 1.00 10.00 1.00\n\n"
+        "Linux 6.1.0 (oss9) \t10/25/26\n\n"
+        + "Device r/s rkB/s w/s wkB/s %util\nsda 1.00 10.00 1.00 10.00 1.00\n\n" * 3  # the first is since boot
     )
     (folder / "no_zone.txt").write_text(LOCAL.format(first="06:00:00", second="06:01:00", third="06:02:00"))
     (folder / "truncated.darshan").write_bytes(_truncated_darshan())
