@@ -71,7 +71,7 @@ def lake_state(root: Path, places: Places) -> dict[str, list[str]]:
     with open_lake(root).snapshot() as snapshot:
         for name, spec in TABLES.items():
             files = snapshot.pinned[name]
-            left_out = {"ingest_id", "ingested_ns"}
+            left_out = {"ingest_id", "ingested_ns", "rows_ingest_ids"}
             columns = ", ".join(f'"{column}"' for column in (*spec.names, "source") if column not in left_out)
             rows = files.view() if spec.revisable else files.scan()
             where = "WHERE status = 'ok'" if name == "ingests" else ""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from fault_scenarios import wait_until_written
 from ioweather.core.visibility import parse_visibility
 from ioweather.store.tokens import create_token, tokens_file
 from ioweather.web.app import LOOPBACK, create_app
@@ -155,5 +156,6 @@ def test_an_agent_pushes_through_the_proxy_with_its_token_alone(nginx, lake, tmp
     finally:
         tokens_file(lake.root).unlink()
     assert json.loads(done.stdout) == {"refused": [], "waiting": [], "message": ""}, done.stderr
+    wait_until_written(lake.root)
     with lake.snapshot() as snapshot:
         assert snapshot.con.sql("SELECT count(*) FROM events WHERE event_id = 'proxy'").fetchall() == [(1,)]
