@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,27 @@ def test_rows_enter_once(lake):
 def test_duplicates_within_one_batch_enter_once(lake):
     frame = series_frame(np.ones((5, 2)))
     assert lake.append("series", concat([frame, frame]), source="tts") == 10
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_what_was_added_is_on_the_disk(lake, monkeypatch, sealed):
+    """The agent deletes what it shipped once this returns."""
+    written = set()
+
+    def fsync(fd: int) -> None:
+        written.add(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    lake.append("series", series_frame(np.arange(40.0).reshape(20, 2)), source="tts")
+    lake.append("series", series_frame(np.ones((9, 2)), start_ns=DAY + 20 * MINUTE_NS), source="tts")
+    if sealed:
+        compact(lake, everything=True)
+    with lake.snapshot() as snapshot:
+        files = [Path(uri) for uri in snapshot.pinned["series"].uris]
+    assert len(files) == (1 if sealed else 2)
+    commits = [] if sealed else sorted(layout.tables_dir(lake.root).glob("series/_delta_log/*.json"))[1:]
+    for path in (*files, *commits, *(file.parent for file in (*files, *commits))):
+        assert path.stat().st_ino in written, path
 
 
 def test_overlapping_batches_add_only_what_is_new(lake):

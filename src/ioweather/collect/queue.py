@@ -18,6 +18,7 @@ from typing import Final, Literal
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError
 from ioweather.core.units import HOUR_NS
+from ioweather.core.whole_files import sync_to_disk
 
 # rows: of a few days. wide: of many, which goes when nothing else waits. refusal: what the ledger shall say of a file.
 Kind = Literal["rows", "wide", "refusal"]
@@ -88,23 +89,15 @@ def put(root: Path, draft: Path, host: str, name: str, digest: str, kind: Kind =
         folder.mkdir(exist_ok=True, mode=0o750)
         is_known = path.exists()
         if not is_known:
-            _sync(draft)
+            sync_to_disk(draft)
             draft.replace(path)
         # Also of one that is known: whoever put it there may not have come as far as this.
-        _sync(folder)
+        sync_to_disk(folder)
         if is_new_host:
-            _sync(folder.parent)
+            sync_to_disk(folder.parent)
     except OSError as error:
         raise LakeError(f"The queue cannot be written: {error.strerror}.") from None
     return not is_known
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def queued(root: Path) -> list[Queued]:

@@ -7,11 +7,14 @@ again from the newer version. So of several writers of the same rows exactly one
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import duckdb
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
@@ -21,6 +24,7 @@ from deltalake.schema import PrimitiveType
 from ioweather.core.errors import LakeConflict, LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
+from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.convert import SQL_TYPES, encodable, literal, quote, register_frame
 from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TableSpec
@@ -165,12 +169,15 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
                 _let_come_last(con, stored, ingest_id)
                 _name_origins(con, spec, stored)
             try:
+                before = table.version()
                 if _count(con, "finished", _finished_sql(spec, stored)):
                     completed += _complete(table, con, spec)
+                    commits_to_disk(root / spec.name, before, table.version())
                     continue  # what is to be added is found in the version that this made
                 added = _count(con, "fresh", _fresh_sql(spec, stored))
                 if added:
                     _commit(table, con, _streams(spec, frame, source))
+                    commits_to_disk(root / spec.name, before, table.version())
                 return completed + added
             except CommitFailedError as error:
                 attempt += 1
@@ -184,6 +191,23 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
         raise not_written(spec.name, error) from None
     finally:
         con.close()
+
+
+def commits_to_disk(folder: Path, before: int, last: int) -> None:
+    """The commits after a version, and the files they add. The Delta library leaves that to the kernel, and who shipped
+    the rows deletes his own once they are in."""
+    changed = {folder, folder / "_delta_log"}
+    for version in range(before + 1, last + 1):
+        log = folder / "_delta_log" / f"{version:020d}.json"
+        with suppress(FileNotFoundError):  # of another writer: compacted meanwhile, or into a checkpoint
+            for line in log.read_text(encoding="utf-8").splitlines():
+                if added := json.loads(line).get("add"):
+                    file = folder / unquote(added["path"])
+                    sync_to_disk(file)
+                    changed.add(file.parent)
+            sync_to_disk(log)
+    for directory in sorted(changed):
+        sync_to_disk(directory)
 
 
 def not_written(table: str, error: Exception) -> LakeError:

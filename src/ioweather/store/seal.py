@@ -24,6 +24,7 @@ from ioweather.core.errors import LakeVersionError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.whole_files import sync_to_disk
 from ioweather.store import layout
 from ioweather.store.convert import literal, quote
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, not_written, open_table
@@ -92,6 +93,8 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows})"
         )
         rows = con.sql(f"SELECT count(*) FROM read_parquet({literal(target)})").fetchall()[0][0]
+        sync_to_disk(target)
+        sync_to_disk(target.parent)
         try:
             _replace_files(table, spec, day, name, target.stat().st_size, rows)
         except CommitFailedError:
