@@ -37,8 +37,8 @@ from ioweather.derive.system.run_environment import (
 from ioweather.derive.system.run_targets import (
     BUSY,
     TargetAmounts,
+    on_busiest_target,
     on_targets,
-    others_on_busiest,
     service_slowdown,
     shared_contrast,
     target_amounts,
@@ -79,10 +79,11 @@ class Servers:
 class Conditions:
     """`rows` are `job_system` of the runs, and how it was for them. On the targets of each run (all, where they are not
     known), in whole steps with its I/O: `device_bytes`, `device_ops`, and what these could have been at most,
-    `peak_bytes`, `peak_ops`; `target_bytes_per_s`, others' on the busiest of them. Logarithms of slowdowns: `service`
-    of requests on its slowest target, `contrast` of that target with others, `probe_data`, `probe_targets`,
-    `probe_metadata`, `neighbours`. `neighbour_count`, and `sick_count`, components that were unhealthy (of its targets,
-    where these are known). `unhealthy` are those of the first run."""
+    `peak_bytes`, `peak_ops`; bytes of the busiest of them, `device_busiest`, `own_busiest`, `peak_busiest`, and others'
+    there, `target_bytes_per_s`. Logarithms of slowdowns: `service` of requests on its slowest target, `contrast` of
+    that target with others, `probe_data`, `probe_targets`, `probe_metadata`, `neighbours`. `neighbour_count`, and
+    `sick_count`, components that were unhealthy (of its targets, where these are known). `unhealthy` are those of the
+    first run."""
 
     rows: Frame
     unhealthy: tuple[Unhealthy, ...] = ()
@@ -184,10 +185,12 @@ def _on_targets(
     used, steps = used_targets(own), system.ints("d_d_steps")
     device_bytes, peak_bytes = on_targets(targets, used, choices.TRAFFIC, steps)
     device_ops, peak_ops = on_targets(targets, used, OPERATIONS, steps)
+    busiest, own_there, peak_there = on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
     contrast = target_contrast(runs, files, targets.components)
     return {
+        "device_busiest": busiest, "own_busiest": own_there, "peak_busiest": peak_there,
         "device_bytes": device_bytes, "peak_bytes": peak_bytes, "device_ops": device_ops, "peak_ops": peak_ops,
-        "target_bytes_per_s": others_on_busiest(targets, own, used, choices.TRAFFIC, steps),
+        "target_bytes_per_s": np.maximum(busiest - own_there, 0.0) / np.maximum(steps * targets.step_seconds, 1e-9),
         "service": service_slowdown(targets, used),
         "contrast": shared_contrast(contrast, ends, used, targets.step_seconds),
     }  # fmt: skip

@@ -65,8 +65,8 @@ class Pool:
         if not len(self.coverage_ratio):
             return np.zeros(self.rows, np.bool_)
         known = np.isfinite(self.coverage_ratio)
-        for load in self.loads.values():
-            known = known & np.isfinite(load.amount)
+        if "bytes" in self.loads:
+            known = known & np.isfinite(self.loads["bytes"].amount)
         return np.asarray(known)
 
     def take(self, rows: NDArray[np.generic]) -> Pool:
@@ -103,9 +103,12 @@ def pool_of(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
         return Pool(seconds, group, pattern)
     bytes_moved = job_io.floats("read_bytes") + job_io.floats("write_bytes")
     calls = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
+    owns = {"bytes": bytes_moved, "ops": calls}
+    if "own_busiest" in system:
+        owns["busiest"] = system.floats("own_busiest")
     loads = {
         name: Load(system.floats(f"device_{name}"), own, system.floats(f"peak_{name}"))
-        for name, own in (("bytes", bytes_moved), ("ops", calls))
+        for name, own in owns.items()
         if f"device_{name}" in system and np.isfinite(system.floats(f"device_{name}")).any()
     }
     slowness = {name: system.floats(name) for name in SLOWNESS if name in system}

@@ -83,15 +83,26 @@ def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps:
     return np.where(steps > 0, amount, np.nan), np.where(steps > 0, peak * steps, np.nan)
 
 
-def others_on_busiest(found: TargetAmounts, own: Floats, used: Bools, metrics: Sequence[str], steps: Ints) -> Floats:
-    """Others' bytes per second on the busiest of each run's targets; NaN where its targets are not known."""
-    total = np.sum([found.amounts[name] for name in metrics if name in found.amounts], axis=0)
+def on_busiest_target(
+    found: TargetAmounts, own: Floats, used: Bools, metrics: Sequence[str], steps: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Amounts on that of each run's targets on which others did most, the run's own there, and what the target could
+    have moved at most; NaN where the targets are not known. A run is as slow as the slowest of its targets."""
+    names = [name for name in metrics if name in found.amounts]
     known = (own.sum(axis=1) > 0) & (steps > 0)
-    if not known.any():
-        return np.full(len(own), np.nan)
-    seconds = np.where(known, steps * found.step_seconds, np.nan)
-    busiest = np.where(used, np.maximum(total - own, 0.0), 0.0).max(axis=1, initial=0.0)
-    return np.asarray(np.where(known, busiest / seconds, np.nan))
+    if not names or not known.any():
+        nothing = np.full(len(own), np.nan)
+        return nothing, nothing, nothing
+    total = np.sum([found.amounts[name] for name in names], axis=0)
+    peak = np.max([found.peaks[name][:-1] for name in names], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        others = np.where(used, (total - own) / peak[None, :], -np.inf)
+    target = np.nan_to_num(others, nan=-np.inf).argmax(axis=1)
+    rows = np.arange(len(own))
+    amount, mine, most = (
+        np.where(known, each, np.nan) for each in (total[rows, target], own[rows, target], peak[target] * steps)
+    )
+    return amount, mine, most
 
 
 def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
