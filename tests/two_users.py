@@ -45,6 +45,11 @@ class Town:
     def ioweather(self, uid: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return self.run_as(uid, sys.executable, "-m", "ioweather", *arguments)
 
+    def require_children(self, uid: int) -> None:
+        """For commands that start others: setpriv(1) itself may read what its user may not."""
+        if self.run_as(uid, "sh", "-c", f"exec {sys.executable} -c 'import ioweather'").returncode:
+            pytest.skip("another user cannot read this interpreter")
+
     def environment(self, uid: int) -> dict[str, str]:
         home = self.home(uid)
         kept = {name: value for name, value in os.environ.items() if name not in ("IOWEATHER_LAKE", "IOWEATHER_SPOOL")}

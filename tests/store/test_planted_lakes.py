@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from ioweather.collect.spool import Spool
-from ioweather.core.errors import UnsafePlace
+from ioweather.core.errors import LakeError, UnsafePlace
 from ioweather.core.private_directory import PrivateDirectory
+from ioweather.store.backup import backup, restore
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
+from ioweather.workflows.scan import ScanRequest, scan
 from two_users import ALICE, MALLORY, ROOT, Town, acting_as, facts_of, town
 
 
@@ -58,6 +63,57 @@ def test_up_refuses_a_planted_lake(place, uid):
                            "--port", "0")  # fmt: skip
     assert done.returncode == 2
     assert "Nothing was written" in done.stderr or "everybody can write it" in done.stderr
+    assert (facts_of(victim), facts_of(place.shared)) == before
+
+
+@pytest.mark.parametrize("uid", [ALICE, ROOT])
+def test_up_refuses_a_planted_folder_of_the_probe(place, uid):
+    place.require_children(uid)
+    victim = victim_of(place, uid)
+    folder = f".ioweather-{socket.gethostname()}"
+    place.plant(f"mkdir {folder}; ln -s {victim}/thesis.tex {folder}/data; ln -s {victim} {folder}/pool")
+    before = facts_of(victim), facts_of(place.shared)
+    done = place.ioweather(uid, "up", place.shared, "--lake", place.home(uid) / "lake", "--for", "3s", "--no-demo",
+                           "--port", "0")  # fmt: skip
+    assert f"belongs to uid {MALLORY}" in done.stdout + done.stderr
+    assert (facts_of(victim), facts_of(place.shared)) == before
+
+
+@pytest.mark.parametrize("uid", [ALICE, ROOT])
+def test_backup_restore_and_scan_refuse_what_somebody_planted(place, uid):
+    victim = victim_of(place, uid)
+    place.plant(
+        f"mkdir copy; ln -s {victim} copy/tables; ln -s {victim}/thesis.tex copy/manifest.json; ln -s {victim} x"
+    )
+    with acting_as(uid):
+        lake = open_lake(place.home(uid) / "lake", create=True)
+        backup(lake, place.home(uid) / "backup")
+    before = facts_of(victim), facts_of(place.shared)
+    with acting_as(uid):
+        for target in (place.shared / "copy", place.shared / "x"):
+            with pytest.raises((UnsafePlace, LakeError)):
+                backup(lake, target)
+            with pytest.raises((UnsafePlace, LakeError)):
+                restore(place.home(uid) / "backup", target)
+            with pytest.raises((UnsafePlace, LakeError)):
+                scan(target, ScanRequest(victim, workers=1))
+    assert (facts_of(victim), facts_of(place.shared)) == before
+
+
+@pytest.mark.parametrize("uid", [ALICE, ROOT])
+def test_the_doctor_and_the_cache_change_nothing_of_others(place, uid):
+    """The doctor writes in the lake that it is asked about; a cache that is not ours is done without."""
+    victim = victim_of(place, uid)
+    place.plant(f"mkdir x; ln -s {victim}/thesis.tex x/lake.json; mkdir ioweather; ln -s {victim}/thesis.tex "
+                f"ioweather/vega-{version('vl-convert-python')}.js")  # fmt: skip
+    before = facts_of(victim), facts_of(place.shared)
+    assert place.ioweather(uid, "doctor", "--lake", place.shared / "x").returncode != 0
+    read = (
+        f"import os; os.environ['XDG_CACHE_HOME'] = {str(place.shared)!r}\n"
+        "from ioweather.figures.bundle import vega_bundle; print(len(vega_bundle()))"
+    )
+    done = place.run_as(uid, sys.executable, "-c", read)
+    assert int(done.stdout) > 100_000, done.stderr
     assert (facts_of(victim), facts_of(place.shared)) == before
 
 

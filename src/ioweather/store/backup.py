@@ -203,9 +203,9 @@ def _remove_strangers(target: Path, wanted: set[str]) -> int:
 
 
 def _make_folder(target: Path) -> None:
+    """As private as the lake: what others planted there is refused, and below a folder of ours nobody plants."""
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        target.chmod(0o750)  # as private as the lake
+        layout.lake_directory(target, new=True).close()
     except OSError as error:
         raise LakeError(f"{target} cannot be made: {error.strerror}.", hint="Choose another place.") from None
 

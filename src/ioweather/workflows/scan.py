@@ -72,6 +72,8 @@ def scan(
     if not layout.is_lake(root):
         layout.create_lake(root)
     layout.check_version(root)
+    with layout.lake_directory(root) as lake:
+        lake.inside("scans", mode=0o750, keep=0o770, shared=True).close()
     key = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:16]
     files = _Files(root / "scans" / key)
     with _alone(files.lock):
@@ -99,7 +101,6 @@ class _Files:
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
     """One scan of a root at a time."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
