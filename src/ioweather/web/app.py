@@ -19,10 +19,11 @@ from ioweather.figures.bundle import vega_bundle
 from ioweather.figures.frame import style_html
 from ioweather.figures.theme import DARK
 from ioweather.store import layout
-from ioweather.web import api, errors, fragments, pages, sending
+from ioweather.web import api, errors, sending
 from ioweather.web.bodies import Bodies
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.live import Feed
+from ioweather.web.pages import ROUTERS
 from ioweather.web.visible import PublicView, check_declared
 from ioweather.web.writer import LakeWriter
 
@@ -86,8 +87,8 @@ def create_app(
     app.include_router(api.router)
     app.include_router(sending.router)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
-    app.include_router(fragments.router)
-    app.include_router(pages.router)
+    for router in ROUTERS:
+        app.include_router(router)
     style = style_html("auto").removeprefix("<style>").removesuffix("</style>")
 
     @app.get("/figures.css", include_in_schema=False)

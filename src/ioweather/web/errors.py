@@ -28,7 +28,7 @@ from ioweather.core.errors import (
     TokenRefused,
     UsageError,
 )
-from ioweather.web.shell import Markup, problem
+from ioweather.web.shell import Html, problem
 
 _LOG = logging.getLogger("ioweather.web")
 # The first class that fits.
@@ -94,7 +94,7 @@ def _told(request: Request, error: IoweatherError, status: int) -> Response:
     kind, message, hint = type(error).__name__, error.message, error.hint
     if request.url.path.startswith("/api/"):
         return JSONResponse(body(kind, message, hint), status, headers=headers)
-    return Markup(problem(message, hint), status, headers=headers)
+    return Html(problem(error), status, headers=headers)
 
 
 def install(app: FastAPI) -> None:

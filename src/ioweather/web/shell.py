@@ -1,28 +1,34 @@
-"""The frame around every page: navigation, choice of facility, main part. No inline script and no inline style."""
+"""What every page is made with: the templates, the frame around a page, tables, parts that say what is missing.
+
+Templates escape what they are given; only markup that was made by `figures` or by another template passes as it is.
+No inline script and no inline style.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from html import escape
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from ioweather._version import __version__
+from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.units import format_value
 from ioweather.figures.reading import legible
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.topics import TOPICS
+from ioweather.web.visible import View
 
-
-class Markup(HTMLResponse):
-    """Names come from others: none of them may turn a page around."""
-
-    def render(self, content: str | bytes) -> bytes:
-        text = content.decode() if isinstance(content, bytes) else content
-        return legible(text).encode()
-
-
+_TEMPLATES: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
 NAVIGATION: Final = (
     ("/", "Now"),
     ("/job", "Why / job"),
@@ -30,6 +36,14 @@ NAVIGATION: Final = (
     ("/exhibits", "Exhibits"),
     ("/sql", "SQL"),
 )
+
+
+class Html(HTMLResponse):
+    """Names come from others: none of them may turn a page around."""
+
+    def render(self, content: str | bytes) -> bytes:
+        text = content.decode() if isinstance(content, bytes) else content
+        return legible(text).encode()
 
 
 @dataclass(frozen=True)
@@ -41,84 +55,79 @@ class Place:
     path: str
     sees_sql: bool = True
 
-    def link(self, path: str, **query: str) -> str:
-        """An address that stays in the facility."""
-        kept = {} if self.lake == MAIN else {"lake": self.lake}
-        text = urlencode({**kept, **{name: value for name, value in query.items() if value}})
-        return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """What links and forms carry along to stay in the facility."""
+        return {} if self.lake == MAIN else {"lake": self.lake}
 
     @property
-    def field(self) -> str:
-        """What a form carries along to stay in the facility."""
-        return "" if self.lake == MAIN else f'<input type="hidden" name="lake" value="{escape(self.lake)}">'
+    def titles(self) -> Mapping[str, str]:
+        return {name: self.facilities.title(name) for name in self.facilities.lakes}
+
+    def link(self, path: str, **query: str) -> str:
+        text = urlencode({**self.kept, **{name: value for name, value in query.items() if value}})
+        return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
 
 
-def page(place: Place, title: str, body: str) -> str:
-    links = "".join(
-        f'<li><a href="{escape(place.link(path))}"{current(path == place.path)}>{escape(text)}</a></li>'
-        for path, text in NAVIGATION
-        if path != "/sql" or place.sees_sql
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)} – ioweather</title>
-<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/figures.css">
-<link rel="stylesheet" href="/static/app.css">
-<script type="module" src="/static/app.js"></script>
-<script type="module" src="/static/figures.js"></script>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the content</a>
-<header>
-<p class="brand"><a href="{escape(place.link("/"))}">ioweather</a></p>
-{_switch(place)}
-<nav aria-label="Pages"><ul>{links}</ul></nav>
-</header>
-<main id="main" class="iow" tabindex="-1">
-{body}
-</main>
-<footer class="foot">ioweather {escape(__version__)}. Times are UTC. <a href="/api/v1/openapi.json">API</a></footer>
-</body>
-</html>
-"""
+def part(template: str, **values: Any) -> Markup:
+    return Markup(_TEMPLATES.get_template(template).render(values))
 
 
-def current(here: bool, what: str = "page") -> str:
-    return f' aria-current="{what}"' if here else ""
+def page(template: str, view: View, path: str, title: str, *, status: int = 200, **values: Any) -> Html:
+    place = Place(view.facilities, view.name, path, view.sees_sql)
+    if place.lake not in place.facilities.lakes:
+        place = Place(view.facilities, MAIN, path, view.sees_sql)
+        error = DataUnavailable("There is no such facility here.")
+        template, title, status, values = "base.html", "No such facility", 404, {"body": problem(error)}
+    return Html(part(template, place=place, title=title, navigation=NAVIGATION, version=__version__, **values), status)
 
 
-def _switch(place: Place) -> str:
-    """Which facility: a form, so that it works without a script too."""
-    names = {name: place.facilities.title(name) for name in place.facilities.lakes}
-    if len(names) < 2:
-        return f'<p class="facility">{escape(names.get(place.lake, place.lake))}</p>'
-    options = "".join(
-        f'<option value="{escape(name)}"{" selected" if name == place.lake else ""}>{escape(title)}</option>'
-        for name, title in names.items()
-    )
-    return (
-        f'<form class="facility" method="get" action="{escape(place.path)}"><label for="lake">Facility</label> '
-        f'<select id="lake" name="lake" data-submit>{options}</select> <button>Show</button></form>'
-    )
+def problem(error: IoweatherError, heading: str = "") -> Markup:
+    return part("problem.html", error=error, heading=heading)
 
 
-def lazy(address: str, waiting: str, *, every_seconds: int = 0, label: str = "", live: str = "") -> str:
-    """A part that the page fetches when it is reached, and again as `live` tells or so often; without a script, a link
-    to it."""
-    again = f' data-every="{every_seconds}"' if every_seconds else ""
-    again += f' data-live="{escape(live)}"' if live else ""
-    named = f' aria-label="{escape(label)}"' if label else ""
-    return (
-        f'<div class="part" data-fragment="{escape(address)}"{again}{named} aria-busy="true">'
-        f'<p class="quiet waiting">{escape(waiting)}</p>'
-        f'<noscript><p><a href="{escape(address)}">Show it</a></p></noscript></div>'
-    )
+class Cell(NamedTuple):
+    text: str
+    kind: str = ""
+    link: str = ""
 
 
-def problem(message: str, hint: str = "") -> str:
-    return f'<div class="problem" role="status"><p><strong>{escape(message)}</strong> {escape(hint)}</p></div>'
+def _no_link(row: Sequence[Any]) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A table: `columns` are names and units; `links` maps a column's name to the address that a row of it has."""
+
+    title: str
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
+    links: Mapping[str, Callable[[Sequence[Any]], str]] = field(default_factory=dict)
+    empty: str = "None."
+
+    @property
+    def heads(self) -> list[Cell]:
+        return [Cell(name, kind) for (name, _), kind in zip(self.columns, self._kinds, strict=True)]
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        links = [self.links.get(name, _no_link) for name, _ in self.columns]
+        units = [unit for _, unit in self.columns]
+        return [
+            [
+                Cell(format_value(cell, unit), kind, link(row))
+                for cell, unit, kind, link in zip(row, units, self._kinds, links, strict=True)
+            ]
+            for row in self.rows
+        ]
+
+    @cached_property
+    def _kinds(self) -> list[str]:
+        texts = [any(isinstance(row[i], (str, bool)) for row in self.rows) for i in range(len(self.columns))]
+        known = {"time_ns": "time", "date": "time", "text": ""}
+        return [known.get(unit, "" if text else "number") for (_, unit), text in zip(self.columns, texts, strict=True)]
+
+
+def tables_part(*tables: Listed, notes: Sequence[str] = ()) -> Markup:
+    return part("tables.html", tables=tables, notes=notes)

@@ -1,0 +1,117 @@
+"""Of *Health*: agents, what the lake holds and refused, the quality of its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import APIRouter
+
+from ioweather.collect.queue import Waiting, waiting
+from ioweather.collect.remote import remote_agents
+from ioweather.collect.status import SpoolStatus, Status, read_status
+from ioweather.core.clock import now_ns
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.units import format_bytes, format_seconds
+from ioweather.tables.series import Quality
+from ioweather.web.parts import failed, kept
+from ioweather.web.queries import inventory, series_held
+from ioweather.web.shell import Html, Listed, tables_part
+from ioweather.web.visible import OwnView, PublicView, View
+
+router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=Html)
+_QUALITY_SQL = "SELECT source, quality, count(*) FROM series GROUP BY ALL ORDER BY source, quality"
+
+
+@router.get("/agents")
+def agents(view: PublicView) -> Html:
+    """Of the main facility: only it is measured from here."""
+    try:
+        view.facilities.measured(view.name)
+    except DataUnavailable as error:
+        return failed(error)
+    moment = now_ns()
+    statuses = list(_statuses(view))
+    elsewhere = remote_agents(view.facilities.directory(view.name), moment, statuses)
+    rows = [row for status in statuses for row in _agent_rows(status, "gone" if status.is_stale(moment) else "")]
+    for agent in elsewhere:
+        state = agent.state(moment)
+        if agent.status is None:
+            rows.append((agent.host, "tells no status", state, agent.heard_ns, None, None, None, ""))
+        else:
+            statuses.append(agent.status)
+            rows += _agent_rows(agent.status, "" if state == "running" else state)
+    columns = (("host", "text"), ("what", "text"), ("state", "text"), ("seen", "time_ns"), ("runs", "count"),
+               ("missed", "count"), ("errors", "count"), ("message", "text"))  # fmt: skip
+    notes = [*_queued(waiting(view.facilities.directory(view.name)), moment), *map(_spooled, statuses)] if rows else []
+    empty = "No agent has run here. Start one: ioweather probe PATH"
+    return Html(tables_part(Listed("Agents", columns, rows, empty=empty), notes=notes))
+
+
+def _statuses(view: View) -> Iterator[Status]:
+    for spool in view.facilities.spools:
+        try:
+            yield read_status(spool)
+        except DataUnavailable:
+            continue
+
+
+def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
+    """`end` is what became of the agent, where it is no more."""
+    for target in status.targets:
+        errors = sum(operation.error_count for operation in target.operations)
+        yield (status.host, f"probe {target.target}", end or target.state, status.heard_ns, target.ticks,
+               target.missed_ticks, errors, target.message)  # fmt: skip
+    for source in status.sources:
+        yield (status.host, source.name, end or source.state, source.last_start_ns, source.runs, source.missed_ticks,
+               source.failed_runs, source.message)  # fmt: skip
+
+
+def _queued(queue: Waiting, moment: int) -> Iterator[str]:
+    if queue.files:
+        size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
+        yield f"{queue.files:,} files that were pushed wait for the lake ({size}), the oldest for {age}."
+
+
+def _spooled(status: Status) -> str:
+    spool: SpoolStatus = status.spool
+    lost = f", {spool.dropped_rows:,} rows given up because it was full" if spool.dropped_rows else ""
+    held = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
+    return f"Spool of {status.host} ({status.software_version}): {held}{lost}. {spool.message}"
+
+
+@router.get("/lake")
+def held(view: OwnView) -> Html:
+    def make() -> str:
+        with view.lake.snapshot() as snapshot:
+            found, series = inventory(snapshot), series_held(snapshot)
+        counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
+        columns = (("file system", "text"), ("kind", "text"), ("source", "text"), ("components", "count"),
+                   ("step", "seconds"), ("from", "time_ns"), ("to", "time_ns"), ("rows", "count"))  # fmt: skip
+        kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
+        return tables_part(
+            Listed("Tables", (("table", "text"), ("rows", "count"), ("version", "count")), counted),
+            Listed("Series of servers and devices", columns, [tuple(vars(s).values()) for s in series],
+                   empty="No series of servers and devices."),
+            Listed("Files in quarantine", (("file", "text"), ("reason", "text"), ("message", "text")), kept_out,
+                   empty="No file is in quarantine."),
+        )  # fmt: skip
+
+    return kept(view, "lake", make)
+
+
+@router.get("/quality")
+def quality(view: PublicView) -> Html:
+    def make() -> str:
+        with view.lake.snapshot() as snapshot:
+            counted = snapshot.con.sql(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
+        rows = [(source, _flags(flags), count) for source, flags, count in counted]
+        columns = (("source", "text"), ("flags", "text"), ("samples", "count"))
+        return tables_part(Listed("Samples by quality", columns, rows, empty="The lake holds no series."))
+
+    return kept(view, "quality", make)
+
+
+def _flags(bits: int | None) -> str:
+    names = [str(flag.name).lower().replace("_", " ") for flag in Quality if flag & (bits or 0)]
+    return ", ".join(names) or "none"

@@ -1,0 +1,34 @@
+"""Parts of pages that take time: each says in its place what is missing, and is kept while the lake stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from markupsafe import Markup
+
+from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.results import Answer
+from ioweather.figures import answer_section, provenance_html
+from ioweather.web.errors import status_of
+from ioweather.web.shell import Html, problem
+from ioweather.web.visible import View
+
+
+def failed(error: IoweatherError, heading: str = "") -> Html:
+    """What is missing is said in the place where it is missing, and is no failure of the page."""
+    return Html(problem(error, heading), 200 if isinstance(error, DataUnavailable) else status_of(error))
+
+
+def kept(view: View, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
+    """A part that is made once for each state of the lake."""
+    try:
+        return Html(view.facilities.answered(view.name, (view.key, key), lambda: make().encode()))
+    except IoweatherError as error:
+        return failed(error, heading)
+
+
+def answer_part(answer: Answer, *, second: bool = False) -> Markup:
+    """An answer on a page; the `second` on a page has no heading of the first level."""
+    if second:
+        return Markup(answer_section(answer, 2, live=True) + provenance_html(answer.provenance))
+    return Markup(answer_section(answer, live=True))
