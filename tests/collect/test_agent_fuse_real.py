@@ -312,7 +312,8 @@ def test_a_planted_slowdown_arrives_in_the_lake_as_an_episode(mount, probe, tmp_
     assert not list((tmp_path / "cargo").iterdir())
 
     assert run(["events", "--kind", "episode", "--lake", str(lake), "--json"]) == 0
-    (episode,) = [event for event in json.loads(capsys.readouterr().out) if event["label"] == "slow read"]
+    events = json.loads(capsys.readouterr().out)["result"]["events"]
+    (episode,) = [event for event in events if event["label"] == "slow read"]
     usual = statistics.median(row["duration_ns"] for row in reads if quiet_ns <= row["start_ns"] < slow_ns)
     # What the file system did beside its sleep it did before too. Small files are read as well: the sleep of one.
     slept, requests = (after[name] - before[name] for name in ("slept_seconds", "read"))

@@ -73,7 +73,7 @@ def test_a_kill_and_a_restart(lake, capsys):
     assert told <= (before - 1000) + (after - between), "what happened between the agents is nobody's"
     assert told >= 0.5 * ((before - 1000) + (after - between))
     assert run(["events", "--kind", "gap", "--lake", str(lake), "--json"]) == 0
-    (gap,) = json.loads(capsys.readouterr().out)
+    (gap,) = json.loads(capsys.readouterr().out)["result"]["events"]
     assert gap["label"] == "agent ended without saying so"
     assert 0 < gap["end_ns"] - gap["start_ns"] < 30 * NS
     assert not any(gap["start_ns"] + NS < start < gap["end_ns"] - NS for start, *_ in rows)

@@ -137,7 +137,7 @@ def test_a_sick_target_is_found_stored_and_listed(tmp_path, capsys):
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", series_frame(values, metric="write_bytes"), source="tts")
     assert run(["events", "--lake", str(lake.root), "--kind", "component_health", "--json"]) == 0
-    (event,) = json.loads(capsys.readouterr().out)
+    (event,) = json.loads(capsys.readouterr().out)["result"]["events"]
     assert "OST0005" in event["label"]
     assert event["start_ns"] == pytest.approx(DAY + 2000 * MINUTE_NS, abs=2 * HOUR_NS)
     assert event["end_ns"] == pytest.approx(DAY + 2600 * MINUTE_NS, abs=2 * HOUR_NS)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import click
 
+from ioweather.cli.answers import show_answer
 from ioweather.cli.questions import command_of
 from ioweather.cli.render import print_rows
-from ioweather.cli.screen import say, say_json
+from ioweather.cli.screen import say
 from ioweather.core.outcomes import EventsOutcome
-from ioweather.core.results import SCHEMA_VERSION, Answer
+from ioweather.core.results import Answer
 from ioweather.core.units import format_time_ns
-
-_COLUMNS = ("start_ns", "end_ns", "kind", "filesystem", "label", "strength_ratio", "source")
 
 
 def _show(put: Callable[[], Answer], form: str, most: int) -> None:
@@ -21,11 +20,7 @@ def _show(put: Callable[[], Answer], form: str, most: int) -> None:
     assert isinstance(answer.result, EventsOutcome)
     found = answer.result.events
     if form != "text":
-        rows = [[getattr(event, name) for name in _COLUMNS] for event in found]
-        if form == "json":  # a list since the first version; the whole answer is that of Python and the API
-            say_json([{"schema_version": SCHEMA_VERSION, **dict(zip(_COLUMNS, row, strict=True))} for row in rows])
-        else:
-            print_rows(_COLUMNS, rows, form)
+        show_answer(answer, form, csv_table="events")
         return
     shown = [
         (format_time_ns(e.start_ns)[:16], _end(e.start_ns, e.end_ns), e.kind, e.filesystem, e.label,

@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     low, high = data.period_ns
-    every = [*_stored(data.frames["events"], facility), *_maintenance(facility)]
+    every = [*_stored(data.frames.get("events"), facility), *_maintenance(facility)]
     found = [
         event
         for event in every
@@ -49,8 +49,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 _NOTHING: Final = "No events recorded."
 
 
-def _stored(events: Frame, facility: Facility) -> Iterator[EventOutcome]:
-    for row in events.records():
+def _stored(events: Frame | None, facility: Facility) -> Iterator[EventOutcome]:
+    for row in events.records() if events is not None else ():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
         where = " ".join(filter(None, [filesystem, row["component"]]))
         yield EventOutcome(

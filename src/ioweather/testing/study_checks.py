@@ -6,12 +6,13 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ioweather.core.contracts import Need, Param, Study, StudyData
+from ioweather.core.contracts import Need, Param, Question, Study, StudyData
 from ioweather.core.errors import IoweatherError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix, Text
@@ -38,15 +39,20 @@ class Answering(Protocol):
     def answer(self) -> Callable[[StudyData, Facility, Mapping[str, Any]], Answer]: ...
 
 
-def data_for(study: Study, lake: Lake, **params: str) -> tuple[StudyData, dict[str, Any]]:
-    """What a command would give the study of this lake: its needs, and its parameters."""
+def data_for(asked: Study | Question, lake: Lake, **params: Any) -> tuple[StudyData, dict[str, Any]]:
+    """What a command would give the study or question of this lake: its needs, and its parameters."""
     from ioweather.workflows.analyse import ALL_TIME, fetch
     from ioweather.workflows.params import resolve_params
+    from ioweather.workflows.place import Place
+    from ioweather.workflows.resolve import Request, resolve
 
-    with lake.snapshot() as snapshot:
-        zone = snapshot.facility.zone or "UTC"
-        values = resolve_params(study.params, params, lambda: snapshot, lambda: zone)
-        return _held(fetch(snapshot, study.needs, values, ALL_TIME)), values
+    with ExitStack() as until:
+        place = Place(lake, until)
+        zone = place.facility.zone or "UTC"
+        values = resolve_params(asked.params, params, lambda: place.snapshot, lambda: zone)
+        if isinstance(asked, Question):
+            return _held(resolve(asked, Request(place, values, ALL_TIME))), values
+        return _held(fetch(place.snapshot, asked.needs, values, ALL_TIME)), values
 
 
 def check_study(study: Study, data: StudyData, params: Mapping[str, Any], facility: Facility | None = None) -> None:
