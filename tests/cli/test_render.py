@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioweather.cli.render import table_parts
+from ioweather.cli.render import print_answer, print_rows, table_parts
 from ioweather.cli.sparks import chart_lines
-from ioweather.core.results import Chart, ResultColumn, ResultTable
+from ioweather.core.results import Answer, Chart, Fact, FactGroup, ResultColumn, ResultTable
 
 
 def _chart(kind: str, encoding: dict[str, str], columns: dict[str, str], rows: list[tuple[object, ...]]) -> Chart:
@@ -61,3 +61,12 @@ def test_days_stand_in_the_order_of_the_table() -> None:
     lines = chart_lines(chart, 78)
     assert lines[0].startswith("scratch read ")
     assert lines[-1].split() == ["Monday", "Sunday"]
+
+
+def test_what_goes_into_a_pipe_has_no_blanks_at_line_ends(capsys):
+    print_rows(("name", "n"), [("a long name", 1), ("b", 20_000)], "text")
+    print_answer(Answer("What?", "A headline.", facts=(FactGroup("g", "Group", (Fact("f", "fact", 1.0, "s"),)),)))
+    printed = capsys.readouterr().out
+    assert "a long name" in printed
+    assert "Group" in printed
+    assert not [line for line in printed.split("\n") if line != line.rstrip()]

@@ -5,6 +5,7 @@ Colour only on a terminal, and never with NO_COLOR: rich sees to both.
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -40,8 +41,20 @@ _TEXT_WIDTHS = (24, 18, 14)
 
 
 def console() -> Console:
-    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    if not sys.stdout.isatty():
+        return Console(file=_Trimmed(), width=80, highlight=False, soft_wrap=False)
+    width = shutil.get_terminal_size((80, 24)).columns
     return Console(width=max(40, min(width, 120)), highlight=False, soft_wrap=False)
+
+
+class _Trimmed(io.StringIO):
+    """Standard output without the blanks to which rich fills its lines; it writes whole ones."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write("\n".join(line.rstrip(" ") for line in text.split("\n")))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
 
 
 def shown(text: str, style: str = "") -> Text:
