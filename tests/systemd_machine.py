@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import site
 import subprocess
 import sys
 import time
@@ -28,6 +27,10 @@ mkdir "$1/groups/{_GROUP}"
 echo $$ >"$1/groups/{_GROUP}/cgroup.procs"
 exec unshare --pid --fork --kill-child --mount --uts --ipc --net --cgroup sh -c "$2" inside "$1"
 """
+# A virtual environment may lean on another.
+_PACKAGES = [path for path in sys.path if path.endswith("/site-packages")]
+_BOUND = "\n".join(f"mkdir opt/packages{n}; mount --bind {path} opt/packages{n}" for n, path in enumerate(_PACKAGES))
+_PYTHONPATH = ":".join(f"/opt/packages{n}" for n in range(len(_PACKAGES)))
 # Its /etc names no units of this machine. The kernel's settings and devices are this machine's: it may not change them.
 _INSIDE = f"""set -e
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
@@ -47,13 +50,13 @@ ln -s pts/ptmx dev/ptmx
 ln -s /dev/null etc/systemd/system/systemd-modules-load.service
 for device in null zero full random urandom tty; do touch "dev/$device"; mount --bind "/dev/$device" "dev/$device"; done
 chmod 1777 tmp
-mkdir -p opt/python opt/packages opt/source opt/ioweather/bin
+mkdir -p opt/python opt/source opt/ioweather/bin
 mount --bind {sys.base_prefix} opt/python
-mount --bind {site.getsitepackages()[0]} opt/packages
+{_BOUND}
 mount --bind {_ROOT / "src"} opt/source
 cat >opt/ioweather/bin/python <<'END'
 #!/bin/sh
-export LD_LIBRARY_PATH=/opt/python/lib PYTHONPATH=/opt/source:/opt/packages
+export LD_LIBRARY_PATH=/opt/python/lib PYTHONPATH=/opt/source:{_PYTHONPATH}
 exec /opt/python/bin/python{sys.version_info[0]}.{sys.version_info[1]} "$@"
 END
 printf '#!/bin/sh\nexec /opt/ioweather/bin/python -m ioweather "$@"\n' >opt/ioweather/bin/ioweather

@@ -42,6 +42,11 @@ def test_the_end(caplog):
     assert caplog.messages == ["stopped: 5 rows written, 2 files shipped"]
 
 
+def test_the_end_tells_what_is_wrong_with_the_spool(caplog):
+    Journal().end(replace(STATUS, state="stopped", spool=replace(SPOOL, message=".seg-1: No space left on device")))
+    assert caplog.messages == ["the spool: .seg-1: No space left on device"]
+
+
 def test_a_hang_and_a_source_that_fails_are_told_once(told):
     told(STATUS)
     flight = InFlight("write", 1, 0, 3 * NS)
@@ -65,10 +70,11 @@ def test_shipping(told):
     told(STATUS)
     away = replace(STATUS, spool=replace(SPOOL, last_ship_ok=False, last_ship_ns=1, message="no lake"))
     again = replace(STATUS, spool=replace(SPOOL, last_ship_ok=True, last_ship_ns=2))
-    full = replace(STATUS, spool=replace(SPOOL, dropped_rows=3, refused_files=1, message="torn"))
+    why = {"dropped_why": "3 rows not written: Input/output error", "refused_why": "seg-1.ndjson: torn"}
+    full = replace(STATUS, spool=replace(SPOOL, dropped_rows=3, refused_files=1, **why))
     assert told(away, away) == [("WARNING", "not shipped: no lake")]
     assert told(again, again) == [("WARNING", "shipped again")]
     assert told(full, full) == [
-        ("WARNING", "the lake refused 1 files: torn"),
-        ("ERROR", "the spool is full: rows are given up"),
+        ("WARNING", "the lake refused 1 files: seg-1.ndjson: torn"),
+        ("ERROR", "3 rows given up: 3 rows not written: Input/output error"),
     ]

@@ -59,7 +59,8 @@ def test_refused_files_are_set_aside_and_the_rest_is_deleted(cargo, tmp_path):
     shipper = Shipper(tmp_path / "lake", command=stand_in(tmp_path, code))
     names = [path.name for path in cargo.closed_files()]
     shipper.start(cargo.closed_files(), 0)
-    assert outcome(shipper) == Shipment(True, 2, 1, "no good")
+    why = f"{names[1]}: no good"
+    assert outcome(shipper) == Shipment(True, 2, 1, why, why)
     assert cargo.closed_files() == []
     assert [path.name for path in (tmp_path / "spool/refused").iterdir()] == [names[1]]
 

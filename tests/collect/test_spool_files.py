@@ -16,6 +16,7 @@ from ioweather.collect import spool as module
 from ioweather.collect.spool import Spool, SpoolBusy, row_line
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import UsageError
+from ioweather.core.private_directory import PrivateDirectory
 from ioweather.sources.spool import SOURCE
 
 
@@ -215,6 +216,64 @@ def test_no_room_for_a_header_leaves_no_segment(tmp_path, monkeypatch):
         spool.close(2)
     assert list(spool.segments.iterdir()) == []
     assert spool.dropped_rows == 1
+
+
+@pytest.mark.parametrize("left", [b"", b'{"ioweather_sp'])
+def test_a_segment_that_a_fault_left_without_a_whole_header_is_removed(tmp_path, left):
+    open_spool(tmp_path).close(0)
+    (tmp_path / "segments/.seg-n1-1-1.ndjson").write_bytes(left)
+    spool = open_spool(tmp_path)
+    assert spool.closed_files() == []
+    assert list(spool.segments.iterdir()) == []
+    spool.close(0)
+
+
+def test_a_segment_that_was_made_although_its_making_failed_is_removed(tmp_path, monkeypatch):
+    spool = open_spool(tmp_path)
+    real = PrivateDirectory.create
+
+    def made_and_failed(self, name, *rest, **options):
+        os.close(real(self, name, *rest, **options))
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateDirectory, "create", made_and_failed)
+        spool.add(event(1))
+        spool.flush(1)
+    assert list(spool.segments.iterdir()) == []
+    spool.close(2)
+    assert [ids_in(path) for path in spool.segments.iterdir()] == [["e1"]]
+
+
+def test_a_rename_that_was_done_although_it_failed_loses_nothing(tmp_path, monkeypatch):
+    spool = open_spool(tmp_path)
+    spool.add(event(1))
+    spool.flush(1)
+    real = PrivateDirectory.rename
+
+    def done_and_failed(self, *names):
+        real(self, *names)
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateDirectory, "rename", done_and_failed)
+        spool.close_segment()
+    spool.keep_within_limit()
+    assert spool.dropped_rows == 0
+    assert [ids_in(path) for path in spool.closed_files()] == [["e1"]]
+    spool.close(2)
+
+
+def test_why_rows_were_given_up_stays_when_other_things_are_said(tmp_path, monkeypatch):
+    spool = open_spool(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", no_space)
+        spool.add(event(1))
+        spool.flush(1, last=True)
+    spool.add(event(2))
+    spool.flush(2)
+    assert (spool.message, spool.dropped_why) == ("", "1 rows not written: No space left on device")
+    spool.close(3)
 
 
 def fill(spool: Spool, segments: int) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from ioweather._version import __version__
 from ioweather.collect.baseline import load_baselines, save_baselines
 from ioweather.collect.member import Member, StartChild
-from ioweather.collect.ship import Shipper
+from ioweather.collect.ship import Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
 from ioweather.collect.status import SpoolStatus, Status, read_status, status_bytes, write_status
 from ioweather.collect.worker import Worker
@@ -79,6 +79,7 @@ class Agent:
         self._deadline_ns: int | None = None
         self._stopping = 0
         self._shipped = self._refused = 0
+        self._refused_why = ""
         self._last_ship: tuple[int, bool, str] | None = None
         self._annotation: dict[str, object] | None = None
         self._boot_id = boot_id()
@@ -214,13 +215,17 @@ class Agent:
             return
         outcome = self._shipper.poll(now)
         if outcome is not None:
-            self._shipped += outcome.shipped
-            self._refused += outcome.refused
-            self._last_ship = (wall, outcome.ok, outcome.message)
+            self._note(outcome, wall)
             self._spool.keep_within_limit()
         if self._shipper.is_due(now):
             self._spool.rotate(wall, force=True)
             self._shipper.start(self._spool.closed_files(), now, status_bytes(self.status("running")))
+
+    def _note(self, outcome: Shipment, wall: int) -> None:
+        self._shipped += outcome.shipped
+        self._refused += outcome.refused
+        self._refused_why = outcome.refused_why or self._refused_why
+        self._last_ship = (wall, outcome.ok, outcome.message)
 
     def _ship_the_rest(self, wakeup: int) -> None:
         """What is left, as long as the lake takes it and nobody is impatient."""
@@ -231,9 +236,7 @@ class Agent:
         while self._stopping < 2 and (now := self._clocks.monotonic_ns()) < until:
             outcome = self._shipper.poll(now)
             if outcome is not None:
-                self._shipped += outcome.shipped
-                self._refused += outcome.refused
-                self._last_ship = (self._clocks.wall_ns(), outcome.ok, outcome.message)
+                self._note(outcome, self._clocks.wall_ns())
                 if not outcome.ok:
                     break
             if not self._shipper.is_busy:
@@ -268,7 +271,8 @@ class Agent:
         wall = self._clocks.wall_ns()
         if self._annotation is not None:
             self.add(row_line("events", {**self._annotation, "end_ns": wall}))
-        self._spool.flush(wall, last=True)
+        self._spool.flush(wall)
+        self._spool.flush(wall, last=True)  # once more: a fault of a moment shall cost no rows
         self._spool.close_segment()
         self._save_baselines()
         with self._going_on():
@@ -324,6 +328,8 @@ class Agent:
                 last_ship_ns=ship[0] if ship else None,
                 last_ship_ok=ship[1] if ship else None,
                 message=spool.message or (ship[2] if ship else ""),
+                dropped_why=spool.dropped_why,
+                refused_why=self._refused_why,
             ),
             targets=tuple(member.target_status() for member in self.members if member.source.name in _PROBES),
             sources=tuple(member.source_status() for member in self.members),

@@ -30,7 +30,9 @@ class Journal:
         self._before = status
 
     def end(self, status: Status) -> None:
-        """When everything is over, the last shipping too."""
+        """When everything is over, the last shipping too. What stays in the spool then, and why, nobody tells later."""
+        if status.spool.message and status.spool.last_ship_ok is not False and not status.spool.refused_files:
+            _LOG.warning("the spool: %s", status.spool.message)
         _LOG.info("stopped: %d rows written, %d files shipped", status.spool.written_rows, status.spool.shipped_files)
 
     def _turn(self, name: str, state: State, message: str) -> None:
@@ -52,7 +54,7 @@ class Journal:
         if now.refused_files > (before.refused_files if before else 0):
             _LOG.warning("%s", _refusal(now))
         if now.dropped_rows and not (before and before.dropped_rows):
-            _LOG.error("the spool is full: rows are given up")
+            _LOG.error("%s", _loss(now))
 
 
 def troubles(status: Status, *, hangs: bool = True) -> list[str]:
@@ -65,7 +67,7 @@ def troubles(status: Status, *, hangs: bool = True) -> list[str]:
     if spool.refused_files:
         found.append(_refusal(spool))
     if spool.dropped_rows:
-        found.append(f"{spool.dropped_rows:,} rows given up{f': {spool.message}' if spool.message else ''}")
+        found.append(_loss(spool))
     return found
 
 
@@ -84,7 +86,12 @@ def _complaint(name: str, state: State, message: str) -> str:
 
 
 def _refusal(spool: SpoolStatus) -> str:
-    return f"the lake refused {spool.refused_files} files: {spool.message}"
+    return f"the lake refused {spool.refused_files} files: {spool.refused_why or spool.message or 'it gave no reason'}"
+
+
+def _loss(spool: SpoolStatus) -> str:
+    why = spool.dropped_why or spool.message  # older agents tell the message alone
+    return f"{spool.dropped_rows:,} rows given up{f': {why}' if why else ''}"
 
 
 def _doing(target: TargetStatus) -> str:

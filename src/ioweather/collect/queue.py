@@ -27,6 +27,8 @@ _KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
 # 32 and 211 characters at most: within the 255 that a file name may have.
 _NAME: Final = re.compile(r"([nwr])([0-9a-f]{32})-(.+)")
 _OLD_DRAFT_NS: Final = HOUR_NS
+# Room that the writer's file has from the beginning: on a full disk a text can take its place.
+_TROUBLE_BYTES: Final = 512
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,13 @@ class Queued:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long the queue is. `oldest_ns` is the time at which its oldest file came."""
+    """How long the queue is. `oldest_ns` is the time at which its oldest file came, `trouble` why the writer could not
+    write them the last time; empty where it could."""
 
     files: int = 0
     bytes: int = 0
     oldest_ns: int | None = None
+    trouble: str = ""
 
     def age_seconds(self, at_ns: int) -> float:
         return 0.0 if self.oldest_ns is None else max(0.0, (at_ns - self.oldest_ns) / 1e9)
@@ -127,7 +131,32 @@ def waiting(root: Path) -> Waiting:
         files = queued(root)
     except OSError:
         return Waiting()
-    return Waiting(len(files), sum(file.bytes for file in files), files[0].came_ns if files else None)
+    if not files:
+        return Waiting()
+    return Waiting(len(files), sum(file.bytes for file in files), files[0].came_ns, _trouble(root))
+
+
+def writer_file(root: Path) -> Path:
+    """Locked by the one writer, which tells here what is wrong."""
+    return queue_dir(root) / ".writer"
+
+
+def tell_trouble(root: Path, text: str = "") -> None:
+    """Best effort: the disk that failed is the one that this goes to."""
+    data = text.encode()[:_TROUBLE_BYTES].ljust(_TROUBLE_BYTES)
+    with suppress(OSError):
+        fd = os.open(writer_file(root), os.O_WRONLY)
+        try:
+            os.pwrite(fd, data, 0)
+        finally:
+            os.close(fd)
+
+
+def _trouble(root: Path) -> str:
+    try:
+        return writer_file(root).read_bytes()[:_TROUBLE_BYTES].decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def take_away(file: Queued) -> None:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -31,12 +31,14 @@ _REFUSED = "refused"
 
 @dataclass(frozen=True)
 class Shipment:
-    """What became of it. `shipped` files are in the lake and deleted; `refused` ones were moved aside."""
+    """What became of it. `shipped` files are in the lake and deleted; `refused` ones were moved aside, and
+    `refused_why` names one of them."""
 
     ok: bool
     shipped: int = 0
     refused: int = 0
     message: str = ""
+    refused_why: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,13 +148,23 @@ class Shipper:
         for path in self._files:
             if str(path) not in waiting:
                 _put_away(path, refused=str(path) in refused)
-        reason = next(iter(refused.values()), "") or ""
+        why = _first_refusal(refused)
         taken = len(self._files) - len(refused) - len(waiting)
         if waiting or body.get("message"):
             said = body.get("message") or next(iter(unreadable.values()), "")
             who = "server" if self.server else "lake"
-            return Shipment(False, taken, len(refused), f"the {who} took {taken} files: {said}"[:300])
-        return Shipment(True, taken, len(refused), reason[:300])
+            return Shipment(False, taken, len(refused), f"the {who} took {taken} files: {said}"[:300], why)
+        return Shipment(True, taken, len(refused), why, why)
+
+
+def _first_refusal(refused: Mapping[str, str | None]) -> str:
+    """With the name of the file, and not where it lay: it was moved aside."""
+    if not refused:
+        return ""
+    path, message = next(iter(refused.items()))
+    name = Path(path).name
+    said = (message or "no reason given").replace(path, name)
+    return (said if name in said else f"{name}: {said}")[:300]
 
 
 def _in_memory(data: bytes = b"") -> IO[bytes]:

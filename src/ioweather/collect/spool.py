@@ -8,7 +8,8 @@
 
 A segment is a header line `{"ioweather_spool": 1, "host": ..., "boot_id": ..., ...}` and one line per row:
 `{"table": "responses", "start_ns": ...}`. The open segment is hidden (`.seg-...`); closing it is a rename. After a kill
-the last line may be torn; readers drop it. Whoever finds a hidden segment after taking the lock closes it.
+the last line may be torn; readers drop it. Whoever finds a hidden segment after taking the lock closes it; one whose
+header is not whole holds no row, and is removed.
 
 The spool has a limit. Where the lake is away for long, whole closed segments are given up: the oldest
 (`keep="newest"`, the default), or what comes now (`keep="oldest"`). Rows that the disk does not take wait in memory, up
@@ -34,6 +35,7 @@ from ioweather.core.units import GIB, MIB, MINUTE_NS
 SPOOL_VERSION = 1
 _SEGMENT_BYTES = 8 * MIB
 _SEGMENT_NS = 5 * MINUTE_NS
+_LONGEST_HEADER = 4096
 _MOST_HELD_ROWS = 10_000  # some megabytes: minutes of an agent, and a disk that was full is emptied in that time
 # Made for us alone; a group that may read it, so that it sees the status, stays so.
 READABLE = 0o750
@@ -56,6 +58,7 @@ class Spool:
         self.limit_bytes = limit_bytes
         self.written_rows = self.dropped_rows = self.files = 0
         self.message = ""
+        self.dropped_why = ""  # of the last rows that were given up
         self._keep = keep
         self._segment_ns = segment_ns
         self._header = {"ioweather_spool": SPOOL_VERSION, "host": host, "boot_id": boot_id(), "run_id": run_id}
@@ -70,9 +73,7 @@ class Spool:
         except OSError as error:
             raise UsageError(f"{self.directory} cannot be made: {error.strerror}.", hint="Give --spool DIR.") from None
         self._lock = self._take_lock()
-        for name in self._closed.names():
-            if name.startswith(".seg-") and name.endswith(".ndjson"):
-                self._closed.rename(name, self._closed, name[1:])
+        self._close_what_was_left()
         self.keep_within_limit()
 
     def _make(self) -> tuple[PrivateDirectory, PrivateDirectory]:
@@ -115,6 +116,19 @@ class Spool:
             os.pwrite(fd, f"pid {os.getpid()} on {self._host}, run {self._header['run_id']}\n".encode(), 0)
         return fd
 
+    def _close_what_was_left(self) -> None:
+        """By an agent that was killed, or whose disk failed."""
+        for name in self._closed.names():
+            if not (name.startswith(".seg-") and name.endswith(".ndjson")):
+                continue
+            with suppress(UnsafePlace):  # what somebody else put there is left alone
+                with os.fdopen(self._closed.reopen(name), "rb") as file:
+                    has_header = file.readline(_LONGEST_HEADER).endswith(b"\n")
+                if has_header:
+                    self._closed.rename(name, self._closed, name[1:])
+                else:
+                    self._closed.unlink(name)
+
     def add(self, line: str) -> None:
         """A row, as `row_line` makes it."""
         self._pending.append(line)
@@ -142,9 +156,14 @@ class Spool:
         """All that waits but the newest `most` rows."""
         given_up = max(0, len(self._pending) - most)
         del self._pending[:given_up]
-        self.dropped_rows += given_up
-        count, what = (given_up, "not written") if given_up else (len(self._pending), "wait in memory")
-        self.message = f"{count} rows {what}: {reason}"
+        if given_up:
+            self._drop(given_up, f"{given_up} rows not written: {reason}")
+        else:
+            self.message = f"{len(self._pending)} rows wait in memory: {reason}"
+
+    def _drop(self, rows: int, why: str) -> None:
+        self.dropped_rows += rows
+        self.message = self.dropped_why = why
 
     def _append(self, data: bytes, now_ns: int) -> None:
         if self._fd < 0:
@@ -165,17 +184,21 @@ class Spool:
         self._make_again()
         self._number += 1
         self._name = f".seg-{self._host}-{now_ns}-{self._number}.ndjson"
-        self._fd = self._closed.create(self._name)
-        self._opened_ns, self._good_bytes, self._good_rows = now_ns, 0, 0
+        self._opened_ns, self._good_rows = now_ns, 0
         header = json.dumps({**self._header, "opened_ns": now_ns}).encode() + b"\n"
+        fd = -1
         try:
-            write_all(self._fd, header)
+            fd = self._closed.create(self._name)
+            write_all(fd, header)
         except OSError:
-            os.close(self._fd)
-            self._fd = -1
-            self._closed.unlink(self._name)
+            # A create that failed may have made it too. What cannot be removed now, the next agent removes.
+            if fd >= 0:
+                with suppress(OSError):
+                    os.close(fd)
+            with suppress(OSError, UnsafePlace):
+                self._closed.unlink(self._name)
             raise
-        self._good_bytes = len(header)
+        self._fd, self._good_bytes = fd, len(header)
 
     def rotate(self, now_ns: int, *, force: bool = False) -> None:
         """Close the segment when it is old or large enough, and keep the spool within its limit."""
@@ -205,13 +228,19 @@ class Spool:
         waiting, self._unnamed = self._unnamed, []
         for name, rows in waiting:
             try:
-                self._closed.rename(name, self._closed, name[1:])
-            except FileNotFoundError:
-                self.dropped_rows += rows
-                self.message = f"{name} with {rows} rows was removed"
+                if not self._has_renamed(name):
+                    self._drop(rows, f"{name} with {rows} rows was removed")
             except OSError as error:
                 self._unnamed.append((name, rows))
                 self.message = f"{name}: {error.strerror}"
+
+    def _has_renamed(self, name: str) -> bool:
+        """Or was it removed? One that was said to have failed may have been done."""
+        try:
+            self._closed.rename(name, self._closed, name[1:])
+        except FileNotFoundError:
+            return name[1:] in self._closed.names()
+        return True
 
     def closed_files(self) -> list[Path]:
         """What can be shipped, oldest first: segments, and documents for other sources."""
@@ -242,8 +271,7 @@ class Spool:
             rows = _count_rows(self._closed, name)
             self._closed.unlink(name)
             total -= sizes.pop(name)
-            self.dropped_rows += rows
-            self.message = f"the spool is full: {rows} rows of {name} given up"
+            self._drop(rows, f"the spool is full: {rows} rows of {name} given up")
         self.files, self._closed_bytes = len(sizes), total
 
     def close(self, now_ns: int) -> None:

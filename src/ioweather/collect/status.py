@@ -142,7 +142,8 @@ class SourceStatus:
 
 @dataclass(frozen=True)
 class SpoolStatus:
-    """Rows on their way to the lake. `dropped_rows` were given up because the spool was full."""
+    """Rows on their way to the lake. `dropped_rows` were given up, because the spool was full or its disk failed:
+    `dropped_why` tells of the last. `refused_why` names the last file that the lake refused, and why."""
 
     directory: str
     files: int = 0
@@ -155,6 +156,8 @@ class SpoolStatus:
     last_ship_ns: int | None = None
     last_ship_ok: bool | None = None
     message: str = ""
+    dropped_why: str = ""
+    refused_why: str = ""
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _of_agent(status: Status) -> Iterator[Metric]:
     spool = status.spool
     yield _gauge("ioweather_spool_bytes", "Rows that wait for the lake.", spool.bytes)
     yield CounterMetricFamily("ioweather_spool_rows", "Rows written to the spool.", value=spool.written_rows)
-    dropped = "Rows given up because the spool was full."
+    dropped = "Rows given up: the spool was full, or its disk failed."
     yield CounterMetricFamily("ioweather_spool_dropped_rows", dropped, value=spool.dropped_rows)
     left_out = max(0, len(status.targets) - _MOST_TARGETS)
     yield _gauge("ioweather_targets_left_out", "Targets beyond the limit of labels.", left_out)

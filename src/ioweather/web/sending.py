@@ -121,9 +121,12 @@ async def bring(
     root = request.app.state.facilities.directory(MAIN)
     writer: LakeWriter = request.app.state.writer
     await anyio.to_thread.run_sync(_check_ready, root, writer)
-    with draft_in(root) as draft:
-        await _write(request, draft)
-        found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
+    try:
+        with draft_in(root) as draft:
+            await _write(request, draft)
+            found = await _checking(request, receive, Lake(root), draft, host, segment, token.hosts)
+    except OSError as error:
+        raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
     writer.wake()
     return Taken(status=found.status, rows=dict(found.rows), message=found.message)
 

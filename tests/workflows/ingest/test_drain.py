@@ -9,10 +9,11 @@ from deltalake import DeltaTable
 
 from ioweather.collect import queue
 from ioweather.collect.queue import draft_in, put, queued, waiting
-from ioweather.core.errors import QueueFull, TooManyDays
+from ioweather.core.errors import LakeError, QueueFull, TooManyDays
 from ioweather.core.units import DAY_NS, NS
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import drain as draining
+from ioweather.workflows.ingest import reading
 from ioweather.workflows.ingest import receive as receiving
 from ioweather.workflows.ingest.drain import Journal, drain, next_batch, only_writer, take
 from ioweather.workflows.ingest.receive import FEW_DAYS, MOST_DAYS, check_room, receive
@@ -144,6 +145,56 @@ def test_a_file_over_which_the_writer_dies_is_found_and_set_aside(lake, monkeypa
     assert {host for host, _ in operations_in(lake.root)} == {"n0", "n1", "n3"}
     assert ("quarantined", "worker_lost") in ledger(lake)
     assert [path.parent.name for path in queue.refused_dir(lake.root).rglob("*.ndjson")] == ["n2"]
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), LakeError("No space left on device.")])
+def test_a_fault_of_the_lake_is_told_and_costs_no_file(lake, monkeypatch, fault):
+    """However often it fails: nobody dies over a file, so none is set aside; then it goes in."""
+    pushed(lake, "n1", [START_NS])
+    with only_writer(lake.root):
+        writer = draining.Writer(lake.root)
+        with monkeypatch.context() as patch:
+            patch.setattr(draining, "take", lambda *_: (_ for _ in ()).throw(fault))
+            assert not any(writer.attempt(queued(lake.root)) for _ in range(2 * draining.MOST_DEATHS + 1))
+        found = waiting(lake.root)
+        assert (found.files, found.trouble) == (1, str(fault))
+        assert Journal(lake.root).choose(queued(lake.root)) == queued(lake.root)
+        assert writer.attempt(queued(lake.root))
+    assert waiting(lake.root) == queue.Waiting()
+    assert operations_in(lake.root) == {("n1", START_NS): 1}
+    pushed(lake, "n1", [START_NS + NS])
+    assert waiting(lake.root).trouble == ""
+
+
+def test_a_file_that_cannot_be_read_now_stays_in_the_queue(lake, monkeypatch, reading_here):
+    pushed(lake, "n1", [START_NS])
+    pushed(lake, "n2", [START_NS])
+    real = reading._source_for
+    bad = next(file.path for file in queued(lake.root) if file.host == "n1")
+
+    def failing(path, *rest):
+        if path == bad:
+            raise OSError(5, "Input/output error", str(path))
+        return real(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "_source_for", failing)
+        with pytest.raises(LakeError, match="cannot be read: Input/output error"):
+            take(lake, queued(lake.root))
+    assert [file.host for file in queued(lake.root)] == ["n1"]
+    assert not queue.refused_dir(lake.root).exists()
+    drain(lake)
+    assert operations_in(lake.root) == {("n1", START_NS): 1, ("n2", START_NS): 1}
+
+
+def test_a_disk_of_ours_that_fails_is_not_the_senders_fault(lake, monkeypatch, reading_here):
+    def failing(path, *rest):
+        raise OSError(5, "Input/output error", str(path))
+
+    monkeypatch.setattr(reading, "_source_for", failing)
+    with pytest.raises(LakeError, match="Input/output error"):
+        pushed(lake, "n1", [START_NS])
+    assert waiting(lake.root).files == 0
 
 
 def test_a_full_queue_says_when_to_come_back(lake, monkeypatch):

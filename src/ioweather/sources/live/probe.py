@@ -335,6 +335,8 @@ class Probe:
         created = record.put("create", timed(pool.create, new, folder))
         if not created.failed or created.errno == errno.EEXIST:
             pool.newest += 1
+        else:  # perhaps made and not filled: the next one would find it there, and say so in place of what is wrong
+            _unless_it_fails(lambda: pool.delete(new, folder))
         self._balance(record, folder)
 
     def _balance(self, record: _Recorder, folder: int) -> None:

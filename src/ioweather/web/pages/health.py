@@ -71,11 +71,14 @@ def _queued(queue: Waiting, moment: int) -> Iterator[str]:
     if queue.files:
         size, age = format_bytes(queue.bytes), format_seconds(queue.age_seconds(moment))
         yield f"{queue.files:,} files that were pushed wait for the lake ({size}), the oldest for {age}."
+        if queue.trouble:
+            yield f"The last try to write them failed: {queue.trouble}"
 
 
 def _spooled(status: Status) -> str:
     spool: SpoolStatus = status.spool
-    lost = f", {spool.dropped_rows:,} rows given up because it was full" if spool.dropped_rows else ""
+    why = f" ({spool.dropped_why})" if spool.dropped_why else ""
+    lost = f", {spool.dropped_rows:,} rows given up{why}" if spool.dropped_rows else ""
     held = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
     return f"Spool of {status.host} ({status.software_version}): {held}{lost}. {spool.message}"
 

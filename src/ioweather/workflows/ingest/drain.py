@@ -31,6 +31,7 @@ from ioweather.core.units import DAY_NS, MIB
 from ioweather.engine import Serial
 from ioweather.store.lake import Lake, LedgerEntry, open_lake
 from ioweather.workflows.ingest.ingest import ingest
+from ioweather.workflows.ingest.reading import UNREADABLE
 from ioweather.workflows.ingest.receive import reading_of, source_of
 
 _LOG = logging.getLogger("ioweather.drain")
@@ -94,12 +95,17 @@ def _take_rows(lake: Lake, files: Sequence[Queued]) -> None:
         known_since_ns=now_ns() - _REPEATED_WITHIN_NS,
     )  # fmt: skip
     refused = {outcome.path: outcome for outcome in report.outcomes if outcome.status == "quarantined"}
+    unreadable = {outcome.path: outcome.message for outcome in report.outcomes if outcome.reason == UNREADABLE}
     for file in files:
+        if file.path in unreadable:
+            continue
         if file.path in refused:
             place = queue.set_aside(lake.root, file)
             _LOG.error("%s was pushed and cannot be read any more: %s", place, refused[file.path].message)
         else:
             queue.take_away(file)
+    if unreadable:  # the disk is wrong, not the file: they stay where they are
+        raise LakeError("; ".join(message or "" for message in [*unreadable.values()][:3]))
 
 
 @contextmanager
@@ -107,12 +113,13 @@ def only_writer(root: Path) -> Iterator[bool]:
     """Whether no other writer of this lake is at work."""
     folder = queue.queue_dir(root)
     folder.mkdir(exist_ok=True, mode=0o750)
-    fd = os.open(folder / ".writer", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    fd = os.open(queue.writer_file(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         yield False
     else:
+        queue.tell_trouble(root)
         yield True
     finally:
         os.close(fd)
@@ -155,6 +162,11 @@ class Journal:
     def begin(self, files: Sequence[Queued]) -> None:
         self._keep([file.path.name for file in files])
 
+    def failed(self) -> None:
+        """The writer lives on: nobody died over what it was writing."""
+        with suppress(OSError):
+            self._keep([])
+
     def done(self, files: Sequence[Queued]) -> None:
         for file in files:
             self._deaths.pop(file.path.name, None)
@@ -186,24 +198,29 @@ class Writer:
                     return
                 self._wait(IDLE_SECONDS, wake=True)
                 continue
-            try:
-                self._write(waiting)
-                failures = 0
-            except LakeError as error:  # no space, no permission: everything stays where it is
-                failures += 1
-                _LOG.error("%s files wait: %s", len(waiting), error)
+            failures = 0 if self.attempt(waiting) else failures + 1
             idle_since = time.monotonic()
             took = idle_since - started
             pause = max(PAUSE_SECONDS - took, _REST * took)
             if failures:
-                pause = min(_LONGEST_WAIT_SECONDS, PAUSE_SECONDS * 2**failures)
+                pause = min(_LONGEST_WAIT_SECONDS, PAUSE_SECONDS * 2 ** (failures - 1))
             self._wait(pause, wake=False)
 
-    def _write(self, waiting: Sequence[Queued]) -> None:
-        files = self._journal.choose(waiting)
-        self._journal.begin(files)
-        take(self._lake, files)
-        self._journal.done(files)
+    def attempt(self, waiting: Sequence[Queued]) -> bool:
+        """Whether the next of them are written. Without space, permission or a disk that works, everything stays where
+        it is, and those who look at the queue are told why."""
+        try:
+            files = self._journal.choose(waiting)
+            self._journal.begin(files)
+            take(self._lake, files)
+            self._journal.done(files)
+        except (LakeError, OSError) as error:
+            self._journal.failed()
+            queue.tell_trouble(self._lake.root, str(error))
+            _LOG.error("%s files wait: %s", len(waiting), error)
+            return False
+        queue.tell_trouble(self._lake.root)
+        return True
 
     def end(self, *_: object) -> None:
         self._is_ending = True
@@ -235,7 +252,7 @@ def main(arguments: Sequence[str]) -> int:
             writer = Writer(root)
             signal.signal(signal.SIGTERM, writer.end)
             writer.run()
-    except IoweatherError as error:
+    except (IoweatherError, OSError) as error:
         _LOG.error("%s", error)
         return 2
     return 0

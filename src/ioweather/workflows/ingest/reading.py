@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from ioweather.sources.nearest import nearest
 from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise
 from ioweather.tables import TABLES, Complaints, concat
 
+UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
 _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
@@ -424,7 +425,7 @@ def _refused(
         return FileOutcome(path, digest, size, source, status, rows, error.reason, str(error))
     if isinstance(error, OSError):
         message = f"{path} cannot be read: {error.strerror or error}."
-        return FileOutcome(path, digest, size, source, status, rows, "unreadable", message)
+        return FileOutcome(path, digest, size, source, status, rows, UNREADABLE, message)
     # A mistake of the reader must not stop the other files.
     package = SOURCES.package_of(source) if source else OURS
     whom = "" if package == OURS else f" to the makers of {package}"

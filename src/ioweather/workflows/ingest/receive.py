@@ -24,6 +24,7 @@ from ioweather.core.errors import (
     CorruptInput,
     ForeignRows,
     ImpossibleRows,
+    LakeError,
     QueueFull,
     SourceError,
     TooManyDays,
@@ -35,7 +36,7 @@ from ioweather.sources.spool import segment_host
 from ioweather.store.lake import Lake, LedgerEntry
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest.bounded_reading import read_one_bounded
-from ioweather.workflows.ingest.reading import FileOutcome, Frames, Reading, digest_of, limits_of
+from ioweather.workflows.ingest.reading import UNREADABLE, FileOutcome, Frames, Reading, digest_of, limits_of
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 # What an agent's spool holds: its own segments, and what `sacct` printed.
@@ -89,6 +90,8 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
     outcome, days = _checked(draft, name, digest, reading)
     message = (outcome.message or "").replace(str(draft), name)
+    if outcome.reason == UNREADABLE:  # on our disk: the sender keeps it
+        raise LakeError(message)
     if outcome.status == "quarantined":
         _note_refusal(lake.root, outcome, host, name, message)
         raise _REFUSALS.get(outcome.reason or "", CorruptInput)(message or f"{name} cannot be read.")

@@ -137,7 +137,8 @@ def _agent(spool: Path) -> Iterator[Check]:
         yield Check("agent", "ok", f"running on {status.host}, pid {status.pid}")
     waiting = status.spool
     if waiting.dropped_rows:
-        yield Check("spool", "problem", f"{waiting.dropped_rows:,} rows were given up: it was full", "check the lake")
+        why = waiting.dropped_why or waiting.message
+        yield Check("spool", "problem", f"{waiting.dropped_rows:,} rows were given up: {why}", "check the lake")
     elif waiting.last_ship_ok is False:
         yield Check("spool", "problem", f"rows do not reach the lake: {waiting.message}", "check space and permissions")
     else:
@@ -177,11 +178,13 @@ def _pushed(root: Path) -> Iterator[Check]:
     if found.files:
         text = f"{found.files:,} files that were pushed wait ({format_bytes(found.bytes)}), the oldest for "
         text += format_seconds(age)
-        yield (
-            Check("queue", "ok", text)
-            if age < _QUEUE_SECONDS
-            else Check("queue", "problem", text, "start the server (ioweather serve), or see its log")
-        )
+        if found.trouble:
+            yield Check("queue", "problem", f"{text}; the last try to write them failed: {found.trouble}",
+                        "check space and permissions of the lake; the server tries again")  # fmt: skip
+        elif age < _QUEUE_SECONDS:
+            yield Check("queue", "ok", text)
+        else:
+            yield Check("queue", "problem", text, "start the server (ioweather serve), or see its log")
     refused = sum(1 for path in refused_dir(root).rglob("*") if path.is_file())
     if refused:
         yield Check("queue", "problem", f"{refused:,} pushed files could not be written to the lake",
