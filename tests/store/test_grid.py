@@ -179,7 +179,7 @@ def test_series_order_makes_a_day_reshape():
     assert order[-3:] == ("metric", "start_ns", "component")
 
 
-def test_windows_of_time_at_once_and_rows_read_once(tmp_path):
+def test_windows_of_time_at_once(tmp_path):
     values = np.arange(200.0).reshape(100, 2)
     lake = open_lake(tmp_path / "lake", create=True)
     for metric, factor in (("read_bytes", 1), ("write_bytes", 10)):
@@ -190,22 +190,44 @@ def test_windows_of_time_at_once_and_rows_read_once(tmp_path):
         chosen = snapshot.selection(
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=MINUTE_NS, windows=windows
         )
-        for one in (chosen, chosen.kept(metrics)):
-            found = grid.rollup(one, ("read_bytes",))
-            assert ((found.array("start_ns") - DAY) // MINUTE_NS).tolist() == [5, 6, 90]
-            assert found.array("value").tolist() == values[[5, 6, 90]].sum(axis=1).tolist()
-            each = grid.by_component(one, metrics)
-            assert each.array("start_ns").tolist() == sorted(each.array("start_ns").tolist())
-            there = {
-                (int(row["start_ns"] - DAY) // MINUTE_NS, row["component"], row["metric"]): row["value"]
-                for row in each.records()
-            }
-            assert there == {
-                (t, f"OST{c:04x}", metric): factor * values[t, c]
-                for t in (5, 6, 90) for c in range(2) for metric, factor in zip(metrics, (1, 10), strict=True)
-            }  # fmt: skip
+        found = grid.rollup(chosen, ("read_bytes",))
+        assert ((found.array("start_ns") - DAY) // MINUTE_NS).tolist() == [5, 6, 90]
+        assert found.array("value").tolist() == values[[5, 6, 90]].sum(axis=1).tolist()
+        cells = grid.component_cells(chosen, (*metrics, "read_ops"))
+        assert ((cells.start_ns - DAY) // MINUTE_NS).tolist() == [5, 6, 90]
+        assert cells.components == ("OST0000", "OST0001")
+        assert {name: each.tolist() for name, each in cells.values.items()} == {
+            "read_bytes": values[[5, 6, 90]].tolist(), "write_bytes": (10 * values[[5, 6, 90]]).tolist()
+        }  # fmt: skip
+        with pytest.raises(ValueError, match="amounts"):
+            grid.component_cells(chosen, ("cpu_ratio",))
         far = ((DAY + 5 * DAY_NS, DAY + 6 * DAY_NS),)
         with pytest.raises(DataUnavailable):
             snapshot.selection(
                 filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=MINUTE_NS, windows=far
             )
+
+
+def test_cells_of_components_agree_with_the_rollup_where_rows_straddle_steps_and_some_are_missing(tmp_path):
+    """Samples of 45 s on a grid of minutes; the second component begins late."""
+    rng = np.random.default_rng(3)
+    rows = 80
+    first = TABLES["series"].frame(
+        rows=2 * rows, start_ns=DAY + np.repeat(np.arange(rows), 2) * 45 * NS, interval_ns=45 * NS, system="scratch",
+        component_kind="ost", component=["OST0000", "OST0001"] * rows, metric="read_bytes",
+        value=rng.uniform(1, 9, 2 * rows), quality=0,
+    )  # fmt: skip
+    late = (np.arange(2 * rows) % 2 == 0) | (np.arange(2 * rows) > 50)
+    lake = open_lake(tmp_path / "lake", create=True)
+    lake.append("series", first.take(late), source="lmt")
+    with lake.snapshot() as snapshot:
+        chosen = snapshot.selection(
+            filesystem="scratch", component_kind="ost", metrics=("read_bytes",), step_ns=MINUTE_NS
+        )
+        cells, rollup = grid.component_cells(chosen, ("read_bytes",)), grid.rollup(chosen, ("read_bytes",))
+    values = cells.values["read_bytes"]
+    assert np.isnan(values[:15, 1]).all()
+    assert cells.start_ns.tolist() == rollup.array("start_ns").tolist()
+    assert np.nansum(values, axis=1) == pytest.approx(rollup.array("value"))
+    assert cells.coverage["read_bytes"] == pytest.approx(rollup.array("coverage"))
+    assert np.nansum(values) == pytest.approx(first.take(late).array("value").sum())

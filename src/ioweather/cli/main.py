@@ -24,6 +24,9 @@ from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.printable import joined
 from ioweather.questions.catalogue import TITLES
 
+# Matrices here are small: threads of the linear algebra would only spin, which costs more than what they compute.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # name -> (module, attribute, one line for the list)
 _OWN: dict[str, tuple[str, str, str]] = {

@@ -194,6 +194,21 @@ class Matrix:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Amounts of several metrics of many components, in steps that need not follow one another.
+
+    `values[metric][i, j]` belongs to [start_ns[i], + step_ns) of `components[j]`, NaN where nothing was recorded;
+    `start_ns` ascends. `coverage[metric][i]` (0-1) is the share of all components' time in the step that was recorded.
+    """
+
+    start_ns: Ints
+    step_ns: int
+    components: tuple[str, ...]
+    values: Mapping[str, Floats]
+    coverage: Mapping[str, Floats]
+
+
 def in_blocks(matrix: BlockwiseMatrix, days: int) -> Iterator[Matrix]:
     """The matrix in pieces of so many days, so that a year need not be worked on at once."""
     length = max(1, days * DAY_NS // matrix.step_ns)

@@ -5,6 +5,7 @@ Nulls: DuckDB gets NaN and infinities as NULL and masks as companion columns; Fr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import arro3.core as arro
@@ -83,11 +84,10 @@ def fetch_frame(
     try:
         categories: dict[str, tuple[str, ...]] = {}
         selects = []
+        distinct_texts = _mostly_distinct(con, source, [spec.name for spec in columns if spec.type == "text"])
         for index, spec in enumerate(columns):
             name = quote(spec.name)
-            if spec.type == "text" and _is_mostly_distinct(
-                con, source, name
-            ):  # then an object per row is the short way
+            if spec.name in distinct_texts:  # then an object per row is the short way
                 selects.append(name)
             elif spec.type == "text":
                 # Text crosses the border as small codes and distinct values, not as an object per row.
@@ -105,11 +105,15 @@ def fetch_frame(
     return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
 
 
-def _is_mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, name: str) -> bool:
+def _mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> set[str]:
     """By the first few: it only decides which of two ways is taken."""
-    few = f"SELECT {name} FROM {source} LIMIT {_MANY_TEXTS}"
-    rows, distinct = con.sql(f"SELECT count({name}), count(DISTINCT {name}) FROM ({few})").fetchall()[0]
-    return bool(rows == _MANY_TEXTS and distinct > rows / 2)
+    if not names:
+        return set()
+    few = f"SELECT {', '.join(map(quote, names))} FROM {source} LIMIT {_MANY_TEXTS}"
+    counts = ", ".join(f"count({quote(name)}), count(DISTINCT {quote(name)})" for name in names)
+    (found,) = con.sql(f"SELECT {counts} FROM ({few})").fetchall()
+    pairs = zip(names, found[::2], found[1::2], strict=True)
+    return {name for name, rows, distinct in pairs if rows == _MANY_TEXTS and distinct > rows / 2}
 
 
 def _column(spec: ColumnSpec, array: Any, categories: dict[str, tuple[str, ...]]) -> Column:

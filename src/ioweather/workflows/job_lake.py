@@ -71,11 +71,9 @@ def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerI
 
 
 def _targets(snapshot: Snapshot, day: str) -> int | None:
-    found = snapshot.scalar(
-        "SELECT count(DISTINCT component) FROM series "
-        f"WHERE component_kind = 'ost' AND metric = 'write_bytes' AND day = '{day}'"
-    )
-    return int(found) if isinstance(found, int) and found else None
+    rows = snapshot.rows("series", {"component_kind": "ost", "metric": "write_bytes"}, days={day})
+    ((found,),) = snapshot.bare.sql(f"SELECT count(DISTINCT component) FROM ({rows})").fetchall()
+    return int(found) or None
 
 
 def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from ioweather.advice.verdict.group_states import run_slowdowns
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.contracts import StudyData
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Cells, Frame
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.groups import group_runs, program_names
@@ -30,6 +29,7 @@ from ioweather.derive.system.job_system import io_ends, io_steps, job_system
 from ioweather.derive.system.run_environment import (
     neighbour_slowdown,
     own_target_bytes,
+    probe_means,
     probe_slowdowns,
     sick_during,
     used_targets,
@@ -48,17 +48,15 @@ from ioweather.stats.series import window_sums
 from ioweather.store import grid
 from ioweather.store.convert import fetch_frame
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.association.data import OPERATIONS, monitored_mounts, system_grid
+from ioweather.studies.association.data import OPERATIONS, monitored_mounts
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.rollup_steps import steps_of
+from ioweather.studies.shared.rollup_steps import MIN_COVERAGE, steps_of
 from ioweather.tables import ColumnSpec, Quality
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
 # Windows that nearly meet are one: a condition costs as much as some hundred steps.
 _JOINED_STEPS: Final = 360
 _LEFT_OUT: Final = int(Quality.OVER_LIMIT | Quality.RESET)
-# Probes count that lie within so many of their own intervals of a run's I/O. [ours]
-_PROBE_INTERVALS: Final = 2
 # Runs of others count that lie within this share of the run's length, or as many sampling intervals. [ours]
 _NEAR_SHARE: Final = 0.5
 _NEAR_STEPS: Final = 2
@@ -143,39 +141,43 @@ def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
     return snapshot.frame("events", columns, {"kind": "component_health", "filesystem": filesystem})
 
 
-_SAMPLED: Final = (*choices.TRAFFIC, *OPERATIONS)
-_ON_TARGETS: Final = (*_SAMPLED, *BUSY)
+_ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 
 
-def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> grid.Selection:
+def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> Cells:
     try:
-        return snapshot.selection(
+        chosen = snapshot.selection(
             filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=_ON_TARGETS,
             step_ns=servers.step_ns, excluded_quality=_LEFT_OUT, windows=windows,
-        ).kept(_ON_TARGETS)  # fmt: skip
+        )  # fmt: skip
     except DataUnavailable:
         raise DataUnavailable("no system data for this period") from None
+    return grid.component_cells(chosen, _ON_TARGETS)
 
 
-def _grid(samples: grid.Selection, asked: tuple[int, int]) -> SystemGrid:
+def _grid(samples: Cells, asked: tuple[int, int]) -> SystemGrid:
     """All servers together."""
-    rollup, step_ns = grid.rollup(samples, _SAMPLED), samples.step_ns
-    first = rollup.ints("start_ns")
-    if not ((first < asked[1]) & (first + step_ns > asked[0])).any():
+    first = samples.start_ns
+    traffic = [samples.values[name] for name in choices.TRAFFIC if name in samples.values]
+    there = np.any([np.isfinite(each).any(axis=1) for each in traffic], axis=0) if traffic else np.zeros(0, np.bool_)
+    if not (there & (first < asked[1]) & (first + samples.step_ns > asked[0])).any():
         raise DataUnavailable("no system data for this period")
-    is_bytes = rollup.text("metric").equals(choices.TRAFFIC[0]) | rollup.text("metric").equals(choices.TRAFFIC[1])
-    frames = {"traffic": rollup.take(is_bytes), "operations": rollup.take(~is_bytes)}
-    steps = steps_of(frames["traffic"], choices.TRAFFIC, step_ns, (0, 0))
-    return system_grid(StudyData(frames, {}, (0, 0), step_ns), steps)
+    place = (first - first[0]) // samples.step_ns
+    values = {}
+    for name in (*choices.TRAFFIC, *(name for name in OPERATIONS if name in samples.values)):
+        values[name] = np.full(int(place[-1]) + 1, np.nan)
+        if name in samples.values:
+            enough = samples.coverage[name] >= MIN_COVERAGE - 1e-9
+            values[name][place[enough]] = np.nansum(samples.values[name][enough], axis=1)
+    return SystemGrid(int(first[0]), samples.step_ns, values)
 
 
 def _targets(
-    samples: grid.Selection, runs: Frame, files: Frame, system: SystemGrid, spans: IoSpans
+    samples: Cells, runs: Frame, files: Frame, system: SystemGrid, spans: IoSpans
 ) -> tuple[TargetAmounts, Floats]:
     """What each component did during each run, and each run's own bytes on them."""
     stretches = io_steps(system, spans)
-    stamps = system.stamp(stretches.first), system.stamp(stretches.last + 1)
-    found = target_amounts(grid.by_component(samples, _ON_TARGETS), stretches, stamps, system.step_seconds)
+    found = target_amounts(samples, stretches, (system.stamp(stretches.first), system.stamp(stretches.last + 1)))
     return found, own_target_bytes(runs, files, found.components)
 
 
@@ -196,43 +198,32 @@ def _on_targets(
     }  # fmt: skip
 
 
-_MEANS: Final = (
-    ColumnSpec("run", "int64", "row of the run"), ColumnSpec("series", "int64", "number of the series of probes"),
-    ColumnSpec("op", "text", "operation"), ColumnSpec("component", "text", "target, where known", nullable=True),
-    ColumnSpec("log_seconds", "float64", "mean of logarithms"),
+_PLACE: Final = "host, target, op, request_bytes, mode, component"
+_PROBED: Final = (
+    ColumnSpec("place", "int64", "hash of what makes a series"), ColumnSpec("start_ns", "int64", "start"),
+    ColumnSpec("duration_ns", "int64", "duration"),
+)  # fmt: skip
+_SERIES: Final = (
+    ColumnSpec("place", "int64", "hash of what makes a series"), ColumnSpec("op", "text", "operation"),
+    ColumnSpec("component", "text", "target, where known", nullable=True),
 )  # fmt: skip
 
 
 def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
-    """Means of what probes and samplers of the file system took about each run's I/O, by place and kind. How far away
-    from the run they may lie follows their own interval."""
-    known = [(row, int(low), int(high)) for row, (low, high) in enumerate(zip(first, last, strict=True)) if high > 0]
-    days = {utc_day(t) for _, low, high in known for t in (*range(low, high, DAY_NS), high)}
-    listed = ", ".join(str(window) for window in known) or "(0, 0, 0)"
+    """Means of what probes and samplers of the file system took about each run's I/O, by place and kind."""
+    days = {
+        utc_day(t) for low, high in zip(first.tolist(), last.tolist(), strict=True) if high > 0
+        for t in (*range(low, high, DAY_NS), high)
+    }  # fmt: skip
     # Of probes every second a part gives the same means: rows are thinned out as their times' hashes fall.
     rows = snapshot.bare.sql(f"SELECT count(*) FROM ({snapshot.pinned['responses'].scan(days)})").fetchall()[0][0]
     thinned = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
-    place = "host, target, op, request_bytes, mode, component"
-    sql = f"""WITH asked(run, low, high) AS (VALUES {listed}),
-        timed AS (SELECT start_ns, duration_ns, {place}, ln(duration_ns / 1e9) AS took
-            FROM ({snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)})
-            WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned}),
-        daily AS (SELECT {place}, max(start_ns) - min(start_ns) AS length, count(*) - 1 AS gaps
-            FROM timed GROUP BY {place}, start_ns // {DAY_NS}),
-        paced AS (SELECT {place}, {_PROBE_INTERVALS} * sum(length) // greatest(sum(gaps), 1) AS near,
-                row_number() OVER (ORDER BY {place}) - 1 AS series
-            FROM daily GROUP BY {place})
-        -- Threads add in any order: the last digits would differ from one time to the next.
-        SELECT run, series, t.op, t.component, round(avg(took), 9) AS log_seconds
-        FROM timed t JOIN paced p ON {_SAME_PLACE}
-        JOIN asked ON t.start_ns <= high + near AND t.start_ns + t.duration_ns >= low - near
-        GROUP BY run, series, t.op, t.component ORDER BY run, series, t.op, t.component"""
-    return fetch_frame(snapshot.bare, sql, _MEANS)
-
-
-_SAME_PLACE: Final = " AND ".join(
-    f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in ("host", "target", "op", "request_bytes", "mode", "component")
-)
+    sql = f"""SELECT *, (hash({_PLACE}) >> 1)::BIGINT AS place
+        FROM ({snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)})
+        WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned}"""
+    names = f"SELECT place, any_value(op) AS op, any_value(component) AS component FROM ({sql}) GROUP BY place"
+    probes = fetch_frame(snapshot.bare, sql, _PROBED, is_plain=True)
+    return probe_means(probes, fetch_frame(snapshot.bare, f"{names} ORDER BY place", _SERIES), first, last)
 
 
 def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame, step_ns: int) -> tuple[Floats, Ints]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.frames import Frame, Text
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.system.run_environment import (
     neighbour_slowdown,
     own_target_bytes,
+    probe_means,
     probe_slowdowns,
     sick_during,
     target_number,
@@ -117,3 +119,36 @@ def test_sick_components_during_a_run():
     assert found.tolist() == [
         [True, False, True, False], [True, True, True, False], [False, True, True, False], [False] * 4,
     ]  # fmt: skip
+
+
+def test_probes_near_a_run_are_those_that_a_look_at_each_finds():
+    rng = np.random.default_rng(5)
+    places = (11, 12, 40)
+    starts = [np.sort(rng.integers(0, 2 * DAY_NS, 200)) for _ in places]
+    took = [np.minimum(rng.integers(1, MINUTE_NS, 200), np.diff(each, append=2 * DAY_NS) + 1) for each in starts]
+    order = rng.permutation(600)
+    probes = Frame({
+        "start_ns": np.concatenate(starts)[order], "duration_ns": np.concatenate(took)[order],
+        "place": np.repeat(places, 200)[order],
+    })  # fmt: skip
+    names = {"op": Text(np.array([0, 1, 0]), ("read", "stat")), "component": Text(np.array([-1, -1, 0]), ("OST0001",))}
+    series = Frame({"place": np.array(places), **names})
+    first = rng.integers(0, 2 * DAY_NS, 30)
+    last = first + rng.integers(0, 20 * MINUTE_NS, 30)
+    last[7] = 0  # did no I/O
+    found = probe_means(probes, series, first, last)
+    expected = {}
+    for number, (begins, each) in enumerate(zip(starts, took, strict=True)):
+        same_day = np.diff(begins // DAY_NS) == 0
+        near = 2 * int(np.diff(begins)[same_day].sum()) // int(same_day.sum())
+        for run in range(30):
+            inside = (begins <= last[run] + near) & (begins + each >= first[run] - near)
+            if last[run] and inside.any():
+                expected[run, number] = np.log(each[inside] / 1e9).mean()
+    keys = list(zip(found.array("run").tolist(), found.array("series").tolist(), strict=True))
+    assert dict(zip(keys, found.array("log_seconds").tolist(), strict=True)) == pytest.approx(expected)
+    assert len(keys) == len(expected)
+    assert {(k[1], op) for k, op in zip(keys, found.text("op").tolist(), strict=True)} == {
+        (0, "read"), (1, "stat"), (2, "read")
+    }  # fmt: skip
+    assert probe_means(probes.take(slice(0, 0)), series.take(slice(0, 0)), first, last).rows == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Cells
+from ioweather.core.units import NS
 from ioweather.derive.system.job_system import Stretches
 from ioweather.derive.system.run_environment import used_targets
 from ioweather.derive.system.run_targets import (
@@ -20,26 +21,19 @@ from ioweather.tables.applications import APPLICATIONS, FILES
 
 COMPONENTS = ("fs-OST0000", "fs-OST0001", "fs-OST0002")
 STRETCHES = Stretches(np.array([0, 1, 1, 2]), np.array([0, 0, 1, 0]), np.array([1, 0, 1, 0]), 4)
-STAMPS = STRETCHES.first * 10, (STRETCHES.last + 1) * 10
+STAMPS = STRETCHES.first * 10 * NS, (STRETCHES.last + 1) * 10 * NS
 OWN = np.array([[100.0, 0.0, 60.0], [0.0, 0.0, 40.0], [0.0, 0.0, 0.0], [10.0, 0.0, 0.0]])
 
 
 def cells(**metrics):
     """Two steps of 10 s, three components; values by metric, step after step."""
-    names = tuple(metrics)
-    values = np.concatenate([np.asarray(metrics[name], float).reshape(2, 3)[:, :, None] for name in names], axis=2)
-    rows = 2 * 3 * len(names)
-    return Frame({
-        "start_ns": np.repeat([0, 10], rows // 2),
-        "component": Text(np.tile(np.repeat(np.arange(3), len(names)), 2).astype(np.int32), COMPONENTS),
-        "metric": Text(np.tile(np.arange(len(names)), 6).astype(np.int32), names),
-        "value": values.reshape(-1),
-    })  # fmt: skip
+    values = {name: np.asarray(amounts, float).reshape(2, 3) for name, amounts in metrics.items()}
+    return Cells(np.array([0, 10 * NS]), 10 * NS, COMPONENTS, values, {name: np.ones(2) for name in metrics})
 
 
 def test_others_on_the_busiest_target_of_each_run():
     """The third run's targets are not known, the fourth did no I/O."""
-    found = target_amounts(cells(write_bytes=[100, 500, 20, 300, 700, 20]), STRETCHES, STAMPS, 10.0)
+    found = target_amounts(cells(write_bytes=[100, 500, 20, 300, 700, 20]), STRETCHES, STAMPS)
     steps, used = STRETCHES.steps, used_targets(OWN)
     assert used[2].all()
     moved, own, most = on_busiest_target(found, OWN, used, ("read_bytes", "write_bytes"), steps)
@@ -56,7 +50,7 @@ def test_others_on_the_busiest_target_of_each_run():
 
 
 def test_amounts_that_nobody_sampled_are_not_known():
-    found = target_amounts(cells(write_bytes=[1, 1, 1, 1, 1, 1]), STRETCHES, STAMPS, 10.0)
+    found = target_amounts(cells(write_bytes=[1, 1, 1, 1, 1, 1]), STRETCHES, STAMPS)
     assert np.isnan(on_targets(found, used_targets(OWN), ("read_ops",), STRETCHES.steps)[0]).all()
     assert np.isnan(service_slowdown(found, used_targets(OWN))).all()
 
@@ -65,7 +59,7 @@ def test_requests_that_take_longer():
     """Each takes 10 ms, on target 1 in the second step 100 ms; runs that did not use it do not see it."""
     counts = [100.0] * 6
     busy = [1.0, 1.0, 1.0, 1.0, 10.0, 1.0]
-    found = target_amounts(cells(write_ops=counts, write_busy_seconds=busy), STRETCHES, STAMPS, 10.0)
+    found = target_amounts(cells(write_ops=counts, write_busy_seconds=busy), STRETCHES, STAMPS)
     own = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     slow = service_slowdown(found, used_targets(own))
     assert np.exp(slow[0]) == pytest.approx(5.2, abs=0.3)

@@ -7,19 +7,24 @@ What probes and other people's runs took does, on whatever part of the system th
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
+from ioweather.core.units import DAY_NS
 from ioweather.derive.jobs.file_records import file_records
 
 # A target counts as used from this share of an even spread of the run's bytes on.
 _LEAST_SHARE: Final = 0.01
 _OST: Final = re.compile(r"OST([0-9a-fA-F]{4})(?:_UUID)?$")
+# Probes count that lie within so many of their own intervals of a run's I/O. [ours]
+_PROBE_INTERVALS: Final = 2
 DATA_OPERATIONS: Final = ("read", "write", "write_sync")
 
 
@@ -55,6 +60,34 @@ def used_targets(own: Floats) -> Bools:
     spread = np.sum(own > 0, axis=1)
     used = own > _LEAST_SHARE * (own.sum(axis=1) / np.maximum(spread, 1))[:, None]
     return np.asarray(used | (spread == 0)[:, None])
+
+
+def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
+    """Mean logarithm of the time of each series of probes about each run's I/O: `run`, `series`, `op`, `component`,
+    `log_seconds`. `probes`: `place` (a number of the series), `start_ns`, `duration_ns`; `series`: `place` ascending,
+    `op`, `component`.
+
+    How far from the run a probe may lie follows the series' own interval. Probes of a series follow one another.
+    """
+    probes = probes.take(np.lexsort([probes.ints(name) for name in ("duration_ns", "start_ns", "place")]))
+    start, place = probes.ints("start_ns"), probes.ints("place")
+    bounds = np.flatnonzero(np.diff(place, prepend=-1, append=-1))
+    runs = np.flatnonzero(last > 0)
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("run", "series", "log_seconds")}
+    for number, (low, high) in enumerate(itertools.pairwise(bounds)):
+        begins, took = start[low:high], probes.ints("duration_ns")[low:high]
+        day = begins // DAY_NS
+        same_day = np.diff(day) == 0
+        near = _PROBE_INTERVALS * int(np.diff(begins)[same_day].sum()) // max(int(same_day.sum()), 1)
+        before = np.searchsorted(np.maximum.accumulate(begins + took), first[runs] - near, side="left")
+        after = np.searchsorted(begins, last[runs] + near, side="right")
+        sums = np.concatenate([[0.0], np.cumsum(np.log(took / 1e9))])
+        there = np.flatnonzero(after > before)
+        columns["run"].append(runs[there])
+        columns["series"].append(np.full(len(there), number))
+        columns["log_seconds"].append((sums[after] - sums[before])[there] / (after - before)[there])
+    joined = {name: np.concatenate(parts) if parts else np.zeros(0, np.int64) for name, parts in columns.items()}
+    return Frame({**joined, **{name: series.text(name)[joined["series"]] for name in ("op", "component")}})
 
 
 def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.core.frames import Frame
+from ioweather.core.frames import Cells, Frame
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.system.job_system import Stretches
 from ioweather.derive.system.run_environment import target_number
@@ -43,32 +43,22 @@ class TargetAmounts:
     step_seconds: float
 
 
-def target_amounts(cells: Frame, stretches: Stretches, stamps: tuple[Ints, Ints], step_seconds: float) -> TargetAmounts:
-    """`cells`: `start_ns` ascending, `component`, `metric`, `value`, one row for each. `stamps` are the starts of each
-    stretch's first step and of the step after its last."""
-    start_ns, value = cells.ints("start_ns"), cells.floats("value")
-    component, metric = cells.text("component"), cells.text("metric")
-    width, kinds = len(component.categories), len(metric.categories)
-    place = component.codes.astype(np.int64) * kinds + metric.codes
-    total = np.zeros((stretches.runs, width * kinds))
-    low, high = np.searchsorted(start_ns, stamps[0]), np.searchsorted(start_ns, stamps[1])
-    for run, first, last in zip(stretches.run, low, high, strict=True):
-        total[run] += np.bincount(place[first:last], weights=value[first:last], minlength=width * kinds)
-    by_metric = {name: total[:, code::kinds] for code, name in enumerate(metric.categories)}
-    peaks = {name: _peaks(cells.take(metric.equals(name)), width) for name in metric.categories}
-    return TargetAmounts(component.categories, by_metric, peaks, step_seconds)
+def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]) -> TargetAmounts:
+    """`stamps` are the starts of each stretch's first step and of the step after its last."""
+    low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
+    amounts, peaks = {}, {}
+    for name, values in cells.values.items():
+        total = np.zeros((stretches.runs, len(cells.components)))
+        for run, first, last in zip(stretches.run, low, high, strict=True):
+            total[run] += np.nansum(values[first:last], axis=0)
+        amounts[name], peaks[name] = total, _peaks(values)
+    return TargetAmounts(cells.components, amounts, peaks, cells.step_ns / 1e9)
 
 
-def _peaks(cells: Frame, width: int) -> Floats:
-    value, code = cells.floats("value"), cells.text("component").codes
-    found = np.zeros(width + 1)
-    for column in range(width):
-        mine = value[code == column]
-        found[column] = float(np.quantile(mine, _PEAK_QUANTILE)) if len(mine) else 0.0
-    _, step = np.unique(cells.ints("start_ns"), return_inverse=True)
-    if len(value):
-        found[width] = float(np.quantile(np.bincount(step.reshape(-1), weights=value), _PEAK_QUANTILE))
-    return found
+def _peaks(values: Floats) -> Floats:
+    together = np.nansum(values, axis=1)[np.isfinite(values).any(axis=1)]
+    columns = [column[np.isfinite(column)] for column in values.T]
+    return np.array([float(np.quantile(each, _PEAK_QUANTILE)) if len(each) else 0.0 for each in (*columns, together)])
 
 
 def on_targets(found: TargetAmounts, used: Bools, metrics: Sequence[str], steps: Ints) -> tuple[Floats, Floats]:
