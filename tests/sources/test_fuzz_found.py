@@ -51,6 +51,7 @@ TEXTS: list[tuple[str, int, bytes, bytes, str | None]] = [
     ("lustre", 1, b"1710000060.", LONG + b".", "corrupt_input"),
     ("mdtest", 0, b"on 1 node(s)", b"on " + LONG + b" node(s)", None),
     ("mdtest", 0, b"(of 1 iterations)", b"(of " + LONG + b" iterations)", None),
+    ("io500", 0, b"procs           =", b"procs" + b" " * 200_000 + b"x =", None),
     ("io500", 0, b"procs           = 640", b"procs           = \xc2\xb2", None),
     ("sacct", 0, b"\n7|7|", b"\n" + LONG + b"|7|", "corrupt_input"),
     ("sacct", 0, b"|2|8|n[1-2]", b"|" + LONG + b"|8|n[1-2]", None),
@@ -83,6 +84,13 @@ def test_texts(source: str, number: int, before: bytes, after: bytes, reason: st
     assert before in seed.data
     outcome = outcome_of(put(tmp_path, seed, seed.data.replace(before, after, 1)), source)
     assert outcome.reason == reason, outcome.message
+
+
+def test_a_counter_of_a_job_beyond_what_tables_hold(tmp_path: Path) -> None:
+    entry = "obdfilter.fs1-OST0000.job_stats=\njob_stats:\n- job_id: 7\n  snapshot_time: {}\n"
+    entry += "  read: {{ samples: {}, unit: reqs }}\n"
+    (tmp_path / "x").write_text(entry.format(T0, 5) + entry.format(T0 + 60, 1 << 63))
+    assert outcome_of(tmp_path / "x", "lustre").reason == "corrupt_input"
 
 
 def _replaced(name: str, value: object) -> Callable[[h5py.File], None]:

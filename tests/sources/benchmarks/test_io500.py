@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import pickle
 from pathlib import Path
@@ -239,3 +240,20 @@ def test_results_that_the_shell_scripts_print_again_count_once(tmp_path):
         "run2/ior-easy-write",
         "run2/score",
     ]
+
+
+def test_runs_of_blanks_change_nothing_and_cost_what_they_are_long(tmp_path, monkeypatch):
+    """In characters that the parser sees, which it reads in the square of a run."""
+    seen = []
+    real = configparser.ConfigParser.read_string
+    monkeypatch.setattr(
+        configparser.ConfigParser, "read_string",
+        lambda self, text, **rest: (seen.append(len(text)), real(self, text, **rest))[1],
+    )  # fmt: skip
+    frames = []
+    for blanks in (1, 100_000):
+        path = tmp_path / f"{blanks}"
+        path.write_text(RESULT.replace(" = ", " " * blanks + "=" + " " * blanks))
+        frames.append([(table, frame.rows) for table, frame in IO500.read(path, WARSAW)])
+    assert frames[0] == frames[1]
+    assert seen[0] == seen[1]

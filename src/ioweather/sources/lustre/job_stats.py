@@ -19,8 +19,8 @@ from ioweather.sources.lustre.parse import time_of
 
 # What a job did; and lines of what it did not, which are most of them and need no more than to be counted.
 _LINE = re.compile(
-    r"\n  (\w{1,40}): +\{ *samples: *([1-9][0-9]{0,19}), unit: *(\w{1,10})"
-    r"(?:, min: *-?[0-9]+, max: *-?[0-9]+, sum: *([0-9]{1,20}))?(?:, sumsq: *[0-9]+)?(?:, hist: *\{([^}\n]*)\})? *\}"
+    r"\n  (\w{1,40}): +\{ *samples: *([1-9][0-9]{0,17}), unit: *(\w{1,10})"
+    r"(?:, min: *-?[0-9]+, max: *-?[0-9]+, sum: *([0-9]{1,18}))?(?:, sumsq: *[0-9]+)?(?:, hist: *\{([^}\n]*)\})? *\}"
 )
 _NOTHING_DONE = re.compile(r"samples: *0,")
 _TIMES = re.compile(r"\n  ((?:snapshot|start)_time:[^\n]*)")
