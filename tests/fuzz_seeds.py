@@ -330,6 +330,24 @@ def _mountstats() -> list[Seed]:
     return _text(dated, "".join(look(moment, 100 + moment) for moment in (0, 60)))
 
 
+def _prometheus() -> list[Seed]:
+    def scrape(i: int, time: str = "") -> str:
+        ost = 'component="ost",target="fs1-OST0000"'
+        return (
+            "# HELP lustre_read_bytes_total x\n# TYPE lustre_read_bytes_total counter\n"
+            f"lustre_read_bytes_total{{{ost}}} {4096 * i}{time}\nlustre_capacity_kilobytes{{{ost}}} 1000{time}\n"
+            f'lustre_stats_total{{component="mdt",operation="open",target="fs1-MDT0000"}} {3 * i}{time}\n'
+            f'lustre_job_write_bytes_total{{component="ost",jobid="cp:1001:n 1",target="fs1-OST0000"}} 1e{i}{time}\n'
+            f'node_disk_io_time_seconds_total{{device="sda",instance="oss1:9100"}} {0.5 * i}{time} # {{t="x"}} 1\n'
+        )
+
+    return _text(
+        "".join(f"{T0 + 60 * i}\n{scrape(i)}" for i in range(4)),
+        "".join(scrape(i, f" {T0 + 60 * i}000") for i in range(4)),
+        "".join(scrape(i, f" {T0 + 60 * i}.5") for i in range(4)) + "# EOF\n",
+    )
+
+
 def _mdtest() -> list[Seed]:
     return _text(
         "-- started at 03/05/2024 07:04:40 --\n\nmdtest-4.1.0+dev was launched with 8 total task(s) on 1 node(s)\n"
@@ -623,6 +641,7 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
     "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sar": _sar, "sge": _sge, "spool": _spool, "tts": _tts,
     "mmperfmon": _mmperfmon, "mmpmon": _mmpmon, "mountstats": _mountstats,
+    "prometheus": _prometheus,
 }  # fmt: skip
 _KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
 _MOST_BYTES, _MOST_FILES = 16 << 10, 8

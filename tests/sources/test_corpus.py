@@ -284,7 +284,25 @@ def mmperfmon_disks(path: Path, tables: Tables) -> None:
     assert sum(row["value"] for row in tables["series"]) == pytest.approx(6 * total)  # six periods in a bucket
 
 
+def exporter_states(path: Path, tables: Tables) -> None:
+    """A lone scrape: its counters have nothing to differ from, its states are there."""
+    metrics = {"lustre_capacity_kilobytes": "capacity_bytes", "lustre_free_kilobytes": "free_bytes",
+               "lustre_inodes_maximum": "capacity_files", "lustre_inodes_free": "free_files",
+               "lustre_exports_total": "client_count"}  # fmt: skip
+    states = r'^(lustre_\w+)\{component="(\w+)",target="(\S+)"\} (\d+)$'
+    expected = {
+        (kind, target, metrics[name]): float(value) * (1024 if name.endswith("kilobytes") else 1)
+        for name, kind, target, value in re.findall(states, path.read_text(), re.MULTILINE)
+        if name in metrics
+    }
+    assert len(expected) == 15
+    found = {(row["component_kind"], row["component"], row["metric"]): row["value"] for row in tables["series"]}
+    assert found == expected
+
+
 CORPUS = [
+    Entry("prometheus/lustre_exporter_metrics.prom", "prometheus", exporter_states),
+    Entry("prometheus/lustre_exporter_jobstats.prom", "prometheus", refused="empty_input"),  # one scrape
     *(Entry(f"lustre/get_param/{name}.txt", "lustre", lustre_dump) for name in ("ex8761-lctl", "valid", "valid_mds")),
     Entry("lustre/get_param/job_stats_2.14_hist.txt", "lustre", lustre_jobs),
     Entry("lustre/get_param/llite_client.txt", "lustre", refused="empty_input"),  # one snapshot

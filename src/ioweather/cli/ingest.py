@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,20 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 
 
 @click.command(epilog=EPILOG)
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[PATH|URL]...")
 @lake_option
 @output_options
 @click.option("--source", help="Read as this source instead of looking at the content.")
 @click.option("--as", "table", metavar="TABLE", help="Read CSV or Parquet into this table (with --map).")
-@click.option("--map", "map_file", type=click.Path(path_type=Path), help="TOML file: which column is which.")
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(path_type=Path),
+    help="TOML file: which column, or which metric of Prometheus, is which.",
+)
 @click.option("--zone", help="Time zone of local times without offset (default: the facility's).")
-@click.option("--start", metavar="TIME", help="Start of an undated file.")
+@click.option("--start", metavar="TIME", help="Start of an undated file; of a server, from when on.")
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a bearer token for a server.")
 @click.option("--interval", metavar="DURATION", help="Interval between the samples of an undated file.")
 @click.option("--host", help="Host the file speaks of, where it does not say.")
 @click.option("--system", help="File system the file speaks of, where it does not say.")
@@ -54,7 +61,7 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @engine_options("one per core")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
 def ingest(
-    paths: tuple[Path, ...],
+    paths: tuple[str, ...],
     lake_dir: str | None,
     as_json: bool,
     as_csv: bool,
@@ -65,29 +72,44 @@ def ingest(
     list_sources: bool,
     no_create: bool,
     again: bool,
+    token_file: Path | None,
     **known: Any,
 ) -> int:
-    """Read files and directories into the lake, whatever they are.
+    """Read files, directories and servers into the lake, whatever they are.
 
     Files are recognised by their content. A file that is in already is skipped; a file that grew adds only what is
-    new. A bad file is refused with its reason, and the rest goes in.
+    new. A bad file is refused with its reason, and the rest goes in. Servers are a Prometheus (http://HOST:9090) and a
+    database of LMT (mysql://USER@HOST/filesystem_NAME): all that is new since the last time.
     """
     form = output_form(as_json, as_csv)
     if list_sources:
         return _list_sources(form)
     if not paths:
         raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
-    if (table is None) != (map_file is None):
-        raise UsageError("--as and --map go together.", hint="See docs/how-to/any-csv.md.")
+    if table is not None and map_file is None:
+        raise UsageError("--as needs --map.", hint="See docs/how-to/any-csv.md.")
+    from ioweather.workflows.ingest.ingest import IngestReport
     from ioweather.workflows.ingest.ingest import ingest as run
+    from ioweather.workflows.ingest.servers import ingest_server, is_address, server_at
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
     mapping = (table, _mapping(map_file)) if table and map_file else None
-    with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
-        report = run(
-            lake, paths, context=context, source=source, mapping=mapping, executor=pool, again=again, progress=progress
-        )
+    if map_file and not table:
+        context = replace(context, mapping=_labels_mapping(map_file))
+    token = _token(token_file) if token_file else None
+    servers = [server_at(path, context, token) for path in paths if is_address(path)]
+    files = [Path(path) for path in paths if not is_address(path)]
+    report = IngestReport()
+    with progress_bar() as progress:
+        if files:
+            with executor(engine, lake_dir, progress) as pool:
+                report = run(
+                    lake, files, context=context, source=source, mapping=mapping, executor=pool, again=again,
+                    progress=progress,
+                )  # fmt: skip
+        for server in servers:
+            report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
     _print(report, form, str(lake.root))
     return 1 if report.bad else 0
 
@@ -109,6 +131,27 @@ def _context(known: dict[str, Any], facility: Facility) -> Any:
         paths=known["path_policy"],
         keep_raw=known["raw"],
     )
+
+
+def _labels_mapping(file: Path) -> dict[str, Any]:
+    """Checked here: a mistake in it is one, and not one per file."""
+    from ioweather.sources.labelled.mapping import mappings_of
+
+    document = _mapping(file)
+    if "metric" not in document:
+        raise UsageError(
+            f"--map {file} has no [[metric]], as samples with labels need; for CSV and Parquet say --as TABLE too.",
+            hint="See docs/how-to/prometheus-in.md and docs/how-to/any-csv.md.",
+        )
+    mappings_of(document)
+    return document
+
+
+def _token(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {file}: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _mapping(file: Path) -> dict[str, Any]:

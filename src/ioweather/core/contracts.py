@@ -37,6 +37,8 @@ class ReadContext:
     keep_raw: bool = False
     # Whose rows the segment of a spool may hold, as a pattern of hosts; None: anybody's.
     hosts: str | None = None
+    # Of labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the person's own.
+    mapping: Mapping[str, Any] | None = None
 
 
 class Source(Protocol):

@@ -44,6 +44,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "mmpmon": "ioweather.sources.gpfs.source:SOURCE",
         "mountstats": "ioweather.sources.nfs.source:SOURCE",
         "pbs": "ioweather.sources.schedulers.pbs:SOURCE",
+        "prometheus": "ioweather.sources.labelled.prometheus:SOURCE",
         "sacct": "ioweather.sources.slurm.source:SOURCE",
         "sadf": "ioweather.sources.devices.sadf:SOURCE",
         "sar": "ioweather.sources.devices.sar:SOURCE",

@@ -39,7 +39,7 @@ def ingest(
     cluster: str | None = None,
     raw: bool = False,
 ) -> IngestReport:
-    """Read files and directories into the lake, which is made if it is not there, as `ioweather ingest` does.
+    """Read files, directories and servers into the lake, which is made if it is not there, as `ioweather ingest` does.
 
     Files are recognised by content, or read as `source`. `zone`, `start` (a time, or ns), `interval` (such as '5s', or
     ns), `host`, `system` and `cluster` are what the files do not say. Bad files are in the report, and raise nothing.
@@ -50,6 +50,7 @@ def ingest(
     <IngestReport: 1 read, 0 known, 0 refused; 84 rows of series>
     """
     from ioweather.workflows.ingest.ingest import ingest as run
+    from ioweather.workflows.ingest.servers import ingest_server, is_address, server_at
 
     opened = lake_at(lake, create=True)
     facility = opened.facility
@@ -64,7 +65,10 @@ def ingest(
         cluster=cluster or (facility.clusters[0] if len(facility.clusters) == 1 else None),
         keep_raw=raw,
     )
-    return run(opened, [Path(path) for path in paths], context=context, source=source)
+    report = run(opened, [Path(path) for path in paths if not is_address(str(path))], context=context, source=source)
+    for address in (str(path) for path in paths if is_address(str(path))):
+        report.add(ingest_server(opened, server_at(address, context), start_ns=context.start_ns))
+    return report
 
 
 def exhibits(lake: AnyLake = None) -> ResultTable:

@@ -99,6 +99,12 @@ def open_collection(
     database: Database, context: ReadContext, *, since_ns: int | None = None, until_ns: int | None = None
 ) -> Collection:
     """Check that this is LMT, place its stamps in time, and read who is who."""
+    _check(database, context)
+    assert context.zone is not None
+    return _collection(database, context, _stamps(database, context.zone, since_ns, until_ns))
+
+
+def _check(database: Database, context: ReadContext) -> None:
     missing = NEEDED_TABLES - database.tables()
     if missing:
         raise CorruptInput(f"{database.where} is not an LMT database: it has no table {', '.join(sorted(missing))}.")
@@ -106,7 +112,6 @@ def open_collection(
         raise UndatedInput(
             f"{database.where} holds local times without a zone.", hint="Give --zone, or set `zone` in facility.toml."
         )
-    return _collection(database, context, _stamps(database, context.zone, since_ns, until_ns))
 
 
 def windows(stamps: Stamps, since_ns: int | None) -> Iterator[Window]:
@@ -151,6 +156,18 @@ def _stamps(database: Database, zone: ZoneInfo, since_ns: int | None, until_ns: 
     places = times // step
     first = int(places.min())
     return Stamps(ids, places - first - 1, first * step * NS, step * NS)
+
+
+def recorded_ns(database: Database, context: ReadContext) -> tuple[int, int]:
+    """The first and the last stamp."""
+    _check(database, context)
+    assert context.zone is not None
+    (row,) = list(database.query("SELECT MIN(TIMESTAMP), MAX(TIMESTAMP) FROM TIMESTAMP_INFO"))
+    if row[0] is None:
+        raise EmptyInput(f"{database.where} has no time stamps.")
+    local = np.array([str(stamp) for stamp in row], dtype="datetime64[s]").astype(np.int64)
+    first, last = (int(moment) for moment in local_seconds_to_ns(local, context.zone))
+    return first, last
 
 
 def identity(value: Any, table: str, database: Database) -> int:

@@ -75,6 +75,12 @@ class IngestReport:
         added = ", ".join(rows) or "no new rows"
         return f"<IngestReport: {len(self.good):,} read, {self.known:,} known, {len(self.bad):,} refused; {added}>"
 
+    def add(self, other: IngestReport) -> None:
+        self.outcomes += other.outcomes
+        self.known += other.known
+        self.rows_added.update(other.rows_added)
+        self.seconds += other.seconds
+
     @property
     def bad(self) -> list[FileOutcome]:
         return [outcome for outcome in self.outcomes if outcome.status != "ok"]

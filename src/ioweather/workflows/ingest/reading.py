@@ -115,8 +115,9 @@ def digest_of(path: Path, reading: Reading) -> str:
         return digest.hexdigest()[:32]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
-    if reading.mapping is not None:
-        digest.update(repr(reading.mapping).encode())
+    for mapping in (reading.mapping, reading.context.mapping):
+        if mapping is not None:
+            digest.update(repr(mapping).encode())
     return digest.hexdigest()[:32]
 
 
