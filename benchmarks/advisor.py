@@ -71,7 +71,7 @@ def io_seconds(path: Path) -> float:
 
 def predicted(job: JobView, rules: Sequence[str]) -> float:
     """What the costliest of these rules says; 0 where none saw anything."""
-    return max((a.seconds_lost for a in advise(job).patterns if a.name in rules), default=0.0)
+    return max((a.model_seconds for a in advise(job).patterns if a.name in rules), default=0.0)
 
 
 def request_pairs(causes: Path) -> Iterator[Pair]:

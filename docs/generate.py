@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 import ioweather
+from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.cli.main import COMMANDS, cli
 from ioweather.core.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
@@ -350,8 +351,35 @@ def questions_page() -> str:
     return "\n".join(lines)
 
 
+def advice_page() -> str:
+    lines = [
+        "# Rules of the advisor\n",
+        "What `ioweather job` and `ioweather why` look for in a log, when a pattern counts as seen, how its seconds "
+        "are reckoned, who described it, and a program's lines before and after the change. [The advisor](../explanation/"
+        "advisor.md) says what the seconds mean. A new rule is one file in `advice/advisor/rules` and one line in its "
+        "`catalogue.py`; `tests/planted_advice.py` has a log that triggers it and one that just does not.\n",
+        "| rule | shown as | about | part | seen when | model of the seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for rule in RULES:
+        cells = (rule.headline, rule.dimension.replace("_", " "), rule.part, rule.trigger, rule.model)
+        lines.append(f"| [`{rule.name}`](#{rule.name}) | {' | '.join(cells)} |")
+    for rule in RULES:
+        language = "python" if "import " in rule.after else "sh" if rule.before.startswith("lfs") else "c"
+        lines += [
+            f"\n## {rule.name}\n",
+            f"Shown as *{rule.headline}*. Seen when: {rule.trigger}.\n",
+            f"Seconds: {rule.model}.\n",
+            f"Sources: {'; '.join(rule.sources)}.\n",
+            f"Before:\n\n```{language}\n{rule.before}\n```\n",
+            f"After:\n\n```{language}\n{rule.after}\n```",
+        ]
+    return "\n".join(lines) + "\n"
+
+
 def pages() -> dict[Path, str]:
     return {
+        REFERENCE / "advice.md": advice_page(),
         REFERENCE / "tables.md": tables_page(),
         REFERENCE / "commands.md": commands_page(),
         REFERENCE / "sources.md": sources_page(),

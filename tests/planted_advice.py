@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ioweather.sources.darshan.model import Module, Ragged
 from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.studies.job.heat_map import SCREEN
@@ -30,7 +32,7 @@ def requests(verb: str, count: int, size: int, seconds: float, module: str = "PO
     name = next(name for upper, name in SIZE_NAMES if size <= upper)
     if module == "POSIX":
         row |= {"OPENS": 1, f"SEQ_{verb}S": count, f"SIZE_{verb}_{name}": count, "ACCESS1_ACCESS": size,
-                "ACCESS1_COUNT": count, f"MAX_BYTE_{done}": count * size - 1}  # fmt: skip
+                f"CONSEC_{verb}S": count, "ACCESS1_COUNT": count, f"MAX_BYTE_{done}": count * size - 1}  # fmt: skip
     if module == "MPI-IO":
         row |= {f"SIZE_{verb}_AGG_{name}": count, "ACCESS1_ACCESS": size, "ACCESS1_COUNT": count, "COLL_OPENS": 4}
     return row | more
@@ -55,6 +57,14 @@ def striped(count: int, osts: int = 8) -> Module:
     made["id"], made["rank"], made["LUSTRE_OSTS"], made["LUSTRE_STRIPE_WIDTH"] = 1, -1, osts, count
     made["LUSTRE_STRIPE_SIZE"] = MIB
     return Module("LUSTRE", 1, False, made, {"ost_ids": Ragged.of([list(range(count))])})
+
+
+def placed(*targets: int) -> Module:
+    """The file of each process on one target."""
+    made = new_records("LUSTRE", len(targets))
+    made["id"], made["rank"], made["LUSTRE_OSTS"] = 100 + np.arange(len(targets)), np.arange(len(targets)), 8
+    made["LUSTRE_STRIPE_WIDTH"], made["LUSTRE_STRIPE_SIZE"] = 1, MIB
+    return Module("LUSTRE", 1, False, made, {"ost_ids": Ragged.of([[target] for target in targets])})
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,11 @@ PLANTED: tuple[Planted, ...] = (
     Planted("small_requests", None, {"POSIX": each(**requests("WRITE", 4000, LARGE, 20.0))}),
     # Requests of 1 MiB fall into the bin from 100 KiB, and are not small.
     Planted("small_requests", None, {"POSIX": each(**requests("WRITE", 4000, MIB, 20.0))}),
+    # On a file that all share a process joins what follows: half of it.
+    Planted("small_requests", _beyond(40.0, SMALL, 8000, 7968) / 4 / 2,
+            {"POSIX": [shared(**requests("READ", 8000, SMALL, 40.0, OPENS=4, CONSEC_READS=4000))]}),
+    # 99 are too few.
+    Planted("small_requests", None, {"POSIX": [own(0, **requests("WRITE", 99, SMALL, 20.0))]}),
     # The run's own large requests did 100 MiB/s: its small ones lose less. The slow process has both.
     Planted("small_requests", _beyond(20.0, SMALL, 4000, 3984, 100.0 * MIB), {"POSIX": [
         *each(**requests("WRITE", 4000, SMALL, 20.0)), own(0, file=9, **requests("WRITE", 250, LARGE, 10.0))]}),
@@ -103,11 +118,26 @@ PLANTED: tuple[Planted, ...] = (
     Planted("no_mpiio", _beyond(40.0, SMALL, 8000, 7992) / 4,
             {"POSIX": [shared(**requests("READ", 8000, SMALL, 40.0, OPENS=4))]}),
     Planted("no_mpiio", 0.0, {"POSIX": [shared(**requests("READ", 8000, LARGE, 40.0, OPENS=4))]}),
-    Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 8000, SMALL, 40.0))}),
+    Planted("no_mpiio", 0.0, {"POSIX": each(**requests("READ", 24, LARGE, 40.0))}),
+    # 92 reads and 4 opens are too few; beside MPI-IO only files that all share count; one process needs none.
+    Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 23, LARGE, 40.0))}),
+    Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 8000, SMALL, 40.0)),
+                               "MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))]}),
+    Planted("no_mpiio", None, {"POSIX": [own(0, **requests("READ", 8000, SMALL, 40.0))]}, nprocs=1),
     Planted("no_collectives", _beyond(40.0, SMALL, 8000, 7992) / 4, {"MPI-IO": [
         shared(**requests("WRITE", 0, SMALL, 40.0, "MPI-IO", INDEP_WRITES=8000, BYTES_WRITTEN=8000 * SMALL,
                           SIZE_WRITE_AGG_10K_100K=8000))]}),
     Planted("no_collectives", None, {"MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))]}),
+    # Half of them collective.
+    Planted("no_collectives", None, {"MPI-IO": [
+        shared(**requests("WRITE", 4000, SMALL, 40.0, "MPI-IO", INDEP_WRITES=4000, BYTES_WRITTEN=8000 * SMALL))]}),
+    # The E2E case: 768 calls of 256 KiB as 786,432 of 256 bytes by one process; nearly all of its 80 s.
+    Planted("mpiio_splits", 10.0 * (80.0 - 0.1875) / 80.0 * (786432 - 12) / 786432, {
+        "MPI-IO": [shared(**requests("WRITE", 768, 256 * KIB, 40.0, "MPI-IO"))],
+        "POSIX": [shared(**requests("WRITE", 786432, 256, 80.0, SIZE_WRITE_10K_100K=0, SIZE_WRITE_100_1K=786432))]}),
+    Planted("mpiio_splits", None, {
+        "MPI-IO": [shared(**requests("WRITE", 768, 256 * KIB, 40.0, "MPI-IO"))],
+        "POSIX": [shared(**requests("WRITE", 1535, 128 * KIB, 80.0))]}),
     Planted("unbuffered", _beyond(40.0, SMALL, 8000, 7992) / 4, {
         "MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))],
         "POSIX": [shared(**requests("WRITE", 8000, SMALL, 40.0))]}),
@@ -116,6 +146,23 @@ PLANTED: tuple[Planted, ...] = (
     Planted("random_access", _beyond(20.0, SMALL, 4000, 3999),
             {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, SEQ_READS=0))}),
     Planted("random_access", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0))}),
+    # One in five goes back: 800 of 4,000, the first of each process left out.
+    Planted("random_access", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, SEQ_READS=3199))}),
+    # Each write is synced: order changes nothing.
+    Planted("random_access", 0.0, {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, SEQ_WRITES=0, FSYNCS=4000))}),
+    Planted("strided", _beyond(20.0, SMALL, 4000, 4000),
+            {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, CONSEC_READS=0))}),
+    Planted("strided", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, CONSEC_READS=2000))}),
+    Planted("strided", None, {"POSIX": each(**requests("READ", 4000, MIB, 20.0, CONSEC_READS=0))}),
+    Planted("fsync_storm", _beyond(20.0, SMALL, 4000, 3999),
+            {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, FSYNCS=4000))}),
+    Planted("fsync_storm", None, {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, FSYNCS=1999))}),
+    Planted("fsync_storm", None, {"POSIX": [own(0, **requests("WRITE", 100, SMALL, 20.0, FSYNCS=100))]}),
+    Planted("shared_file", 0.0, {"POSIX": [shared(**requests("READ", 100, LARGE, 40.0, OPENS=4))]}),
+    Planted("shared_file", None, {"POSIX": [shared(**requests("READ", 99, LARGE, 40.0, OPENS=4))]}),
+    # Collective MPI-IO joined them.
+    Planted("shared_file", None, {"MPI-IO": [shared(**requests("WRITE", 400, LARGE, 40.0, "MPI-IO"))],
+                                  "POSIX": [shared(**requests("WRITE", 399, 16 * MIB, 30.0))]}),
     # A request of a block, off the blocks, touches two.
     Planted("unaligned_file", 10.0, {"POSIX": each(
         **requests("WRITE", 200, LARGE, 20.0, FILE_ALIGNMENT=LARGE, FILE_NOT_ALIGNED=200))}),
@@ -131,22 +178,41 @@ PLANTED: tuple[Planted, ...] = (
             {"STDIO": each(**requests("WRITE", 4000, SMALL, 20.0, "STDIO"))}),
     Planted("stdio", None, {"STDIO": [own(0, **requests("READ", 10, 100, 1.0, "STDIO"))],
                             "POSIX": each(**requests("WRITE", 200, LARGE, 20.0))}),
-    Planted("one_direction", 0.0, {"POSIX": each(**requests("WRITE", 200, LARGE, 20.0))}),
     # 40 files become 10 that all share; each process made ten in a second each.
     Planted("file_per_process", 7.5, {"POSIX": [
         own(rank, file=10 * rank + i + 1, **requests("WRITE", 1, LARGE, 0.1, F_META_TIME=1.0))
+        for rank in range(4) for i in range(10)]}),
+    # Making them took 9% of their time.
+    Planted("file_per_process", None, {"POSIX": [
+        own(rank, file=10 * rank + i + 1, **requests("WRITE", 1, LARGE, 0.91, F_META_TIME=0.09))
         for rank in range(4) for i in range(10)]}),
     Planted("file_per_process", None, {"POSIX": [shared(**requests("WRITE", 40, LARGE, 4.0, F_META_TIME=40.0))]}),
     Planted("many_files", 49.5, {"POSIX": [
         own(0, file=i + 1, **requests("READ", 1, SMALL, 0.001, F_META_TIME=0.5)) for i in range(100)]}, nprocs=1),
     Planted("many_files", None, {"POSIX": [
         own(0, file=i + 1, **requests("READ", 1, SMALL, 1.0, F_META_TIME=0.1)) for i in range(100)]}, nprocs=1),
+    # 100 files of 16 KiB become one shard.
+    Planted("small_files", 50.0 * 0.99, {"POSIX": [
+        own(0, file=i + 1, **requests("READ", 1, SMALL, 0.001, F_META_TIME=0.5)) for i in range(100)]}, nprocs=1),
+    Planted("small_files", None, {"POSIX": [
+        own(0, file=i + 1, **requests("READ", 1, SMALL, 0.001, F_META_TIME=0.5)) for i in range(99)]}, nprocs=1),
+    Planted("small_files", None, {"POSIX": [
+        own(0, file=i + 1, **requests("READ", 1, MIB, 0.001, F_META_TIME=0.5)) for i in range(100)]}, nprocs=1),
+    # Half of the stats ask again: 100 of 400 calls, opens counted twice.
+    Planted("metadata_storm", 50.0 * 100 / 400, {"POSIX": [
+        own(0, file=i + 1, OPENS=1, STATS=2, F_META_TIME=0.5, F_OPEN_START_TIMESTAMP=1.0) for i in range(100)]}),
+    Planted("metadata_storm", None, {"POSIX": [
+        own(0, file=i + 1, OPENS=1, STATS=2, F_META_TIME=0.5, F_OPEN_START_TIMESTAMP=1.0) for i in range(33)]}),
+    # One open and one stat of each process on a file that all share.
+    Planted("metadata_storm", None, {"POSIX": [
+        shared(**requests("READ", 256, LARGE, 8.0, OPENS=256, STATS=256, F_META_TIME=32.0))]}, nprocs=256),
     # 32 of 40 s of all processes are metadata; one of four would still open.
     Planted("shared_metadata", 6.0, {"POSIX": [shared(**requests("READ", 4, LARGE, 8.0, OPENS=4, F_META_TIME=32.0))]}),
     Planted("shared_metadata", None, {"POSIX": [shared(**requests("READ", 4, LARGE, 38.0, OPENS=4, F_META_TIME=2.0))]}),
     Planted("reopening", 20.0 * 800 / 802, {"POSIX": [
         own(0, **requests("READ", 401, LARGE, 1.0, OPENS=401, F_META_TIME=20.0))]}),
     Planted("reopening", None, {"POSIX": [own(0, **requests("READ", 401, LARGE, 1.0, F_META_TIME=20.0))]}),
+    Planted("reopening", None, {"POSIX": [own(0, **requests("READ", 401, LARGE, 1.0, OPENS=100, F_META_TIME=20.0))]}),
     Planted("seeks", 20.0 * 2000 / 2002, {"POSIX": [
         own(0, **requests("READ", 2000, LARGE, 1.0, SEEKS=2000, F_META_TIME=20.0))]}),
     Planted("seeks", None, {"POSIX": [own(0, **requests("READ", 2000, LARGE, 1.0, SEEKS=20, F_META_TIME=20.0))]}),
@@ -186,11 +252,31 @@ PLANTED: tuple[Planted, ...] = (
                                  "POSIX": [own(0, file=1, **MPIIO_BELOW)]}, processes_per_node=1),
     Planted("aggregators", None, {"MPI-IO": [shared(**requests("WRITE", 100, LARGE, 40.0, "MPI-IO"))],
                                   "POSIX": [own(r, file=1, **MPIIO_BELOW) for r in range(4)]}, processes_per_node=1),
-    # 8 GiB on one target, then 2 GiB on each of four, at 500 MiB/s.
+    # 8 GiB on one target: 16.4 of 50 s at 500 MiB/s; three quarters of that go on four targets.
     Planted("striping", 6 * 1024 / 500, {
         "POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
+    # The target did 819 MiB/s, more than is taken for one: its 10 s become 2.5 s, which the fix still needs.
+    Planted("striping", 7.5, {
+        "POSIX": [shared(10.0, 9.9, **requests("WRITE", 2048, LARGE, 40.0, OPENS=4))], "LUSTRE": striped(1)}),
     Planted("striping", None, {"POSIX": [shared(50.0, 49.0, **requests("WRITE", 2048, LARGE, 200.0, OPENS=4))],
                                "LUSTRE": striped(4)}),
+    Planted("unused_targets", 0.0, {
+        "POSIX": [shared(50.0, 49.0, **requests("WRITE", 16, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(3)}),
+    # As many targets as processes; less than 64 MiB; a layout that is not recorded, on Lustre and elsewhere.
+    Planted("unused_targets", None, {
+        "POSIX": [shared(50.0, 49.0, **requests("WRITE", 16, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(4)}),
+    Planted("unused_targets", None, {
+        "POSIX": [shared(50.0, 49.0, **requests("WRITE", 15, LARGE, 200.0, OPENS=4))], "LUSTRE": striped(1)}),
+    Planted("unused_targets", 0.0, {"POSIX": [shared(**requests("WRITE", 16, LARGE, 200.0, OPENS=4))]},
+            job={"mounts": (("/scratch", "lustre"),)}),
+    Planted("unused_targets", None, {"POSIX": [shared(**requests("WRITE", 16, LARGE, 200.0, OPENS=4))]},
+            job={"mounts": (("/scratch", "gpfs"),)}),
+    # Four processes of 20 s; three files on target 0, one on target 1: the first has 1.5 times the mean, then more.
+    Planted("uneven_targets", None, {
+        "POSIX": each(**requests("WRITE", 100, LARGE, 20.0)), "LUSTRE": placed(0, 0, 0, 1)}),
+    Planted("uneven_targets", 20.0 * (1.0 - 300 / 500), {
+        "POSIX": [own(0, **requests("WRITE", 500, LARGE, 20.0)), own(1, **requests("WRITE", 100, LARGE, 5.0))],
+        "LUSTRE": placed(0, 1)}, nprocs=2),
     Planted("redundant_reads", 7.5, {"POSIX": [
         shared(**requests("READ", 100, LARGE, 40.0, OPENS=4, MAX_BYTE_READ=100 * MIB - 1))]}),
     Planted("redundant_reads", None, {"POSIX": [shared(**requests("READ", 100, LARGE, 40.0, OPENS=4))]}),
@@ -209,7 +295,8 @@ PLANTED: tuple[Planted, ...] = (
 )  # fmt: skip
 
 # Collective, large, even, aligned, written once: nothing to say.
-GOOD: Mapping[str, Rows] = {
+GOOD: Mapping[str, Rows | Module] = {
     "MPI-IO": [shared(**requests("WRITE", 400, LARGE, 40.0, "MPI-IO"))],
     "POSIX": [shared(**requests("WRITE", 100, 16 * MIB, 30.0))],
+    "LUSTRE": striped(4),
 }

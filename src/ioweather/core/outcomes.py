@@ -86,7 +86,8 @@ class Unhealthy:
 
 @dataclass(frozen=True)
 class AdviceItem:
-    """A pattern that was seen, and what changing it alone would save at most."""
+    """A pattern that was seen, and what changing it alone wins: seconds with their 90% interval. `dimension` is one of
+    small_or_misaligned, interface, random, imbalance, shared_file, metadata; `fix` the lines to type."""
 
     name: str
     dimension: str

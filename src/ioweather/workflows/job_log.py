@@ -35,10 +35,21 @@ def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobVie
         log.job.run_seconds,
         tuple(ModuleRecords(m.name, m.version, m.partial, m.records) for m in log.modules.values()),
         log.unknown_modules,
+        _unrecorded(log),
+        len(log.names),
+        sum(map(len, log.names.values())),
     )
     return JobView(
         name, applications, files, job_io(applications, files), log=facts, heat_maps=tuple(heat_maps(log, resolution))
     )
+
+
+def _unrecorded(log: DarshanLog) -> int:
+    """Paths of the name map that no module has a record of; modules that are not read may have one."""
+    if log.unknown_modules or log.skipped_modules:
+        return 0
+    recorded = set().union(*(module.records["id"].tolist() for module in log.modules.values()))
+    return sum(1 for record_id, name in log.names.items() if record_id not in recorded and name.startswith("/"))
 
 
 def heat_maps(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:

@@ -10,6 +10,7 @@ import pytest
 
 from ioweather.advice.advisor.advise import Advised, advise
 from ioweather.advice.advisor.profile import main_run, profile_of
+from ioweather.advice.advisor.record import Promise
 from ioweather.advice.advisor.rule import Advice
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import MIB
@@ -24,16 +25,16 @@ KIB = 1 << 10
 
 
 def advice(name, seconds, part="requests", matters=True):
-    return Advice(name, name, part, "", seconds, "", ("x",), matters)
+    return Advice(name, name, "random", part, "", seconds, Promise(seconds, 0.0, seconds, 0, 0), "", ("x",), matters)
 
 
 def check_bounds(advised: Advised) -> None:
     most = min(advised.io_seconds or 0.0, advised.run_seconds or np.inf)
-    seconds = [found.seconds_lost for found in advised.patterns]
+    seconds = [found.seconds for found in advised.patterns]
     assert seconds == sorted(seconds, reverse=True)
     assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)
     assert 0.0 <= advised.together_seconds <= (advised.io_seconds or 0.0)
-    assert all(found.matters == (found.seconds_lost >= advised.floor_seconds > 0) for found in advised.patterns)
+    assert all(found.matters == (found.seconds >= advised.floor_seconds > 0) for found in advised.patterns)
 
 
 def test_the_costliest_comes_first_and_the_floor_silences(tmp_path):
@@ -54,7 +55,7 @@ def test_one_percent_of_a_long_run_is_the_floor(tmp_path):
     view = view_of(tmp_path / "a.darshan", {"POSIX": rows}, nprocs=2048, end_ns=START + 3600 * NS)
     advised = advise(view)
     rank_zero = next(a for a in advised.patterns if a.name == "rank_zero")
-    assert rank_zero.seconds_lost == pytest.approx(36.0 - 36.0 / 64)
+    assert rank_zero.model_seconds == pytest.approx(36.0 - 36.0 / 64)
     assert advised.floor_seconds == 36.0
     assert not rank_zero.matters
 
@@ -74,7 +75,7 @@ def test_only_the_slowest_process_counts(tmp_path):
     """Of two processes with small requests the other becomes the slowest: no more than the difference is saved."""
     rows = [own(0, **requests("WRITE", 4000, 16 * KIB, 20.0)), own(1, **requests("WRITE", 100, 4 * MIB, 15.0))]
     found = advise(view_of(tmp_path / "a.darshan", {"POSIX": rows}, nprocs=2)).patterns
-    assert next(a for a in found if a.name == "small_requests").seconds_lost == pytest.approx(5.0)
+    assert next(a for a in found if a.name == "small_requests").model_seconds == pytest.approx(5.0)
 
 
 def test_d_is_the_run_s_own(tmp_path):
@@ -91,7 +92,7 @@ def test_spans_stand_for_shared_files_without_a_slowest_rank(tmp_path):
     profile = profile_of(view, 0)
     assert profile.row["d_s_definition"] == "per_file"
     assert profile.saving(profile.spent) == pytest.approx(80.0)
-    assert next(a for a in advise(view).patterns if a.name == "no_mpiio").seconds_lost > 79
+    assert next(a for a in advise(view).patterns if a.name == "no_mpiio").model_seconds > 79
 
 
 def test_the_facility_sets_ceiling_and_rates(tmp_path):
@@ -100,7 +101,7 @@ def test_the_facility_sets_ceiling_and_rates(tmp_path):
     scratch = FileSystem("scratch", mounts=("/scratch",), peak_bytes_per_s=102.4 * MIB)
     slow = replace(view, facility=Facility(filesystems=(scratch,)))
     # 1 GiB takes 10 s at the peak: more than a quarter of what one process needed.
-    assert next(a for a in advise(slow).patterns if a.name == "rank_zero").seconds_lost == pytest.approx(10.0)
+    assert next(a for a in advise(slow).patterns if a.name == "rank_zero").model_seconds == pytest.approx(10.0)
     limited = replace(view, facility=Facility(node_limit_bytes_per_s=128.0 * MIB))
     assert profile_of(limited, 0).ceiling_bytes_per_s == 128.0 * MIB
 

@@ -8,16 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.advice.advisor.layout import LAYOUT_RULES
-from ioweather.advice.advisor.metadata import METADATA_RULES
 from ioweather.advice.advisor.profile import Profile, main_run, profile_of
-from ioweather.advice.advisor.ranks import RANK_RULES
-from ioweather.advice.advisor.requests import REQUEST_RULES
-from ioweather.advice.advisor.rule import Advice, Rule
+from ioweather.advice.advisor.rule import Advice
+from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.core.contracts import Param
 from ioweather.studies.job.view import JobView
 
-RULES: Final[tuple[Rule, ...]] = (*REQUEST_RULES, *METADATA_RULES, *RANK_RULES, *LAYOUT_RULES)
 FLOOR_SECONDS: Final = Param("floor_seconds", "Advice that saves less is not given.", "float", 1.0)
 FLOOR_SHARE: Final = Param("floor_share", "Nor advice that saves less than this share of the run.", "float", 0.01)
 
@@ -31,6 +27,8 @@ class Advised:
     run_seconds: float | None
     floor_seconds: float
     runs: int = 1
+    # Some files have no record: what is said is a lower bound.
+    incomplete: bool = False
 
     @property
     def worth(self) -> tuple[Advice, ...]:
@@ -47,7 +45,7 @@ class Advised:
         spent = self.io_seconds or 0.0
         left = 1.0
         for part in {advice.part for advice in self.worth}:
-            largest = max(advice.seconds_lost for advice in self.worth if advice.part == part)
+            largest = max(advice.seconds for advice in self.worth if advice.part == part)
             left *= 1.0 - min(1.0, largest / spent) if spent > 0 else 1.0
         return spent * (1.0 - left)
 
@@ -60,8 +58,9 @@ class Advised:
         patterns = tuple(
             replace(
                 a,
-                seconds_lost=a.seconds_lost * share,
-                matters=a.matters and a.seconds_lost * share >= self.floor_seconds,
+                model_seconds=a.model_seconds * share,
+                promise=a.promise.scaled(share),
+                matters=a.matters and a.seconds * share >= self.floor_seconds,
             )
             for a in self.patterns
         )
@@ -82,9 +81,9 @@ def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_sh
     # Counters of a damaged log may hold anything: what is not finite costs nothing.
     with np.errstate(all="ignore"):
         seen = [advice for rule in RULES if (advice := rule.advice(profile)) is not None]
-    ranked = sorted(seen, key=lambda advice: -advice.seconds_lost)
-    patterns = tuple(replace(a, matters=a.seconds_lost >= floor and a.seconds_lost > 0) for a in ranked)
-    return Advised(patterns, profile.io_seconds, profile.run_seconds, floor)
+    ranked = sorted(seen, key=lambda advice: -advice.seconds)
+    patterns = tuple(replace(a, matters=a.seconds >= floor and a.seconds > 0) for a in ranked)
+    return Advised(patterns, profile.io_seconds, profile.run_seconds, floor, incomplete=profile.incomplete)
 
 
 def _default(param: Param) -> float:

@@ -8,9 +8,11 @@ none can claim more than the run's I/O time.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
@@ -37,6 +39,7 @@ DEFAULT_TARGET_BYTES_PER_S: Final = 500.0 * MIB  # a Lustre target
 # Nodes of a run where neither accounting nor the person says them: so many processes share one.
 DEFAULT_PROCESSES_PER_NODE: Final = 32
 LARGE_BYTES: Final = MIB
+_PYTHON: Final = re.compile(r"(?:^|[/\s])python[\d.]*(?:\s|$)|\.py\b")
 # A log knows its own large-request rate from this much on.
 _ENOUGH_BYTES: Final = 64 * MIB
 # Bins whose requests are at most 1 MiB; the last of them holds those of exactly 1 MiB, which are not small.
@@ -54,6 +57,27 @@ class Profile:
     node_count: int | None
     log: LogFacts | None = None
     target_count: int | None = None
+    # Mount point to type of file system, as the log says.
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    # Processes that know nothing of each other: one log each, no MPI.
+    separate: bool = False
+
+    # --- what is known
+
+    @property
+    def incomplete(self) -> bool:
+        """Some files have no record: what is there is a lower bound, and processes cannot be compared."""
+        return bool(self.row["partial"]) or (self.log is not None and self.log.unrecorded_file_count > 0)
+
+    @property
+    def parallel(self) -> bool:
+        """Several processes of one program, which could use MPI-IO."""
+        return self.nprocs > 1 and not self.separate
+
+    @property
+    def python(self) -> bool:
+        return _PYTHON.search(self.command) is not None
 
     # --- sizes
 
@@ -122,10 +146,38 @@ class Profile:
     # --- columns, in the order of the records
 
     def ints(self, name: str) -> Ints:
-        return self.records.ints(name)
+        if name not in self._ints:
+            self._ints[name] = self.records.ints(name)
+        return self._ints[name]
 
     def seconds(self, name: str) -> Floats:
-        return self.records.seconds(name)
+        if name not in self._seconds:
+            self._seconds[name] = self.records.seconds(name)
+        return self._seconds[name]
+
+    # Rules ask for the same columns again and again.
+    @cached_property
+    def _ints(self) -> dict[str, Ints]:
+        return {}
+
+    @cached_property
+    def _seconds(self) -> dict[str, Floats]:
+        return {}
+
+    @cached_property
+    def below(self) -> Bools:
+        """POSIX rows that MPI-IO made of the program's calls."""
+        return self.records.posix & ~self.counted
+
+    @cached_property
+    def at_storage(self) -> Bools:
+        """Rows as they reach the file system: POSIX, and MPI-IO where nothing below it was recorded. Streams have a
+        buffer of their own and count where they are called."""
+        has_posix = self.records.per_file(self.records.posix.astype(np.int64)) > 0
+        return self.records.posix | (self.counted & self.records.mpiio & ~has_posix[self.records.file])
+
+    def files_moved(self, rows: Bools) -> int:
+        return len(np.unique(self.records.file[rows]))
 
     @cached_property
     def counted(self) -> Bools:
@@ -225,6 +277,14 @@ class Profile:
     def moved_rows(self) -> Bools:
         return (self.ints("read_bytes") + self.ints("write_bytes")) > 0
 
+    def lifted(self, saved: Floats) -> Floats:
+        """Savings on rows below MPI-IO as savings on the MPI-IO rows of the same files: the same share of their data
+        time. MPI-IO waits for its slowest process, so its sums are no measure of the calls below."""
+        data = self.seconds("read_seconds") + self.seconds("write_seconds")
+        spent, gone = (self.records.per_file(part, self.below) for part in (data, np.minimum(saved, data)))
+        share = ratio(gone, spent)[self.records.file]
+        return np.where(self.below, 0.0, np.where(self.counted & self.records.mpiio, data * share, saved))
+
     def saving(self, saved: Floats) -> float:
         """Wall-clock seconds if the counted rows took `saved` fewer seconds, all their processes together."""
         saved = np.clip(np.where(self.counted, np.nan_to_num(saved), 0.0), 0.0, self.spent)
@@ -243,10 +303,13 @@ class Profile:
         _, place = np.unique(self.records.rank[rows], return_inverse=True)
         return float(np.bincount(place, weights=spent[rows]).max(initial=0.0))
 
+    @property
+    def most_seconds(self) -> float:
+        """No change saves more: what the I/O took, or the run."""
+        return min(self.io_seconds or 0.0, self.run_seconds or math.inf)
+
     def bounded(self, seconds: float) -> float:
-        """Never more than the I/O took, nor than the run."""
-        most = min(self.io_seconds or 0.0, self.run_seconds or math.inf)
-        return min(max(seconds, 0.0), most) if math.isfinite(seconds) else 0.0
+        return min(max(seconds, 0.0), self.most_seconds) if math.isfinite(seconds) else 0.0
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
@@ -258,13 +321,15 @@ def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
 
 def profile_of(view: JobView, run: int) -> Profile:
     """Of the job's runs the one in row `run`."""
-    application = view.applications.take([run])
-    digest = str(application.text("log_digest").tolist()[0])
-    files = view.files.take(view.files.text("log_digest").equals(digest))
-    row = view.job_io.take([run]).records()[0]
-    nodes = view.runs().frame.records()[0]["node_count"]
-    records, node_count = file_records(application, files), int(nodes) if nodes else None
-    return Profile(records, row, view.facility, node_count, view.log, view.target_count)
+    application, files, job_io = view.applications, view.files, view.job_io
+    if view.logs > 1:
+        application, job_io = application.take([run]), job_io.take([run])
+        files = files.take(files.text("log_digest").equals(str(application.text("log_digest").tolist()[0])))
+    mounts, command = (application.text(name).tolist()[0] or "" for name in ("mounts", "exe"))
+    return Profile(
+        file_records(application, files), job_io.records()[0], view.facility, view.node_count(run), view.log,
+        view.target_count, json.loads(mounts or "{}"), command, view.separate,
+    )  # fmt: skip
 
 
 def main_run(view: JobView) -> int:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Final
 
 from ioweather.advice.advisor.advise import Advised, advise
+from ioweather.advice.advisor.record import LEVEL
 from ioweather.advice.advisor.rule import Advice
 from ioweather.core.outcomes import AdviceItem, JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import format_seconds
 from ioweather.studies.job.view import JobView
 
-TITLE: Final = "What to change"
+TITLE: Final = "Worth changing"
+HOW: Final = "docs/reference/advice.md"
 MOST_SHOWN: Final = 3
 _MOST_NAMED: Final = 3
 
@@ -42,19 +44,20 @@ def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> 
 
 
 def _items(patterns: tuple[Advice, ...]) -> tuple[AdviceItem, ...]:
-    """Each figure is an upper bound."""
     return tuple(
-        AdviceItem(a.name, a.part, a.evidence, a.seconds_lost, 0.0, a.seconds_lost, a.fix_lines) for a in patterns
+        AdviceItem(a.name, a.dimension, a.evidence, a.seconds, a.promise.low, a.promise.high, a.fix_lines)
+        for a in patterns
     )
 
 
 def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, ...]:
-    """One line with the seconds, one with how they were reckoned, one for each line to type; none below the floor."""
+    """One line with the seconds, one with their interval, one for each line to type; none below the floor."""
     shown = advised.worth[:MOST_SHOWN]
     if not shown or advised.io_seconds is None:
         return ()
-    facts = [_line(advice) for advice in shown] if brief else [fact for advice in shown for fact in _lines(advice)]
-    title = f"{TITLE} (upper limits, not additive"
+    facts = [fact for advice in shown for fact in (_brief(advice) if brief else _lines(advice))]
+    facts.append(Fact("advice_how", "  before, after", "", note=f"{HOW}#{shown[0].name}"))
+    title = f"{TITLE} (each alone"
     if len(advised.worth) > 1:
         title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
     return (FactGroup("advice", f"{title})", tuple(facts)),)
@@ -66,24 +69,36 @@ def brief_lines(advised: Advised) -> int:
     return sum(len(group.facts) + 2 for group in groups) + 2 * len(list(advice_findings(advised)))
 
 
-def _line(advice: Advice) -> Fact:
+def _interval(advice: Advice) -> Fact:
+    promise = advice.promise
+    if not promise.pairs:
+        note = "at most; no such change was measured yet"
+    else:
+        least, most = format_seconds(promise.low), format_seconds(promise.high)
+        note = f"{least} to {most}, by {promise.pairs} changes made ({promise.of_rule} of this kind)"
+    return Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
+
+
+def _brief(advice: Advice) -> Iterator[Fact]:
     note = advice.fix_lines[0] if advice.fix_lines else ""
-    return Fact(advice.name, advice.headline, advice.seconds_lost, "seconds", note=note)
+    yield Fact(advice.name, advice.headline, advice.seconds, "seconds", note=note)
+    yield _interval(advice)
 
 
 def _lines(advice: Advice) -> Iterator[Fact]:
-    yield Fact(advice.name, advice.headline, advice.seconds_lost, "seconds", note=advice.evidence)
+    yield Fact(advice.name, advice.headline, advice.seconds, "seconds", note=advice.evidence)
+    yield _interval(advice)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
     for number, line in enumerate(advice.fix_lines, 1):
         yield Fact(f"{advice.name}_fix_{number}", "  change to", "", note=line)
 
 
 def advice_findings(advised: Advised) -> Iterator[Finding]:
-    """What was seen and is not worth it, in one sentence."""
+    """What was seen and is not worth it, in one sentence. Partial counters allow no such comfort."""
     more = len(advised.worth) - MOST_SHOWN
     if more > 0:
         yield Finding(f"{more} more to change, each for less than those shown: --json has them.", name="more_advice")
-    below = [advice for advice in advised.below if advice.fix_lines]
+    below = advised.below
     if not below:
         return
     count = len(below)
@@ -93,28 +108,35 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
         text = f"{seen}: the log has no I/O times, so what they cost is unknown."
         yield Finding(text, "undecided", "patterns_of_unknown_cost")
         return
-    largest = format_seconds(below[0].seconds_lost)
+    largest = format_seconds(below[0].seconds)
+    if advised.incomplete:
+        text = f"{seen}: the costliest takes at least {largest}; files without a record may add to that."
+        yield Finding(text, "undecided", "patterns_of_partial_log")
+        return
     run = f" of a run of {format_seconds(advised.run_seconds)}" if advised.run_seconds else ""
     cost = "none costs" if count > 1 else "it does not cost"
     yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.", name="patterns_not_worth_changing")
 
 
 def _change_to(advice: Advice) -> str:
-    return f"Change to: {' '.join(advice.fix_lines)}" if advice.fix_lines else "Nothing to change."
+    return f"Change to: {' '.join(advice.fix_lines)}"
 
 
 def advice_exhibit(advised: Advised) -> Exhibit:
     """Everything that was seen, for the page and for programs; the screen has its part in the facts."""
     estimates = tuple(
-        Estimate(a.headline, a.seconds_lost, "seconds", 0.0, a.seconds_lost, None, None, f"at most: {a.model}")
+        Estimate(a.headline, a.seconds, "seconds", a.promise.low, a.promise.high, LEVEL, a.promise.pairs, a.model)
         for a in advised.patterns
     )
     findings = tuple(Finding(f"{a.headline}: {a.evidence}. {_change_to(a)}", "note", a.name) for a in advised.patterns)
-    floor = format_seconds(advised.floor_seconds)
     caveats = [
-        f"Each figure is an upper bound, if that alone were changed. Advice below {floor} is not given.",
+        f"Each figure is what this change alone wins. Below {format_seconds(advised.floor_seconds)} none is advised.",
+        "Intervals are those of changes made before, real and simulated; they hold as far as this run is like them.",
         "It says what the log's own times allow; it is no verdict on this run against others.",
     ]
+    if advised.incomplete:
+        caveats.append("Some files have no record: seconds are lower bounds, and processes are not compared.")
     if advised.runs > 1:
         caveats.append(f"Of the job's {advised.runs} runs the one with most I/O time was looked at.")
-    return Exhibit("advice", TITLE, estimates=estimates, findings=findings, caveats=tuple(caveats))
+    title = "Seen, and worth changing"
+    return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))

@@ -13,7 +13,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.studies.job.heat_map import HeatMap
-from ioweather.studies.shared.runs import Runs, jobs_of
+from ioweather.studies.shared.runs import Runs, instances_of, jobs_of
 
 
 def printable(text: str) -> str:
@@ -40,6 +40,10 @@ class LogFacts:
     run_seconds: float
     modules: tuple[ModuleRecords, ...]
     unknown_modules: tuple[str, ...] = ()
+    # Files of the name map without a record in any module: Darshan had no memory for them, or somebody cut them out.
+    unrecorded_file_count: int = 0
+    name_count: int = 0
+    name_bytes: int = 0
 
     def records(self, name: str) -> NDArray[Any] | None:
         return next((module.records for module in self.modules if module.name == name), None)
@@ -63,13 +67,21 @@ class JobView:
     log_paths: tuple[str, ...] = ()
     # Storage targets that were sampled on its day, where the lake knows.
     target_count: int | None = None
+    # Many logs of processes that know nothing of each other, seen as one run (`together.as_one_run`).
+    separate: bool = False
 
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
+        return jobs_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+
+    def node_count(self, run: int) -> int | None:
+        """Nodes of the run in this row, where somebody knows them."""
+        runs = instances_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
+        return int(runs.ints("node_count")[run]) or None
+
+    def _data(self) -> StudyData:
         frames = {"job_io": self.job_io, "applications": self.applications}
-        if self.jobs is not None:
-            frames["jobs"] = self.jobs
-        return jobs_of(StudyData(frames=frames), self.facility, {"processes_per_node": self.processes_per_node})
+        return StudyData(frames=frames if self.jobs is None else {**frames, "jobs": self.jobs})
 
     def row(self) -> dict[str, Any]:
         """The job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""

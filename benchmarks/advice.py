@@ -1,0 +1,146 @@
+"""What the advisor sees, against public logs whose problems are known, beside Drishti in the same run.
+
+    python benchmarks/advice.py ../shared/data/advice [--drishti DRISHTI] [--part aside|rest|all]
+
+`logs/` are Darshan logs of IO500 phases, `labels.csv` their problems by TraceBench's codes and the six dimensions these
+belong to. Per log the set of dimensions that are seen stands against the set that is labelled: precision, recall and F1
+over all logs. A third of the logs, chosen by the digest of their names before any rule was written, was put aside: its
+labels and counters were looked at when the rules were done.
+
+Drishti (PyPI `drishti-io`) is run as a program, in an environment of its own: its issues are counted by the dimension
+they are about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ioweather.advice.advisor.advise import advise
+from ioweather.studies.job.heat_map import SCREEN
+from ioweather.workflows.job_log import view_of_log
+
+Dimensions = frozenset[str]
+
+# Drishti's codes (its includes/config.py) by what they are about. Those that only describe are about none.
+DRISHTI: Mapping[str, tuple[str, ...]] = {
+    "P05": ("small_or_misaligned",), "P06": ("small_or_misaligned",),
+    "P07": ("small_or_misaligned",), "P08": ("small_or_misaligned",),
+    "P15": ("small_or_misaligned", "shared_file"), "P16": ("small_or_misaligned", "shared_file"),
+    "P09": ("random",), "P10": ("random",), "P11": ("random",), "P13": ("random",),
+    "P17": ("metadata",),
+    "P18": ("imbalance",), "P19": ("imbalance",), "P21": ("imbalance",), "P22": ("imbalance",),
+    "S01": ("interface",), "M01": ("interface",), "M02": ("interface",), "M03": ("interface",),
+    "M06": ("interface",), "M07": ("interface",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Score:
+    logs: int
+    hits: int
+    named: int
+    labelled: int
+
+    @property
+    def precision(self) -> float:
+        return self.hits / self.named if self.named else 1.0
+
+    @property
+    def recall(self) -> float:
+        return self.hits / self.labelled if self.labelled else 1.0
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.hits / (self.named + self.labelled) if self.named + self.labelled else 1.0
+
+
+def put_aside(name: str) -> bool:
+    """A third of the logs, by their names alone."""
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % 3 == 0
+
+
+def labels(folder: Path) -> dict[str, Dimensions]:
+    with (folder / "labels.csv").open(newline="") as file:
+        return {row["log"]: frozenset(row["dimensions"].split()) for row in csv.DictReader(file)}
+
+
+def score(found: Mapping[str, Dimensions], truth: Mapping[str, Dimensions]) -> Score:
+    hits = sum(len(found[log] & truth[log]) for log in found)
+    return Score(len(found), hits, sum(map(len, found.values())), sum(len(truth[log]) for log in found))
+
+
+def seen(path: Path) -> Dimensions:
+    return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep", SCREEN)).patterns)
+
+
+def worth(path: Path) -> Dimensions:
+    return frozenset(advice.dimension for advice in advise(view_of_log(path, "keep", SCREEN)).worth)
+
+
+def by_drishti(program: Path) -> Callable[[Path], Dimensions]:
+    """By the codes that it prints."""
+
+    def found(path: Path) -> Dimensions:
+        command = [str(program), "--code", "--issues", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        codes = re.findall(r"\[([SPM]\d\d)\]", done.stdout)
+        return frozenset(dimension for code in codes for dimension in DRISHTI.get(code, ()))
+
+    return found
+
+
+def milliseconds(paths: Sequence[Path]) -> float:
+    """Median of reading a log and looking for all patterns."""
+    spent = []
+    for path in paths:
+        begun = time.perf_counter()
+        seen(path)
+        spent.append(time.perf_counter() - begun)
+    return 1000 * float(np.median(spent))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="with logs/ and labels.csv")
+    parser.add_argument("--drishti", type=Path, help="the program `drishti`")
+    parser.add_argument("--part", choices=("rest", "aside", "all"), default="all")
+    parser.add_argument("--misses", action="store_true", help="what is missed, and what is named too much")
+    options = parser.parse_args()
+    truth = labels(options.folder)
+    parts = {"rest": [n for n in truth if not put_aside(n)], "aside": [n for n in truth if put_aside(n)]}
+    parts["all"] = list(truth)
+    tools: dict[str, Callable[[Path], Dimensions]] = {"ioweather, seen": seen, "ioweather, worth changing": worth}
+    if options.drishti:
+        tools["Drishti"] = by_drishti(options.drishti)
+    print("| tool | logs | n | precision | recall | F1 |\n|---|---|---|---|---|---|")
+    for tool, look in tools.items():
+        found = {name: look(options.folder / "logs" / name) for name in parts[options.part]}
+        for part in ("rest", "aside", "all") if options.part == "all" else (options.part,):
+            made = score({name: found[name] for name in parts[part]}, truth)
+            print(f"| {tool} | {part} | {made.logs} | {made.precision:.3f} | {made.recall:.3f} | {made.f1:.3f} |")
+        if options.misses:
+            wrong = Counter(
+                (name.split("_api_")[0], sign, dimension)
+                for name in found
+                for sign, names in (("missed", truth[name] - found[name]), ("too much", found[name] - truth[name]))
+                for dimension in names
+            )
+            print(json.dumps({" ".join(key): count for key, count in wrong.most_common()}, indent=1))
+    logs = [options.folder / "logs" / name for name in parts[options.part]]
+    print(f"\n{milliseconds(logs):.1f} ms a log, reading included (median of {len(logs)})")
+
+
+if __name__ == "__main__":
+    main()

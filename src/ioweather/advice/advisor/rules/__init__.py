@@ -1,0 +1,1 @@
+"""One module for each rule of the advisor; `catalogue` has their order."""

@@ -1,0 +1,81 @@
+"""Every rule: one line adds one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ioweather.advice.advisor.rule import Rule
+from ioweather.advice.advisor.rules import (
+    aggregators,
+    blocking,
+    data_sieving,
+    file_per_process,
+    fsync_storm,
+    many_files,
+    metadata_storm,
+    mpiio_splits,
+    no_collectives,
+    no_mpiio,
+    random_access,
+    rank_zero,
+    read_write_switches,
+    redundant_reads,
+    redundant_writes,
+    reopening,
+    seeks,
+    shared_file,
+    shared_metadata,
+    small_files,
+    small_requests,
+    stdio,
+    straggler_bytes,
+    straggler_time,
+    strided,
+    striping,
+    subset,
+    unaligned_file,
+    unaligned_memory,
+    unbuffered,
+    uneven_ranks,
+    uneven_targets,
+    unused_targets,
+)
+
+RULES: Final[tuple[Rule, ...]] = tuple(
+    module.RULE
+    for module in (
+        small_requests,
+        unaligned_file,
+        unaligned_memory,
+        no_mpiio,
+        no_collectives,
+        mpiio_splits,
+        unbuffered,
+        data_sieving,
+        stdio,
+        seeks,
+        blocking,
+        aggregators,
+        random_access,
+        strided,
+        redundant_reads,
+        redundant_writes,
+        read_write_switches,
+        shared_file,
+        rank_zero,
+        subset,
+        straggler_bytes,
+        straggler_time,
+        uneven_ranks,
+        striping,
+        unused_targets,
+        uneven_targets,
+        metadata_storm,
+        file_per_process,
+        many_files,
+        small_files,
+        shared_metadata,
+        reopening,
+        fsync_storm,
+    )
+)

@@ -1,0 +1,65 @@
+"""Several processes of one program, and MPI-IO has no part in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ioweather.advice.advisor.costs import (
+    BUFFER_BYTES,
+    FEWEST,
+    joined,
+    rate_words,
+    small_requests,
+)
+from ioweather.advice.advisor.fixes import (
+    collective_calls,
+    interface_of,
+    main_verb,
+)
+from ioweather.advice.advisor.profile import Profile
+from ioweather.advice.advisor.rule import Rule, Seen
+
+
+def _look(profile: Profile) -> Seen | None:
+    records = profile.records
+    used = bool((records.mpiio & profile.moved_rows).any())
+    rows = profile.counted & (records.posix | records.stdio)
+    if used:
+        # Some files go through MPI-IO: of the others those that all processes share could.
+        rows &= profile.shared & profile.moved_rows
+    calls = profile.operations + profile.ints("open_count") + profile.ints("stat_count")
+    made = int(calls[rows].sum())
+    if not profile.parallel or made < FEWEST:
+        return None
+    operations = int(profile.operations[rows].sum())
+    evidence = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
+    mine = rows & profile.shared
+    seconds = 0.0
+    if (found := small_requests(profile, mine)) is not None:
+        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
+        evidence = f"{found.words}, on files shared by all, without MPI-IO; {rate_words(profile, mine)}"
+    interface = interface_of(profile, rows, profile.operations.astype(np.float64))
+    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))
+
+
+RULE = Rule(
+    name="no_mpiio",
+    headline="no MPI-IO",
+    dimension="interface",
+    part="requests",
+    trigger=(
+        "several processes, 100 or more POSIX or stream calls, and no data by MPI-IO; or as many on files shared by all"
+    ),
+    model=(
+        "MPI-IO joins small requests on shared files to 16 MiB: each saves its time beyond its bytes at the "
+        "rate of large ones"
+    ),
+    sources=("Drishti (Bez et al. 2022)", "Thakur, Gropp, Lusk 1999", "TraceBench MPNM"),
+    before=("int fd = open(path, O_WRONLY | O_CREAT, 0644);\npwrite(fd, part, bytes, rank * bytes);"),
+    after=(
+        "MPI_File file;\n"
+        "MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_WRONLY | MPI_MODE_CREATE, info, &file);\n"
+        "MPI_File_write_at_all(file, rank * bytes, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
+    ),
+    look=_look,
+)

@@ -1,0 +1,37 @@
+"""Processes with files of their own, and one of them has far more to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ioweather.advice.advisor.profile import Profile
+from ioweather.advice.advisor.rule import Rule, Seen
+from ioweather.core.units import format_seconds
+
+UNEVEN: Final = 0.3  # Drishti's
+
+
+def _look(profile: Profile) -> Seen | None:
+    each = profile.rank_seconds()
+    each = each[each > 0]
+    if profile.nprocs < 2 or len(each) < 2 or profile.incomplete or each.max() - each.mean() <= UNEVEN * each.max():
+        return None
+    evidence = (
+        f"on files of their own the slowest of {len(each):,} processes took {format_seconds(float(each.max()))}, "
+        f"the mean {format_seconds(float(each.mean()))}"
+    )
+    return Seen(evidence, float(each.max() - each.mean()), ("give each process the same bytes and files",))
+
+
+RULE = Rule(
+    name="uneven_ranks",
+    headline="uneven processes",
+    dimension="imbalance",
+    part="ranks",
+    trigger="files not shared: the mean process is over 30% below the slowest, and all records are there",
+    model="slowest less mean process",
+    sources=("Drishti (Bez et al. 2022)", "TraceBench RLIM"),
+    before=("for (i = first[rank]; i < first[rank + 1]; i++)\n    process(file[i]);"),
+    after=("for (i = rank; i < files; i += ranks)\n    process(file[i]);  /* files sorted by size */"),
+    look=_look,
+)
