@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 import re
 import shutil
 import stat
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 from command_lines import parse
+
+from ioweather._version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -81,3 +86,29 @@ def test_the_batch_script_comes_again(tmp_path):
     assert spool.startswith("/tmp/ioweather-")
     assert stat.S_IMODE(Path(spool).stat().st_mode) == 0o700
     Path(spool).rmdir()
+
+
+def _lower_bounds() -> dict[str, str]:
+    """Name and version of everything in pyproject.toml that is needed to run, its extras too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = (project["optional-dependencies"][name] for name in ("dask", "forest", "mysql"))
+    listed = [*project["dependencies"], *itertools.chain.from_iterable(extras)]
+    return {name.lower(): version for name, version in (item.split(">=") for item in listed)}
+
+
+def test_the_spack_package_asks_for_what_the_project_does() -> None:
+    text = (ROOT / "deploy/spack/package.py").read_text()
+    found = dict(re.findall(r'depends_on\("py-([a-z0-9-]+)@([0-9.]+):", type=\("build", "run"\)\)', text))
+    assert found == _lower_bounds()
+    ast.parse(text)
+
+
+def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
+    text = (ROOT / "deploy/conda/recipe.yaml").read_text()
+    assert f'version: "{__version__}"' in text
+    names = {"python-duckdb": "duckdb", "prometheus_client": "prometheus-client", "python-tzdata": "tzdata"}
+    run = text.split("  run:\n")[1].split("\n\n")[0]
+    found = {names.get(name, name): version for name, version in re.findall(r"- (\S+) >=(\S+)", run)}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = dict(item.split(">=") for item in project["dependencies"])
+    assert found == {"python": project["requires-python"].removeprefix(">="), **needed}
