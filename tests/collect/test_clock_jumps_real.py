@@ -44,7 +44,7 @@ def count_to(root: Path, reads: int) -> None:
 
 
 @pytest.mark.skipif(not LIBRARY, reason="faketime is not installed")
-@pytest.mark.parametrize("jumps", [("+45m", "-2h", "+0"), ("-3650d", "+0"), ("+10h", "+1h", "-10h")])
+@pytest.mark.parametrize("jumps", [("+45m", "-2h", "+0"), ("-3650d", "+10h")])
 def test_what_was_counted_is_told_once_however_the_clock_is_set(tmp_path, capsys, jumps):
     lake = tmp_path / "lake"
     open_lake(lake, create=True)
