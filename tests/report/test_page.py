@@ -51,13 +51,15 @@ def test_the_summary_comes_first_and_says_what_is_simulated(page):
     assert page.index('id="contents"') < page.index('id="car11"') < page.index('id="methods"')
 
 
-def test_of_an_exhibit_the_summary_has_two_statements(material):
-    claims = tuple(Finding(f"Claim {i}.", "supported") for i in range(5))
-    many = Made(Exhibit("pat19.fig9", "Many", findings=claims), "scratch")
-    summary = report_html(replace(material, made=(many,))).partition('id="contents"')[0]
-    assert "Claim 1." in summary
-    assert ", 3 more there" in summary
-    assert "Claim 2." not in summary
+def test_what_differs_from_the_papers_stands_first_in_the_summary(material):
+    claims = (Finding("It agrees.", "supported", "a", "pat19.a"), Finding("It differs.", "refuted", "b", "pat19.b"),
+              Finding("It is open.", "undecided", "c", "pat19.c"), Finding("It was measured."))  # fmt: skip
+    page = report_html(replace(material, made=(Made(Exhibit("pat19.fig9", "Some", findings=claims), "scratch"),)))
+    summary = page.partition('id="contents"')[0]
+    assert summary.index("It differs.") < summary.index("It agrees.")
+    assert "It is open." not in summary
+    assert "It was measured." not in summary
+    assert "1 statements are contradicted here, 1 agree, and 1 are not decided" in summary
 
 
 def test_every_paper_has_its_methods():

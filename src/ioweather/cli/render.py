@@ -20,6 +20,7 @@ from ioweather.cli.screen import say_csv, say_json, to_csv
 from ioweather.cli.sparks import bar, chart_lines
 from ioweather.core.cells import as_text, plain
 from ioweather.core.papers import as_printed
+from ioweather.core.papers.claims import LEGEND
 from ioweather.core.printable import one_line
 from ioweather.core.results import (
     Answer,
@@ -109,6 +110,7 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
     _findings(out, exhibit)
+    _legend(out, exhibit)
     for chart in exhibit.charts[:1]:
         for line in chart_lines(chart, out.width - 2):
             out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
@@ -136,6 +138,11 @@ def _findings(out: Console, result: Exhibit | Answer) -> None:
         line.add_column(overflow="fold")
         line.add_row(shown(mark, style=colour), shown(finding.text))
         out.print(Padding(line, (0, 0, 0, 2)))
+
+
+def _legend(out: Console, exhibit: Exhibit) -> None:
+    if any(finding.claim for finding in exhibit.findings):
+        out.print(Padding(shown(LEGEND, style="dim"), (0, 0, 0, 2)))
 
 
 def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Published], most: int = 16) -> None:

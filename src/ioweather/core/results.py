@@ -99,12 +99,15 @@ def quantity_label(name: str, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """A plain sentence, and how it stands: what the data say for sure, or cannot decide. An alarm is something that
-    somebody should look at now. In an answer it has a `name`, which stays when the words change."""
+    """A plain sentence, and its mark. `supported` and `refuted` speak of a paper's statement, the `claim`, and are
+    given by core.papers.claims alone: this site agrees with the paper, or contradicts it. `undecided`: these data do
+    not decide it. A note is what was measured, without a paper's word on it; an alarm is something that somebody should
+    look at now. In an answer a finding has a `name`, which stays when the words change."""
 
     text: str
     kind: Literal["supported", "refuted", "undecided", "note", "alarm"] = "note"
     name: str = ""
+    claim: str = ""
 
 
 @dataclass(frozen=True)

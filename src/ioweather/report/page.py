@@ -14,7 +14,6 @@ from ioweather.figures import exhibit_section, html_page, provenance_html, table
 from ioweather.report.gather import Made, Material, without_repeats
 from ioweather.report.methods import METHODS, equation_html
 
-_MOST_OF_EXHIBIT = 2
 _SUBJECTS = {
     "car11": "Applications, throughput and contents",
     "don15": "Response times",
@@ -44,7 +43,7 @@ def report_html(material: Material, *, anonymous: bool = False, progress: Progre
 
 
 def _opening(material: Material, made: Sequence[Made]) -> str:
-    kinds = [finding.kind for m in made for finding in m.exhibit.findings]
+    kinds = [f.kind for m in made for f in m.exhibit.findings if f.claim and m.exhibit.id != "pat19.observations"]
     rows = material.table_rows
     counts = [
         (rows.get("series", 0), "samples of servers"), (rows.get("applications", 0), "runs with a Darshan log"),
@@ -58,8 +57,8 @@ def _opening(material: Material, made: Sequence[Made]) -> str:
         "This facility is simulated: nothing here was measured." if material.facility.simulated else "",
         f"{_period(material)} The lake holds {held}.",
         f"{len(ids)} of {total} exhibits of the five papers could be made.",
-        f"Their data support {kinds.count('supported'):,} statements, contradict {kinds.count('refuted'):,} and leave "
-        f"{kinds.count('undecided'):,} open.",
+        f"Of what the papers state, {kinds.count('refuted'):,} statements are contradicted here, "
+        f"{kinds.count('supported'):,} agree, and {kinds.count('undecided'):,} are not decided by these data.",
     ]
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
 
@@ -74,27 +73,23 @@ def _period(material: Material) -> str:
 
 
 def _summary(made: Sequence[Made]) -> str:
-    """What the data support, per file system and subject, the first of each exhibit, which has the others."""
-    groups: dict[str, dict[str, list[str]]] = {}
-    seen: set[tuple[str, str]] = set()
-    for m in sorted(made, key=lambda m: m.exhibit.id.startswith("pat19.observations")):  # it repeats what others found
-        texts = [f.text for f in m.exhibit.findings if f.kind == "supported" and (m.filesystem, f.text) not in seen]
-        more = len(texts) - _MOST_OF_EXHIBIT
-        for number, text in enumerate(texts[:_MOST_OF_EXHIBIT], start=1):
-            seen.add((m.filesystem, text))
-            subject = _SUBJECTS[m.exhibit.id.partition(".")[0]]
-            link = f'<a href="#{escape(m.exhibit.id)}">{escape(m.exhibit.id)}</a>'
-            link += f", {more} more there" if more > 0 and number == _MOST_OF_EXHIBIT else ""
-            item = f'<li class="supported">{escape(text)} <span class="quiet">{link}</span></li>'
-            groups.setdefault(m.filesystem, {}).setdefault(subject, []).append(item)
-    if not groups:
-        return '<h2 id="summary">Summary</h2><p>The data support no statement yet.</p>'
+    """What the papers state and this site contradicts first, for that is news; then what agrees with them."""
+    every = [m for m in made if not m.exhibit.id.startswith("pat19.observations")]  # it repeats what others found
     parts = ['<h2 id="summary">Summary</h2>']
-    for filesystem in sorted(groups, key=lambda name: (name == "", name)):
-        heading = f"File system {filesystem}" if filesystem else "Jobs, probes and contents"
-        parts.append(f"<h3>{escape(heading)}</h3>")
-        for subject, items in groups[filesystem].items():
-            parts.append(f'<h4>{escape(subject)}</h4><ul class="findings">{"".join(items)}</ul>')
+    for kind, heading in (("refuted", "Different from the papers"), ("supported", "As in the papers")):
+        groups: dict[str, list[str]] = {}
+        for m in every:
+            link = f'<a href="#{escape(m.exhibit.id)}">{escape(m.exhibit.id)}</a>'
+            subject = " ".join(filter(None, [_SUBJECTS[m.exhibit.id.partition(".")[0]], m.filesystem]))
+            groups.setdefault(subject, []).extend(
+                f'<li class="{kind}">{escape(finding.text)} <span class="quiet">{link}</span></li>'
+                for finding in m.exhibit.findings
+                if finding.kind == kind
+            )
+        parts.append(f"<h3>{heading}</h3>")
+        listed = [f'<h4>{escape(name)}</h4><ul class="findings">{"".join(items)}</ul>' for name, items in groups.items()
+                  if items]  # fmt: skip
+        parts += listed or ["<p>Nothing that these data decide.</p>"]
     return "".join(parts)
 
 

@@ -17,6 +17,11 @@ TOLERANCE = 0.05
 DEGREES = (10, 20, 25, 50, 75, 100)  # pat19 table 1, and 20 of figure 11
 
 
+def few_targets(targets: int) -> int:
+    """The paper's 20 of 248 targets, for this many: one more or less is no few of a small system."""
+    return max(2, round(20 / 248 * targets))
+
+
 def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:
     """(row of each cluster, size of each cluster), row by row, smallest activity first. NaN counts as no activity."""
     count, _, size = _clusters(sorted_activity(values), tolerance)
@@ -69,12 +74,13 @@ def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
 class ParallelismCounts:
     """What a year of intervals leaves behind: the distribution of degrees, and small counts per interval.
 
-    Counts per interval (clusters, targets in them, clusters of at least each of DEGREES) allow any selection of
+    Counts per interval (clusters, targets in them, clusters of at least each of `degrees`) allow any selection of
     intervals afterwards, such as the high phases, whose threshold is known only at the end.
     """
 
     def __init__(self, targets: int, tolerance: float = TOLERANCE) -> None:
         self.tolerance = tolerance
+        self.degrees = (*DEGREES, few_targets(targets))
         self.histogram: Ints = np.zeros(targets + 1, np.int64)  # clusters by size
         self._rows: list[NDArray[np.int32]] = []
 
@@ -83,11 +89,11 @@ class ParallelismCounts:
         intervals = ordered.shape[1]
         count, active, size = _clusters(ordered, self.tolerance)
         self.histogram += np.bincount(size, minlength=len(self.histogram))
-        counts = np.zeros((intervals, 2 + len(DEGREES)), np.int32)
+        counts = np.zeros((intervals, 2 + len(self.degrees)), np.int32)
         counts[:, 0], counts[:, 1] = count, active
-        large = np.flatnonzero(size >= DEGREES[0])
+        large = np.flatnonzero(size >= min(self.degrees))
         row, size = np.searchsorted(np.cumsum(count), large, side="right"), size[large]
-        for place, degree in enumerate(DEGREES, start=2):
+        for place, degree in enumerate(self.degrees, start=2):
             counts[:, place] = np.bincount(row[size >= degree], minlength=intervals)
         self._rows.append(counts)
 
@@ -97,9 +103,9 @@ class ParallelismCounts:
         self._rows += later._rows
 
     def per_interval(self) -> NDArray[np.int32]:
-        """(intervals, 2 + len(DEGREES)): clusters, targets in clusters, clusters of at least each degree."""
+        """(intervals, 2 + len(degrees)): clusters, targets in clusters, clusters of at least each degree."""
         if len(self._rows) != 1:
-            self._rows = [np.concatenate([np.zeros((0, 2 + len(DEGREES)), np.int32), *self._rows])]
+            self._rows = [np.concatenate([np.zeros((0, 2 + len(self.degrees)), np.int32), *self._rows])]
         return self._rows[0]
 
     def cdf(self) -> tuple[Ints, Floats]:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from ioweather.core.contracts import ALL_TIME, Need, Param, Period, Spread, Study, StudyData
 from ioweather.core.errors import DataUnavailable, UnsafePlace
 from ioweather.core.papers import PAPERS, exhibit_entry, exhibits, published
+from ioweather.core.papers.claims import judged
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.units import MINUTE_NS
@@ -185,7 +186,7 @@ def _run(
             title=exhibit.title or study.titles.get(exhibit.id) or exhibit_entry(exhibit.id).title,
             published=exhibit.published or (() if exhibit.id in study.titles else published(exhibit.id)),
             provenance=provenance,
-            findings=numbered(exhibit.findings),
+            findings=numbered((*(j.finding for j in judged(exhibit.id, exhibit.estimates)), *exhibit.findings)),
             caveats=(*standing_caveats(facility), *exhibit.caveats),
         )
         results[full.id] = full

@@ -26,7 +26,7 @@ def test_volume_and_the_change_of_the_mix() -> None:
         want = np.nansum(read[part]) / np.nansum((read + write)[part])
         assert value(volume, name).value == pytest.approx(want)
         assert value(volume, name).low <= want <= value(volume, name).high
-    texts = [f.text for f in volume.findings if f.kind == "supported"]
+    texts = [f.text for f in volume.findings if f.name == "change_of_mix"]
     assert any("2010-02-25" in text for text in texts)
     assert any("unaligned writes" in caveat for caveat in volume.caveats)
     assert any("login" in caveat for caveat in volume.caveats)

@@ -11,6 +11,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.studies.climate.metadata import metadata_parts
 from ioweather.studies.shared.rollup_steps import Steps
+from judging import stands
 
 
 def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhibit], estimate_of: Any) -> None:
@@ -23,14 +24,15 @@ def test_planted_metadata(planted_climate: Any, climate_exhibits: dict[str, Exhi
     assert estimate_of(made, "variation_open").value == pytest.approx(opens.std() / opens.mean())
     fourteen = climate_exhibits["pat19.fig14"]
     assert estimate_of(fourteen, "cross_lag0[5 min]").value == pytest.approx(1)
-    assert all(f.kind == "supported" for f in fourteen.findings[-3:])
+    assert all("go together" in f.text and f.kind == "note" for f in fourteen.findings[-2:])
+    assert stands(made, "not_closed") == "supported"
 
 
 def test_more_closes_than_opens_are_said_to_be_so() -> None:
     opens = np.random.default_rng(1).lognormal(10, 1, 3000)
     steps = Steps(0, MINUTE_NS, {"open_ops": opens, "close_ops": 1.1 * opens})
     thirteen = next(metadata_parts(steps, on=True, caveats=())).exhibit
-    assert any("More closes than opens" in f.text for f in thirteen.findings)
+    assert stands(thirteen, "not_closed") == "refuted"
 
 
 def test_gaps_are_left_out() -> None:

@@ -4,56 +4,52 @@ from __future__ import annotations
 
 import pytest
 
+from ioweather.core.papers.claims import Claim, claims
 from ioweather.core.results import Estimate, Exhibit, Finding
 from ioweather.studies.climate.context import Part
-from ioweather.studies.climate.observations import OBSERVATIONS, Claim, observations
+from ioweather.studies.climate.observations import OBSERVATIONS, observations
 
-WORDS = ("1 min", "5 min", "25 min")
+BOXED = [claim for claim in claims("pat19") if claim.observation]
 
 
 def part(claim: Claim, holds: bool | None) -> Part:
     """An exhibit that supports, refutes or leaves open one claim."""
-    name = claim.name
-    for key, word in zip(("[w1]", "[w5]", "[w25]"), WORDS, strict=True):
-        name = name.replace(key, f"[{word}]")
-    pivot = claim.above if claim.above is not None else claim.below
-    assert pivot is not None
     side = 1 if (claim.above is not None) == bool(holds) else -1
-    value = pivot + side * 0.1
-    low, high = (value - 0.05, value + 0.05) if holds is not None else (pivot - 1, pivot + 1)
-    estimate = Estimate(name, value, "", low, high, 0.9, 10, "bootstrap")
-    return Part(Exhibit(claim.exhibit, "", estimates=(estimate,)), (Finding("advice", "supported"),))
+    value = claim.number + side * 0.1
+    low, high = (value - 0.05, value + 0.05) if holds is not None else (claim.number - 1, claim.number + 1)
+    estimates = [Estimate(claim.estimate, value, "", low, high, 0.9, 10, "bootstrap")]
+    if claim.scale:
+        estimates.append(Estimate(claim.scale, claim.scale_of, "count"))
+    return Part(Exhibit(claim.exhibit, "", estimates=tuple(estimates)), (Finding("advice"),))
 
 
 def verdicts(parts: list[Part]) -> list[object]:
-    return [row[3] for row in observations(parts, WORDS, ()).tables[0].rows]
+    return [row[3] for row in observations(parts, ()).tables[0].rows]
 
 
 def test_there_are_eight_and_each_follows_from_its_claims() -> None:
     assert len(OBSERVATIONS) == 8
-    claims = [claim for observation in OBSERVATIONS for claim in observation.claims]
-    assert verdicts([part(claim, True) for claim in claims]) == ["true"] * 8
-    assert verdicts([part(claim, False) for claim in claims]) == ["false"] * 8
+    assert len(BOXED) == 36
+    assert {claim.observation for claim in BOXED} == set(range(1, 9))
+    assert verdicts([part(claim, True) for claim in BOXED]) == ["true"] * 8
+    assert verdicts([part(claim, False) for claim in BOXED]) == ["false"] * 8
     assert verdicts([]) == ["undecided"] * 8
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(1, 9))
 def test_one_refuted_claim_makes_it_false_and_one_open_claim_undecided(number: int) -> None:
-    claims = [claim for observation in OBSERVATIONS for claim in observation.claims]
-    first = OBSERVATIONS[number].claims[0]
-    refuted = verdicts([part(claim, claim is not first) for claim in claims])
-    assert refuted == ["false" if i == number else "true" for i in range(8)]
-    opened = verdicts([part(claim, None if claim is first else True) for claim in claims])
-    assert opened == ["undecided" if i == number else "true" for i in range(8)]
+    first = next(claim for claim in BOXED if claim.observation == number)
+    refuted = verdicts([part(claim, claim is not first) for claim in BOXED])
+    assert refuted == ["false" if i == number else "true" for i in range(1, 9)]
+    opened = verdicts([part(claim, None if claim is first else True) for claim in BOXED])
+    assert opened == ["undecided" if i == number else "true" for i in range(1, 9)]
 
 
 def test_evidence_and_advice_are_shown() -> None:
-    claim = OBSERVATIONS[3].claims[0]
-    made = observations([part(claim, True)], WORDS, ("caveat",))
+    claim = next(claim for claim in BOXED if claim.id == "pat19.minute_of_reads")
+    made = observations([part(claim, True)], ("caveat",))
     row = next(r for r in made.tables[1].rows if r[0] == 4)
-    assert row[1] == "reads of 1 min tell little about the next"
-    assert row[2] == "true"
-    assert row[3] == "0.4 (0.35 to 0.45)"
-    assert made.tables[1].rows[0][2] == "no data"
+    assert row[1:4] == (claim.text, "agrees", "0.4, 90% interval 0.35 to 0.45")
+    assert made.tables[1].rows[0][2] == "not testable"
     assert made.findings[-1].text == "advice"
     assert "caveat" in made.caveats

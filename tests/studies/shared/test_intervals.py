@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.results import Estimate
 from ioweather.core.units import MINUTE_NS
-from ioweather.studies.shared.intervals import Intervals, finding, plain, standing
+from ioweather.studies.shared.intervals import Intervals, directed, plain, surely
 
 
 def test_the_value_is_the_same_with_intervals_on_and_off() -> None:
@@ -65,28 +65,29 @@ def test_an_interval_raised_by_noise_stays_within_its_bounds() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "above", "below", "want"),
     [
-        (1.1, 1.5, 1.0, None, "supported"),
-        (0.5, 0.9, 1.0, None, "refuted"),
-        (0.9, 1.1, 1.0, None, "undecided"),
-        (0.5, 0.9, None, 1.0, "supported"),
-        (1.1, 1.5, None, 1.0, "refuted"),
-        (-0.2, -0.1, None, 0.0, "supported"),
+        (1.1, 1.5, 1.0, None, True),
+        (0.5, 0.9, 1.0, None, False),
+        (0.9, 1.1, 1.0, None, False),
+        (0.5, 0.9, None, 1.0, True),
+        (1.1, 1.5, None, 1.0, False),
+        (-0.2, -0.1, None, 0.0, True),
+        (None, None, 1.0, None, False),
     ],
 )
-def test_a_claim_stands_where_its_whole_interval_does(
-    low: float, high: float, above: float | None, below: float | None, want: str
+def test_only_a_whole_interval_is_sure(
+    low: float | None, high: float | None, above: float | None, below: float | None, want: bool
 ) -> None:
-    estimate = Estimate("x", (low + high) / 2, "", low, high, 0.9, 10, "bootstrap")
-    assert standing(estimate, above=above, below=below) == want
+    assert surely(Estimate("x", 1.0, "", low, high, 0.9, 10, "bootstrap"), above=above, below=below) is want
 
 
-def test_without_an_interval_a_claim_is_a_note_or_undecided() -> None:
+def test_a_directed_sentence_is_a_note_or_says_that_nothing_is_decided() -> None:
+    for low, high, kind in ((1.1, 1.3, "note"), (0.9, 1.5, "undecided")):
+        found = directed(Estimate("x", 1.2, "", low, high, 0.9, 10, "bootstrap"), 1.0, "It is more.", "It is less.")
+        assert (found.text.startswith("It is more."), found.kind) == (True, kind)
     off = Intervals(np.ones(5, bool), MINUTE_NS, on=False)
     few = Intervals(np.ones(5, bool), MINUTE_NS, on=True)
-    for intervals, want in ((off, "note"), (few, "undecided")):
+    for intervals, kind in ((off, "note"), (few, "undecided")):
         estimate = intervals.estimate("x", "", np.ones((intervals.units, 1)), lambda s: s[:, 0], n=5)
-        assert standing(estimate, above=0) == want
-    with pytest.raises(ValueError, match="above and below"):
-        standing(plain("x", 1.0, ""))
-    assert "do not decide" in finding("So it is", "undecided", "so").text
+        assert directed(estimate, 0, "more", "less").kind == kind
+    assert directed(plain("x", None, ""), 0, "more", "less").kind == "undecided"
     assert plain("x", float("nan"), "").value is None

@@ -38,7 +38,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, for
 from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
 from ioweather.stats.forecast import LEVEL, rolling_forecasts
-from ioweather.studies.shared.intervals import standing
+from ioweather.studies.shared.intervals import surely
 
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 HEADLINE_NS: Final = 60 * MINUTE_NS
@@ -191,22 +191,19 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
         yield Finding(
             f"The forecast beats 'as now' and 'as usual' {_listed(better)}; most {most.label}, with skill "
             f"{_with_interval(most.skill)}.",
-            "supported",
-            "skilled",
+            name="skilled",
         )
     if worse:
-        kinds = {standing(o.skill, above=0.0) for o in worse}
         yield Finding(
             f"No forecast skill {_listed(worse)}; showing the better of 'as now' and 'as usual' there.",
-            "undecided" if "undecided" in kinds else "supported",
+            "note" if all(surely(o.skill, below=0.0) for o in worse) else "undecided",
             "not_skilled",
         )
-    off = [o for o in outlooks if standing(o.coverage, below=LEVEL - 0.05) == "supported"]
+    off = [o for o in outlooks if surely(o.coverage, below=LEVEL - 0.05)]
     if off:
         yield Finding(
             f"Intervals are too narrow {_listed(off)}: they contained the actual value less often than intended.",
-            "supported",
-            "narrow_intervals",
+            name="narrow_intervals",
         )
 
 

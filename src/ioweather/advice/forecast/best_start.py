@@ -190,15 +190,14 @@ def best_start_finding(found: BestStart | None, what: str) -> Finding:
         return Finding(
             f"The hours differ: on {gain.n} past days the hour chosen beforehand had {_less(gain.value)} "
             f"{what} than the average hour of its day ({_interval(gain)}).",
-            "supported",
-            name,
+            name=name,
         )
     if not found.enough:
         return Finding(f"Start any time: {_too_few(gain)}.", "undecided", name)
     return Finding(
         f"Start any time: the hours do not differ beyond the noise. On {gain.n} past days the hour chosen beforehand "
         f"had {_less(gain.value)} {what} than the average hour of its day (saved: {_interval(gain)}).",
-        "supported" if gain.high is not None and gain.high < WORTH_IT else "undecided",
+        "note" if gain.high is not None and gain.high < WORTH_IT else "undecided",
         name,
     )
 

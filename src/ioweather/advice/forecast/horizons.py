@@ -14,7 +14,7 @@ from ioweather.core.results import Estimate
 from ioweather.core.units import MIB, MINUTE_NS, format_value
 from ioweather.derive.system.calendar import local_clock
 from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
-from ioweather.studies.shared.intervals import Intervals, standing
+from ioweather.studies.shared.intervals import Intervals, surely
 
 # [ours] Half a percent less error is nothing, even where it is certain.
 LEAST_SKILL: Final = 0.005
@@ -110,7 +110,7 @@ class Outlook:
 
 def is_skilled(skill: Estimate) -> bool:
     """Above zero with its whole interval, and by something that shows."""
-    return standing(skill, above=0.0) == "supported" and (skill.value or 0.0) >= LEAST_SKILL
+    return surely(skill, above=0.0) and (skill.value or 0.0) >= LEAST_SKILL
 
 
 def without_maintenance(history: History, facility: Facility) -> History:

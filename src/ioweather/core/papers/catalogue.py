@@ -96,7 +96,7 @@ def exhibit_entry(exhibit_id: str) -> ExhibitEntry:
 def published(exhibit_id: str) -> tuple[Published, ...]:
     """Every number a paper prints for one exhibit; empty where it prints only a picture."""
     paper = exhibit_entry(exhibit_id).paper
-    return next(_values(block) for block in _document(paper)["exhibit"] if block["id"] == exhibit_id)
+    return next(_values(block) for block in document(paper)["exhibit"] if block["id"] == exhibit_id)
 
 
 @cache
@@ -104,7 +104,7 @@ def context(key: str) -> tuple[Published, ...]:
     """What a paper prints about its system, period and method: numbers that belong to no exhibit."""
     if key not in PAPERS:
         raise UsageError(f"There is no paper {key!r}.", hint=f"There are: {', '.join(PAPERS)}.")
-    return tuple(value for block in _document(key).get("context", ()) for value in _values(block))
+    return tuple(value for block in document(key).get("context", ()) for value in _values(block))
 
 
 def as_printed(value: Published) -> str:
@@ -115,7 +115,8 @@ def as_printed(value: Published) -> str:
 
 
 @cache
-def _document(key: str) -> dict[str, Any]:
+def document(key: str) -> dict[str, Any]:
+    """The file of one paper."""
     import tomllib  # not at the top: it takes as long as everything else here, and a list of names needs none of it
 
     return tomllib.loads(Path(__file__).with_name(f"{key}.toml").read_text("utf-8"))
@@ -123,7 +124,7 @@ def _document(key: str) -> dict[str, Any]:
 
 @cache
 def _paper(key: str) -> Paper:
-    data = _document(key)
+    data = document(key)
     return Paper(
         key=data["key"],
         authors=tuple(data["authors"]),
@@ -138,7 +139,7 @@ def _paper(key: str) -> Paper:
 
 def _entry(key: str, block: Mapping[str, Any]) -> ExhibitEntry:
     """An equation is written out, or named where several exhibits share it."""
-    shared = _document("equations")
+    shared = document("equations")
     equations = [shared[given] if isinstance(given, str) else given for given in block["equations"]]
     return ExhibitEntry(
         block["id"], key, block["title"], block["what"], block["study"], block["page"],

@@ -14,7 +14,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import format_value
 from ioweather.studies.shared.intervals import plain
-from ioweather.studies.shared.job_estimates import share_estimate
+from ioweather.studies.shared.job_estimates import ratio_estimate, share_estimate
 from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of
 from ioweather.tables.applications import INTERFACES, STRATEGIES
 
@@ -119,13 +119,20 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
               method="share of bytes")
         for name in INTERFACES
     ]  # fmt: skip
+    moved_by_job = sum(read[name] + written[name] for name in INTERFACES)
+    by_posix = sum(amount[name] for amount in (read, written) for name in ("POSIX", "STDIO"))
+    estimates += [
+        share_estimate("posix_jobs_ratio", int((used["POSIX"] | used["STDIO"]).sum()), jobs.rows),
+        ratio_estimate("posix_bytes_ratio", np.asarray(by_posix), np.asarray(moved_by_job)),
+        share_estimate("library_jobs_ratio", int((used["HDF5"] | used["PnetCDF"]).sum()), jobs.rows),
+    ]
     return Exhibit(
         "car11.fig2", tables=(table,),
         charts=(
             Chart("bars", chart, {"x": "size", "y": "share", "series": "interface"},
                   "Interfaces used by jobs of each size", facet="quantity"),
         ),
-        estimates=tuple(estimates), findings=tuple(_interface_findings(jobs.rows, used, moved, everything)),
+        estimates=tuple(estimates), findings=tuple(_interface_findings(used, moved, everything)),
         caveats=(
             "A job counts under every interface that it called directly, so shares of jobs add up to more than 100%. "
             "Each byte counts once, at the highest layer.",
@@ -136,18 +143,7 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
     )  # fmt: skip
 
 
-def _interface_findings(n: int, used: dict[str, Bools], moved: dict[str, int], everything: int) -> Iterator[Finding]:
-    posix = used["POSIX"] | used["STDIO"]
-    by_posix = moved["POSIX"] + moved["STDIO"]
-    majority = posix.mean() > 0.5
-    text = f"POSIX interfaces (streams included) predominate: {posix.mean():.0%} of the {n:,} jobs used them"
-    if everything:
-        text += f", for {by_posix / everything:.0%} of the bytes"
-    yield Finding(
-        f"{text}.",
-        "supported" if majority and (not everything or by_posix > everything / 2) else "refuted",
-        name="posix_predominates",
-    )
+def _interface_findings(used: dict[str, Bools], moved: dict[str, int], everything: int) -> Iterator[Finding]:
     libraries = used["HDF5"] | used["PnetCDF"]
     if libraries.any():
         share = (moved["HDF5"] + moved["PnetCDF"]) / everything if everything else 0.0
@@ -174,10 +170,18 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Exhibit:
     moved = {name: read[name] + written[name] for name in used}
     by_jobs = _predominant_from(bins, used["shared"] | used["partially shared"], used["unique"])
     by_bytes = _predominant_from(bins, moved["shared"] + moved["partially shared"], moved["unique"])
+    # Intrepid's 16,384 processors are a tenth of its largest job.
+    nprocs = jobs.ints("nprocs")
+    from_processes = _LARGE * int(nprocs.max(initial=0))
+    large, sharing = nprocs >= from_processes, used["shared"] | used["partially shared"]
+    shared_bytes = moved["shared"] + moved["partially shared"]
     estimates = (
         plain("shared_predominant_from_processes", by_jobs, "count", n=jobs.rows, method="lowest bin edge, by jobs"),
         plain("shared_predominant_by_bytes_from_processes", by_bytes, "count", n=jobs.rows, method="lowest bin edge"),
         *(share_estimate(f"jobs_ratio[{name}]", int(flags.sum()), jobs.rows) for name, flags in used.items()),
+        share_estimate("large_jobs_shared_ratio", int((sharing & large).sum()), int(large.sum())),
+        ratio_estimate("large_jobs_shared_bytes_ratio", shared_bytes[large], (shared_bytes + moved["unique"])[large]),
+        plain("large_job_processes", from_processes, "count", n=jobs.rows, method="a tenth of the largest job"),
     )
     return Exhibit(
         "car11.fig3", tables=(table,),
@@ -209,14 +213,12 @@ def _strategy_findings(by_jobs: int | None, by_bytes: int | None) -> Iterator[Fi
     for what, lowest in (("jobs", by_jobs), ("bytes", by_bytes)):
         if lowest is None:
             yield Finding(
-                f"By {what}, shared or partially shared files predominate among the largest jobs.",
-                "refuted",
+                f"By {what}, shared or partially shared files do not predominate in the largest size of jobs.",
                 name="shared_files_predominate",
             )
         else:
             yield Finding(
                 f"By {what}, shared or partially shared files predominate from {lowest:,} processes up.",
-                "supported",
                 name="shared_files_predominate",
             )
 
@@ -227,6 +229,7 @@ def category_of(files: Ints, nprocs: Ints) -> Ints:
     return np.where(files == 0, 0, np.where(nprocs == 1, 4, result))
 
 
+_LARGE: Final = 0.1
 _CATEGORIES: Final = ("no files", "N:1", "N:M", "N:N", "one process")
 
 

@@ -191,11 +191,9 @@ def _findings(checks: list[_Check]) -> Iterator[Finding]:
     agreeing = sum(check.agrees for check in checks)
     explained = sum(not check.agrees and check.explained for check in checks)
     left = len(checks) - agreeing - explained
-    kind: Literal["supported", "refuted"] = "supported" if left == 0 else "refuted"
     yield Finding(
-        f"Our bandwidths are the benchmark's own: {agreeing} of {len(checks)} are within 3%; {explained} differ for a "
-        f"cause that the log shows; {left} are not explained.",
-        kind,
+        f"Of {len(checks)} bandwidths {agreeing} are within 3% of the benchmark's own; {explained} differ for a cause "
+        f"that the log shows; {left} are not explained.",
         name="bandwidths_agree",
     )
     for name, words in (("ranks", "processes that did not work at the same time"), ("cache", "the page cache")):

@@ -15,7 +15,7 @@ from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, 
 from ioweather.core.units import MIB
 from ioweather.studies.applications.node_rates import NO_CEILING, NO_NODES, PER_NODE, above_ceiling, ceilings
 from ioweather.studies.shared.intervals import plain
-from ioweather.studies.shared.job_estimates import known
+from ioweather.studies.shared.job_estimates import known, share_estimate
 from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, Runs, jobs_of
 
 _MOST_POINTS: Final = 1500
@@ -60,6 +60,8 @@ def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
         widest = int(np.nanmax(nodes[np.isfinite(limits)]))
         lowest = float(np.nanmin(limits[nodes == widest]))
         estimates.append(plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes"))
+    if decided:
+        estimates.append(share_estimate("outlier_jobs_ratio", int(above.sum()), n))
     return Exhibit(
         "car11.ceiling", tables=(listed, _outliers(jobs, above, limits)),
         charts=_ceiling_charts(nodes, rates, limits, above, there), estimates=tuple(estimates),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Resu
 from ioweather.core.units import format_bytes, format_value
 from ioweather.studies.applications.node_rates import below_ceiling
 from ioweather.studies.shared.intervals import plain
-from ioweather.studies.shared.job_estimates import mean_estimate
+from ioweather.studies.shared.job_estimates import mean_estimate, share_estimate
 from ioweather.studies.shared.presenting import table
 from ioweather.studies.shared.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, Runs, jobs_of, large
 from ioweather.tables.applications import READ_BINS, SIZE_BINS, WRITE_BINS
@@ -81,6 +81,7 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
           for name, r, w in zip(shown, read, written, strict=True)),
         plain("projects_shown", len(shown), "count"),
         plain("projects_reading_more", more, "count", n=len(shown)),
+        share_estimate("projects_reading_more_ratio", more, len(shown)),
         plain("projects", len(set(jobs.projects.tolist())), "count"),
     )  # fmt: skip
     findings = [
@@ -88,9 +89,6 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
             f"{shown[0]} moved most: {format_bytes(float(read[0] + written[0]))}, "
             f"{format_value(float(read[0] + written[0]) / everything, 'ratio')} of all bytes.",
             name="largest_project",
-        ),
-        Finding(
-            f"{more} of the {len(shown)} largest projects read more than they wrote.", name="projects_that_read_more"
         ),
     ]
     if len(shown) > 1:
@@ -182,6 +180,14 @@ _CHARACTERISTICS: Final = (
 )
 
 
+# Shares of projects, by the column of their means: what car11 V says of most of them.
+_OF_PROJECTS: Final[tuple[tuple[str, int, Callable[[float], bool]], ...]] = (
+    ("metadata_projects_ratio", 3, lambda mean: mean > 0.3),
+    ("sequential_projects_ratio", 6, lambda mean: mean > 0.75),
+    ("unaligned_projects_ratio", 7, lambda mean: mean <= 0.5),
+)
+
+
 def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Exhibit:
     """car11.table4."""
     jobs, above = below_ceiling(jobs, facility)
@@ -202,6 +208,9 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Exhibi
         ),
         tuple(rows),
     )  # fmt: skip
+    for name, column, holds in _OF_PROJECTS:
+        known = [value for row in rows if isinstance(value := row[column], float)]
+        estimates.append(share_estimate(name, sum(holds(value) for value in known), len(known)))
     return Exhibit(
         "car11.table4", tables=(characteristics,), estimates=tuple(estimates),
         findings=tuple(_characteristic_findings(rows)),
@@ -232,13 +241,6 @@ def _characteristic_findings(rows: list[tuple[Cell, ...]]) -> Iterator[Finding]:
     if unaligned:
         yield Finding(
             f"Most accesses are not aligned to the file system in: {', '.join(unaligned)}.", name="unaligned_projects"
-        )
-    sequential = [row[6] for row in rows if isinstance(row[6], float)]
-    if sequential:
-        mostly = sum(value > 0.75 for value in sequential)
-        yield Finding(
-            f"Accesses are mostly sequential (over 75%) in {mostly} of {len(sequential)} projects.",
-            name="sequential_projects",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,11 +16,12 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Resu
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import scaling
+from ioweather.stats.imbalance import rank_correlation
 from ioweather.studies.applications.node_rates import NO_NODES, PER_NODE, below_ceiling
 from ioweather.studies.applications.project_io import CLOSE_IS_METADATA, MEANS_OF_JOBS
 from ioweather.studies.shared.intervals import plain
-from ioweather.studies.shared.job_estimates import known, mean_estimate, median_estimate, quantiles
-from ioweather.studies.shared.presenting import relabelled, told_p
+from ioweather.studies.shared.job_estimates import known, mean_estimate, median_estimate, quantiles, rank_estimate
+from ioweather.studies.shared.presenting import relabelled
 from ioweather.studies.shared.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, PROJECT, Runs, jobs_of, large
 from ioweather.tables.applications import READ_BINS, SIZE_BIN_UPPER_BYTES, WRITE_BINS
 
@@ -220,6 +222,8 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
         ),
         tuple(rows),
     )  # fmt: skip
+    if len(rows) > 1:
+        estimates.append(_size_trend(nodes[there], rates[there]))
     drawn = relabelled(sizes, per_node="mean performance")
     chart = Chart("scatter", drawn, {"x": "nodes", "y": "per_node", "size": "jobs"}, "Performance per node by job size",
                   scales={"x": "log", "y": "log"})  # fmt: skip
@@ -229,6 +233,13 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
         findings=tuple(_size_findings(str(project), own, nodes[there], rates[there])) or (NO_NODES,),
         caveats=(MEANS_OF_JOBS, CLOSE_IS_METADATA, *above, *jobs.node_caveats), coverage=jobs.node_coverage,
     )  # fmt: skip
+
+
+def _size_trend(nodes: Floats, rates: Floats) -> Estimate:
+    """Spearman of nodes and rate over jobs."""
+    n = len(nodes)
+    rho = rank_correlation(nodes, rates) if n >= 8 else math.nan
+    return rank_estimate("size_trend", rho, n, "Spearman over jobs")
 
 
 def _mean(values: Floats) -> float | None:
@@ -245,22 +256,10 @@ def _size_findings(project: str, own: Runs, nodes: Floats, rates: Floats) -> Ite
     least, most = int(sizes[0]), int(sizes[-1])
     small, big = (_rate(float(rates[nodes == size].mean())) for size in (least, most))
     yield Finding(f"{project} reaches {small} on {least:,} nodes and {big} on {most:,}.", name="rate_by_size")
-    if len(nodes) >= 8 and len(np.unique(rates)) > 1:
-        from scipy.stats import spearmanr  # two thirds of a second, and only here
-
-        rho, p = spearmanr(nodes, rates)
-        kind: Any = "supported" if p < 0.05 else "undecided"
-        trend = "falls" if rho < 0 else "rises"
-        yield Finding(
-            f"Performance per node {trend} with size (Spearman {rho:.2f}, {told_p(float(p))}, n {len(nodes)}).",
-            kind,
-            name="size_trend",
-        )
     scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
     if scale and scale.strong:
         yield Finding(
             f"{project} scales strongly: its jobs move about the same bytes whatever their size.",
-            "supported",
             name="strong_scaling",
         )
 

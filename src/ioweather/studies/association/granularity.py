@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
@@ -20,12 +19,11 @@ from ioweather.stats.dependence import (
     MIN_PAIRS,
     coefficients,
     complete_pairs,
-    spearman,
     spearman_change,
     spearman_interval,
 )
 from ioweather.studies.association.data import IN_TIME_ORDER, MEASURES, NEEDS, PARAMS, AssociationData, association_data
-from ioweather.studies.shared.intervals import Standing, number, plain
+from ioweather.studies.shared.intervals import number, plain
 
 COARSEST: Final = 20
 # Of each rank correlation; there are more than a hundred of them.
@@ -146,11 +144,6 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
     )  # fmt: skip
 
 
-def _rank(x: NDArray[Any], y: NDArray[Any]) -> float | None:
-    a, b = complete_pairs(x, y)
-    return number(spearman(a, b)) if len(a) >= MIN_PAIRS else None
-
-
 def _chart(
     name: str, rows: list[tuple[Cell, ...]], keys: tuple[str, ...], title: str, *, facet: str | None = None
 ) -> Chart:
@@ -184,27 +177,37 @@ def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate],
         own = [level for level in levels if level.group == group]
         if len(own) < 2:
             continue
-        way = max(("read", "write"), key=lambda w: abs(_rank(own[0].psid[w], own[0].d_d) or 0.0))
         fine, coarse = own[0], own[-1]
-        columns = (fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d)
-        there = np.isfinite(np.stack(columns)).all(axis=0)
-        if there.sum() < MIN_PAIRS:
-            continue
-        a, b, c, d = (column[there] for column in columns)
-        change = spearman_change((a, b, c, d))
-        if change is None:
-            continue
-        value, low, high = change
-        name = f"spearman_change[{data.name(group)}]"
-        estimates.append(
-            Estimate(name, value, "", low, high, LEVEL, int(there.sum()), "same runs resampled for both granularities")
-        )
-        kind: Standing = "supported" if high < 0 or low > 0 else "undecided"
-        steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
-        findings.append(Finding(
-            f"{data.name(group)}: {steps} the rank correlation with {way}s changes by {value:+.2f} ({low:+.2f} to "
-            f"{high:+.2f}).", kind, name="change_with_interval"))  # fmt: skip
-    return estimates, findings
+        for way in ("read", "write"):
+            columns = (fine.psid[way], fine.d_d, coarse.psid[way], coarse.d_d)
+            there = np.isfinite(np.stack(columns)).all(axis=0)
+            if there.sum() < MIN_PAIRS:
+                continue
+            a, b, c, d = (column[there] for column in columns)
+            change = spearman_change((a, b, c, d))
+            if change is None:
+                continue
+            value, low, high = change
+            name, method = f"spearman_change_{way}[{data.name(group)}]", "same runs resampled for both granularities"
+            estimates.append(Estimate(name, value, "", low, high, LEVEL, int(there.sum()), method))
+            steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
+            findings.append(Finding(
+                f"{data.name(group)}: {steps} the rank correlation with {way}s changes by {value:+.2f} ({low:+.2f} to "
+                f"{high:+.2f}).", name="change_with_interval"))  # fmt: skip
+    return [*estimates, *_all_groups(estimates)], findings
+
+
+def _all_groups(changes: list[Estimate]) -> Iterator[Estimate]:
+    """Weighted by the squares of their intervals. Reads and writes of a group are the same runs, and count as one."""
+    known = [(e.value, (e.high - e.low) / 2, e.n or 0) for e in changes
+             if e.value is not None and e.low is not None and e.high is not None and e.high > e.low]  # fmt: skip
+    if known:
+        weight = sum(1 / half**2 for _, half, _ in known)
+        value, half = sum(value / half**2 for value, half, _ in known) / weight, (weight / 2) ** -0.5
+        yield Estimate(
+            "spearman_change_all_groups", value, "", value - half, value + half, LEVEL, sum(n for *_, n in known) // 2,
+            "weighted mean of all groups, reads and writes",
+        )  # fmt: skip
 
 
 STUDY = Study(

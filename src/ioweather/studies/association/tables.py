@@ -15,6 +15,7 @@ from ioweather.derive.jobs.io_spans import own_bytes
 from ioweather.derive.system.job_system import Stretches, io_ends, io_steps, volume
 from ioweather.stats.dependence import (
     LEVEL,
+    MIN_PAIRS,
     Association,
     ShiftNull,
     associate,
@@ -24,7 +25,8 @@ from ioweather.stats.dependence import (
     time_shifts,
 )
 from ioweather.studies.association.data import IN_TIME_ORDER, MEASURES, SHARED_STEPS, AssociationData
-from ioweather.studies.shared.intervals import Standing, number, plain
+from ioweather.studies.shared.intervals import number, plain
+from ioweather.studies.shared.presenting import told_p
 
 _SHIFTS: Final = 99
 SURE: Final = 0.05
@@ -102,7 +104,7 @@ def _exhibit(
     )
     return Exhibit(
         exhibit_id, tables=(table,), charts=(chart,) if pairs else (),
-        estimates=tuple(estimate for pair in pairs for estimate in _estimates(pair)),
+        estimates=(*(e for pair in pairs for e in _estimates(pair)), *(_all_groups(pairs, way) for way in _WAYS)),
         findings=tuple(in_words(pairs, time, symbol))
         or (Finding("No group has runs enough.", "undecided", name="no_groups"),),
         caveats=(*caveats, BIASED, IN_TIME_ORDER, *data.caveats), coverage=data.coverage,
@@ -116,6 +118,27 @@ def _estimates(pair: Pairing) -> Iterator[Estimate]:
             f"{name}_{pair.way}[{pair.group}]", number(found.value), "", found.low, found.high, level, found.n,
             found.method,
         )  # fmt: skip
+
+
+def _all_groups(pairs: list[Pairing], way: str) -> Estimate:
+    """Spearman's coefficient of all groups together, by Fisher's z: what it has beyond runs that were moved in time,
+    which share their steps with D_D as these do; without such, that of the rate, which a longer run does not raise."""
+    known = []
+    for pair in pairs:
+        null, n = pair.nulls.get("spearman"), pair.found["spearman"].n
+        rho = pair.found["spearman"].value if null else pair.rate.get("spearman", np.nan)
+        if pair.way == way and n > MIN_PAIRS and np.isfinite(rho):
+            beyond = np.arctanh(np.clip(rho, -0.999999, 0.999999)) - np.arctanh(null.median if null else 0.0)
+            known.append((beyond, n - 3))
+    name, n = f"spearman_{way}_all_groups", sum(weight + 3 for _, weight in known)
+    if not known:
+        return plain(name, None, "", n=0, method="no group has runs enough")
+    weight = sum(weight for _, weight in known)
+    z = float(sum(z * weight for z, weight in known)) / weight
+    reach = 1.6449 * float(np.sqrt(1.06 / weight))
+    low, high = float(np.tanh(z - reach)), float(np.tanh(z + reach))
+    method = f"Fisher's z over {len(known)} groups, less that of runs moved in time (D_D), or of the rate (D_U_M)"
+    return Estimate(name, float(np.tanh(z)), "", low, high, LEVEL, n, method)
 
 
 def _table(pairs: list[Pairing]) -> ResultTable:
@@ -167,20 +190,17 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
         words += f"; Spearman {found.value:.2f}, {found.low or 0:.2f} to {found.high or 0:.2f}, n {found.n})"
         if found.p is None or found.p > SURE:
-            yield Finding(
-                f"{words}: no more than chance.",
-                "undecided" if strength(found.value) != "no" else "note",
-                name="association",
-            )
+            yield Finding(f"{words}: no more than chance.", "undecided", name="association")
         elif null is not None and null.p > SURE:
             yield Finding(
-                f"{words}: no more than the shared steps alone give ({null.median:.2f} with runs moved in time).",
+                f"{words}, but runs moved in time have {null.median:.2f} too ({told_p(null.p)}): the shared steps may "
+                "give it.",
                 "undecided",
                 name="association",
             )
         else:
-            beyond = f", {null.median:.2f} with runs moved in time" if null else ""
-            yield Finding(f"{words}: more than chance gives{beyond}.", "supported", name="association")
+            beyond = f", and than runs moved in time have ({null.median:.2f}, {told_p(null.p)})" if null else ""
+            yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
 
 
 def _beyond_null(pair: Pairing) -> float:
@@ -261,11 +281,9 @@ def _changes(data: AssociationData) -> Iterator[Finding]:
         if change is None:
             continue
         middle, low, high = change
-        kind: Standing = "supported" if low > 0 or high < 0 else "undecided"
         words = "helps" if low > 0 else "lowers the coefficient" if high < 0 else "makes no difference that shows"
         yield Finding(
             f"{data.name(group)}: restricting to monitored mounts {words} (Spearman with reads changes by "
             f"{middle:+.2f}, {low:+.2f} to {high:+.2f}).",
-            kind,
             name="monitored_change",
         )

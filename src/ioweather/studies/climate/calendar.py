@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import local_clock
+from ioweather.stats.peaks import chance_bound, turned
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import WAYS, Climate, Part
-from ioweather.studies.shared.intervals import Intervals, directed, plain
+from ioweather.studies.shared.intervals import LEVEL, Intervals, directed, plain
 from ioweather.studies.shared.presenting import table
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE
 
@@ -26,10 +28,10 @@ HOURS = tuple(f"{hour:02d}" for hour in range(24))
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 EVENING = tuple(range(18, 24))  # [ours] the paper says "evening hours"
 SUNDAY = (6,)
-# [ours] Hours or days whose means differ by less than this (sd / mean of the means) make no pattern.
-FLAT = 0.25
-# [ours] An hour or day stands out where its whole interval lies this much above the mean of all.
-STANDS_OUT = 1.10
+# [ours] How sure it must be that the busiest of 24 hours is not only the largest of 24 equal ones.
+CHOSEN_LEVEL = 0.98
+# [ours] Places named as busy are named at once, of reads and writes, volume and variation: chance names one in 100.
+ADVICE_LEVEL = 1 - 0.01 / 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +117,14 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
         n = int((~np.isnan(cycle.volume[..., way])).sum())
         own = sums[:, :, way]
         estimates += [
-            intervals.estimate(
-                f"{noun}_spread_{name}", "ratio", own, lambda s: _spread(_means(s), aside), n=n, bounds=(0.0, np.inf)
-            ),
+            _spread_estimate(f"{noun}_spread_{name}", own, aside, n=n, on=intervals.on),
             intervals.estimate(
                 f"{word}_variation_difference_{name}", "ratio", own,
                 lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1), n=n,
             ),
         ]  # fmt: skip
     if noun == "hour":
-        estimates += _spike(intervals, sums)
+        estimates += [*_spike(intervals, sums), _chosen_peak(sums.sum(axis=2), on=intervals.on)]
     long = _long_table(cycle, means, variations, noun, climate.zone_name)
     shown = {"x": noun, "series": "series"}
     charts = [
@@ -139,7 +139,7 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
                 f"Variation from {cycle.unit_name} to {cycle.unit_name}",
             )
         )  # fmt: skip
-    advice = _advice(cycle, means, variations, noun)
+    advice = _advice(cycle, sums, noun) if intervals.on else ()
     findings = (*_findings(estimates, noun, word), *advice)
     return Part(
         Exhibit(
@@ -154,6 +154,37 @@ def _spread(means: Floats, aside: int) -> Floats:
     """sd / mean of the means along the cycle, the `aside` largest left out: 0 is flat."""
     kept = np.sort(means, axis=-1)[..., : means.shape[-1] - aside]
     return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1))
+
+
+def _spread_estimate(name: str, sums: Floats, aside: int, *, n: int, on: bool) -> Estimate:
+    """Noise makes means differ too. What the means of days turned at random differ by is taken off for the lower bound;
+    the upper one is the spread as it is."""
+
+    def squared(cycles: Floats) -> Floats:
+        return _spread(_means(cycles.sum(axis=0)), aside) ** 2
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(np.sqrt(squared(sums)))
+    if not on or len(sums) < 2 or not np.isfinite(value):
+        return plain(name, value, "ratio", n=n, method="too few for an interval" if on else NO_INTERVAL)
+    chance = chance_bound(turned(sums, squared), (1 + LEVEL) / 2)
+    low = float(np.sqrt(max(0.0, value**2 - chance)))
+    return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: less what chance gives")
+
+
+def _chosen_peak(both: Floats, *, on: bool) -> Estimate:
+    """The busiest hour's mean over the largest that hours without a pattern have, by chance, in days like these."""
+
+    def largest(cycles: Floats) -> Floats:
+        return np.asarray(np.nanmax(_means(cycles.sum(axis=0))))
+
+    value, null = float(largest(both)), turned(both, largest)
+    usual, low, high = (chance_bound(null, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
+    name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
+    if not high > 0 or not on:
+        value = value / usual if usual > 0 else np.nan
+        return plain(name, value, "factor", n=len(both), method=method if on else NO_INTERVAL)
+    return Estimate(name, value / usual, "factor", value / low, value / high, CHOSEN_LEVEL, len(both), method)
 
 
 def _spike(intervals: Intervals, sums: Floats) -> list[Estimate]:
@@ -194,57 +225,51 @@ def _long_table(
 def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Finding]:
     by_name = {estimate.name: estimate for estimate in estimates}
     when = "in the evening" if word == "evening" else "on Sundays"
-    but = ", the busiest hour aside" if noun == "hour" else ""
     out = []
     if noun == "hour":
         over, hour = by_name["spike_over_mean"], int(by_name["spike_hour"].value or 0)
-        text = f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume"
-        out.append(directed(over, STANDS_OUT, f"{text}: it stands out.", f"{text}: it does not stand out."))
-    for way in WAYS:
-        spread = by_name[f"{noun}_spread_{way}"]
         out.append(
-            directed(
-                spread, FLAT,
-                f"The mean {way} volume depends on the {noun}{but} (the means differ by {spread.value or 0.0:.0%}).",
-                f"The mean {way} volume hardly depends on the {noun}{but} (the means differ by "
-                f"{spread.value or 0.0:.0%}).",
+            Finding(
+                f"The busiest hour begins at {hour}:00, with {over.value or 0.0:.2f} times the mean volume.",
+                name="busiest_hour",
             )
-        )  # fmt: skip
-    for way in WAYS:
-        more = by_name[f"{word}_variation_difference_{way}"]
-        if more.value is None:
-            text = f"Whether {way} volume varies more {when} takes two {'days' if noun == 'hour' else 'weeks'} to tell."
-            out.append(Finding(text, "undecided", name="calendar"))
-            continue
-        out.append(
-            directed(
-                more, 0.0,
-                f"{way.capitalize()} volume varies more {when}, by {100 * (more.value or 0.0):.0f} percentage points.",
-                f"{way.capitalize()} volume varies less {when}, by {-100 * (more.value or 0.0):.0f} percentage points.",
-            )
-        )  # fmt: skip
+        )
+    more = by_name[f"{word}_variation_difference_read"]
+    if more.value is None:
+        text = f"Whether volume varies more {when} takes two {'days' if noun == 'hour' else 'weeks'} to tell."
+        return [*out, Finding(text, "undecided", name="calendar")]
+    points = 100 * more.value
+    out.append(
+        directed(
+            more, 0.0,
+            f"Read volume varies more {when}, by {points:.0f} percentage points.",
+            f"Read volume varies less {when}, by {-points:.0f} percentage points.",
+        )
+    )  # fmt: skip
     return out
 
 
-def _advice(
-    cycle: Cycle, means: tuple[Floats, Floats, Floats], variations: tuple[Floats, Floats, Floats], noun: str
-) -> tuple[Finding, ...]:
-    """Hours or days whose volume or variation stands out above all others taken together."""
+def _advice(cycle: Cycle, sums: Floats, noun: str) -> tuple[Finding, ...]:
+    """Hours or days whose volume or variation lies above what the largest of all has without a pattern."""
     out = []
     for way, name in enumerate(WAYS):
-        for (value, low, _), what in ((means, "volume"), (variations, "variation")):
-            typical = float(_mean_of(value[:, way]))
-            places = [i for i in range(len(cycle.names)) if low[i, way] > STANDS_OUT * typical]
+        for statistic, what in ((_means, "volume"), (_variations, "variation")):
+            own = sums[:, :, way]
+            value = statistic(own.sum(axis=0))
+            typical = float(_mean_of(value))
+            if len(own) < 2 or not np.isfinite(typical):
+                continue
+            null = turned(own, lambda s, of=statistic: np.asarray(np.nanmax(of(s.sum(axis=0)))))  # type: ignore[misc]
+            places = np.flatnonzero(value > chance_bound(null, ADVICE_LEVEL)).tolist()
             if not places or len(places) > len(cycle.names) // 2:
                 continue
-            shown = ", ".join(f"{cycle.names[i]} ({_shown(value[i, way], what)})" for i in places)
+            shown = ", ".join(f"{cycle.names[i]} ({_shown(float(value[i]), what)})" for i in places)
             usual = _shown(typical, what)
             reason = "carry more" if what == "volume" else "vary more in"
             out.append(
                 Finding(
                     f"Avoid for runs that must not be disturbed: {noun}s {shown} {reason} {name} volume than usual "
                     f"({usual}).",
-                    "supported",
                     name="hours_to_avoid",
                 )
             )

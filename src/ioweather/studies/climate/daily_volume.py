@@ -18,7 +18,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import day_name, facility_zone, local_clock, offsets_ns
 from ioweather.stats.changepoint import Change, single_change
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.intervals import INTERVALS, Intervals, finding, plain, standing
+from ioweather.studies.shared.intervals import INTERVALS, Intervals, plain
 from ioweather.studies.shared.presenting import table
 from ioweather.studies.shared.rollup_steps import Steps, traffic_steps
 
@@ -239,18 +239,11 @@ def _mix_chart(days: Days, references: tuple[Reference, ...]) -> Chart:
 
 
 def _volume_findings(estimates: list[Estimate]) -> Iterator[Finding]:
-    total_read, total_write, per_read, per_write, ratio = estimates
+    total_read, total_write, per_read, per_write, _ = estimates
     yield Finding(
         f"{format_bytes(per_read.value or 0.0)} were read and {format_bytes(per_write.value or 0.0)} written per day, "
         f"{format_bytes(total_read.value or 0.0)} and {format_bytes(total_write.value or 0.0)} in all.",
         name="volume_per_day",
-    )
-    more = (ratio.value or 0.0) > 0.5
-    kind = standing(ratio, above=0.5) if more else standing(ratio, below=0.5)
-    yield finding(
-        f"Reads made up {'more' if more else 'less'} than half of all traffic: {ratio.value or 0.0:.1%}.",
-        kind,
-        "reads_of_traffic",
     )
 
 
@@ -284,7 +277,7 @@ def _change_findings(days: Days, change: Change, first_day: int) -> list[Finding
         f"The read share changed on {day_name(first_day)}, from {change.before:.1%} before to {change.after:.1%} after"
     )
     if change.p_value < _SIGNIFICANT:
-        return [Finding(f"{text} (p = {change.p_value:.3f}).", "supported", name="change_of_mix")]
+        return [Finding(f"{text} (p = {change.p_value:.3f}).", name="change_of_mix")]
     return [
         Finding(
             f"No change of the mix stands out: the best candidate is {day_name(first_day)} (p = {change.p_value:.2f}).",

@@ -11,7 +11,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Resu
 from ioweather.core.units import format_seconds
 from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
 from ioweather.studies.climate.context import WAYS, Climate, Part
-from ioweather.studies.shared.intervals import directed, plain
+from ioweather.studies.shared.intervals import plain
 
 Side = Literal["high", "low"]
 _SHORT_SECONDS = 300  # pat19 section 7: "over 80% of high I/O phases last 5 minutes or less"
@@ -150,23 +150,4 @@ def _findings(estimates: list[Estimate], found: dict[str, tuple[Phases, float]],
                 name="phase_lengths",
             )
         )
-    ratio = by_name["length_over_write"]
-    out.append(
-        directed(
-            ratio, 1.0,
-            f"{side.capitalize()} read phases last {ratio.value or 0.0:.2f} times as long as write phases.",
-            f"{side.capitalize()} write phases last {1 / (ratio.value or np.nan):.2f} times as long as read phases.",
-        )
-    )  # fmt: skip
-    if side == "low":
-        for way in WAYS:
-            ratio = by_name[f"length_over_high_{way}"]
-            out.append(
-                directed(
-                    ratio, 1.0,
-                    f"Low {way} phases are longer and rarer than high ones ({ratio.value or 0.0:.2f} times as long).",
-                    f"Low {way} phases are shorter and more frequent than high ones ({ratio.value or 0.0:.2f} times "
-                    "as long).",
-                )
-            )  # fmt: skip
     return out

@@ -40,8 +40,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     for part in _system(climate):
         parts.append(part)
         yield part.exhibit
-    words = tuple(span(window, climate.system.step_ns) for window in WINDOWS)
-    yield observations(parts, (words[0], words[1], words[2]), climate.caveats, climate.coverage())
+    yield observations(parts, climate.caveats, climate.coverage())
 
 
 def _metadata(data: StudyData, params: Params) -> Iterator[Part]:
@@ -136,11 +135,7 @@ def _history(climate: Climate, found: Correlations) -> tuple[Finding, ...]:
             word = span(window, climate.system.step_ns)
             low = found.estimate(f"auto_{way}[{word}]").low
             if low is not None and low > HIGH_CORRELATION:
-                out.append(
-                    Finding(
-                        f"To foresee the system's {way}s, look at the last {word}.", "supported", name="history_needed"
-                    )
-                )
+                out.append(Finding(f"To foresee the system's {way}s, look at the last {word}.", name="history_needed"))
                 break
         else:
             text = f"No window up to {span(WINDOWS[-1], climate.system.step_ns)} surely foretells the system's {way}s."

@@ -14,13 +14,12 @@ from ioweather.stats.series import N, correlation
 from ioweather.studies.climate.context import HIGH_CORRELATION, WAYS, Climate, Part, high_share, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, WINDOWS
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.studies.shared.intervals import LEVEL, directed, plain
+from ioweather.studies.shared.intervals import directed, plain
+from ioweather.studies.shared.job_estimates import rank_estimate
 from ioweather.studies.shared.presenting import table
 
 # [ours] A target is worth relieving where its whole interval lies this far above the median target.
 RELIEVE = 1.25
-# [ours] Totals that differ by less than a tenth are balanced.
-BALANCED = 1.10
 _MAX_ADVICE = 10
 _AS_LONG = 0.9
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -88,14 +87,7 @@ def _persistence(per_unit: Floats, way: str, n: int) -> Estimate:
     """Whether the targets that were busy in the first half of the period are busy in the second."""
     half = len(per_unit) // 2
     r = rank_correlation(per_unit[:half].sum(axis=0), per_unit[half:].sum(axis=0)) if half else math.nan
-    name = f"persistence_{way}"
-    if not np.isfinite(r) or n < 10:
-        return plain(name, r, "", n=n, method="Spearman of first and second half over components")
-    # Fieller, Hartley & Pearson 1957: variance 1.06 / (n - 3) of atanh of Spearman's coefficient.
-    bounded = max(-0.999999, min(0.999999, r))
-    reach = 1.6449 * math.sqrt(1.06 / (n - 3))
-    low, high = (math.tanh(math.atanh(bounded) + sign * reach) for sign in (-1, 1))
-    return Estimate(name, r, "", low, high, LEVEL, n, "Spearman of first and second half over components, Fisher's z")
+    return rank_estimate(f"persistence_{way}", r, n, "Spearman of first and second half over components")
 
 
 def _total_table(climate: Climate, sums: dict[str, Floats]) -> ResultTable:
@@ -127,34 +119,14 @@ def _total_chart(climate: Climate, sums: dict[str, Floats]) -> Chart:
 
 
 def _total_findings(estimates: list[Estimate]) -> list[Finding]:
-    by_name = {estimate.name: estimate for estimate in estimates}
-    out = []
-    for way in WAYS:
-        ratio, steady = by_name[f"max_over_min_{way}"], by_name[f"persistence_{way}"]
-        shown = f"{ratio.value:.2f} times" if ratio.value is not None else "infinitely many times"
-        out.append(
-            directed(
-                ratio, BALANCED,
-                f"{way.capitalize()}s are unbalanced: the busiest target moved {shown} the bytes of the idlest.",
-                f"{way.capitalize()}s are balanced: the busiest target moved {shown} the bytes of the idlest.",
-            )
-        )  # fmt: skip
-        out.append(
-            directed(
-                steady, 0.0,
-                f"The order of targets by {way}s lasts (rank correlation of the two halves {steady.value or 0.0:.2f}).",
-                f"The order of targets by {way}s does not last (rank correlation {steady.value or 0.0:.2f}).",
-            )
-        )  # fmt: skip
-    rank = by_name["rank_correlation"]
-    out.append(
+    steady = next(estimate for estimate in estimates if estimate.name == "persistence_write")
+    return [
         directed(
-            rank, HIGH_CORRELATION,
-            f"Targets that are read much are written much (rank correlation {rank.value or 0.0:.2f}).",
-            f"Targets that are read much are not those written much (rank correlation {rank.value or 0.0:.2f}).",
+            steady, 0.0,
+            f"The order of targets by writes lasts (rank correlation of the two halves {steady.value or 0.0:.2f}).",
+            f"The order of targets by writes does not last (rank correlation {steady.value or 0.0:.2f}).",
         )
-    )  # fmt: skip
-    return out
+    ]  # fmt: skip
 
 
 def _relief(climate: Climate, per_unit: dict[str, Floats]) -> tuple[Finding, ...]:
@@ -173,9 +145,7 @@ def _relief(climate: Climate, per_unit: dict[str, Floats]) -> tuple[Finding, ...
         more = f" and {len(over) - _MAX_ADVICE} more" if len(over) > _MAX_ADVICE else ""
         out.append(
             Finding(
-                f"Move often-{'read' if way == 'read' else 'written'} files off {shown}{more}.",
-                "supported",
-                name="files_to_move",
+                f"Move often-{'read' if way == 'read' else 'written'} files off {shown}{more}.", name="files_to_move"
             )
         )
     return tuple(out)
@@ -201,11 +171,10 @@ def correlations(climate: Climate) -> Part:
         estimates.append(
             plain(f"lag{LAGS}_high_ratio_{pair}", float(high_share(far)), "ratio", n=n, method="share of components")
         )
-    findings = _correlation_findings(climate, estimates)
     return Part(
         Exhibit(
             "pat19.fig12", tables=(_lag_table(climate),), charts=(_bands(climate),),
-            estimates=tuple(estimates), findings=tuple(findings), caveats=climate.caveats, coverage=climate.coverage(),
+            estimates=tuple(estimates), caveats=climate.caveats, coverage=climate.coverage(),
         ),
         _history(climate, estimates),
     )  # fmt: skip
@@ -256,30 +225,6 @@ def _lag_table(climate: Climate) -> ResultTable:
     )
 
 
-def _correlation_findings(climate: Climate, estimates: list[Estimate]) -> list[Finding]:
-    by_name = {estimate.name: estimate for estimate in estimates}
-    step = span(1, climate.system.step_ns)
-    out = []
-    for way in WAYS:
-        share = by_name[f"lag1_high_ratio_{way}"]
-        out.append(
-            directed(
-                share, 0.5,
-                f"On most targets ({share.value or 0.0:.0%}) the {way}s of {step} tell about the next.",
-                f"On most targets ({1 - (share.value or 0.0):.0%}) the {way}s of {step} tell little about the next.",
-            )
-        )  # fmt: skip
-    cross = by_name["lag0_high_ratio_cross"]
-    out.append(
-        directed(
-            cross, 0.5,
-            f"On most targets ({cross.value or 0.0:.0%}) reads and writes go together.",
-            f"On most targets ({1 - (cross.value or 0.0):.0%}) reads and writes do not go together.",
-        )
-    )  # fmt: skip
-    return out
-
-
 def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]:
     """How much history predicts the load of one target."""
     by_name = {estimate.name: estimate for estimate in estimates}
@@ -291,7 +236,6 @@ def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]
             out.append(
                 Finding(
                     f"To foresee {way}s on one target, the last {step} on that target is enough.",
-                    "supported",
                     name="target_history",
                 )
             )

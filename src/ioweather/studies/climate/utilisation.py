@@ -12,12 +12,11 @@ from ioweather.core.facility import Facility, Window
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.studies.shared import choices
-from ioweather.studies.shared.intervals import INTERVALS, Intervals, finding, plain, standing
+from ioweather.studies.shared.intervals import INTERVALS, Intervals, plain
 from ioweather.studies.shared.presenting import cdf_table, shaded, table, timeline_table
 from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, Steps, gaps, traffic_steps
 
 THIRD = 0.33  # car11: "less than 33% of peak"
-MOSTLY = 0.9
 _MAX_SHADES = 40
 
 
@@ -161,7 +160,7 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     )  # fmt: skip
     return Exhibit(
         "car11.fig7", charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(_distribution_findings(mean, share, peak, nominal)),
+        findings=tuple(_distribution_findings(mean, peak, nominal)),
         caveats=(SERVER_TRAFFIC, *_nominal_caveat(nominal, filesystem)), coverage=(steps.coverage("intervals"),),
     )  # fmt: skip
 
@@ -171,15 +170,9 @@ def _peak_lines(peak: float, nominal: float | None) -> tuple[Reference, ...]:
     return (observed,) if nominal is None else (observed, Reference("x", THIRD * nominal, "33% of the nominal peak"))
 
 
-def _distribution_findings(mean: Estimate, share: Estimate, peak: float, nominal: float | None) -> Iterator[Finding]:
+def _distribution_findings(mean: Estimate, peak: float, nominal: float | None) -> Iterator[Finding]:
     rate = format_bytes(mean.value or 0.0)
     yield Finding(f"The mean throughput was {rate}/s; the peak was {format_bytes(peak)}/s.", name="mean_throughput")
-    kind = standing(share, above=MOSTLY)
-    yield finding(
-        f"For {share.value or 0.0:.1%} of the time the storage ran below 33% of its observed peak: the load is bursty.",
-        "note" if kind == "refuted" else kind,
-        "time_below_third_of_peak",
-    )
     if nominal is not None:
         yield Finding(f"The observed peak is {peak / nominal:.0%} of the nominal one.", name="nominal_peak")
 

@@ -31,16 +31,11 @@ def cumulative(climate: Climate) -> Part:
     if climate.burst_buffer is not None:
         line = replace(line, rows=(*line.rows, *_running(climate.burst_buffer, "burst buffer ").rows))
     chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Volume since the start")
-    factor, unit = ratio.value or 0.0, climate.intervals.unit_name
+    unit = climate.intervals.unit_name
     tied = int(np.sum((leads[:, 1] == 0) & (sums[:, 0] > 0)))
     of_all = f"all {unit}s" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
     equal = Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.", name="reads_equal_writes")
     findings = [equal] if tied and not leads.any() else [
-        directed(
-            ratio, 1.0,
-            f"{factor:.2f} times as much is read as written.",
-            f"{1 / factor if factor else 0.0:.2f} times as much is written as read.",
-        ),
         directed(
             steady, 0.5,
             f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not in a short stretch alone.",
@@ -131,7 +126,7 @@ def rate_distribution(climate: Climate) -> Part:
     return Part(
         Exhibit(
             "pat19.fig4", charts=(chart,), estimates=(*estimates, more),
-            findings=tuple(_rate_findings(by_name, more)), caveats=climate.caveats, coverage=climate.coverage(),
+            findings=tuple(_rate_findings(by_name)), caveats=climate.caveats, coverage=climate.coverage(),
         )
     )  # fmt: skip
 
@@ -140,20 +135,9 @@ def _variation(sums: Floats) -> Floats:
     return variation_from_sums(sums[:, 0], sums[:, 1], sums[:, 2])
 
 
-def _rate_findings(by_name: dict[str, Estimate], more: Estimate) -> Iterator[Finding]:
+def _rate_findings(by_name: dict[str, Estimate]) -> Iterator[Finding]:
     for way, word in zip(WAYS, ("read", "written"), strict=True):
-        mean, variation = by_name[f"mean_rate_{way}"].value or 0.0, by_name[f"variation_{way}"]
+        mean = by_name[f"mean_rate_{way}"].value or 0.0
         yield Finding(
             f"On average {format_bytes(mean * 60)} are {word} per minute ({format_bytes(mean)}/s).", name="mean_rate"
         )
-        yield directed(
-            variation, 1.0,
-            f"The {way} rate is bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",
-            f"The {way} rate is not very bursty: its coefficient of variation is {variation.value or 0.0:.0%}.",
-        )  # fmt: skip
-    points = 100 * (more.value or 0.0)
-    yield directed(
-        more, 0.0,
-        f"Writes vary more than reads: the coefficient of variation is {points:.0f} points higher.",
-        f"Reads vary more than writes: the coefficient of variation is {-points:.0f} points higher.",
-    )  # fmt: skip

@@ -86,6 +86,10 @@ def _growth_estimates(files: _Series, used: _Series, growth: Drift | None) -> It
     method = "first to last scan"
     yield plain("used_growth", _growth(used.total), "ratio", method=method)
     yield plain("files_growth", _growth(files.total), "ratio", method=method)
+    more_files, more_bytes = _growth(files.total), _growth(used.total)
+    if more_files is not None and more_bytes is not None and more_files > 0:
+        faster = more_files / more_bytes if more_bytes > 0 else math.inf
+        yield Estimate("files_growth_over_used_growth", faster, "factor", method=method)
     if files.project is not None:
         yield plain("used_growth_project", _growth(used.project), "ratio", method=method)
         yield plain("files_growth_project", _growth(files.project), "ratio", method=method)
@@ -184,7 +188,6 @@ def _findings(
         bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
         yield Finding(
             f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}.",
-            "supported" if of_files > 0.5 else "note",
             name="project_behind_growth",
         )
     forecast = next((e for e in estimates if e.name == "files_forecast_month"), None)

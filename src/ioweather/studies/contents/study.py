@@ -151,8 +151,7 @@ def _size_findings(sizes: Bins, own: Bins | None, rest: Bins | None, project: st
     files, held = sizes.below(MIB)
     small, of_bytes = files / sizes.files, held / max(1, sizes.total_bytes)
     yield Finding(
-        f"Most files are small: {small:.1%} of {sizes.files:,} are below 1 MiB; they hold {of_bytes:.1%} of the bytes.",
-        "supported" if small > 0.5 else "refuted",
+        f"Of {sizes.files:,} files {small:.1%} are below 1 MiB; they hold {of_bytes:.1%} of the bytes.",
         name="small_files",
     )
     yield Finding(f"Most files lie between {_range(sizes)}.", name="usual_sizes")
@@ -170,11 +169,9 @@ def _size_findings(sizes: Bins, own: Bins | None, rest: Bins | None, project: st
     if rest is None:
         yield Finding(f"All files belong to {project}.", "undecided", name="one_owner")
         return
-    changed = _mode(rest) != _mode(sizes)
     yield Finding(
         f"Without {project} most files would lie between {_range(rest)}, and "
         f"{rest.below(MIB)[0] / rest.files:.1%} would be below 1 MiB.",
-        "supported" if changed else "note",
         name="without_largest_owner",
     )
 

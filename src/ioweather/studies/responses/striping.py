@@ -186,10 +186,9 @@ def independence_finding(test: IndependenceTest | None) -> Finding:
     if test.correlation > 0:
         return Finding(
             f"Targets are slow together ({told}, {told_p(test.p_value)}): wide stripes are less slow than predicted.",
-            "supported",
-            name,
+            name=name,
         )
-    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", "supported", name)
+    return Finding(f"Targets are not independent ({told}, {told_p(test.p_value)}).", name=name)
 
 
 def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
@@ -264,7 +263,7 @@ def _advice(predictions: Sequence[WidthPrediction], best: BestWidth, title: str)
     text += f"{format_seconds(chosen.seconds(0.5))}, 99% within {format_seconds(chosen.seconds(0.99))}."
     if best.agreement is None:
         return Finding(text, name="best_width")
-    return Finding(text, "supported" if best.agreement >= 0.8 else "undecided", name="best_width")
+    return Finding(text, "note" if best.agreement >= 0.8 else "undecided", name="best_width")
 
 
 def _mean_caveat(predictions: Sequence[WidthPrediction]) -> Iterator[str]:

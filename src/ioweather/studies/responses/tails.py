@@ -41,7 +41,7 @@ from ioweather.studies.responses.samples import (
     samples_of,
     shown_size,
 )
-from ioweather.studies.shared.intervals import LEVEL, Standing, plain
+from ioweather.studies.shared.intervals import LEVEL, plain
 from ioweather.studies.shared.job_estimates import mean_estimate, share_estimate
 from ioweather.studies.shared.presenting import cdf_table, cells
 
@@ -206,11 +206,10 @@ def _control(fitted: Sequence[FittedSample]) -> float:
 def _share_findings(mean: Estimate) -> Iterator[Finding]:
     if mean.value is None:
         return
-    text = f"On average {mean.value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd."
-    if mean.low is None:
-        yield Finding(text, name="normal_share")
-        return
-    yield Finding(text, "supported" if mean.low > _NORMAL_SHARE else "undecided", name="normal_share")
+    yield Finding(
+        f"On average {mean.value:.1%} of requests belong to the tail; a Normal has {_NORMAL_SHARE:.1%} beyond 2 sd.",
+        name="normal_share",
+    )
 
 
 def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) -> list[Estimate]:
@@ -240,6 +239,7 @@ def _winners(
         *(share_estimate(f"head_{name}_ratio", sum(head == name for head, _ in by_ks), n) for name in HEADS),
         *(share_estimate(f"tail_{name}_ratio", sum(tail == name for _, tail in by_ks), n) for name in TAILS),
         *(share_estimate(f"tail_{name}_ratio_by_aic", sum(tail == name for _, tail in by_aic), n) for name in TAILS),
+        share_estimate("tail_weibull_gamma_ratio_by_aic", sum(tail in ("weibull", "gamma") for _, tail in by_aic), n),
         over_samples(mean_estimate("head_around_average_ratio", np.array([a for a, _ in around]), "ratio")),
         over_samples(mean_estimate("head_optimal_ratio", np.array([b for _, b in around]), "ratio")),
         over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))),
@@ -326,17 +326,11 @@ def _distance_table(fitted: Sequence[FittedSample]) -> ResultTable:
 def _winner_findings(by_ks: Sequence[tuple[str, str]], by_aic: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     n = len(by_ks)
     normal = sum(head == "normal" for head, _ in by_ks)
-    always: Standing = "supported" if normal == n else "refuted" if normal < n / 2 else "undecided"
-    yield Finding(
-        f"A Normal head fits better than a Cauchy one in {normal} of {n} samples.", always, name="head_family"
-    )
+    yield Finding(f"A Normal head fits better than a Cauchy one in {normal} of {n} samples.", name="head_family")
     power, aic = (sum(tail == "power_law" for _, tail in found) for found in (by_ks, by_aic))
     # The distance favours the families that contain the power law as a limit; AIC charges for their parameter.
-    mostly: Standing = "supported" if aic > n / 2 else "refuted" if power <= n / 2 else "undecided"
     yield Finding(
-        f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance.",
-        mostly,
-        name="tail_family",
+        f"The Power Law is the best tail in {aic} of {n} samples by AIC, in {power} by distance.", name="tail_family"
     )
 
 

@@ -26,7 +26,7 @@ from ioweather.studies.responses.samples import (
     samples_of,
     shown_size,
 )
-from ioweather.studies.shared.intervals import finding, plain
+from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import mean_estimate, median_estimate, share_estimate
 from ioweather.studies.shared.presenting import MAX_ROWS, cells, thin
 
@@ -173,11 +173,15 @@ def _cache_findings(shown: Sequence[ResponseSample]) -> Iterator[Finding]:
         change = (
             f"{before.value / after.value:.3g}x shorter" if shorter else f"{after.value / before.value:.3g}x longer"
         )
-        yield finding(
-            f"On {filesystem} the cache makes the median {op} {change}; variation goes from "
-            f"{_variation(uncached.seconds):.0f}% to {_variation(cached.seconds):.0f}%.",
-            "supported" if apart else "undecided",
-            "cache",
+        told = (
+            f"the cache makes the median {op} {change}"
+            if apart
+            else f"the cache does not surely change the median {op}"
+        )
+        yield Finding(
+            f"On {filesystem} the cache {told}; variation goes from {_variation(uncached.seconds):.0f}% to "
+            f"{_variation(cached.seconds):.0f}%.",
+            name="cache",
         )
 
 
@@ -200,8 +204,8 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         estimates.append(plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment"))
         # Twice the standard error that a Normal sample of this size would have.
         certain = abs(skew) > 2 * math.sqrt(6 / sample.n)
-        text = f"{sample.label}: the histogram has its long side to the {'right' if skew > 0 else 'left'}"
-        findings.append(finding(f"{text} (skewness {skew:.3g}).", "supported" if certain else "undecided", "skewness"))
+        side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
+        findings.append(Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness"))
     columns = (
         ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
         ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
@@ -270,8 +274,13 @@ def _single_fits(samples: Samples) -> Exhibit:
         "don15.singlefits",
         tables=(ResultTable("single_fits", columns, tuple(rows)),),
         charts=(Chart("bars", bars, {"x": "family", "y": "ks"}, "Mean distance of single families"),),
-        estimates=(*means, *shares),
-        findings=(_none_fits(fitted, rejected),),
+        estimates=(*means, *shares, share_estimate("rejected_ratio", rejected, fitted)),
+        findings=(
+            Finding(
+                f"In {rejected} of {fitted} samples even the best family is further away than chance at 5%.",
+                name="no_family_fits",
+            ),
+        ),
         caveats=(
             "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
             "fastest time. The distance is the two-sided Kolmogorov-Smirnov one.",
@@ -281,17 +290,10 @@ def _single_fits(samples: Samples) -> Exhibit:
     )  # fmt: skip
 
 
-def _none_fits(fitted: int, rejected: int) -> Finding:
-    text = f"No single family fits: in {rejected} of {fitted} samples even the best is further away than chance at 5%."
-    if fitted and rejected == fitted:
-        return Finding(text, "supported", name="no_family_fits")
-    return Finding(text, "refuted" if rejected < fitted / 2 else "undecided", name="no_family_fits")
-
-
 def _moment_plane(samples: Samples) -> Exhibit:
     """don15.fig3."""
     rows: list[tuple[Cell, ...]] = []
-    away = considered = 0
+    away = skewed = considered = 0
     for sample in samples.samples:
         skew, kurtosis = _moments(sample.seconds)
         if math.isnan(skew):
@@ -300,6 +302,7 @@ def _moment_plane(samples: Samples) -> Exhibit:
         statistic = sample.n / 6 * (skew**2 + (kurtosis - 3) ** 2 / 4)
         considered += 1
         away += math.exp(-statistic / 2) < 0.01
+        skewed += skew > 2 * math.sqrt(6 / sample.n)
         rows.append((sample.label, sample.place, skew, kurtosis, sample.n, statistic))
     columns = (
         ResultColumn("sample", "", "text"), ResultColumn("place", "", "text"), ResultColumn("skewness"),
@@ -318,12 +321,12 @@ def _moment_plane(samples: Samples) -> Exhibit:
                 scales={"y": "log"},
             ),
         ),
-        estimates=(share, median),
+        estimates=(share, share_estimate("right_skewed_ratio", skewed, considered), median),
         findings=(
             Finding(
-                f"No sample is Normal: {away} of {considered} lie further off than chance allows (Jarque-Bera, 1%).",
-                "supported" if away == considered else "refuted" if away < considered / 2 else "undecided",
-            name="normality"),
+                f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%).",
+                name="normality",
+            ),
         ),
         caveats=(
             "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes.",

@@ -6,24 +6,23 @@ A study may switch intervals off (its `intervals` parameter); values stay the sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Param
+from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
 from ioweather.stats.resampling import BlockBootstrap, sums_by_unit, unit_steps
 
 # Sums on the last axis to a value: works on one set of sums and on all replicates at once.
 Statistic: TypeAlias = Callable[[Floats], Any]
-Standing: TypeAlias = Literal["supported", "refuted", "undecided", "note"]
 
 LEVEL = 0.9
 INTERVALS = Param("intervals", "give 90% intervals by block bootstrap", kind="flag", default=True)
-_NO_INTERVAL = "no interval asked for"
 
 
 class Intervals:
@@ -70,7 +69,7 @@ class Intervals:
         with np.errstate(divide="ignore", invalid="ignore"):
             value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
             if self._bootstrap is None:
-                return Estimate(name, value, unit, n=n, method=_NO_INTERVAL)
+                return Estimate(name, value, unit, n=n, method=NO_INTERVAL)
             replicates = statistic(self._resampled(per_unit))
         low, high = self._bootstrap.interval(replicates, about=None if bounds is None else value)
         if bounds is not None and low is not None and high is not None and value is not None:
@@ -97,7 +96,7 @@ class Intervals:
 
     @property
     def method(self) -> str:
-        return self._bootstrap.method if self._bootstrap else _NO_INTERVAL
+        return self._bootstrap.method if self._bootstrap else NO_INTERVAL
 
 
 def _name(unit_ns: int) -> str:
@@ -117,30 +116,19 @@ def plain(name: str, value: float | None, unit: str, *, n: int | None = None, me
     return Estimate(name, None if value is None else number(value), unit, n=n, method=method)
 
 
-def standing(estimate: Estimate, *, above: float | None = None, below: float | None = None) -> Standing:
-    """Whether the interval lies on the claimed side of a number: supported, refuted, or undecided across it."""
-    if (above is None) == (below is None):
-        raise ValueError("give one of above and below")
+def surely(estimate: Estimate, *, above: float | None = None, below: float | None = None) -> bool:
+    """Whether the whole interval lies above (or below) a number."""
     if estimate.low is None or estimate.high is None:
-        return "note" if estimate.method == _NO_INTERVAL else "undecided"
-    inside, outside = (
-        (estimate.low > above, estimate.high <= above)
-        if above is not None
-        else (estimate.high < (below or 0.0), estimate.low >= (below or 0.0))
-    )
-    return "supported" if inside else "refuted" if outside else "undecided"
+        return False
+    return estimate.low > above if above is not None else estimate.high < (below if below is not None else -np.inf)
 
 
 def directed(estimate: Estimate, pivot: float, above: str, below: str) -> Finding:
-    """The sentence that the value speaks for, as sure as its interval is that the value lies on that side."""
+    """Of what no paper has a word on: the sentence that the interval speaks for, and that it speaks for none."""
     if estimate.value is None:
         text = f"Too few data to tell: {quantity_label(estimate.name, estimate.unit)}."
         return Finding(text, "undecided", identifier(estimate.name))
-    if estimate.value > pivot:
-        return finding(above, standing(estimate, above=pivot), identifier(estimate.name))
-    return finding(below, standing(estimate, below=pivot), identifier(estimate.name))
-
-
-def finding(text: str, kind: Standing, name: str) -> Finding:
-    """A sentence with its standing; an undecided one says so in words."""
-    return Finding(text if kind != "undecided" else f"{text} (these data do not decide it)", kind, name)
+    text, name = (above if estimate.value > pivot else below), identifier(estimate.name)
+    if surely(estimate, above=pivot) or surely(estimate, below=pivot) or estimate.method == NO_INTERVAL:
+        return Finding(text, name=name)
+    return Finding(f"{text} (these data do not decide it)", "undecided", name)

@@ -16,6 +16,7 @@ from ioweather.studies.shared.intervals import LEVEL, number
 
 # Above this the bootstrap costs more than it tells: the mean is normal enough.
 _BOOTSTRAP_MOST: Final = 2000
+_RANKED_LEAST: Final = 10
 
 
 def known(values: NDArray[Any]) -> Floats:
@@ -71,6 +72,32 @@ def share_estimate(name: str, count: int, n: int) -> Estimate:
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     low, high = max(0.0, centre - half), min(1.0, centre + half)
     return Estimate(name, share, "ratio", low, high, LEVEL, n, "share, Wilson interval")
+
+
+def rank_estimate(name: str, rho: float, n: int, method: str) -> Estimate:
+    """Spearman's coefficient; the variance of its Fisher's z is 1.06 / (n - 3) (Fieller, Hartley & Pearson 1957)."""
+    if not math.isfinite(rho) or n < _RANKED_LEAST:
+        return Estimate(name, number(rho), "", n=n, method=method)
+    bounded = max(-0.999999, min(0.999999, rho))
+    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(1.06 / (n - 3))
+    low, high = (math.tanh(math.atanh(bounded) + sign * reach) for sign in (-1, 1))
+    return Estimate(name, rho, "", low, high, LEVEL, n, f"{method}, Fisher's z")
+
+
+def ratio_estimate(name: str, parts: NDArray[Any], wholes: NDArray[Any]) -> Estimate:
+    """Ratio of two sums over jobs; the interval resamples jobs."""
+    part, whole = np.asarray(parts, np.float64), np.asarray(wholes, np.float64)
+    n = len(part)
+    if not whole.sum() > 0:
+        return Estimate(name, None, "ratio", n=n, method="no values")
+    share = float(part.sum() / whole.sum())
+    if n < MIN_BLOCKS:
+        return Estimate(name, share, "ratio", n=n, method=f"ratio of sums; {n} jobs are too few for an interval")
+    bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = bootstrap.interval(bootstrap.sums(part) / bootstrap.sums(whole))
+    level = LEVEL if low is not None else None
+    return Estimate(name, share, "ratio", low, high, level, n, "ratio of sums, bootstrap over jobs")
 
 
 def quantiles(values: NDArray[Any], at: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> list[float | None]:

@@ -18,7 +18,7 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Resu
 from ioweather.core.units import HOUR_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.studies.shared.intervals import plain
-from ioweather.studies.shared.job_estimates import median_estimate, quantiles
+from ioweather.studies.shared.job_estimates import median_estimate, quantiles, share_estimate
 from ioweather.studies.shared.presenting import relabelled, told_p
 
 _POINTS: Final = 1500
@@ -154,7 +154,7 @@ def _bands(part: Measured) -> Exhibit:
     """kun19.bands."""
     rows: list[tuple[Cell, ...]] = []
     boxes: list[tuple[Cell, ...]] = []
-    estimates, findings = [], []
+    estimates, findings, most = [], [], 0
     for filesystem, op in part.kinds():
         mine = part.of(filesystem, op)
         bands = find_bands(part.seconds[mine])
@@ -170,6 +170,10 @@ def _bands(part: Measured) -> Exhibit:
         if len(bands) > 1:
             listed = ", ".join(f"{format_seconds(b.centre)} ({b.share:.0%})" for b in bands)
             findings.append(Finding(f"{filesystem} {op} has {len(bands)} bands: {listed}.", name="bands"))
+        if op == "read":
+            most = max(most, len(bands))
+    if most:
+        estimates.append(plain("most_read_bands", most, "count", method="largest number on any file system"))
     columns = (
         ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
         ResultColumn("band", "", "count"), ResultColumn("label", "", "text"), ResultColumn("centre", "", "seconds"),
@@ -217,11 +221,7 @@ def _hosts(part: Measured) -> Exhibit:
         estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method="Kruskal-Wallis"))
         text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
         findings.append(
-            Finding(
-                f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).",
-                "supported",
-                name="hosts",
-            )
+            Finding(f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).", name="hosts")
             if p < 0.01
             else Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided", name="hosts")
         )
@@ -235,6 +235,9 @@ def _hosts(part: Measured) -> Exhibit:
                   scales={"y": "log"})  # fmt: skip
     one = Finding("All measurements come from one host: nothing to compare.", name="one_host")
     hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
+    if estimates:
+        differ = sum((e.value or 0.0) < 0.01 for e in estimates)
+        estimates.append(share_estimate("hosts_differ_ratio", differ, len(estimates)))
     return Exhibit(
         "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),
         findings=tuple(findings) or (one,),

@@ -30,6 +30,7 @@ from ioweather.derive.responses.slowdown import (
     COUNTINGS,
     LEAST_BASELINE,
     STATISTICS,
+    Episode,
     OperationSeries,
     all_episodes,
     exact_series,
@@ -89,10 +90,16 @@ def episodes_exhibit(
     )
     return Exhibit(
         "kun19.episodes", tables=(table, week), charts=(chart,),
-        estimates=(plain("episodes", len(found), "count"), *peaks), findings=tuple(findings),
+        estimates=(plain("episodes", len(found), "count"), *_longest(found), *peaks), findings=tuple(findings),
         caveats=(f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected.", *caveats),
         coverage=coverage,
     )  # fmt: skip
+
+
+def _longest(found: Sequence[Episode]) -> Iterator[Estimate]:
+    ended = [e.recovery_ns / NS for e in found if not e.ongoing]
+    if ended:
+        yield plain("longest_recovery", max(ended), "seconds", n=len(ended), method="longest time from peak to end")
 
 
 def _weekly(
@@ -115,7 +122,6 @@ def _weekly(
                 findings.append(
                     Finding(
                         f"{series.label} is slow more often on {name}s ({share.value:.0%} of intervals).",
-                        "supported",
                         name="slow_weekday",
                     )
                 )
@@ -241,6 +247,7 @@ def _boxes(
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
     findings = []
+    worst = 0.0
     for series in every:
         for name in STATISTICS:
             for counting in _countings(series):
@@ -252,6 +259,7 @@ def _boxes(
         slowest = float(series.statistics["q99"][series.count > 0].max())
         usual, _ = series.expected(baseline)
         if usual:
+            worst = max(worst, slowest / usual)
             findings.append(
                 Finding(
                     f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
@@ -259,6 +267,8 @@ def _boxes(
                     name="usual_time",
                 )
             )
+    if worst:
+        estimates.append(plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual"))
     columns = (
         _FILESYSTEM, _OP, ResultColumn("statistic", "", "text"), _COUNTED, ResultColumn("q05", "5%", "seconds"),
         ResultColumn("q25", "25%", "seconds"), ResultColumn("q50", "median", "seconds"),
@@ -328,6 +338,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     )  # fmt: skip
     most = max(estimates, key=lambda e: e.value or 0.0)
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
+    estimates.append(plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum"))
     return Exhibit(
         "kun19.fig5", tables=(table,), charts=(chart,),
         estimates=tuple(estimates), findings=(Finding(text, name="slowest_operation"),),
@@ -370,6 +381,12 @@ def _slowdowns(
                     name="slowdown",
                 )
             )
+    greatest = [max((float(np.nanmax(ratio)) for series, ratio in every if series in of), default=0.0)
+                for of in (long, short)]  # fmt: skip
+    if all(greatest):
+        method = f"greatest of the intervals' {statistic} over expected"
+        estimates.append(plain("slowdown_of_all", greatest[0], "factor", method=method))
+        estimates.append(plain("short_over_long_slowdown", greatest[1] / greatest[0], "factor", method=method))
     unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
     calmer = format_seconds(long[0].interval_ns / 1e9)

@@ -1,0 +1,12 @@
+"""How a paper's claim stands at an exhibit, as the one corridor judges it."""
+
+from __future__ import annotations
+
+from ioweather.core.papers.claims import judged
+from ioweather.core.results import Exhibit
+
+
+def stands(exhibit: Exhibit, claim: str) -> str:
+    """`claim` without its paper: 'more_read'."""
+    found = {j.claim.id.partition(".")[2]: j.standing for j in judged(exhibit.id, exhibit.estimates)}
+    return found[claim]

@@ -1,0 +1,54 @@
+"""A mark means one thing: it follows from an estimate, and only core.papers.claims gives it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from small_facility import make_small_lake
+
+import ioweather
+from ioweather.core.papers.claims import claim_of, judged
+from ioweather.core.results import Exhibit
+from ioweather.report.gather import gather
+
+SOURCE = Path(ioweather.__file__).parent
+# They take the mark from judgements of claims.
+GIVE_MARKS = {"core/papers/claims.py", "studies/climate/observations.py"}
+MARKS = {"supported", "refuted"}
+
+
+def test_no_other_code_gives_a_mark() -> None:
+    """The words as a value of a finding; report and pages only look them up."""
+    for file in [*(SOURCE / "studies").rglob("*.py"), *(SOURCE / "advice").rglob("*.py")]:
+        if str(file.relative_to(SOURCE)) in GIVE_MARKS:
+            continue
+        written = {node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)}
+        assert not MARKS & {value for value in written if isinstance(value, str)}, file
+
+
+def check_marks(exhibit: Exhibit) -> None:
+    """Every mark is that of its estimate, every sentence that of its mark; nothing else is marked."""
+    own = {j.claim.id: j for j in judged(exhibit.id, exhibit.estimates)}
+    said = {finding.claim: finding for finding in exhibit.findings if finding.claim in own}
+    assert set(said) == set(own), exhibit.id
+    for claim, judgement in own.items():
+        text, kind = said[claim].text.lower(), said[claim].kind
+        assert kind == judgement.finding.kind, claim
+        starts = {"supported": claim_of(claim).text, "refuted": claim_of(claim).otherwise}.get(kind)
+        assert text.startswith(starts.lower() if starts else ("not decided", "cannot be told")), claim
+        if kind != "undecided":
+            value, limit = judgement.estimate.value, judgement.limit
+            above = value > limit if kind == "supported" else value <= limit
+            assert above == (claim_of(claim).above is not None) or value == limit, claim
+    for finding in exhibit.findings:
+        assert finding.kind not in MARKS or finding.claim, finding
+
+
+@pytest.mark.slow
+def test_every_exhibit_of_a_facility_is_marked_by_its_estimates(tmp_path) -> None:
+    made = gather(make_small_lake(tmp_path)).made
+    assert len(made) > 50
+    for item in made:
+        check_marks(item.exhibit)
