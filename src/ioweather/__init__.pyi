@@ -81,6 +81,26 @@ def project(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
+def runs(
+    *,
+    words: str | None = ...,
+    user: str | None = ...,
+    project: str | None = ...,
+    program: str | None = ...,
+    filesystem: str | None = ...,
+    order: Literal["newest", "slowest", "largest", "longest"] = ...,
+    most: int = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
+def storage(
+    *,
+    where: str | None = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def stripe(
     size: str | int | os.PathLike[str],
     *,

@@ -202,7 +202,7 @@ def _in_parts(
     for number, chosen in enumerate(parts):
         if number:
             out.print()
-        natural = [max(len(headings[i][0]), *map(len, cells[i])) for i in chosen]
+        natural = [max([len(headings[i][0]), *map(len, cells[i])]) for i in chosen]
         drawn = _table(
             [headings[i] for i in chosen], shared_widths([least[i] for i in chosen], natural, out.width - indent)
         )

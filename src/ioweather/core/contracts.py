@@ -83,7 +83,9 @@ class BatchSource(Source, Protocol):
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...
 
 
-Shape: TypeAlias = Literal["rows", "matrix", "rollup", "log", "similar", "conditions", "history", "recent", "status"]
+Shape: TypeAlias = Literal[
+    "rows", "matrix", "rollup", "log", "similar", "conditions", "history", "recent", "status", "loads"
+]
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
@@ -105,7 +107,8 @@ class Need:
     The other shapes are of questions. `log`: a JobView of each Darshan log, given as a file, or of each job id found in
     the lake, that the parameter `param` names. `similar`: runs like the one of the need `after`. `conditions`: what the
     system did during the runs of the need `after`. `history`: windows of load or slowdown of one file system. `recent`:
-    what is usual, and the last half hour. `status`: what the agents see now, beside the need `after`. One function of
+    what is usual, and the last half hour. `status`: what the agents see now, beside the need `after`. `loads`: what the
+    file systems or one component moved, and how slow probes found them. One function of
     workflows.resolve serves each shape. `also` are further tables that it reads.
     """
 

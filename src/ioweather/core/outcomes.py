@@ -245,6 +245,8 @@ class EventOutcome:
     end_ns: int | None
     strength_ratio: float | None
     source: str
+    event_id: str = ""
+    component: str | None = None
 
 
 @dataclass(frozen=True)
@@ -328,6 +330,89 @@ class StripeOutcome(Outcome):
     widths: tuple[WidthOutcome, ...] = ()
 
 
+@dataclass(frozen=True)
+class FileSystemState:
+    """Rates and slowdown are those of the last step of the period, amounts those of all of it. `slowdown` is that of
+    the slowest operation; `load_ratio` is of `peak_bytes_per_s`, which is nominal or the highest of the period."""
+
+    filesystem: str
+    slowdown: float | None
+    slowest_op: str | None
+    slow: bool
+    read_bytes_per_s: float | None
+    write_bytes_per_s: float | None
+    peak_bytes_per_s: float | None
+    peak_is_nominal: bool
+    load_ratio: float | None
+    read_bytes: float
+    write_bytes: float
+    busiest: str | None
+    open_events: int
+    rates: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComponentState:
+    """`bytes_ratio`: of all bytes of its file system in the period."""
+
+    component: str
+    kind: str
+    filesystem: str
+    server: str | None
+    read_bytes: float | None
+    write_bytes: float | None
+    bytes_ratio: float | None
+    most_bytes_per_s: float | None
+
+
+@dataclass(frozen=True)
+class StorageOutcome(Outcome):
+    """`kind` is facility, filesystem, or the kind of component that `where` is."""
+
+    where: str
+    kind: str
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    step_ns: int
+    filesystems: tuple[FileSystemState, ...] = ()
+    components: tuple[ComponentState, ...] = ()
+    events: tuple[EventOutcome, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """`slowness`: the I/O time over the median of `similar` runs of the same program, user and number of processes."""
+
+    job_id: int
+    user: str
+    project: str | None
+    program: str
+    processes: int
+    nodes: int | None
+    start_ns: int
+    end_ns: int
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int
+    write_bytes: int
+    filesystem: str | None
+    slowness: float | None
+    similar: int
+
+
+@dataclass(frozen=True)
+class RunsOutcome(Outcome):
+    """`count` and the sums are of all runs that match; `runs` are the first of them."""
+
+    count: int
+    users: int
+    read_bytes: int
+    write_bytes: int
+    io_seconds: float
+    runs: tuple[RunOutcome, ...]
+
+
 OUTCOMES: Mapping[str, type[Outcome]] = {
     "compare": CompareOutcome,
     "events": EventsOutcome,
@@ -336,6 +421,8 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "now": NowOutcome,
     "predict": PredictOutcome,
     "project": ProjectOutcome,
+    "runs": RunsOutcome,
+    "storage": StorageOutcome,
     "stripe": StripeOutcome,
     "why": WhyOutcome,
 }

@@ -20,6 +20,8 @@ _LINES = {
     "now": (f"{_HERE}.now:QUESTION", "Say how slow storage is at this moment."),
     "predict": (f"{_HERE}.predict:QUESTION", "Say how long a transfer will take, with an interval."),
     "project": (f"{_HERE}.project:QUESTION", "Show one project: volume, jobs, performance, findings."),
+    "runs": (f"{_HERE}.runs:QUESTION", "List runs: the newest, the slowest against similar ones, the largest."),
+    "storage": (f"{_HERE}.storage:QUESTION", "Show what file systems, one server or one target did."),
     "stripe": (f"{_HERE}.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
     "why": (f"{_HERE}.why:QUESTION", "Was it my job or the storage system?"),
 }

@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     low, high = data.period_ns
-    every = [*_stored(data.frames.get("events"), facility), *_maintenance(facility)]
+    every = [*stored(data.frames.get("events"), facility), *maintenance(facility)]
     found = [
         event
         for event in every
@@ -46,19 +46,27 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     )
 
 
+STORED: Final = Need(
+    "events",
+    "events",
+    columns=("event_id", "kind", "system", "component", "label", "start_ns", "end_ns", "strength_ratio", "source"),
+    optional=True,
+    any_time=True,
+)
 _NOTHING: Final = "No events recorded."
 
 
-def _stored(events: Frame | None, facility: Facility) -> Iterator[EventOutcome]:
+def stored(events: Frame | None, facility: Facility) -> Iterator[EventOutcome]:
     for row in events.records() if events is not None else ():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
         where = " ".join(filter(None, [filesystem, row["component"]]))
         yield EventOutcome(
-            row["kind"], where, row["label"], row["start_ns"], row["end_ns"], row["strength_ratio"], row["source"]
-        )
+            row["kind"], where, row["label"], row["start_ns"], row["end_ns"], row["strength_ratio"], row["source"],
+            row["event_id"], row["component"],
+        )  # fmt: skip
 
 
-def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
+def maintenance(facility: Facility) -> Iterator[EventOutcome]:
     for window in facility.maintenance:
         label = window.label or "maintenance"
         yield EventOutcome("maintenance", "", label, window.start_ns, window.end_ns, None, "facility.toml")
@@ -67,15 +75,7 @@ def _maintenance(facility: Facility) -> Iterator[EventOutcome]:
 QUESTION = Question(
     name="events",
     result=EventsOutcome,
-    needs=(
-        Need(
-            "events",
-            "events",
-            columns=("kind", "system", "component", "label", "start_ns", "end_ns", "strength_ratio", "source"),
-            optional=True,
-            any_time=True,
-        ),
-    ),
+    needs=(STORED,),
     answer=answer,
     params=(
         Param("kind", "Only events of this kind.", choices=KINDS),

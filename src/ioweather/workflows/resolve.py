@@ -123,6 +123,12 @@ def _status(request: Request, need: Need) -> Any:
     )
 
 
+def _loads(request: Request, need: Need) -> Any:
+    from ioweather.workflows.loads import loads
+
+    return loads(request.place.snapshot, request.values["where"], request.period)
+
+
 RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "log": _log,
     "similar": _similar,
@@ -130,4 +136,5 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "history": _history,
     "recent": _recent,
     "status": _status,
+    "loads": _loads,
 }
