@@ -46,7 +46,7 @@ def test_projects_lead_to_their_pages(client):
 
 def test_quality_counts_every_sample(client, lake):
     text = client.get("/fragments/quality").text
-    shown = sum(int(n.replace(",", "")) for n in re.findall(r'<td class="number">([\d,]+)</td>', text))
+    shown = sum(int(n.replace(",", "")) for n in re.findall(r'<td class="number"[^>]*>([\d,]+)</td>', text))
     with lake.snapshot() as snapshot:
         assert shown == snapshot.tables()["series"]
 
@@ -74,11 +74,19 @@ def test_agents_are_listed_with_what_they_lost(lake, tmp_path):
 def test_quick_periods_count_back_from_the_end_of_the_data(client):
     text = client.get("/climate").text
     assert 'aria-current="true">All</a>' in text
-    (start,) = re.findall(r'href="/climate\?from=([\d-]+)">Last day</a>', text)
+    (start,) = re.findall(r'href="/climate\?from=([\d-]+)">Last week</a>', text)
     chosen = client.get(f"/climate?from={start}").text
-    assert 'aria-current="true">Last day</a>' in chosen
-    assert f'type="date" name="from" value="{start}"' in chosen
-    assert 'type="text" name="from" value="2026-03-02T10:00"' in client.get("/climate?from=2026-03-02T10:00").text
+    assert 'aria-current="true">Last week</a>' in chosen
+    assert f'name="from" value="{start}"' in chosen
+    assert 'name="from" value="2026-03-02T10:00"' in client.get("/climate?from=2026-03-02T10:00").text
+
+
+def test_the_range_is_shared_by_all_links(client):
+    text = client.get("/?from=2026-03-02T10:00Z&to=2026-03-02T12:00Z").text
+    links = re.findall(r'(?:href|data-fragment)="(/(?!static|figures|api/v1|\?)[^"]*)"', text)
+    assert links
+    for link in links:
+        assert "from=2026-03-02T10%3A00Z&amp;to=2026-03-02T12%3A00Z" in link or "Last" in text.split(link)[1][:40], link
 
 
 def test_a_jobs_page_says_nothing_twice(client, job_id):

@@ -12,7 +12,11 @@ from ioweather.web.shell import NAVIGATION
 from ioweather.web.topics import TOPICS, exhibits_of
 
 PAGES = [path for path, _ in NAVIGATION]
-OTHERS = ["/exhibits/car11.fig7", "/jobs/1", "/projects/x", "/job?q=%3Cscript%3E", "/climate?from=%22%3E%3Cscript%3E"]
+OTHERS = [
+    "/exhibits/car11.fig7", "/jobs/1", "/projects/x", "/users/x", "/programs/%3Cscript%3E", "/filesystems/scratch",
+    "/components/%3Cscript%3E", "/search?q=%3Cscript%3E", "/api", "/job?q=%3Cscript%3E",
+    "/climate?from=%22%3E%3Cscript%3E",
+]  # fmt: skip
 
 
 def test_every_exhibit_has_one_page():
@@ -74,7 +78,7 @@ def test_an_exhibit_is_drawn_with_its_downloads(client):
     assert "<h1>" in client.get("/fragments/exhibits/car11.fig7?heading=1").text
 
 
-@pytest.mark.parametrize("path", ["/fragments/jobs", "/fragments/events", "/fragments/lake", "/fragments/now"])
+@pytest.mark.parametrize("path", ["/fragments/runs", "/fragments/events", "/fragments/lake", "/fragments/now"])
 def test_parts_answer(client, path):
     response = client.get(path)
     assert response.status_code == 200
@@ -82,7 +86,7 @@ def test_parts_answer(client, path):
 
 
 def test_a_found_job_links_to_its_page_and_stays_in_the_facility(client, job_id):
-    assert f'href="/jobs/{job_id}"' in client.get(f"/fragments/jobs?q={job_id}").text
+    assert f'href="/jobs/{job_id}"' in client.get(f"/fragments/runs?q={job_id}").text
     text = client.get(f"/fragments/jobs/{job_id}").text
     assert text.count("<h1>") == 1
     assert "What the run did" in text
@@ -91,7 +95,7 @@ def test_a_found_job_links_to_its_page_and_stays_in_the_facility(client, job_id)
 def test_parts_say_what_is_missing(client):
     for path, status in (
         ("/fragments/exhibits/car11.fig99", 400),
-        ("/fragments/jobs?lake=empty", 200),
+        ("/fragments/runs?lake=empty", 200),
         ("/fragments/lake?lake=empty", 200),
         ("/fragments/jobs/..", 404),
         ("/fragments/jobs/abc", 400),

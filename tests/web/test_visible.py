@@ -60,7 +60,7 @@ def get_routes(app: FastAPI) -> list[APIRoute]:
 
 def address(route: APIRoute, person: dict[str, object]) -> str:
     known = {"exhibit_id": "car11.table4", "job_id": person["job_id"], "name": person["account"], "host": "n1",
-             "segment": "seg-n1-1-1.ndjson"}  # fmt: skip
+             "event_id": "e", "segment": "seg-n1-1-1.ndjson"}  # fmt: skip
     return re.sub(r"\{(\w+)\}", lambda found: str(known[found[1]]), route.path)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from html import escape
 from typing import TypeAlias
 
-from ioweather.core.papers import as_printed
+from ioweather.core.papers import PAPERS, as_printed
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -57,11 +57,11 @@ def answer_html(answer: Answer, theme: PageTheme = "auto") -> str:
     return html_page(answer.headline, [answer_section(answer)], theme, footer=provenance_html(answer.provenance))
 
 
-def answer_section(answer: Answer, level: int = 1, *, live: bool = False) -> str:
-    """One answer as a part of a page: the headline, the facts, then the exhibits behind them."""
+def answer_section(answer: Answer, level: int = 1, *, live: bool = False, headed: bool = True) -> str:
+    """One answer as a part of a page: the headline, unless the page has it, facts, then the exhibits behind them."""
     inner = level + 1
-    parts = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{escape(answer.headline)}</h{level}>"]
-    parts += [_findings(answer.findings)]
+    head = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{escape(answer.headline)}</h{level}>"]
+    parts = [*(head if headed else ()), _findings(answer.findings)]
     parts += [_facts(group, inner) for group in answer.facts]
     parts += _closing(answer.caveats, answer.coverage, inner)
     parts += [exhibit_section(exhibit, inner, live=live, later=True) for exhibit in answer.exhibits]
@@ -80,16 +80,21 @@ def answer_fragment(answer: Answer, theme: PageTheme = "auto") -> str:
     return legible(f'<div class="iow">{style_html(theme)}{body}</div>')
 
 
-def exhibit_section(exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False) -> str:
-    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` sets it off
-    from what stands above it."""
+def exhibit_section(
+    exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False, height: int | None = None
+) -> str:
+    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, `later` sets it off from
+    what stands above it, and `height` is that of its plots."""
     inner = level + 1
-    parts = [f'<p class="kicker">{escape(exhibit.id)}</p>', f"<h{level}>{escape(exhibit.title)}</h{level}>"]
+    of_paper = exhibit.id.partition(".")[0] in PAPERS  # of others the id says nothing to a reader
+    parts = [f'<p class="kicker">{escape(exhibit.id)}</p>'] if of_paper else []
+    parts += [f"<h{level}>{escape(exhibit.title)}</h{level}>"]
     parts += [_findings(exhibit.findings)]
     for number, chart in enumerate(exhibit.charts):
         name = f"{exhibit.id}-{number + 1}"
         head = replace(chart, title="") if chart.title == exhibit.title else chart  # said above
-        parts.append(figure_html(head, name, inner, live=live, with_rows=chart.table not in exhibit.tables))
+        with_rows = chart.table not in exhibit.tables
+        parts.append(figure_html(head, name, inner, live=live, with_rows=with_rows, height=height))
     parts += [_estimates(exhibit.estimates, exhibit.published, inner)]
     parts += [table_html(table) for table in exhibit.tables]
     parts += _closing(exhibit.caveats, exhibit.coverage, inner)
@@ -100,10 +105,12 @@ def exhibit_section(exhibit: Exhibit, level: int = 2, *, live: bool = False, lat
     return f'<section class="{kind}" id="{escape(exhibit.id)}">\n{content}\n</section>'
 
 
-def figure_html(chart: Chart, name: str, level: int = 2, *, live: bool = False, with_rows: bool = True) -> str:
+def figure_html(
+    chart: Chart, name: str, level: int = 2, *, live: bool = False, with_rows: bool = True, height: int | None = None
+) -> str:
     """A chart for wide and for narrow screens. Its title is a heading of the page, not a text in the picture."""
     untitled = replace(chart, title="")
-    specs = {"wide": spec(untitled, width=WIDE_PX), "narrow": spec(untitled, width=NARROW_PX)}
+    specs = {kind: spec(untitled, width=px, height=height) for kind, px in (("wide", WIDE_PX), ("narrow", NARROW_PX))}
     text = escape(describe(chart))
     heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
     picture = "".join(

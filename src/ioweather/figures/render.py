@@ -10,6 +10,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Chart, Exhibit
 from ioweather.figures.alt_text import describe
 from ioweather.figures.catalogue import KINDS
+from ioweather.figures.compose import PanelKind
 from ioweather.figures.reading import legible
 from ioweather.figures.theme import Spec, Theme, config, recolour
 from ioweather.figures.tooltips import HOVER
@@ -26,9 +27,10 @@ _USE: Final = re.compile(r"url\(#([^)]+)\)")
 _NAMELESS: Final = re.compile(r' role="graphics-(?:symbol|object)" aria-roledescription="[^"]*"')
 
 
-def spec(chart: Chart, theme: Theme = "light", width: int = 640) -> Spec:
-    """The Vega-Lite specification of a chart, with its data inside, about `width` pixels wide."""
-    return _finished(_body(chart, width), describe(chart), theme)
+def spec(chart: Chart, theme: Theme = "light", width: int = 640, height: int | None = None) -> Spec:
+    """The Vega-Lite specification of a chart, with its data inside, about `width` pixels wide; its plots `height`
+    pixels high, where that is given."""
+    return _finished(_body(chart, width, height), describe(chart), theme)
 
 
 def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> Spec:
@@ -91,8 +93,11 @@ def prefixed_ids(svg: str, prefix: str) -> str:
     return _USE.sub(lambda match: f"url(#{numbers.get(match[1], match[1])})", svg)
 
 
-def _body(chart: Chart, width: int) -> Spec:
+def _body(chart: Chart, width: int, height: int | None = None) -> Spec:
     kind = KINDS[chart.kind]
+    if height is not None and isinstance(kind, PanelKind):
+        usual = kind.size
+        kind = replace(kind, size=lambda *of: (usual(*of)[0], height))
     missing = [channel for channel in kind.required if channel not in chart.encoding]
     unknown = sorted(set(chart.encoding) - set(kind.required) - set(kind.optional))
     if missing or unknown:

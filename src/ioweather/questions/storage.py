@@ -153,13 +153,21 @@ def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
 
 
 def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ...]:
-    """The strongest where there are many: every stretch has its label."""
-    marked = [e for e in events if e.kind in _SHADED]
-    marked.sort(key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
-    return tuple(
-        Reference("x", max(e.start_ns, loads.start_ns), e.label, min(e.end_ns or loads.end_ns, loads.end_ns))
-        for e in sorted(marked[:_MOST_SHADED], key=lambda e: e.start_ns)
-    )
+    """Stretches in which something was wrong: what overlaps is one of them, named by the strongest in it."""
+    stretches: list[tuple[int, int, list[EventOutcome]]] = []
+    for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
+        low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
+        if stretches and low <= stretches[-1][1]:
+            first, last, together = stretches.pop()
+            stretches.append((first, max(last, high), [*together, event]))
+        else:
+            stretches.append((low, high, [event]))
+    return tuple(Reference("x", low, _strongest(together), high) for low, high, together in stretches[-_MOST_SHADED:])
+
+
+def _strongest(events: Sequence[EventOutcome]) -> str:
+    first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
+    return first.label + (f" and {len(events) - 1} more" if len(events) > 1 else "")
 
 
 def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:

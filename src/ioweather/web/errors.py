@@ -28,7 +28,8 @@ from ioweather.core.errors import (
     TokenRefused,
     UsageError,
 )
-from ioweather.web.shell import Html, problem
+from ioweather.web.shell import Html, page, problem
+from ioweather.web.visible import public_view
 
 _LOG = logging.getLogger("ioweather.web")
 # The first class that fits.
@@ -110,6 +111,12 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404 and not request.url.path.startswith(("/api/", "/fragments/", "/static/")):
+            missing = DataUnavailable(
+                "There is no such page.", hint="Search for a job, a user or a target above, or choose a page."
+            )
+            body_part = problem(missing, "Not found")
+            return page("base.html", await public_view(request), "", "Not found", status=404, body=body_part)
         return JSONResponse(body("HTTP", str(error.detail)), error.status_code, headers=error.headers)
 
     @app.exception_handler(ClientDisconnect)

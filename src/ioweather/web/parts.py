@@ -22,13 +22,13 @@ def failed(error: IoweatherError, heading: str = "") -> Html:
 def kept(view: View, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
     """A part that is made once for each state of the lake."""
     try:
-        return Html(view.facilities.answered(view.name, (view.key, key), lambda: make().encode()))
+        return Html(view.facilities.answered(view.name, (view.key, view.between, key), lambda: make().encode()))
     except IoweatherError as error:
         return failed(error, heading)
 
 
-def answer_part(answer: Answer, *, second: bool = False) -> Markup:
+def answer_part(answer: Answer, *, second: bool = False, headed: bool = True) -> Markup:
     """An answer on a page; the `second` on a page has no heading of the first level."""
     if second:
-        return Markup(answer_section(answer, 2, live=True) + provenance_html(answer.provenance))
-    return Markup(answer_section(answer, live=True))
+        return Markup(answer_section(answer, 2, live=True, headed=headed) + provenance_html(answer.provenance))
+    return Markup(answer_section(answer, live=True, headed=headed))

@@ -7,11 +7,11 @@ No inline script and no inline style.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -21,7 +21,8 @@ from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.units import format_value
 from ioweather.figures.reading import legible
-from ioweather.web.facilities import MAIN, Facilities
+from ioweather.web.facilities import MAIN
+from ioweather.web.ranges import presets
 from ioweather.web.topics import TOPICS
 from ioweather.web.visible import View
 
@@ -29,9 +30,12 @@ _TEMPLATES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined,
     trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
+_TEMPLATES.filters["unit"] = format_value
 NAVIGATION: Final = (
-    ("/", "Now"),
-    ("/job", "Why / job"),
+    ("/", "Overview"),
+    ("/now", "Now"),
+    ("/job", "Jobs"),
+    ("/events", "Events"),
     *((f"/{topic.slug}", topic.title) for topic in TOPICS),
     ("/exhibits", "Exhibits"),
     ("/sql", "SQL"),
@@ -48,37 +52,56 @@ class Html(HTMLResponse):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the reader is: the facility that is shown, and the page."""
+    """Where the reader is: the view, and the page. Links stay in the facility and in the time range."""
 
-    facilities: Facilities
-    lake: str
+    view: View
     path: str
-    sees_sql: bool = True
+    default_ns: int | None = None
 
     @property
     def kept(self) -> Mapping[str, str]:
-        """What links and forms carry along to stay in the facility."""
-        return {} if self.lake == MAIN else {"lake": self.lake}
+        """What forms carry along beside the range."""
+        return {} if self.view.name == MAIN else {"lake": self.view.name}
+
+    @property
+    def range(self) -> Mapping[str, str]:
+        return {name: text for name, text in zip(("from", "to"), self.view.between, strict=True) if text}
 
     @property
     def titles(self) -> Mapping[str, str]:
-        return {name: self.facilities.title(name) for name in self.facilities.lakes}
+        return {name: self.view.facilities.title(name) for name in self.view.facilities.lakes}
+
+    @property
+    def presets(self) -> list[tuple[str, str, bool]]:
+        return [
+            (name, self.link(self.path, **{"from": start, "to": ""}), chosen)
+            for name, start, chosen in presets(self.view, self.default_ns)
+        ]
 
     def link(self, path: str, **query: str) -> str:
-        text = urlencode({**self.kept, **{name: value for name, value in query.items() if value}})
+        """What is empty in `query` is left out."""
+        every = {**self.kept, **self.range, **query}
+        text = urlencode({name: value for name, value in every.items() if value})
         return f"{path}{'&' if '?' in path else '?'}{text}" if text else path
+
+    def to(self, kind: str, name: object, **query: str) -> str:
+        """The page of a job, a user, a project, a program, a file system, a component, an event."""
+        return self.link(f"/{kind}/{quote(str(name), safe='')}", **query) if name not in (None, "") else ""
 
 
 def part(template: str, **values: Any) -> Markup:
     return Markup(_TEMPLATES.get_template(template).render(values))
 
 
-def page(template: str, view: View, path: str, title: str, *, status: int = 200, **values: Any) -> Html:
-    place = Place(view.facilities, view.name, path, view.sees_sql)
-    if place.lake not in place.facilities.lakes:
-        place = Place(view.facilities, MAIN, path, view.sees_sql)
+def page(
+    template: str, view: View, path: str, title: str, *, status: int = 200, default_ns: int | None = None, **values: Any
+) -> Html:
+    """`default_ns`: how much of the newest data is shown where the address has no range; None is all."""
+    if view.name not in view.facilities.lakes:
         error = DataUnavailable("There is no such facility here.")
+        view = replace(view, name=MAIN)
         template, title, status, values = "base.html", "No such facility", 404, {"body": problem(error)}
+    place = Place(view, path, default_ns)
     return Html(part(template, place=place, title=title, navigation=NAVIGATION, version=__version__, **values), status)
 
 
@@ -87,9 +110,12 @@ def problem(error: IoweatherError, heading: str = "") -> Markup:
 
 
 class Cell(NamedTuple):
+    """`value` is what a script sorts by."""
+
     text: str
     kind: str = ""
     link: str = ""
+    value: float | str = ""
 
 
 def _no_link(row: Sequence[Any]) -> str:
@@ -105,6 +131,7 @@ class Listed:
     rows: Sequence[Sequence[Any]]
     links: Mapping[str, Callable[[Sequence[Any]], str]] = field(default_factory=dict)
     empty: str = "None."
+    tools: str = "all"  # or "brief": sorted only
 
     @property
     def heads(self) -> list[Cell]:
@@ -116,7 +143,7 @@ class Listed:
         units = [unit for _, unit in self.columns]
         return [
             [
-                Cell(format_value(cell, unit), kind, link(row))
+                Cell(format_value(cell, unit), kind, link(row), cell if kind and cell is not None else "")
                 for cell, unit, kind, link in zip(row, units, self._kinds, links, strict=True)
             ]
             for row in self.rows

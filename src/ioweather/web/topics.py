@@ -40,7 +40,6 @@ TOPICS: Final = (
             ("In the lake", "/fragments/lake"),
             ("Quality", "/fragments/quality"),
             ("Sick components", "/fragments/events?kind=component_health"),
-            ("Events", "/fragments/events"),
         ),
     ),
 )

@@ -31,6 +31,7 @@ from ioweather.workflows.ask import ask
 
 _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
+_LONGEST_TIME: Final = 100
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class View:
     name: str
     owner: Owner | None
     sees_sql: bool = True
+    between: tuple[str, str] = ("", "")  # the time range of the page, as its address has it
 
     @property
     def lake(self) -> Lake:
@@ -97,27 +99,30 @@ def _facilities(request: Request) -> Facilities:
 LakeName = Annotated[str, Query(alias="lake", description="The facility to show.", max_length=100)]
 
 
+def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = True) -> View:
+    start, end = (request.query_params.get(name, "").strip()[:_LONGEST_TIME] for name in ("from", "to"))
+    return View(_facilities(request), lake or MAIN, owner, sees_sql, (start, end))
+
+
 # async: a dependency without `async` would cost a trip to a thread.
 async def public_view(request: Request, lake: LakeName = MAIN) -> View:
     visibility = _visibility(request)
     if visibility.mode == "open":
-        return View(_facilities(request), lake or MAIN, None)
-    return View(
-        _facilities(request), lake or MAIN, _NOBODY, user_of(request, visibility) in visibility.operators
-    )  # fmt: skip
+        return _view(request, lake, None)
+    return _view(request, lake, _NOBODY, user_of(request, visibility) in visibility.operators)
 
 
 async def own_view(request: Request, lake: LakeName = MAIN) -> View:
     visibility = _visibility(request)
     if visibility.mode == "open":
-        return View(_facilities(request), lake or MAIN, None)
+        return _view(request, lake, None)
     user = user_of(request, visibility)
     if user is None:
         raise AccessDenied(
             "This server shows people their own jobs, and does not know who you are.", hint="Sign in at its proxy."
         )
     is_operator = user in visibility.operators
-    return View(_facilities(request), lake or MAIN, None if is_operator else visibility.owner(user), is_operator)
+    return _view(request, lake, None if is_operator else visibility.owner(user), is_operator)
 
 
 async def operator_view(request: Request, lake: LakeName = MAIN) -> View:

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ioweather.web.pages import exhibits, health, jobs, now, projects, sql, subjects
+from ioweather.web.pages import (
+    events,
+    exhibits,
+    health,
+    jobs,
+    now,
+    overview,
+    people,
+    places,
+    search,
+    sql,
+    subjects,
+)
 
-ROUTERS: Final = tuple(module.router for module in (now, jobs, projects, subjects, health, exhibits, sql))
+ROUTERS: Final = tuple(
+    module.router for module in (overview, now, jobs, places, people, events, search, subjects, health, exhibits, sql)
+)

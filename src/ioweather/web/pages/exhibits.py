@@ -27,7 +27,7 @@ _MOST_PRINTED = 3
 
 @router.get("/exhibits")
 def exhibits_page(view: OwnView) -> Html:
-    found, _, error = available(view)
+    found, error = available(view)
     papers = [
         (paper, [(item, _printed(item.id)) for item in found if item.id.startswith(f"{paper.key}.")])
         for paper in PAPERS.values()

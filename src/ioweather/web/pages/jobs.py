@@ -1,68 +1,41 @@
-"""*Why / job*: find a run, or look at a log; the verdict on one run, and what it did."""
+"""*Jobs*: find a run, or look at a log; the verdict on one run, what the system did meanwhile, and what the run did."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Request
+from markupsafe import Markup
 
-from ioweather.core.errors import IoweatherError
-from ioweather.core.results import Answer
-from ioweather.derive.jobs.signatures import program_of
+from ioweather.core.errors import DataUnavailable, IoweatherError
+from ioweather.core.outcomes import JobOutcome, StorageOutcome, WhyOutcome
+from ioweather.core.results import Answer, Reference
+from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns
+from ioweather.figures import exhibit_section
 from ioweather.web.api import job_answers
+from ioweather.web.links import around_ns
 from ioweather.web.parts import answer_part, failed, kept
-from ioweather.web.queries import find_jobs
-from ioweather.web.shell import Html, Listed, Place, page, part, tables_part
+from ioweather.web.shell import Html, Listed, Place, page, part
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
+_CHART_PX = 190
 
 
 @router.get("/job")
 def search_page(view: PublicView, q: str = "") -> Html:
-    return page("find_job.html", view, "/job", "Why / job", q=q)
+    return page("find_job.html", view, "/job", "Jobs", q=q)
 
 
 @router.get("/jobs/{job_id}")
 def job_page(view: PublicView, job_id: str) -> Html:
-    address = Place(view.facilities, view.name, "/job").link(f"/fragments/jobs/{quote(job_id, safe='')}")
-    title = f"Job {job_id}"
-    return page(
-        "one_part.html", view, "/job", title, kicker=title, address=address, waiting="Comparing with similar runs…"
-    )
-
-
-@router.get("/fragments/jobs")
-def jobs(view: OwnView, q: str = "") -> Html:
-    try:
-        with view.lake.snapshot() as snapshot:
-            found = find_jobs(snapshot, q)
-    except IoweatherError as error:
-        return failed(error)
-    columns = (("job", "text"), ("user", "text"), ("project", "text"), ("program", "text"), ("processes", "count"),
-               ("start", "time_ns"), ("read", "bytes"), ("written", "bytes"), ("I/O time", "seconds"))  # fmt: skip
-    rows = [
-        (
-            str(job["job_id"]), job["user"] or f"uid {job['uid']}", job["account"], program_of(job["exe"] or ""),
-            job["nprocs"], job["start_ns"], job["read_bytes"], job["write_bytes"], job["io_seconds"],
-        )
-        for job in found
-    ]  # fmt: skip
-    place = Place(view.facilities, view.name, "/job")
-    return Html(
-        tables_part(
-            Listed(
-                f"{len(rows)} runs, the newest first",
-                columns,
-                rows,
-                {"job": lambda row: place.link(f"/jobs/{row[0]}")},
-                "No run with a Darshan log matches.",
-            )
-        )
-    )
+    place = Place(view, f"/jobs/{job_id}")
+    crumbs = [("Facility", place.link("/")), ("Jobs", place.link("/job"))]
+    address = place.to("fragments/jobs", job_id)
+    return page("job.html", view, "/job", f"Job {job_id}", crumbs=crumbs, address=address, ranged=False)
 
 
 @router.get("/fragments/jobs/{job_id}")
@@ -71,7 +44,8 @@ def job(view: OwnView, job_id: str) -> Html:
 
 
 def _job_parts(view: View, reason: Answer, facts: Answer) -> str:
-    """The verdict with its advice, then what the run did; the same advice not twice, nor an id."""
+    """The answer, where to go from it, the system meanwhile; then the evidence, then what the run did. The same advice
+    not twice, nor an id."""
     told = {exhibit.id for exhibit in reason.exhibits}
     groups = {group.name for group in reason.facts}
     rest = replace(
@@ -80,8 +54,81 @@ def _job_parts(view: View, reason: Answer, facts: Answer) -> str:
         exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in told),
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
     )
+    head = Markup('<p class="kicker">{}</p><h1>{}</h1>').format(reason.question, reason.headline)
+    place = Place(view, "")
+    timeline = _meanwhile(view, reason, facts)
     with view.facilities.drawing():
-        return part("answers.html", sections=(answer_part(reason), answer_part(rest, second=True)), all_later=False)
+        verdict, job = answer_part(reason, headed=False), answer_part(rest, second=True)
+        return part(
+            "job_parts.html", verdict_head=head, verdict=verdict, job=job,
+            facts=list(_where_to(place, reason, facts)), tables=list(_named(place, reason)), timeline=timeline,
+        )  # fmt: skip
+
+
+def _where_to(place: Place, reason: Answer, facts: Answer) -> Iterator[tuple[str, str, str]]:
+    """What the run belongs to, each with its page; the links show the time of the run."""
+    result = facts.result
+    if not isinstance(result, JobOutcome):
+        return
+    around = around_ns(result.start_ns, result.end_ns)
+    if result.user:
+        yield "user", result.user, place.to("users", result.user)
+    if result.project:
+        yield "project", result.project, place.to("projects", result.project)
+    if result.program:
+        yield "program", result.program, place.to("programs", result.program)
+    filesystem = reason.result.filesystem if isinstance(reason.result, WhyOutcome) else None
+    if filesystem:
+        yield "file system", filesystem, place.to("filesystems", filesystem, **around)
+    took = f"{format_time_ns(result.start_ns)[:16]}, {format_seconds((result.end_ns - result.start_ns) / 1e9)}"
+    yield "ran", took, place.link("/", **around)
+    if result.processes:
+        yield "processes", f"{result.processes:,}", ""
+
+
+def _named(place: Place, reason: Answer) -> Iterator[Listed]:
+    """Who else and what else the verdict names."""
+    result = reason.result
+    if not isinstance(result, WhyOutcome):
+        return
+    if result.culprits:
+        columns = (("job", "text"), ("user", "text"), ("project", "text"), ("probability", "ratio"),
+                   ("seconds", "seconds"))  # fmt: skip
+        rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
+        links = {
+            "job": lambda row: place.to("jobs", row[0]),
+            "user": lambda row: place.to("users", row[1]),
+            "project": lambda row: place.to("projects", row[2]),
+        }
+        yield Listed("Jobs that loaded the storage meanwhile", columns, rows, links, tools="brief")
+    if result.unhealthy:
+        columns = (("component", "text"), ("what", "text"), ("from", "time_ns"), ("to", "time_ns"),
+                   ("probability", "ratio"))  # fmt: skip
+        sick = [(u.component or "", u.cause, u.start_ns, u.end_ns, u.probability) for u in result.unhealthy]
+        to_component = {"component": lambda row: place.to("components", row[0])}
+        yield Listed("Unhealthy components during the run", columns, sick, to_component, tools="brief")
+
+
+def _meanwhile(view: View, reason: Answer, facts: Answer) -> Markup:
+    """The load of the file system around the run, with the run's span on it."""
+    result, verdict = facts.result, reason.result
+    if not isinstance(result, JobOutcome) or not isinstance(verdict, WhyOutcome) or verdict.filesystem is None:
+        return Markup("")
+    length = max(result.end_ns - result.start_ns, 15 * MINUTE_NS)
+    try:
+        period = (result.start_ns - length, result.end_ns + length)
+        answer = view.ask("storage", {"where": verdict.filesystem}, period)
+    except DataUnavailable:
+        return Markup("")
+    assert isinstance(answer.result, StorageOutcome)
+    span = Reference("x", result.start_ns, "this run", result.end_ns)
+    timelines = [
+        replace(e, charts=tuple(replace(c, references=(span, *c.references)) for c in e.charts))
+        for e in answer.exhibits
+        if e.charts and e.charts[0].kind == "timeline"
+    ]
+    with view.facilities.drawing():
+        return Markup("".join(exhibit_section(e, 2, live=True, height=_CHART_PX) for e in timelines))
 
 
 @router.post("/fragments/upload")

@@ -1,5 +1,8 @@
 // The dashboard's script: fetches the slow parts of a page when they are reached, and sends the two forms.
+// A brush over a time line becomes the page's time range; see figures.js.
 // Parts are markup made by this server alone; nothing else is ever put into the page as markup.
+
+import { enhance } from "/static/tables.js";
 
 async function fill(place, address, options) {
   place.setAttribute("aria-busy", "true");
@@ -8,6 +11,7 @@ async function fill(place, address, options) {
     const type = response.headers.get("content-type") || "";
     if (!type.startsWith("text/html")) throw new Error("the server answered " + response.status);
     place.innerHTML = await response.text();
+    enhance(place);
   } catch (error) {
     if (!place.dataset.filled) say(place, "This part could not be fetched: " + error.message);
   }
@@ -50,6 +54,7 @@ function listen(address, refresh, poll) {
 }
 
 for (const place of document.querySelectorAll("[data-fragment]")) seen.observe(place);
+enhance(document);
 
 // A link to an exhibit leads to its slot before the exhibit itself is there.
 document.addEventListener("click", (event) => {
@@ -57,6 +62,13 @@ document.addEventListener("click", (event) => {
   const name = link && decodeURIComponent(link.getAttribute("href").slice(1));
   const slot = name && !document.getElementById(name) && document.getElementById(name + "-slot");
   if (slot) { event.preventDefault(); slot.scrollIntoView(); }
+});
+
+// Another order of a list fills the part that the list is in.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-refill]");
+  const place = link?.closest("[data-fragment]");
+  if (place) { event.preventDefault(); fill(place, link.href); }
 });
 
 for (const choice of document.querySelectorAll("[data-submit]"))

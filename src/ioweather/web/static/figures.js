@@ -16,20 +16,46 @@ function recolour(value, dark, key) {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, recolour(part, dark, name)]));
 }
 
+// The layer whose x is a time: milliseconds since 1970. A stretch that is brushed over there becomes the page's range, so
+// that the server draws it anew as finely as it was recorded, and the address can be shared.
+const timed = (layer) => layer.encoding?.x?.field && layer.encoding.x.scale?.domain?.[0] > 1e11;
+
+function brushed(spec) {
+  const layer = spec.layer?.find(timed);
+  if (!layer) return false;
+  layer.params = [{ name: "brush", select: { type: "interval", encodings: ["x"] } }];
+  return true;
+}
+
+function follow(view, field, place) {
+  let chosen = null;
+  view.addSignalListener("brush", (name, value) => { chosen = value[field] ?? Object.values(value)[0] ?? null; });
+  place.addEventListener("pointerup", () => setTimeout(() => {
+    if (!chosen || chosen[1] - chosen[0] < 60000) return;
+    const text = (moment, round) => new Date(round(moment / 60000) * 60000).toISOString().slice(0, 16) + "Z";
+    const address = new URL(location.href);
+    address.searchParams.set("from", text(Math.min(...chosen), Math.floor));
+    address.searchParams.set("to", text(Math.max(...chosen), Math.ceil));
+    location.assign(address);
+  }, 50));
+}
+
 async function draw(figure) {
   const [, dark] = await fetched();
   const both = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
   const spec = narrow.matches ? both.narrow : both.wide;
   const place = document.createElement("div");
   place.className = "live";
-  const view = await window.vegaEmbed(place, night.matches ? recolour(spec, dark) : spec, {
+  const field = spec.layer?.find(timed)?.encoding.x.field;
+  const brush = figure.closest("[data-brush]") && brushed(spec);
+  const { view } = await window.vegaEmbed(place, night.matches ? recolour(spec, dark) : spec, {
     mode: "vega-lite", ast: true, actions: false, renderer: "canvas", defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
   });
   figure.querySelector(".live")?.remove();
   figure.prepend(place);
   figure.dataset.live = "drawn";
-  return view;
+  if (brush) follow(view, field, place);
 }
 
 async function enliven(figure) {

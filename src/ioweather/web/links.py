@@ -1,0 +1,90 @@
+"""Tables of runs, events and components with their links: from each name to its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ioweather.core.outcomes import ComponentState, EventOutcome, RunOutcome
+from ioweather.core.units import MINUTE_NS, format_time_ns
+from ioweather.web.shell import Listed, Place
+
+
+def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
+    columns = [("job", "text"), ("user", "text"), ("project", "text"), ("program", "text"), ("processes", "count"),
+               ("start", "time_ns"), ("read", "bytes"), ("written", "bytes"), ("I/O time", "seconds"),
+               ("× similar", "factor")]  # fmt: skip
+    rows = [
+        (str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes,
+         r.io_seconds, r.slowness)
+        for r in runs
+    ]  # fmt: skip
+    shown = (0, 1, 3, 5, 8, 9) if brief else range(len(columns))
+    links = {
+        "job": lambda row: place.to("jobs", row[0]),
+        "user": lambda row: place.to("users", row[1]),
+        "project": lambda row: place.to("projects", row[2]),
+        "program": lambda row: place.to("programs", row[2 if brief else 3]),
+    }
+    return Listed(
+        title,
+        [columns[i] for i in shown],
+        [tuple(row[i] for i in shown) for row in rows],
+        links,
+        "No run with a Darshan log matches. Choose a longer period, or ingest logs: ioweather ingest LOGS",
+        "brief" if brief else "all",
+    )
+
+
+def events_table(place: Place, events: Iterable[EventOutcome], title: str = "Events", *, brief: bool = False) -> Listed:
+    columns = (("from", "time_ns"), ("to", "time_ns"), ("kind", "text"), ("where", "text"), ("what", "text"),
+               ("strength", "factor"))  # fmt: skip
+    found = list(events)
+    ids = {(e.start_ns, e.kind, e.label): e for e in found}
+    rows = [
+        (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
+        for e in found
+    ]
+    links = {
+        "from": lambda row: event_address(place, ids[row[0], row[2].replace(" ", "_"), row[4]]),
+        "where": lambda row: where_address(place, ids[row[0], row[2].replace(" ", "_"), row[4]]),
+    }
+    return Listed(title, columns, rows, links, "No events recorded in this period.", "brief" if brief else "all")
+
+
+def event_address(place: Place, event: EventOutcome) -> str:
+    """The page of the event; of one without an id (a maintenance window), its time on the overview."""
+    around = around_ns(event.start_ns, event.end_ns)
+    return place.to("events", event.event_id, **around) or place.link("/", **around)
+
+
+def where_address(place: Place, event: EventOutcome) -> str:
+    if event.component:
+        return place.to("components", event.component)
+    name = event.filesystem.removeprefix("mount:").split(" ")[0]
+    return place.to("filesystems", name) if name and not name.startswith("/") else ""
+
+
+def around_ns(start_ns: int, end_ns: int | None) -> dict[str, str]:
+    """A range that shows a stretch with what was before and after it, as an address has it."""
+    length = max((end_ns or start_ns + 60 * MINUTE_NS) - start_ns, 30 * MINUTE_NS)
+    low, high = start_ns - length, (end_ns or start_ns + length) + length
+    return {name: minute_text(moment) for name, moment in (("from", low), ("to", high))}
+
+
+def minute_text(moment_ns: int) -> str:
+    text = format_time_ns(moment_ns // MINUTE_NS * MINUTE_NS)
+    return f"{text[:10]}T{text[11:16]}Z"
+
+
+def components_table(place: Place, components: Sequence[ComponentState]) -> Listed:
+    columns = (("target", "text"), ("server", "text"), ("read", "bytes"), ("written", "bytes"), ("share", "ratio"),
+               ("highest rate", "bytes_per_s"))  # fmt: skip
+    rows = [
+        (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)
+        for c in components
+    ]
+    links = {
+        "target": lambda row: place.to("components", row[0]),
+        "server": lambda row: place.to("components", row[1]),
+    }
+    return Listed("Targets", columns, rows, links)

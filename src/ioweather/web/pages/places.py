@@ -1,0 +1,76 @@
+"""File systems, servers and targets: what one of them did in the period, beside its peers; its events and its runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from markupsafe import Markup
+
+from ioweather.core.outcomes import StorageOutcome
+from ioweather.core.results import Exhibit
+from ioweather.figures import exhibit_section
+from ioweather.web.links import components_table, events_table
+from ioweather.web.pages.overview import RANGE_NS
+from ioweather.web.parts import answer_part, kept
+from ioweather.web.ranges import period_for
+from ioweather.web.shell import Html, Place, page, part
+from ioweather.web.visible import PublicView
+
+router = APIRouter(include_in_schema=False, default_response_class=Html)
+_CHART_PX = 190
+
+
+@router.get("/filesystems/{name}")
+def filesystem_page(view: PublicView, name: str) -> Html:
+    path = f"/filesystems/{quote(name, safe='')}"
+    place = Place(view, path)
+    parts = (
+        (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
+        (place.link("/fragments/runs", filesystem=name, order="slowest", days="1"), "Comparing runs…", "Runs"),
+    )
+    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS,
+                crumbs=[("Facility", place.link("/"))])  # fmt: skip
+
+
+@router.get("/components/{name}")
+def component_page(view: PublicView, name: str) -> Html:
+    path = f"/components/{quote(name, safe='')}"
+    place = Place(view, path)
+    parts = ((place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did"),)
+    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS,
+                crumbs=[("Facility", place.link("/"))])  # fmt: skip
+
+
+def _height(exhibit: Exhibit) -> int:
+    """A line per target is wanted where targets are the rows."""
+    chart = exhibit.charts[0]
+    rows = len(set(chart.table.column("component"))) if chart.kind == "heatmap" else 0
+    return min(max(_CHART_PX, 12 * rows), 4 * _CHART_PX)
+
+
+@router.get("/fragments/storage")
+def storage(view: PublicView, where: str) -> Html:
+    def make() -> str:
+        answer = view.ask("storage", {"where": where}, period_for(view, RANGE_NS))
+        result = answer.result
+        assert isinstance(result, StorageOutcome)
+        place = Place(view, "")
+        tables = [events_table(place, result.events, "Events in this period")]
+        tables += [components_table(place, result.components)] if result.components else []
+        up = Markup("")
+        if result.kind not in ("facility", "filesystem"):
+            up = Markup('<p>Part of <a href="{}">{}</a></p>').format(
+                place.to("filesystems", result.filesystem), result.filesystem
+            )
+        facts = replace(answer, exhibits=(), caveats=(), coverage=())
+        behind = replace(answer, facts=(), exhibits=(), findings=())
+        with view.facilities.drawing():
+            charts = [exhibit_section(e, 3, live=True, height=_height(e)) for e in answer.exhibits if e.charts]
+        return part(
+            "place_parts.html", up=up, facts=answer_part(facts), charts=[Markup(chart) for chart in charts],
+            tables=tables, behind=answer_part(behind, second=True, headed=False),
+        )  # fmt: skip
+
+    return kept(view, ("storage", where), make, where)

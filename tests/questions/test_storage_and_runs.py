@@ -1,0 +1,112 @@
+"""`storage` and `runs` against plain SQL and the standard library."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+import pytest
+from small_facility import make_small_lake
+
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.outcomes import RunsOutcome, StorageOutcome
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.derive.system.loads import step_for
+from ioweather.store.lake import Lake
+from ioweather.workflows.ask import ask
+
+# 2026-03-02T06:00Z, in the middle of the small facility's first day, and a length that is no whole step.
+START_NS, LENGTH_NS = 1_772_431_200_000_000_000, 3 * HOUR_NS
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return make_small_lake(tmp_path_factory.mktemp("storage"))
+
+
+def sql(lake: Lake, text: str) -> list[tuple[Any, ...]]:
+    with lake.snapshot() as snapshot:
+        return snapshot.con.sql(text).fetchall()
+
+
+def storage(lake: Lake, where: str | None = None, period: tuple[int, int] = (0, 2**62)) -> StorageOutcome:
+    found = ask("storage", lake, {"where": where}, period_ns=period, fresh=False).result
+    assert isinstance(found, StorageOutcome)
+    return found
+
+
+def runs(lake: Lake, **params: Any) -> RunsOutcome:
+    found = ask("runs", lake, params, fresh=False).result
+    assert isinstance(found, RunsOutcome)
+    return found
+
+
+def moved(lake: Lake, metric: str, more: str = "TRUE") -> float:
+    where = f"metric = '{metric}' AND component_kind = 'ost' AND start_ns >= {START_NS} AND {more}"
+    ((total,),) = sql(lake, f"SELECT sum(value) FROM series WHERE {where} AND start_ns < {START_NS + LENGTH_NS}")
+    return float(total)
+
+
+def test_amounts_of_a_file_system_and_its_targets_are_those_of_the_rows(lake: Lake) -> None:
+    found = storage(lake, "scratch", (START_NS, START_NS + LENGTH_NS))
+    (state,) = found.filesystems
+    assert state.read_bytes == pytest.approx(moved(lake, "read_bytes"))
+    assert state.write_bytes == pytest.approx(moved(lake, "write_bytes"))
+    assert sum(c.bytes_ratio or 0 for c in found.components) == pytest.approx(1.0)
+    for part in found.components[:3]:
+        assert part.read_bytes == pytest.approx(moved(lake, "read_bytes", f"component = '{part.component}'"))
+    assert (found.start_ns, found.end_ns) == (START_NS, START_NS + LENGTH_NS)
+
+
+def test_the_facility_is_its_file_systems_and_a_target_is_found_by_name(lake: Lake) -> None:
+    assert [state.filesystem for state in storage(lake).filesystems] == ["scratch"]
+    (name,) = sql(lake, "SELECT min(component) FROM series WHERE component_kind = 'ost'")[0]
+    found = storage(lake, name)
+    assert (found.kind, found.filesystem) == ("ost", "scratch")
+
+
+def test_what_is_not_there_is_said_with_a_near_name(lake: Lake) -> None:
+    (name,) = sql(lake, "SELECT min(component) FROM series WHERE component_kind = 'ost'")[0]
+    with pytest.raises(DataUnavailable) as caught:
+        storage(lake, name + "x")
+    assert name in caught.value.hint
+    with pytest.raises(DataUnavailable):
+        storage(lake, period=(1, 2))
+
+
+def test_steps_give_no_more_points_than_a_screen_has() -> None:
+    for span in (1, MINUTE_NS, 7 * HOUR_NS, 400 * 24 * HOUR_NS, 10**19):
+        step = step_for(span, MINUTE_NS)
+        assert step % MINUTE_NS == 0
+        assert span / step <= 401
+    assert step_for(HOUR_NS, 7 * MINUTE_NS) % (7 * MINUTE_NS) == 0
+
+
+def test_slowness_is_over_the_median_of_similar_runs(lake: Lake) -> None:
+    found = runs(lake, order="slowest", most=1000)
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for run in found.runs:
+        if run.io_seconds is not None:
+            groups.setdefault((run.user, run.program, run.processes), []).append(run.io_seconds)
+    for run in found.runs:
+        similar = groups.get((run.user, run.program, run.processes), [])
+        assert run.similar == len(similar)
+        if run.slowness is None:
+            assert len(similar) < 5 or run.io_seconds is None or median(similar) == 0
+        else:
+            assert run.slowness == pytest.approx(run.io_seconds / median(similar))
+    known = [run.slowness for run in found.runs if run.slowness is not None]
+    assert known == sorted(known, reverse=True)
+
+
+def test_runs_are_chosen_by_what_they_are(lake: Lake) -> None:
+    every = runs(lake, most=1000)
+    first = next(run for run in every.runs if run.filesystem)
+    assert [run.start_ns for run in every.runs] == sorted((run.start_ns for run in every.runs), reverse=True)
+    for name in ("user", "project", "program", "filesystem"):
+        wanted = getattr(first, name)
+        chosen = runs(lake, most=1000, **{name: wanted})
+        assert {getattr(run, name) for run in chosen.runs} == {wanted}
+        assert chosen.count == sum(getattr(run, name) == wanted for run in every.runs)
+    assert runs(lake, words=f"{first.job_id} {first.user}").runs[0].job_id == first.job_id
+    assert runs(lake, words="no such thing").count == 0
