@@ -53,7 +53,7 @@ build: $(STAMP)
 
 test-real: $(STAMP)
 	sh tests/install_components.sh
-	$(BIN)/python -m pytest -m real
+	$(BIN)/python -m pytest -m real -n $(WORKERS) --dist loadfile
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)

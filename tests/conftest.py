@@ -26,6 +26,29 @@ def shared_data() -> Path:
     return SHARED
 
 
+@pytest.fixture(
+    scope="session",
+    params=["own", *([pytest.param("shared", marks=pytest.mark.shared)] if SHARED.is_dir() else [])],
+)
+def samples(request: pytest.FixtureRequest, own_samples: Path) -> Path:
+    """Files for what holds of every good one: our own, and the real ones where they are here."""
+    return own_samples if request.param == "own" else SHARED
+
+
+@pytest.fixture(scope="session")
+def own_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from sample_files import write_samples
+
+    return write_samples(tmp_path_factory.mktemp("samples"))
+
+
+@pytest.fixture(scope="session")
+def half_day(samples: Path) -> Path:
+    """Twelve hours of a file system, as a time series of 5 s."""
+    ours, edisons = samples / "lmt/half_day.hdf5", samples / "lmt/snx11025_2018-02-09T12.hdf5"
+    return ours if ours.exists() else edisons
+
+
 class _Here:
     """Stands for the children that read, in this process."""
 

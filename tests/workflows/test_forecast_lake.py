@@ -164,9 +164,8 @@ def test_the_command(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["forecast", *at, "--filesystem", "home"]) == 1
 
 
-@pytest.mark.shared
-def test_half_a_day_of_edison_is_too_short_and_says_so(shared_data: Path, tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "edison", create=True)
-    ingest(lake, [shared_data / "lmt" / "snx11025_2018-02-09T12.hdf5"])
+def test_half_a_day_is_too_short_and_says_so(half_day: Path, tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake", create=True)
+    ingest(lake, [half_day])
     answer = forecast(lake)
     assert "not enough history for a forecast: 144 windows of 5 min; 3 days" in answer.headline

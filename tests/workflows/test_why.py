@@ -183,17 +183,15 @@ def test_the_command(lake, tmp_path, capsys):
     assert "This run among similar runs" in page.read_text()
 
 
-@pytest.mark.shared
-def test_a_log_alone_is_unknown(shared_data, tmp_path, monkeypatch):
+def test_a_log_alone_is_unknown(samples, tmp_path, monkeypatch):
     monkeypatch.setenv("IOWEATHER_LAKE", str(tmp_path / "none"))
-    answer = why(shared_data / "causes" / "job_000.darshan")
+    answer = why(samples / "causes" / "job_000.darshan")
     assert answer.headline.startswith("Unknown: no system data for this period")
     assert answer.facts[0].facts[0].value == "ior"
 
 
-@pytest.mark.shared
-def test_without_samples_similar_runs_still_compare(shared_data, tmp_path):
-    logs = sorted((shared_data / "causes").glob("*.darshan"))
+def test_without_samples_similar_runs_still_compare(samples, tmp_path):
+    logs = sorted((samples / "causes").glob("*.darshan"))
     assert command(["ingest", "--lake", str(tmp_path / "lake"), "--workers", "1", *map(str, logs)]) == 0
     answer = why(str(logs[10]), tmp_path / "lake")
     assert answer.result.kind == "unknown"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from lmt_files import Read
 
 from ioweather.core.contracts import ReadContext
@@ -26,12 +25,11 @@ def test_shutdowns_at_the_ends_and_nothing_at_all():
     assert len(shutdown_steps(np.zeros(0, bool), 60.0)) == 0
 
 
-@pytest.mark.shared
-def test_a_real_half_day_has_none(shared_data: Path):
+def test_half_a_day_at_work_has_none(half_day: Path):
     from ioweather.sources.lmt.tts import SOURCE
 
     moved = np.zeros(720)
-    read = Read(SOURCE.read(shared_data / "lmt" / "snx11025_2018-02-09T12.hdf5", ReadContext()))
+    read = Read(SOURCE.read(half_day, ReadContext()))
     rows = [item for metric in ("read_bytes", "write_bytes") for item in read.rows(metric).items()]
     start = min(begin for (begin, _), _ in rows)
     for (begin, _), (value, _) in rows:

@@ -82,32 +82,6 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.shared
-def test_a_real_run(shared_data: Path) -> None:
-    path = shared_data / "darshan/real/mdtest.out"
-    assert MDTEST.detect(path.read_bytes(), path) == 0.9
-    found = rows(path)
-    rates = {row["phase"]: (row["operation"], row["ops_per_s"]) for row in found["benchmarks"]}
-    assert rates == {
-        "run": (None, None),
-        "file_creation": ("create", 26444.029),
-        "file_stat": ("stat", 201691.654),
-        "file_read": ("read", 81578.430),
-        "file_removal": ("delete", 65389.130),
-        "tree_creation": ("create", 24966.095),
-        "tree_removal": ("delete", 288.110),
-    }
-    assert all(row["bytes_per_s"] is None for row in found["benchmarks"])
-    (event,) = found["events"]
-    assert event["label"] == "mdtest"
-    assert event["start_ns"] == parse_time_ns("2026-11-15T07:04:40Z")
-    assert event["end_ns"] == parse_time_ns("2026-11-15T07:04:42Z")
-    assert {(row["start_ns"], row["end_ns"]) for row in found["benchmarks"]} == {(event["start_ns"], event["end_ns"])}
-    parameters = json.loads(found["benchmarks"][1]["parameters"])
-    assert parameters["times"] == "of the run"
-    assert (parameters["tasks"], parameters["nodes"], parameters["items"]) == (8, 1, 1600)
-
-
 def test_the_older_layout(tmp_path: Path) -> None:
     found = rows(written(tmp_path, TEXT_1_9))
     by_phase = {row["phase"]: row for row in found["benchmarks"]}

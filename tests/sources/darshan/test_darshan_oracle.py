@@ -165,12 +165,13 @@ def test_the_logs_in_the_wheel(wheel_answers):
         assert [d for d in wrong if known(d) is None] == [], path
 
 
-@pytest.mark.shared
-def test_the_sample_logs(shared_data):
-    paths = sorted(p for folder in ("darshan/examples", "darshan/real", "contention", "causes")
-                   for p in (shared_data / folder).glob("*.darshan"))  # fmt: skip
+def test_the_sample_logs(samples, own_samples):
+    """Of ours, those of our writer: it fills in what the library asks of a log."""
+    folders = ("contention", "causes") if samples == own_samples else ("darshan/examples", "darshan/real", "contention",
+                                                                       "causes")  # fmt: skip
+    paths = sorted(path for folder in folders for path in (samples / folder).glob("*.darshan"))
     answers = ask_pydarshan(paths)
-    assert len(answers["logs"]) == len(paths) > 200
+    assert len(answers["logs"]) == len(paths) >= 76
     for path, answer in answers["logs"].items():
         log = read_log(path)
         wrong = differences(log, answer, answers["names"])

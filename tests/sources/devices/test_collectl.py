@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
+from ioweather.core.errors import CorruptInput, EmptyInput
 
 SECOND = 10**9
 START = 1794724338 * SECOND  # 2026-11-15 06:32:18 UTC
@@ -32,25 +32,6 @@ COLUMNS = (
 LINES = "".join(
     f"20261115 06:32:{second} 10 20 65 15 3 4 12 16 sda 1 4 0 sdb 2 50 9\n" for second in ("10", "20", "30")
 )
-
-
-@pytest.mark.shared
-def test_terminal_output_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
-    path = shared_data / "iostat/collectl_P_sD.csv"
-    with pytest.raises(SourceError, match="--host"):
-        read("collectl", path, zone="UTC")
-    with pytest.raises(UndatedInput, match="--zone"):
-        read("collectl", path, host="vm")
-    rows = read("collectl", path, zone="UTC", host="vm")
-    assert len(rows) == 6 * 8  # no queue length: collectl's is another quantity
-    reads = pick(rows, metric="read_bytes")
-    assert list(reads) == [START + i * SECOND for i in range(6)]
-    assert list(reads.values()) == [kb * 1024 for kb in (615153, 2402, 615765, 349329, 287486, 6443)]
-    assert pick(rows, metric="write_ops")[START + SECOND] == 885
-    assert pick(rows, metric="write_await_seconds")[START + SECOND] == 0.007
-    assert pick(rows, metric="write_await_seconds")[START] is None  # below a millisecond
-    assert pick(rows, metric="busy_ratio")[START] == 0.33
-    assert {key[2:5] for key in rows} == {("vm:vda", "device", "vda")}
 
 
 def test_file_with_preamble(tmp_path: Path, read: Read, pick: Pick) -> None:

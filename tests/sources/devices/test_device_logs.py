@@ -136,20 +136,6 @@ def test_each_file_is_claimed_by_its_source_alone(which: str, tmp_path: Path) ->
     assert [other for other, score in claims.items() if score > 0] == [name]
 
 
-@pytest.mark.shared
-def test_shared_files_are_claimed_once(shared_data: Path) -> None:
-    expected = {"collectl": "collectl", "iostat": "iostat", "legacy": "iostat", "sadf": "sadf", "proc": "diskstats"}
-    files = sorted(path for path in (shared_data / "iostat").iterdir() if path.is_file())
-    assert len(files) == 15
-    logs = [shared_data / folder / "diskstats.log" for folder in ("contention", "causes")]
-    for path in [*files, *logs]:
-        head = path.read_bytes()[: 64 << 10]
-        claims = {name: SOURCES[name].detect(head, path) for name in SOURCES}
-        best = max(claims, key=lambda name: claims[name])
-        assert best == expected.get(path.name.partition("_")[0], "diskstats")
-        assert sorted(claims.values())[-2] < claims[best], f"{path.name}: {claims}"
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     which=st.sampled_from(sorted(SMALL_FILES)),
@@ -193,30 +179,3 @@ def test_garbage_that_is_read_all_the_same_is_refused(name: str, data: bytes, tm
     path.write_bytes(data)
     with pytest.raises(SourceError):
         list(SOURCES[name].read(path, UTC_CONTEXT))
-
-
-@pytest.mark.shared
-def test_the_same_seconds_in_every_format_agree(shared_data: Path, read: Read, pick: Pick) -> None:
-    """Tools that ran side by side looked at slightly different moments; sums over seconds hardly differ."""
-    folder = shared_data / "iostat"
-    start = 1794724336 * 10**9
-
-    def volume(name: str, file: str, metric: str, seconds: range) -> float:
-        rows = read(name, folder / file, zone="UTC", host="vm")
-        inside = [key for key in rows if start + seconds[0] * 10**9 <= key[0] <= start + seconds[-1] * 10**9]
-        assert sum(key[1] for key in inside if key[5] == metric and key[3] == "device") == len(seconds) * 10**9
-        return sum(rows[key] or 0.0 for key in inside if key[5] == metric and key[3] == "device")
-
-    six, three, later = range(6), range(3), range(2, 8)
-    for metric in ("read_bytes", "write_bytes"):
-        text = volume("iostat", "iostat_t_k_x_2_4.txt", metric, six)
-        for file in ("iostat_t_k_x_iso.txt", "iostat_xtyNz_pALL.txt", "iostat_d_k_t.txt"):
-            assert volume("iostat", file, metric, six) == pytest.approx(text, rel=0.01), (file, metric)
-        # iostat and sadc woke up at different moments within the second: a disk at 0.6 GB/s moves much in half of one.
-        sar = volume("sadf", "sadf_d_disk.csv", metric, six)
-        assert text == pytest.approx(sar, rel=0.06), metric
-        sar = volume("sadf", "sadf_d_disk.csv", metric, three)
-        assert volume("iostat", "iostat_x_t_y_1_3.json", metric, three) == pytest.approx(sar, rel=0.06), metric
-    # A burst of writes lies on the edge of collectl's first second; the reads do not.
-    sar = volume("sadf", "sadf_d_disk.csv", "read_bytes", later)
-    assert volume("collectl", "collectl_P_sD.csv", "read_bytes", later) == pytest.approx(sar, rel=0.03)

@@ -22,14 +22,11 @@ Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
 
 
-def test_a_recorded_log_adds_up_to_its_ends(read: Read, pick: Pick) -> None:
-    _adds_up(RECORDED / "diskstats.log", read, pick)
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize("folder", ["contention", "causes"])
-def test_a_log_adds_up_to_its_ends(shared_data: Path, read: Read, pick: Pick, folder: str) -> None:
-    _adds_up(shared_data / folder / "diskstats.log", read, pick)
+def test_a_log_adds_up_to_its_ends(samples: Path, read: Read, pick: Pick) -> None:
+    paths = [*samples.glob("contention/diskstats.log"), *samples.glob("causes/diskstats.log")]
+    assert paths
+    for path in paths:
+        _adds_up(path, read, pick)
 
 
 def _adds_up(path: Path, read: Read, pick: Pick) -> None:

@@ -18,23 +18,6 @@ Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
 
 
-@pytest.mark.shared
-def test_json_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
-    rows = read("iostat", shared_data / "iostat/iostat_x_t_y_1_3.json", zone="UTC")
-    # It ran with -y, so the first of three reports is a sample.
-    assert pick(rows, metric="read_bytes") == {
-        START: 619892.00 * 1024, START + SECOND: 1840.00 * 1024, START + 2 * SECOND: 615748.00 * 1024
-    }  # fmt: skip
-    assert pick(rows, metric="busy_ratio")[START] == pytest.approx(0.392)
-    assert pick(rows, metric="flush_ops")[START] == 8.0
-    assert pick(rows, metric="await_seconds")[START + SECOND] == pytest.approx(
-        (114 * 0.15 + 1006 * 0.26 + 27 * 0.26) / (114 + 1006 + 27) / 1000
-    )
-    assert pick(rows, metric="cpu_ratio", kind="host")[START] == 1.0
-    with pytest.raises(UndatedInput, match="--zone"):
-        read("iostat", shared_data / "iostat/iostat_x_t_y_1_3.json")
-
-
 def record(second: int, reads: float, **more: object) -> dict[str, object]:
     return {
         "timestamp": f"2026-11-15T06:32:{second:02}+0000",

@@ -22,44 +22,6 @@ Read = Callable[..., dict[tuple[Any, ...], float | None]]
 Pick = Callable[..., dict[int, float | None]]
 
 
-@pytest.mark.shared
-def test_semicolons_by_hand(shared_data: Path, read: Read, pick: Pick) -> None:
-    rows = read("sadf", shared_data / "iostat/sadf_d_disk.csv")
-    assert len(rows) == 8 * 6
-    assert {key[1:5] for key in rows} == {(SECOND, "vm:vda", "device", "vda")}
-    assert list(pick(rows, metric="read_bytes")) == [START + i * SECOND for i in range(8)]
-    assert pick(rows, metric="read_bytes")[START] == 619340.00 * 1024
-    assert pick(rows, metric="write_bytes")[START + 7 * SECOND] == pytest.approx(1306.93 * 1024)
-    assert pick(rows, metric="await_seconds")[START + 2 * SECOND] == pytest.approx(0.00573)
-    assert pick(rows, metric="queue_length")[START + 2 * SECOND] == 6.20
-    assert pick(rows, metric="busy_ratio")[START] == pytest.approx(0.352)
-    assert "read_ops" not in {key[5] for key in rows}
-
-
-@pytest.mark.shared
-def test_tabs_equal_semicolons(shared_data: Path, read: Read) -> None:
-    folder = shared_data / "iostat"
-    assert read("sadf", folder / "sadf_p_disk.tsv") == read("sadf", folder / "sadf_d_disk.csv")
-
-
-@pytest.mark.shared
-def test_json_agrees_within_its_digits(shared_data: Path, read: Read, pick: Pick) -> None:
-    folder = shared_data / "iostat"
-    from_json, disks = read("sadf", folder / "sadf_A.json"), read("sadf", folder / "sadf_d_disk.csv")
-    assert {key for key in from_json if key[3] == "device"} == set(disks)
-    for key, value in disks.items():
-        # Printed to 0.01 kB or 0.01 sectors.
-        assert from_json[key] == pytest.approx(value, rel=1e-9, abs=0.01 * 1024)
-    totals = read("sadf", folder / "sadf_dU_b_epoch.csv")
-    assert {key: value for key, value in from_json.items() if key[3] == "host" and key[5] != "cpu_ratio"} == totals
-    # One disk: the host's total is the disk's.
-    assert pick(totals, metric="read_bytes", kind="host") == pytest.approx(
-        pick(from_json, metric="read_bytes", kind="device")
-    )
-    assert pick(totals, metric="read_ops", kind="host")[START] == 786.0
-    assert len(pick(from_json, metric="cpu_ratio", kind="host")) == 8
-
-
 def table(*lines: str, header: str = "DEV;tps;rkB/s;wkB/s;await;%util") -> str:
     return f"# hostname;interval;timestamp;{header}\n" + "".join(f"{line}\n" for line in lines)
 

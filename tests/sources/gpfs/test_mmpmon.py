@@ -11,7 +11,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import EmptyInput
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.counter_samples import Target
-from ioweather.sources.gpfs.mmpmon import samples
+from ioweather.sources.gpfs.mmpmon import samples as samples_in
 from ioweather.sources.gpfs.source import SOURCE
 from ioweather.tables.series import Quality
 from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
@@ -88,11 +88,10 @@ def test_request_histograms(tmp_path: Path):
     }  # fmt: skip
 
 
-@pytest.mark.shared
-def test_a_real_answer(shared_data: Path, tmp_path: Path):
-    text = (shared_data / "gpfs" / "mmpmon_fs_io_s.txt").read_text()
+def test_a_real_answer(samples: Path, tmp_path: Path):
+    text = (samples / "gpfs" / "mmpmon_fs_io_s.txt").read_text()
     words = dict(re.findall(r"_(\w+)_ (\S+)", text))
-    ((origin, sample),) = samples(text.splitlines())
+    ((origin, sample),) = samples_in(text.splitlines())
     assert origin.target == Target(words["fs"], "host", words["nn"])
     assert sample.time_ns == int(words["t"]) * NS + int(words["tu"]) * 1000
     assert sample.counters["read_bytes"] == int(words["br"])

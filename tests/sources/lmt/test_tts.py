@@ -253,23 +253,18 @@ def test_detection(tmp_path: Path):
 # --- the real half day ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def half_day(shared_data: Path) -> Read:
-    return read(shared_data / "lmt" / "snx11025_2018-02-09T12.hdf5")
-
-
 @pytest.mark.shared
-def test_totals_to_the_byte(half_day: Read):
+def test_half_a_day_of_edison(shared_data: Path):
+    path = shared_data / "lmt" / "snx11025_2018-02-09T12.hdf5"
+    half_day = read(path)
     assert half_day.total("read_bytes") == 16_266_516_840_448
     assert half_day.total("write_bytes") == 13_339_439_495_744
+    _check_statistics(half_day, "read_bytes", 36.65, 5.54, 1.10)
+    _check_statistics(half_day, "write_bytes", 35.30, 6.78, 1.74)
+    _check_that_the_late_burst_is_flagged_and_the_minute_is_fine(path)
 
 
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    ("metric", "highest", "cov", "imbalance"),
-    [("read_bytes", 36.65, 5.54, 1.10), ("write_bytes", 35.30, 6.78, 1.74)],
-)
-def test_minutes_give_the_known_statistics(half_day: Read, metric: str, highest: float, cov: float, imbalance: float):
+def _check_statistics(half_day: Read, metric: str, highest: float, cov: float, imbalance: float):
     rows = half_day.rows(metric)
     per_minute: dict[int, float] = {}
     per_target: dict[str, float] = {}
@@ -283,9 +278,8 @@ def test_minutes_give_the_known_statistics(half_day: Read, metric: str, highest:
     assert max(per_target.values()) / min(per_target.values()) == pytest.approx(imbalance, abs=0.005)
 
 
-@pytest.mark.shared
-def test_the_late_burst_is_flagged_and_the_minute_is_fine(shared_data: Path):
-    found = read(shared_data / "lmt" / "snx11025_2018-02-09T12.hdf5", keep_raw=True)
+def _check_that_the_late_burst_is_flagged_and_the_minute_is_fine(path: Path):
+    found = read(path, keep_raw=True)
     start = 1_518_163_200
     raw = found.rows("read_bytes", interval_s=5)
     burst = {name: raw[start + 2403 * 5, name] for _, name in raw if (start + 2403 * 5, name) in raw}

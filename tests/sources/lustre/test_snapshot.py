@@ -132,14 +132,20 @@ def open_folder() -> Iterator[Path]:
 # --- real servers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    ("folder", "version", "osts", "mdts"),
-    [("1.8.3", "1.8.3", 2, 1), ("2.10.8", "2.10.8_4.chaos", 1, 1), ("2.12.9_12", "2.12.9_12.llnl", 4, 16),
-     ("gsi-2.x", "2.10.1", 4, 1)],
-)  # fmt: skip
-def test_trees(shared_data: Path, folder: str, version: str, osts: int, mdts: int):
-    root = shared_data / "lustre" / folder
+# Folder: its version, and how many OSTs and MDTs it has.
+TREES = {"2.15.3": ("2.15.3", 2, 1), "1.8.3": ("1.8.3", 2, 1), "2.10.8": ("2.10.8_4.chaos", 1, 1),
+         "2.12.9_12": ("2.12.9_12.llnl", 4, 16), "gsi-2.x": ("2.10.1", 4, 1)}  # fmt: skip
+
+
+def test_trees(samples: Path):
+    trees = [path for path in (samples / "lustre").iterdir() if path.name != "get_param"]
+    assert trees
+    for root in trees:
+        _check_tree(root, *TREES[root.name])
+
+
+def _check_tree(root: Path, version: str, osts: int, mdts: int) -> None:
+    folder = root.name
     assert is_tree(root)
     assert not is_tree(root.parent)
     snapshot = read_tree(root)

@@ -286,9 +286,8 @@ def test_what_one_dump_cannot_tell_is_counted(tmp_path: Path):
 # --- real servers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.shared
-def test_a_tree_alone_gives_states_only(shared_data: Path):
-    root = shared_data / "lustre" / "2.10.8"
+def test_a_tree_alone_gives_states_only(samples: Path, own_samples: Path):
+    root = samples / "lustre" / ("2.15.3" if samples == own_samples else "2.10.8")
     assert SOURCE.detect(b"", root) == 0.9
     found = rows(root)
     assert {metric for _, metric, _ in found} == {
@@ -296,12 +295,17 @@ def test_a_tree_alone_gives_states_only(shared_data: Path):
     }  # fmt: skip
 
 
-@pytest.mark.shared
-@pytest.mark.parametrize("version", ["1.8.3", "2.10.8", "2.12.9_12", "gsi-2.x"])
-def test_two_trees_of_every_version_give_amounts(shared_data: Path, tmp_path: Path, version: str):
+def test_two_trees_of_every_version_give_amounts(samples: Path, tmp_path: Path):
+    trees = [path for path in (samples / "lustre").iterdir() if path.name != "get_param"]
+    assert trees
+    for tree in trees:
+        _check_amounts(tree, tmp_path / tree.name)
+
+
+def _check_amounts(tree: Path, tmp_path: Path) -> None:
     """The second copy is a minute later and has read or written a known amount more."""
     for name in ("a", "b"):
-        shutil.copytree(shared_data / "lustre" / version, tmp_path / name)
+        shutil.copytree(tree, tmp_path / name)
     changed = 0
     for path in (tmp_path / "b").rglob("*stats"):
         if path.name not in ("stats", "md_stats") or "lnet" in path.parts:
@@ -328,10 +332,9 @@ def test_two_trees_of_every_version_give_amounts(shared_data: Path, tmp_path: Pa
     assert {row["quality"] for row in found.values()} == {0}
 
 
-@pytest.mark.shared
-def test_every_whole_dump_gives_its_states(shared_data: Path):
+def test_every_whole_dump_gives_its_states(samples: Path):
     """Against a plain look at the lines: each state of each target once."""
-    for path in sorted((shared_data / "lustre" / "get_param").glob("*.txt")):
+    for path in sorted((samples / "lustre" / "get_param").glob("*.txt")):
         outcome = outcome_of(path, host="server")
         lines = path.read_text().splitlines()
         states = {
