@@ -42,6 +42,14 @@ def forecast(
     duration: str | int = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
 ) -> Answer: ...
+def health(
+    *,
+    filesystem: str | None = ...,
+    component: str | None = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def job(
     job: str | int | os.PathLike[str],
     *,

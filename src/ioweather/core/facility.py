@@ -20,7 +20,8 @@ from ioweather.core.visibility import Visibility, parse_visibility
 _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
              "visibility", "collect", "engine", "ingest", "simulated", "node_limit_bytes_per_s", "node_cores",
              "baseline"}  # fmt: skip
-_FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s"}
+_FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s",
+                    "servers"}  # fmt: skip
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
 _LEAST_MEMORY_BYTES = 64 * MIB
@@ -75,6 +76,7 @@ lustre = {lustre}
 mounts = {mounts}                     # where clients see it; the longest matching mount wins
 devices = {devices}             # host:device globs of its servers' disks
 # peak_bytes_per_s = 48e9       # nominal peak, for shares of peak and ceilings
+# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server, if no source tells
 """
 
 
@@ -87,6 +89,14 @@ class FileSystem:
     probes: tuple[str, ...] = ()
     peak_bytes_per_s: float | None = None
     component_limit_bytes_per_s: float | None = None
+    servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def server_of(self, component: str) -> str | None:
+        """The server that has this target, where the file says so."""
+        return next(
+            (name for name, targets in self.servers.items() if any(fnmatch.fnmatchcase(component, t) for t in targets)),
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -265,7 +275,14 @@ def _filesystem(name: str, body: Any) -> FileSystem:
         probes=_strings(body, "probes", where),
         peak_bytes_per_s=_number(body, "peak_bytes_per_s", where),
         component_limit_bytes_per_s=_number(body, "component_limit_bytes_per_s", where),
+        servers=_servers(body.get("servers", {}), f"[filesystem.{name}.servers]"),
     )
+
+
+def _servers(body: Any, where: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(body, Mapping):
+        raise FacilityError(f"{where} must be a table.")
+    return {str(server): _strings(body, server, where) for server in body}
 
 
 def _project(body: Mapping[str, Any]) -> ProjectRule:

@@ -74,7 +74,8 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Unhealthy:
-    """A component that was unhealthy during the run. `kind` is how it showed: absent, high, low, capped."""
+    """A component that was unhealthy. `kind` is how it showed: slow, capped, absent, busy (its processors), overloaded.
+    `factor`: how many times longer operations took than expected; `runs` that used it lost `lost_seconds` together."""
 
     component: str | None
     kind: str | None
@@ -82,6 +83,17 @@ class Unhealthy:
     start_ns: int
     end_ns: int | None
     probability: float | None = None
+    filesystem: str | None = None
+    factor: float | None = None
+    runs: int | None = None
+    lost_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class HealthOutcome(Outcome):
+    """The newest first."""
+
+    unhealthy: tuple[Unhealthy, ...]
 
 
 @dataclass(frozen=True)
@@ -417,6 +429,7 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "compare": CompareOutcome,
     "events": EventsOutcome,
     "forecast": ForecastOutcome,
+    "health": HealthOutcome,
     "job": JobOutcome,
     "now": NowOutcome,
     "predict": PredictOutcome,

@@ -16,6 +16,7 @@ _LINES = {
     "compare": (f"{_HERE}.compare:QUESTION", "Compare runs before and after a change, and say what changed."),
     "events": (f"{_HERE}.events:QUESTION", "List what happened: slow episodes, phases, incidents, gaps."),
     "forecast": (f"{_HERE}.forecast:QUESTION", "Say what the next two hours bring, and when to start."),
+    "health": (f"{_HERE}.health:QUESTION", "Say which servers and targets were unhealthy, and what it cost."),
     "job": (f"{_HERE}.job:QUESTION", "Show the I/O of one job on one screen, from its log or its id."),
     "now": (f"{_HERE}.now:QUESTION", "Say how slow storage is at this moment."),
     "predict": (f"{_HERE}.predict:QUESTION", "Say how long a transfer will take, with an interval."),

@@ -84,9 +84,8 @@ QUESTION = Question(
     help="""List what happened: slow episodes (found here and stored), phases of benchmarks, incidents, maintenance,
     gaps.
 
-    With --kind component_health, the last 60 days are searched for sick components: targets held at a limit they did
-    not have before, components that fell silent, servers busier than their peers. On simulated facilities about half
-    of the sick targets are found, and about half of those named are sick.""",
+    Unhealthy components (--kind component_health) are searched for when rows come in; `ioweather health` says more of
+    them.""",
     epilog="Example: ioweather events --kind episode --from 2026-11-01",
     seen_by="public",
     page=False,

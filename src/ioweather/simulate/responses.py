@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.arrays import Bools, Floats, Indices, Ints
 from ioweather.core.units import KIB, MIB
 from ioweather.simulate.meter import Readings
 from ioweather.simulate.presets import Preset, ResponseLaw
@@ -16,6 +16,8 @@ from ioweather.simulate.resources import Resources, stream
 SIZES = tuple(512 * KIB << power for power in range(12))
 PROBE_BYTES = 1_000_000
 SMALL_FILE_BYTES = 3901
+# One small file on each target, which a probe reads and writes in turn: one target at a tick.
+TARGET_BYTES = 65_536
 # Metadata operations of the probe, with their means on a quiet system in seconds.
 _METADATA = {"create": 0.0012, "stat": 0.0004, "file_read": 0.0009, "delete": 0.001}
 _CACHED_MEAN = 0.0001
@@ -110,6 +112,7 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
             seconds = quiet * _data_stretch(readings, resources, ost, moments) * common
             yield Responses(name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}",
                             moments + 0.1 * number, seconds)  # fmt: skip
+        yield from _each_target(readings, preset, resources, host, seed)
         stretched = _stretch(readings, resources.mds, moments)
         for number, (op, mean) in enumerate(_METADATA.items()):
             quiet, _ = draw(preset.law, mean, len(moments), rng)
@@ -122,17 +125,42 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
                             np.maximum(seconds, 1e-6), cached)  # fmt: skip
 
 
+def _each_target(readings: Readings, preset: Preset, resources: Resources, host: int, seed: int) -> Iterator[Responses]:
+    rng = stream(seed, "targets", host, round(readings.start))
+    moments = _ticks(readings, preset.probe_seconds, float(host)) + 0.8
+    turn = (moments // preset.probe_seconds).astype(np.int64) * preset.probe_hosts + host
+    for number, op in enumerate(("read", "write")):
+        quiet, _ = draw(preset.law, mean_seconds(preset.law, TARGET_BYTES, op), len(moments), rng)
+        at = moments + 0.05 * number
+        common = _common(preset.law, at, seed)
+        for ost, chosen in _turns(turn, resources):
+            seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
+            yield Responses(f"login{host + 1}", f"/{resources.fsname}/.ioweather", op, TARGET_BYTES,
+                            resources.ost_name(ost), f"probe-{host}", at[chosen], seconds)  # fmt: skip
+
+
 def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
-    """don15's sampler: every size read and written, each file on a target of its own."""
+    """don15's sampler: every size read and written, on another target in each round, so that neither is taken for the
+    other."""
     rng = stream(seed, "sampler", round(readings.start))
     ticks = _ticks(readings, preset.sampler_seconds, 30.0)
+    rounds = (ticks // preset.sampler_seconds).astype(np.int64)
     moments = ticks + rng.uniform(0.0, 0.5 * preset.sampler_seconds, len(ticks))
     for number, size in enumerate(SIZES):
-        ost = (number * 5) % resources.osts
         for place, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, size, op), len(moments), rng)
             at = moments + 2.0 * number + place
-            # A transfer on the same target slows a sample like anybody else.
-            seconds = quiet * _data_stretch(readings, resources, ost, at) * _common(preset.law, at, seed)
-            yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost), "sampler",
-                            at, seconds)  # fmt: skip
+            common = _common(preset.law, at, seed)
+            for ost, chosen in _turns(number * 5 + rounds, resources):
+                # A transfer on the same target slows a sample like anybody else.
+                seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
+                yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost),
+                                "sampler", at[chosen], seconds)  # fmt: skip
+
+
+def _turns(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:
+    """Targets, each with the places of its turns."""
+    for ost in range(resources.osts):
+        chosen = np.flatnonzero(turn % resources.osts == ost)
+        if len(chosen):
+            yield ost, chosen

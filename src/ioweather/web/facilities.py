@@ -23,13 +23,11 @@ from ioweather.web.refreshed import Refreshed
 from ioweather.workflows.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.workflows.ask import ask
 from ioweather.workflows.events import find_episodes
-from ioweather.workflows.health import find_sick_components
 from ioweather.workflows.now import History, lake_history
 
 T = TypeVar("T")
 MAIN = "main"
 _EPISODES_EVERY_SECONDS = 60.0
-_SICK_EVERY_SECONDS = 3600.0
 # How old the weather may be that is shown, and what the lake says beside it.
 _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
@@ -62,7 +60,7 @@ class Facilities:
     _answers_bytes: int = 0
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _small: dict[tuple[str, Hashable], tuple[Mark, Any]] = field(default_factory=dict)
-    _finding: dict[tuple[str, str], Refreshed[int]] = field(default_factory=dict)
+    _finding: dict[str, Refreshed[int]] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -159,23 +157,22 @@ class Facilities:
             return lake_history(snapshot)
 
     def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
-        """With episodes found again every minute and sick components every hour, where the lake can be written."""
-        self.look_for_events(name, kind)
+        """With episodes found again every minute, where the lake can be written. Unhealthy components were searched for
+        when rows came."""
+        if kind != "component_health":
+            self.look_for_events(name)
         return self._listed(name, self.lake(name), kind, period)
 
-    def look_for_events(self, name: str, kind: str | None) -> None:
+    def look_for_events(self, name: str) -> None:
         lake = self.lake(name)
-        sick = kind == "component_health"
-        find, pause = (find_sick_components, _SICK_EVERY_SECONDS) if sick else (find_episodes, _EPISODES_EVERY_SECONDS)
-        table = "series" if sick else "response_rollups"
 
         def look() -> int:
             """Only where there is something new to look at: on a large lake it takes seconds."""
-            return self.remembered(name, ("found", find.__name__), lambda: find(lake), (table,))
+            return self.remembered(name, "episodes found", lambda: find_episodes(lake), ("response_rollups",))
 
         with self._guard:
-            looking = Refreshed(look, pause, _PATIENCE_SECONDS)
-            looking = self._finding.setdefault((name, find.__name__), looking)
+            looking = Refreshed(look, _EPISODES_EVERY_SECONDS, _PATIENCE_SECONDS)
+            looking = self._finding.setdefault(name, looking)
         # A lake one may only read, or that cannot be looked through, shows what was found before.
         with suppress(Exception):
             looking.get()

@@ -68,7 +68,7 @@ class View:
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
         elif question == "events":
-            self.facilities.look_for_events(self.name, params.get("kind"))
+            self.facilities.look_for_events(self.name)
         return ask(question, self.lake, params, period_ns=period, files=False, fresh=False)
 
 

@@ -43,8 +43,8 @@ def ask(
     check_names([question], typed)
     with ExitStack() as until:
         place = Place(lake, until)
-        if fresh and "events" in {need.table for need in question.needs}:
-            _look_for_events(place.lake, typed.get("kind"))
+        if fresh and question.name == "events":
+            _look_for_episodes(place.lake)
         values = resolve_params(question.params, typed, lambda: place.snapshot, lambda: zone_of(lake))
         data = resolve(question, Request(place, values, period_ns, files, dict(given or {})))
         answer = question.answer(data, place.facility, values)
@@ -68,13 +68,10 @@ def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:
     return (place.lake.facility.zone if place.is_there else None) or "UTC"
 
 
-def _look_for_events(lake: Lake, kind: str | None) -> None:
+def _look_for_episodes(lake: Lake) -> None:
     from ioweather.workflows.events import find_episodes
-    from ioweather.workflows.health import find_sick_components
 
     find_episodes(lake)
-    if kind == "component_health":
-        find_sick_components(lake)
 
 
 def _provenance(

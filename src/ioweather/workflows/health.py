@@ -1,83 +1,334 @@
-"""Sick components: found in the series of the last weeks, and stored as events of kind `component_health`."""
+"""Unhealthy components: searched for when rows have come, and stored as events of kind `component_health`.
+
+Who looks reads what is stored. So everybody gets the same answer, whoever looked first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
-from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.derive.system.capped_targets import STEP_NS, capped_events, capped_targets
-from ioweather.derive.system.health import ComponentHealth, component_health, health_events
+from ioweather.core.units import DAY_NS, MINUTE_NS, NS
+from ioweather.derive.system.capped_targets import STEP_NS, capped_targets
+from ioweather.derive.system.evidence import (
+    MUCH_SLOWER,
+    Evidence,
+    Observations,
+    evidence_of,
+    processor_observations,
+    service_observations,
+    shared_observations,
+    shares_of,
+)
+from ioweather.derive.system.health import (
+    Incident,
+    capped_stretches,
+    fewest_causes,
+    health_events,
+    sick_stretches,
+    silent_stretches,
+)
+from ioweather.derive.system.run_environment import DATA_OPERATIONS
 from ioweather.store import grid
+from ioweather.store.convert import fetch_frame
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.tables import concat
-from ioweather.workflows.events import overtaken, settle
+from ioweather.tables import METRICS, ColumnSpec
+from ioweather.workflows.events import settle
 
 SOURCE: Final = "health"
 TARGETS: Final = ("ost", "device")
-_JUDGED: Final = {"ost": TRAFFIC, "device": TRAFFIC, "oss": ("cpu_ratio",)}
-_PEERS_STEP_NS: Final = 10 * MINUTE_NS
-# What was found in earlier weeks is in the lake already.
-_LOOKED_BACK_NS: Final = 60 * DAY_NS
+METADATA: Final = ("mdt", "mds")
+# Seconds of requests with how many there were.
+_TIMED: Final = (("read_busy_seconds", "read_ops"), ("write_busy_seconds", "write_ops"))
+# One look at the weeks before the first new row tells what is usual; no search is longer at a time.
+_HISTORY_NS: Final = 7 * DAY_NS
+_LONGEST_NS: Final = 14 * DAY_NS
+_OVERLAP_NS: Final = 2 * DAY_NS
+# A bin holds so many samples.
+_SAMPLES: Final = 12
+_SHORTEST_BIN_NS, _LONGEST_BIN_NS = 5 * NS, 10 * MINUTE_NS
+_METADATA_OPERATIONS: Final = ("create", "stat", "delete")
+# What one bin says at most of an overload: many are short.
+STORM: Final = 2.0
 
 
-def find_sick_components(lake: Lake) -> int:
-    """Targets that are capped, components that fell silent, servers whose processors stand apart from their peers';
-    returns how many rows are new."""
+@dataclass(frozen=True)
+class _Search:
+    """One file system in one stretch of time."""
+
+    snapshot: Snapshot
+    filesystem: str
+    system: str
+    start_ns: int
+    end_ns: int
+    bin_ns: int
+
+    @property
+    def bins(self) -> int:
+        return -(-(self.end_ns - self.start_ns) // self.bin_ns)
+
+    @property
+    def bin_starts(self) -> Ints:
+        return self.start_ns + np.arange(self.bins, dtype=np.int64) * self.bin_ns
+
+    def evidence(self, observations: Observations) -> Evidence:
+        return evidence_of(observations, self.start_ns, self.bin_ns, self.bins)
+
+    def kinds(self, metric: str) -> list[str]:
+        return sorted({
+            g.component_kind for g in self.snapshot.series()
+            if (g.filesystem, g.metric) == (self.filesystem, metric)
+            and g.first_ns < self.end_ns and g.end_ns > self.start_ns
+        })  # fmt: skip
+
+    def matrices(self, kind: str, metrics: Sequence[str], step_ns: int) -> dict[str, Matrix]:
+        """On one grid; metrics that are not there are left out."""
+        found = {}
+        for metric in metrics:
+            if kind not in self.kinds(metric):
+                continue
+            try:
+                selection = self.snapshot.selection(
+                    filesystem=self.filesystem, component_kind=kind, metrics=(metric,), step_ns=step_ns,
+                    period_ns=(self.start_ns, self.end_ns),
+                )  # fmt: skip
+            except DataUnavailable:
+                continue
+            found[metric] = grid.matrix(selection, metric).load()
+        return found
+
+
+def find_sick_components(lake: Lake, since_ns: int = 0) -> int:
+    """Search from the first new row on; returns how many rows of `events` are new."""
     changed = 0
     with lake.snapshot() as snapshot:
-        held = {(g.filesystem, g.component_kind, g.metric): g.system for g in snapshot.series()}
-        for filesystem, kind in sorted({(filesystem, kind) for filesystem, kind, _ in held}):
-            metrics = [m for m in _JUDGED.get(kind, ()) if (filesystem, kind, m) in held]
-            if not metrics:
-                continue
-            system = held[filesystem, kind, metrics[0]]
-            found = health_events(_apart(snapshot, filesystem, kind, metrics[0]), system)
-            if kind in TARGETS:
-                moved = bytes_moved(snapshot, filesystem, kind, metrics)
-                found = concat([found, capped_events(capped_targets(moved, servers_of(snapshot)), system)])
-            stored = snapshot.frame("events", where={"kind": "component_health", "source": SOURCE, "system": system})
-            changed += settle(lake, found, stored.take(overtaken(stored, found, _series_of)), SOURCE)
+        for search in _searches(snapshot, since_ns):
+            found = health_events(incidents_of(search), search.system)
+            stored = snapshot.frame("events", where={
+                "kind": "component_health", "source": SOURCE, "system": search.system,
+                "start_ns >=": search.start_ns, "start_ns <": search.end_ns,
+            })  # fmt: skip
+            known = set(found.text("event_id").tolist())
+            gone = np.array([each not in known for each in stored.text("event_id").tolist()], np.bool_)
+            changed += settle(lake, found, stored.take(gone), SOURCE)
     return changed
 
 
-def _series_of(event: Mapping[str, Any]) -> str:
-    """The id without its last part, which is the start."""
-    return str(event["event_id"]).rpartition(":")[0]
+def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
+    for filesystem in snapshot.filesystems():
+        groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
+        timed = [g for g in groups if g.component_kind in (*TARGETS, *METADATA) and METRICS[g.metric].extensive]
+        if not timed:
+            continue
+        first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)
+        finest = min(g.interval_ns for g in timed if g.end_ns > max(since_ns, first))
+        wanted = min(max(_SAMPLES * finest, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
+        unit = MINUTE_NS if wanted >= MINUTE_NS else NS
+        bin_ns = round(wanted / unit) * unit
+        system = max(timed, key=lambda g: g.end_ns).system
+        start = max(first, since_ns - _HISTORY_NS) // bin_ns * bin_ns
+        while True:
+            end = min(last, start + _LONGEST_NS)
+            yield _Search(snapshot, filesystem, system, start, end, bin_ns)
+            if end >= last:
+                break
+            start = (end - _OVERLAP_NS) // bin_ns * bin_ns
 
 
-def bytes_moved(snapshot: Snapshot, filesystem: str, kind: str, metrics: Sequence[str] = TRAFFIC) -> Matrix:
-    """Read and written together, of the last weeks; missing where one of the two is."""
-    last = max(g.end_ns for g in snapshot.series() if (g.filesystem, g.component_kind) == (filesystem, kind))
-    selection = snapshot.selection(
-        filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=STEP_NS,
-        period_ns=(last - _LOOKED_BACK_NS, last),
+def incidents_of(search: _Search) -> tuple[Incident, ...]:
+    servers: dict[str, str] = {}
+    silent: list[Incident] = []
+    capped: list[Incident] = []
+    seen: list[str] = []
+    parts: list[Evidence] = []
+    kind = next((kind for kind in TARGETS if kind in search.kinds(TRAFFIC[0])), None)
+    if kind is not None:
+        moved = _together(list(search.matrices(kind, TRAFFIC, min(MINUTE_NS, search.bin_ns)).values()))
+        seen += moved.components
+        servers = servers_of(search.snapshot, seen)
+        silent = silent_stretches(moved, servers)
+        capped = capped_stretches(capped_targets(_coarser(moved, STEP_NS), servers))
+        parts += [search.evidence(each) for each in _observed(search, kind, moved, servers)]
+    parts += [search.evidence(each) for each in _metadata(search)]
+    sick = sick_stretches([part for part in parts if part.name != "storm"])
+    storms = sick_stretches([part for part in parts if part.name == "storm"])
+    storms = [each for each in storms if not any(each.meets(other) for other in sick if other.is_named)]
+    found = fewest_causes([*sick, *storms, *capped], silent, seen, servers)
+    return tuple(each for each in found if not _is_maintained(each, search.snapshot.facility))
+
+
+def _is_maintained(incident: Incident, facility: Facility) -> bool:
+    return any(window.start_ns <= incident.start_ns < window.end_ns for window in facility.maintenance)
+
+
+def _observed(search: _Search, kind: str, moved: Matrix, servers: dict[str, str]) -> Iterator[Observations]:
+    """All looks at targets and their servers; `moved` are bytes."""
+    load = replace(moved, values=shares_of(moved.values))
+    yield from _service(search, kind, load)
+    yield from _probes(search, load, shares_of(moved.values.sum(axis=1, keepdims=True)))
+    if "oss" in search.kinds("cpu_ratio") and servers:
+        yield _processors(search, load, servers)
+
+
+def _coarser(matrix: Matrix, step_ns: int) -> Matrix:
+    """Amounts in longer steps, missing where one of the parts is."""
+    factor = max(1, step_ns // matrix.step_ns)
+    steps = matrix.steps // factor
+    values = matrix.values[: steps * factor].reshape(steps, factor, -1).sum(axis=1)
+    return Matrix(
+        matrix.metric, matrix.start_ns, matrix.step_ns * factor, matrix.components, values,
+        np.ones(values.shape, np.float32),
     )  # fmt: skip
-    parts = [grid.matrix(selection, metric).load() for metric in metrics]
+
+
+def _together(parts: Sequence[Matrix]) -> Matrix:
+    """Amounts of several metrics added up; missing where one of them is."""
     first, end = max(p.start_ns for p in parts), min(p.end_ns for p in parts)
+    step = parts[0].step_ns
     names = [name for name in parts[0].components if all(name in p.components for p in parts)]
     total = sum(
-        (p.values[(first - p.start_ns) // STEP_NS : (end - p.start_ns) // STEP_NS,
-                  [p.components.index(name) for name in names]] for p in parts),
-        start=np.zeros((max(0, end - first) // STEP_NS, len(names))),
+        (p.values[(first - p.start_ns) // step : (end - p.start_ns) // step, [p.components.index(n) for n in names]]
+         for p in parts),
+        start=np.zeros((max(0, end - first) // step, len(names))),
     )  # fmt: skip
-    return Matrix("bytes_moved", first, STEP_NS, tuple(names), total, np.broadcast_to(np.float32(1), total.shape))
+    return Matrix("together", first, step, tuple(names), total, np.broadcast_to(np.float32(1), total.shape))
 
 
-def servers_of(snapshot: Snapshot) -> dict[str, str]:
-    rows = snapshot.frame("components", ("component", "server")).records()
-    return {row["component"]: row["server"] for row in rows if row["server"]}
+def _in_bins(search: _Search, matrix: Matrix, components: Sequence[str]) -> Floats:
+    """Means over what is there of each bin, (bin, component)."""
+    place = (matrix.start_ns + np.arange(matrix.steps) * matrix.step_ns - search.start_ns) // search.bin_ns
+    inside = (place >= 0) & (place < search.bins)
+    columns = [matrix.components.index(name) for name in components]
+    values = matrix.values[inside][:, columns]
+    there = ~np.isnan(values)
+    total, count = (np.zeros((search.bins, len(columns))) for _ in range(2))
+    np.add.at(total, place[inside], np.where(there, values, 0.0))
+    np.add.at(count, place[inside], there.astype(np.float64))
+    return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
 
 
-def _apart(snapshot: Snapshot, filesystem: str, kind: str, metric: str) -> list[ComponentHealth]:
-    """Bytes above or below the peers' are only somebody's work: of targets, silence alone counts."""
-    selection = snapshot.selection(
-        filesystem=filesystem, component_kind=kind, metrics=(metric,), step_ns=_PEERS_STEP_NS
+def _service(search: _Search, kind: str, load: Matrix) -> Iterator[Observations]:
+    wanted = [name for pair in _TIMED for name in pair]
+    found = search.matrices(kind, wanted, search.bin_ns)
+    pairs = [pair for pair in _TIMED if all(name in found for name in pair)]
+    if not pairs:
+        return
+    names = [n for n in load.components if all(n in found[name].components for pair in pairs for name in pair)]
+    if len(names) < 3:  # nobody to be compared with
+        return
+    tables = {name: _in_bins(search, found[name], names) for pair in pairs for name in pair}
+    yield service_observations(
+        "service", names, search.bin_starts, [tables[a] for a, _ in pairs], [tables[b] for _, b in pairs],
+        _in_bins(search, load, names),
+    )  # fmt: skip
+
+
+_LOOKS: Final = (
+    ColumnSpec("component", "text", "target", nullable=True), ColumnSpec("minute", "int64", "start of the minute"),
+    ColumnSpec("took", "float64", "median logarithm"), ColumnSpec("looks", "int64", "operations"),
+)  # fmt: skip
+
+
+def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, ...], Ints, Ints, Floats, Floats]:
+    """Operations of probes and samplers over what is usual of their series, by component and minute."""
+    rows = search.snapshot.rows(
+        "responses", {"filesystem": search.filesystem, "status": "ok"}, (search.start_ns, search.end_ns)
     )
-    found = component_health(grid.matrix(selection, metric))
-    return [kept for health in found if (kept := health.only("absent") if kind in TARGETS else health).episodes]
+    sql = f"""WITH timed AS (SELECT start_ns, {component} AS component, ln(duration_ns) AS took,
+            host || ' ' || target || ' ' || op || ' ' || request_bytes || ' ' || mode AS series
+            FROM ({rows}) WHERE duration_ns > 0 AND cached IS NOT TRUE AND {where}),
+        usual AS (SELECT series, median(took) AS middle FROM timed GROUP BY series)
+        SELECT component, start_ns // {MINUTE_NS} * {MINUTE_NS} AS minute, median(took - middle) AS took,
+            count(*) AS looks
+        FROM timed JOIN usual USING (series) GROUP BY ALL ORDER BY component, minute"""
+    found = fetch_frame(search.snapshot.bare, sql, _LOOKS)
+    text = found.text("component")
+    return (
+        text.categories, text.codes.astype(np.int64), found.ints("minute"), found.floats("took"),
+        found.floats("looks"),
+    )  # fmt: skip
+
+
+def _probes(search: _Search, load: Matrix, load_of_all: Floats) -> Iterator[Observations]:
+    operations = ", ".join(f"'{name}'" for name in DATA_OPERATIONS)
+    names, column, minute, took, looks = _responses(
+        search, f"component IS NOT NULL AND op IN ({operations})", "component"
+    )
+    if len(names) < 3:
+        return
+    place = {name: number for number, name in enumerate(load.components)}
+    of_load = np.array([place.get(name, -1) for name in names], np.int64)[column]
+    found = Observations("probe", names, column, minute, took, _at(load, minute, of_load), looks)
+    yield found
+    everything = Matrix(
+        "load", load.start_ns, load.step_ns, ("all",), load_of_all, np.ones(load_of_all.shape, np.float32)
+    )
+    in_bins = _in_bins(search, everything, ("all",))[:, 0]
+    yield shared_observations(found, search.filesystem, search.bin_starts, in_bins)
+
+
+def _at(load: Matrix, moment: Ints, column: Ints) -> Floats:
+    """The highest load in the minute and those beside it; NaN where it is not known."""
+    row = (moment - load.start_ns) // load.step_ns
+    width = max(1, MINUTE_NS // load.step_ns)
+    found = np.full(len(row), np.nan)
+    for shift in range(-width, width + 1):
+        there = (row + shift >= 0) & (row + shift < load.steps) & (column >= 0)
+        found[there] = np.fmax(found[there], load.values[(row + shift)[there], column[there]])
+    return found
+
+
+def _processors(search: _Search, load: Matrix, servers: dict[str, str]) -> Observations:
+    busy = search.matrices("oss", ("cpu_ratio",), search.bin_ns)["cpu_ratio"]
+    names = [name for name in busy.components if any(servers.get(target) == name for target in load.components)]
+    moved = np.full((load.steps, len(names)), np.nan)
+    for column, name in enumerate(names):
+        own = [i for i, target in enumerate(load.components) if servers.get(target) == name]
+        moved[:, column] = load.values[:, own].mean(axis=1)
+    shares = Matrix("load", load.start_ns, load.step_ns, tuple(names), moved, np.ones(moved.shape, np.float32))
+    return processor_observations(
+        names, search.bin_starts, _in_bins(search, busy, names), _in_bins(search, shares, names)
+    )
+
+
+def _metadata(search: _Search) -> Iterator[Observations]:
+    """Metadata operations of probes, where the load of the metadata servers is known: without it, a storm of somebody's
+    requests and a sick server look alike."""
+    counted = [name for name, metric in METRICS.items() if name.endswith("_ops") and metric.extensive]
+    kind = next((kind for kind in METADATA if kind in search.kinds("open_ops")), None)
+    if kind is None:
+        return
+    amounts = [matrix for name, matrix in search.matrices(kind, counted, MINUTE_NS).items()]
+    total = _together(amounts)
+    if len(total.components) != 1:  # which of several served a probe is not known
+        return
+    load = replace(total, values=shares_of(total.values))
+    operations = ", ".join(f"'{name}'" for name in _METADATA_OPERATIONS)
+    _, _, minute, took, looks = _responses(search, f"op IN ({operations})", "NULL::VARCHAR")
+    none = np.zeros(len(minute), np.int64)
+    found = Observations(
+        "metadata", total.components, none, minute, took, _at(load, minute, none), looks, alone=True, slower=MUCH_SLOWER
+    )
+    yield found
+    # Asked for too much, it is not sick; but that is what people want to know. A benchmark makes it twice as slow.
+    yield replace(found, name="storm", load=np.full(len(minute), np.nan), most=STORM, slower=(2.4, 20.0))
+
+
+def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
+    """The server of each target: as a source tells, or else the facility file."""
+    told = {
+        row["component"]: row["server"]
+        for row in snapshot.frame("components", ("component", "server")).records()
+        if row["server"]
+    }
+    homes = [(name, fs.server_of(name)) for fs in snapshot.facility.filesystems for name in components]
+    return {name: home for name, home in homes if home is not None} | told

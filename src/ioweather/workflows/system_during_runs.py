@@ -7,8 +7,6 @@ no more than a week.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +23,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.groups import group_runs, program_names
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.derive.system.grid import SystemGrid
+from ioweather.derive.system.health import unhealthy_of
 from ioweather.derive.system.job_system import io_ends, io_steps, job_system
 from ioweather.derive.system.run_environment import (
     neighbour_slowdown,
@@ -37,6 +36,7 @@ from ioweather.derive.system.run_environment import (
 from ioweather.derive.system.run_targets import (
     BUSY,
     TargetAmounts,
+    found_healthy,
     on_busiest_target,
     on_targets,
     service_slowdown,
@@ -104,14 +104,10 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     slowdowns = probe_slowdowns(means, runs.rows, own, components)
     near, count = _neighbours(runs, ends, everybody, servers.step_ns)
     sick = _sick_components(snapshot, servers.filesystem)
-    hit = sick_during(sick, ends, own, components)
+    hit = sick_during(sick, ends, own, components) & ~found_healthy(sick, targets)
     rows = found.with_columns(neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns)
-    return Conditions(rows, tuple(map(_unhealthy, sick.take(np.flatnonzero(hit[0])).records())))
-
-
-def _unhealthy(event: Mapping[str, Any]) -> Unhealthy:
-    kind = json.loads(event["details"] or "{}").get("direction")
-    return Unhealthy(event["component"], kind, event["label"], event["start_ns"], event["end_ns"])
+    during = sick.take(np.flatnonzero(hit[0])).records()
+    return Conditions(rows, tuple(unhealthy_of(event, servers.filesystem) for event in during))
 
 
 def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:
@@ -137,7 +133,7 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
 
 
 def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
-    columns = ("component", "label", "start_ns", "end_ns", "details")
+    columns = ("component", "label", "start_ns", "end_ns", "strength_ratio", "details")
     return snapshot.frame("events", columns, {"kind": "component_health", "filesystem": filesystem})
 
 

@@ -13,21 +13,19 @@ targets of one server together, whose limit may be the server's.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.frames import Frame, Matrix
-from ioweather.core.units import HOUR_NS, MINUTE_NS, format_seconds
-from ioweather.tables import TABLES
+from ioweather.core.frames import Matrix
+from ioweather.core.units import HOUR_NS, MINUTE_NS
 
-# [ours] Set on three simulated weeks, plain and with noise of 10% and 20% on every minute; docs/explanation/climate.md
-# has the score on four others. Means over five minutes keep a noisy limit flat.
+# [ours] Set on simulated weeks, plain and with noise of 10% and 20% on every minute: at 90 minutes half of those named
+# were healthy, at 180 none. Means over five minutes keep a noisy limit flat.
 STEP_NS = 5 * MINUTE_NS
-MIN_MINUTES = 90
+MIN_MINUTES = 180
 MIN_LENGTH_NS = 2 * HOUR_NS
 HIGHEST_LEVEL = 0.6
 LOWEST_LEVEL = 0.05
@@ -138,23 +136,3 @@ def _outdone(stretch: _Stretch, other: _Stretch, homes: Sequence[str]) -> bool:
     shorter = min(stretch.last - stretch.first, other.last - other.first)
     same = abs(float(np.log(stretch.limit / other.limit))) < _SAME_LIMIT
     return common > 0.5 * shorter and same and other.at_limit * _STANDS_OUT > stretch.at_limit
-
-
-def capped_events(found: Sequence[Capped], system: str) -> Frame:
-    """Rows of `events`. The same stretch has the same id, so a later run revises it."""
-    return TABLES["events"].frame(
-        rows=len(found),
-        event_id=[f"component_health:{system}:{c.component}:capped:{c.start_ns}" for c in found],
-        kind="component_health",
-        system=system,
-        component=[c.component for c in found],
-        start_ns=[c.start_ns for c in found],
-        end_ns=[c.end_ns for c in found],
-        label=[
-            f"{c.component} worked at {c.level:.0%} of its usual ceiling and never above, "
-            f"{format_seconds(c.minutes_at_limit * 60)} at that limit"
-            for c in found
-        ],
-        strength_ratio=[c.level for c in found],
-        details=[json.dumps({"direction": "capped", "limit_bytes_per_s": round(c.limit_bytes_per_s)}) for c in found],
-    )

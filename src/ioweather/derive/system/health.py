@@ -1,176 +1,332 @@
-"""Sick components: an OST, OSS or MDS that stops behaving like its peers, found from a matrix of any metric.
+"""Which components were unhealthy, from when to when: the fewest that explain the evidence.
 
-Busy hours are busy for all, and some targets are always busier than others. So each component is compared with the
-median of its peers in the same hour, and with its own usual ratio to them:
+Each component is healthy or sick in every bin of time. Becoming sick is rare (one onset in the whole search is expected
+beforehand), so that single slow looks are not believed; the likeliest history of each component is found by dynamic
+programming (Viterbi). Then causes are counted:
 
-    d = log(own / median of peers) - median over time of the same
-
-Scaled by the typical spread of d (median absolute deviation), a long run of large |d| is an episode. A component that
-is missing while its peers report is an episode too.
+- targets of one server that are sick together are the server;
+- a server whose targets all fell silent at once failed; what is slow from then on, of its own targets and of the one
+  server that took them over, follows from that.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.frames import BlockwiseMatrix, Frame, in_blocks
-from ioweather.core.units import HOUR_NS
+from ioweather.core.frames import Frame, Matrix
+from ioweather.core.outcomes import Unhealthy
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
+from ioweather.derive.system.capped_targets import Capped
+from ioweather.derive.system.evidence import Evidence, merged
 from ioweather.tables import TABLES
 
-Direction: TypeAlias = Literal["above", "below", "absent"]
+Sickness: TypeAlias = Literal["slow", "capped", "absent", "busy", "overloaded"]
 
-# [ours] Robust standard deviations that make an hour unusual, and hours in a row that make an episode. The product of
-# both keeps a healthy system of 248 components without a false alarm in most months.
-THRESHOLD = 5.0
-MIN_UNITS = 3
-MIN_PEERS = 4
-# Part of a typical amount that is added to all, so that idle hours compare as equal and log(0) does not occur.
-_FLOOR = 0.01
-_MAD_TO_SD = 1.4826  # of a normal distribution
-_BLOCK_DAYS = 16
-
-
-@dataclass(frozen=True)
-class Episode:
-    """[start, end) in which a component was apart from its peers; `factor` is its usual ratio to them, multiplied."""
-
-    start_ns: int
-    end_ns: int
-    direction: Direction
-    score: float
-    factor: float | None
+# [ours] What is named must be right in four of five cases.
+NAMED: Final = 0.8
+# A log-likelihood ratio assumes that looks are independent, which they are in part: it counts for so much.
+_TRUST: Final = 0.5
+_SUREST: Final = 0.99
+# Stretches of one component with less than this, and less than their own length, between them are one incident.
+_ONE_INCIDENT_NS: Final = 6 * HOUR_NS
+# Servers and targets that do not report for so many samples, and minutes, while most others do.
+_SILENT_STEPS: Final = 3
+_SILENT_NS: Final = 3 * MINUTE_NS
+_LONGEST_SILENCE_NS: Final = 24 * HOUR_NS
+_ABSENT_PROBABILITY: Final = 0.95
+_CAPPED_PROBABILITY: Final = 0.85
+_LEAST_COMPONENTS: Final = 3
+_MOST_OF: Final = 0.66
 
 
 @dataclass(frozen=True)
-class ComponentHealth:
-    """`score` is the strongest episode's mean |d| in robust standard deviations; `level` the usual ratio to peers."""
+class Incident:
+    """[start, end) in which a component was unhealthy. `factor`: how many times longer its operations took than
+    expected under its load (of processors: how many times busier). `through` are targets that showed it, of a server.
+    `runs` used it meanwhile, and lost `lost_seconds` together."""
 
     component: str
-    metric: str
-    score: float
-    level: float | None
-    missing_ratio: float
-    episodes: tuple[Episode, ...]
+    kind: Sickness
+    start_ns: int
+    end_ns: int
+    probability: float
+    factor: float | None = None
+    shown_by: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    runs: int | None = None
+    lost_seconds: float | None = None
 
-    def only(self, direction: Direction) -> ComponentHealth:
-        return replace(self, episodes=tuple(e for e in self.episodes if e.direction == direction))
+    @property
+    def is_named(self) -> bool:
+        return self.probability >= NAMED
+
+    def meets(self, other: Incident) -> bool:
+        """The same component at the same time."""
+        return self.component == other.component and _meet(self, other)
 
 
-def component_health(
-    matrix: BlockwiseMatrix, *, unit_ns: int = HOUR_NS, threshold: float = THRESHOLD, min_units: int = MIN_UNITS
-) -> tuple[ComponentHealth, ...]:
-    """Every component, the sickest first. Fewer than MIN_PEERS components cannot judge each other: nothing is said."""
-    if len(matrix.components) < MIN_PEERS or not matrix.steps:
-        return ()
-    rows = max(1, unit_ns // matrix.step_ns)
-    means = _unit_means(matrix, rows)
-    apart, level = _apart(means)
-    scale = _scale(apart)
-    gone = np.isnan(means) & (np.mean(np.isnan(means), axis=1) <= 0.5)[:, None]
+_KINDS: Final[Mapping[tuple[str, ...], Sickness]] = {("cpu",): "busy", ("storm",): "overloaded"}
+
+
+def sick_stretches(parts: Sequence[Evidence]) -> list[Incident]:
+    """Of each component, the stretches of time in which it was sick, however likely."""
+    components = sorted({name for part in parts for name in part.components})
+    if not components:
+        return []
+    odds, excess, by_kind = merged(parts, components)
+    bins = odds.shape[0]
+    seen = max(1, int(np.count_nonzero(odds)))
     found = []
-    for column, component in enumerate(matrix.components):
-        episodes: list[Episode] = []
-        own = apart[:, column]
-        for direction, chosen in _unusual(own, scale, threshold, gone[:, column]):
-            for first, last in _runs(chosen, min_units):
-                start, end = (matrix.start_ns + edge * rows * matrix.step_ns for edge in (first, last))
-                mean = float(own[first:last].mean())
-                absent = direction == "absent"
-                score = threshold if absent else abs(mean) / scale
-                episodes.append(Episode(start, end, direction, score, None if absent else float(np.exp(mean))))
-        found.append(
-            ComponentHealth(
-                component, matrix.metric, max((e.score for e in episodes), default=0.0),
-                float(np.exp(level[column])) if np.isfinite(level[column]) else None,
-                float(np.mean(np.isnan(means[:, column]))), tuple(sorted(episodes, key=lambda e: e.start_ns)),
-            )
-        )  # fmt: skip
-    return tuple(sorted(found, key=lambda health: (-health.score, health.component)))
+    start_ns, bin_ns = parts[0].start_ns, parts[0].bin_ns
+    onset = float(np.log(seen))
+    for column, runs in enumerate(_sick_bins(odds, onset)):
+        for first, last in runs:
+            score = float(odds[first:last, column].sum()) - onset
+            slow = excess[first:last, column]
+            slow = slow[np.isfinite(slow)]
+            names = tuple(name for name, own in by_kind.items() if own[first:last, column].sum() > 0)
+            found.append(
+                Incident(
+                    components[column], _KINDS.get(names, "slow"), start_ns + first * bin_ns,
+                    start_ns + min(last, bins) * bin_ns, _probability(score),
+                    float(np.exp(np.median(slow))) if len(slow) else None, names,
+                )
+            )  # fmt: skip
+    return found
 
 
-def _unit_means(matrix: BlockwiseMatrix, rows: int) -> Floats:
-    """Mean of each component in each unit of `rows` steps; NaN where less than half of it is there."""
-    units = -(-matrix.steps // rows)
-    total, count = np.zeros((units, len(matrix.components))), np.zeros((units, len(matrix.components)))
-    row = 0
-    for block in in_blocks(matrix, _BLOCK_DAYS):
-        there = ~np.isnan(block.values)
-        edges = np.unique(np.concatenate([[0], np.arange(-row % rows, len(block.values), rows)]))
-        places = (row + edges) // rows
-        total[places] += np.add.reduceat(np.where(there, block.values, 0.0), edges, axis=0)
-        count[places] += np.add.reduceat(there.astype(np.float64), edges, axis=0)
-        row += len(block.values)
-    # The last unit may be cut short by the end of the data.
-    length = np.minimum(rows, matrix.steps - np.arange(units) * rows)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(count >= 0.5 * length, total / count, np.nan))
+def _probability(score: float) -> float:
+    return float(min(_SUREST, 1.0 / (1.0 + np.exp(-_TRUST * score))))
 
 
-def _apart(means: Floats) -> tuple[Floats, Floats]:
-    """(d, usual log ratio to peers); units with fewer than MIN_PEERS components are missing."""
-    present = np.sum(~np.isnan(means), axis=1) >= MIN_PEERS
-    typical = float(np.median(means[means > 0])) if np.any(means > 0) else 1.0
-    logs = np.log(np.where(present[:, None], means, np.nan) + _FLOOR * typical)
-    ratio = logs - _median(logs, axis=1)[:, None]
-    level = _median(ratio, axis=0)
-    return ratio - level, level
+def _sick_bins(odds: Floats, onset: float) -> list[list[tuple[int, int]]]:
+    """[first, last) of the bins in which each component was sick, in its likeliest history."""
+    bins, columns = odds.shape
+    healthy, sick = np.zeros(columns), np.full(columns, -np.inf)
+    stayed, fell = np.zeros((bins, columns), np.bool_), np.zeros((bins, columns), np.bool_)
+    for row in range(bins):
+        recovered = sick > healthy
+        begun = healthy - onset > sick
+        stayed[row], fell[row] = ~recovered, begun
+        healthy, sick = np.where(recovered, sick, healthy), np.where(begun, healthy - onset, sick) + odds[row]
+    state = sick > healthy
+    states = np.zeros((bins, columns), np.bool_)
+    for row in range(bins - 1, -1, -1):
+        states[row] = state
+        state = np.where(state, ~fell[row], ~stayed[row])
+    return [_runs(states[:, column]) for column in range(columns)]
 
 
-def _median(values: Floats, axis: int) -> Floats:
-    """Of what is there; NaN where nothing is."""
-    empty = np.isnan(values).all(axis=axis, keepdims=True)
-    middle = np.nanmedian(np.where(empty, 0.0, values), axis=axis)
-    return np.asarray(np.where(np.squeeze(empty, axis), np.nan, middle))
-
-
-def _scale(apart: Floats) -> float:
-    """Typical spread of d over time: the median component's, so that sick ones do not widen it."""
-    spread = _MAD_TO_SD * _median(np.abs(apart), axis=0)
-    known = spread[np.isfinite(spread) & (spread > 0)]
-    # Components that agree to a hundredth are not apart because a thousandth is much for them.
-    return max(float(np.median(known)) if len(known) else 0.0, _FLOOR)
-
-
-def _unusual(own: Floats, scale: float, threshold: float, gone: Bools) -> list[tuple[Direction, Bools]]:
-    with np.errstate(invalid="ignore"):
-        return [("above", own > threshold * scale), ("below", own < -threshold * scale), ("absent", gone)]
-
-
-def _runs(chosen: Bools, least: int) -> list[tuple[int, int]]:
-    """[first, last) of runs of at least `least`."""
+def _runs(chosen: Bools) -> list[tuple[int, int]]:
     padded = np.concatenate([[False], chosen, [False]])
     first = np.flatnonzero(~padded[:-1] & padded[1:])
     last = np.flatnonzero(padded[:-1] & ~padded[1:])
-    return [(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True) if b - a >= least]
+    return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def health_events(healths: Sequence[ComponentHealth], system: str) -> Frame:
-    """Rows of `events`, one per episode. The same episode has the same id, so a later run revises it."""
-    listed = [(health, episode) for health in healths for episode in health.episodes]
+def capped_stretches(found: Sequence[Capped]) -> list[Incident]:
+    return [
+        Incident(
+            each.component, "capped", each.start_ns, each.end_ns, _CAPPED_PROBABILITY, 1.0 / each.level, ("limit",)
+        )
+        for each in found
+    ]
+
+
+def silent_stretches(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
+    """Components that reported before and after, or shortly before, and not meanwhile, while most others did."""
+    there = ~np.isnan(amounts.values)
+    columns = there.shape[1]
+    if columns < _LEAST_COMPONENTS:
+        return []
+    others = there.mean(axis=1) >= 0.5
+    least = max(_SILENT_STEPS, -(-_SILENT_NS // amounts.step_ns))
+    found = []
+    for column, name in enumerate(amounts.components):
+        own = np.flatnonzero(there[:, column])
+        if not len(own):
+            continue
+        silent = ~there[:, column] & others
+        silent[: own[0]] = False
+        for first, last in _runs(silent):
+            if least <= last - first <= _LONGEST_SILENCE_NS // amounts.step_ns:
+                start, end = (amounts.start_ns + edge * amounts.step_ns for edge in (first, last))
+                found.append(Incident(name, "absent", start, end, _ABSENT_PROBABILITY, None, ("silence",)))
+    return _of_servers(found, amounts.components, servers, least_share=1.0)
+
+
+def _of_servers(
+    found: Sequence[Incident], seen: Sequence[str], servers: Mapping[str, str], least_share: float
+) -> list[Incident]:
+    """Targets of one server that were unhealthy at one time are that server."""
+    targets: dict[str, set[str]] = defaultdict(set)
+    for name in seen:
+        if name in servers:
+            targets[servers[name]].add(name)
+    kept, rest = [], sorted(found, key=lambda each: each.start_ns)
+    while rest:
+        each = rest.pop(0)
+        home = servers.get(each.component)
+        together = [other for other in rest if home and servers.get(other.component) == home and _meet(each, other)]
+        names = {each.component, *(other.component for other in together)}
+        if home and len(targets[home]) > 1 and len(names) >= max(2, least_share * len(targets[home])):
+            rest = [other for other in rest if other not in together]
+            members = [each, *together]
+            factors = [member.factor for member in members if member.factor is not None]
+            each = Incident(
+                home, each.kind, min(m.start_ns for m in members), max(m.end_ns for m in members),
+                max(m.probability for m in members), max(factors) if factors else None,
+                tuple(dict.fromkeys(name for m in members for name in m.shown_by)), tuple(sorted(names)),
+            )  # fmt: skip
+        kept.append(each)
+    return kept
+
+
+def _meet(one: Incident, other: Incident) -> bool:
+    return one.start_ns < other.end_ns and other.start_ns < one.end_ns
+
+
+def fewest_causes(
+    slow: Sequence[Incident], silent: Sequence[Incident], seen: Sequence[str], servers: Mapping[str, str]
+) -> tuple[Incident, ...]:
+    """Incidents that are likely enough to be named, in the order of time."""
+    rest = [each for each in slow if each.is_named]
+    named: list[Incident] = []
+    for failed in silent:
+        if failed.through:
+            failed, rest = _with_followers(failed, rest, servers)
+        named.append(failed)
+    named += _of_servers(_one_incident(rest), seen, servers, least_share=_MOST_OF)
+    return tuple(sorted(_one_incident(named), key=lambda each: (each.start_ns, each.component)))
+
+
+def _with_followers(
+    failed: Incident, slow: Sequence[Incident], servers: Mapping[str, str]
+) -> tuple[Incident, list[Incident]]:
+    """The failure until its last consequence: its own targets, and those of the server that took them over."""
+    after = replace(failed, end_ns=failed.end_ns + _ONE_INCIDENT_NS)
+    meanwhile = [each for each in slow if _meet(each, after)]
+    # Sick before, it is something else.
+    meanwhile = [each for each in meanwhile if each.start_ns >= failed.start_ns - HOUR_NS]
+    by_server: dict[str, list[Incident]] = defaultdict(list)
+    for each in meanwhile:
+        by_server[servers.get(each.component, each.component)].append(each)
+    followers = by_server.pop(failed.component, [])
+    counts = {home: len({each.component for each in each_of}) for home, each_of in by_server.items()}
+    partner = max(counts, key=lambda home: counts[home], default=None)
+    if partner is not None:
+        followers += by_server[partner]
+    if not followers:
+        return failed, list(slow)
+    factors = [each.factor for each in followers if each.factor is not None]
+    whole = replace(
+        failed, end_ns=max(failed.end_ns, *(each.end_ns for each in followers)),
+        factor=max(factors) if factors else None,
+        shown_by=tuple(dict.fromkeys([*failed.shown_by, *(name for each in followers for name in each.shown_by)])),
+        through=tuple(sorted({*failed.through, *(each.component for each in followers)})),
+    )  # fmt: skip
+    return whole, [each for each in slow if each not in followers]
+
+
+# Of an incident that showed in several ways, the last of these is told.
+_TELLING: Final[tuple[Sickness, ...]] = ("busy", "overloaded", "capped", "slow", "absent")
+
+
+def _one_incident(found: Sequence[Incident]) -> list[Incident]:
+    """Stretches of one component that nearly meet are one."""
+    joined: list[Incident] = []
+    for each in sorted(found, key=lambda e: (e.component, e.start_ns)):
+        last = joined[-1] if joined else None
+        longest = max((e.end_ns - e.start_ns for e in (each, last) if e), default=0)
+        near = min(_ONE_INCIDENT_NS, longest)
+        if last and last.component == each.component and each.start_ns - last.end_ns <= near:
+            factors = [f for f in (last.factor, each.factor) if f is not None]
+            joined[-1] = replace(
+                last, end_ns=max(last.end_ns, each.end_ns), probability=max(last.probability, each.probability),
+                factor=max(factors) if factors else None, kind=max(last.kind, each.kind, key=_TELLING.index),
+                shown_by=tuple(dict.fromkeys([*last.shown_by, *each.shown_by])),
+                through=tuple(sorted({*last.through, *each.through})),
+            )  # fmt: skip
+        else:
+            joined.append(each)
+    return joined
+
+
+_SHOWN: Final = {
+    "service": "time per request at its device",
+    "probe": "probes of it",
+    "metadata": "probes of metadata operations",
+    "runs": "jobs that used several targets at the time",
+    "cpu": "processor use",
+    "shared": "probes of most targets",
+    "storm": "probes of metadata operations",
+}
+
+
+def cause_of(incident: Incident) -> str:
+    """In a sentence, without a full stop."""
+    name, by = incident.component, _listed([_SHOWN[each] for each in incident.shown_by if each in _SHOWN])
+    times = f"{incident.factor or 1:.2g} times as long"
+    what = "operations" if "metadata" in incident.shown_by else "requests"
+    if incident.kind == "absent":
+        later = f", and its targets were slow afterwards (by {by})" if by else ""
+        return f"{name} did not report while others did{later}"
+    if incident.kind == "capped":
+        level = 1 / (incident.factor or 1)
+        return f"{name} worked at {level:.0%} of its usual ceiling and never above, while others did"
+    if incident.kind == "busy":
+        return f"the processors of {name} were {incident.factor or 1:.2g} times as busy as what it moved explains"
+    if incident.kind == "overloaded":
+        return f"metadata operations took {times} as usual: more was asked of {name} than it can do"
+    if "shared" in incident.shown_by:
+        return f"{what} on most targets of {name} took {times} as expected: its network or its clients"
+    return f"{what} on {name} took {times} as expected under its load (by {by})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def health_events(found: Sequence[Incident], system: str) -> Frame:
+    """Rows of `events`. The same incident has the same id, so that a later search revises it."""
     return TABLES["events"].frame(
-        rows=len(listed),
-        event_id=[f"component_health:{system}:{h.component}:{h.metric}:{e.start_ns}" for h, e in listed],
+        rows=len(found),
+        event_id=[f"component_health:{system}:{each.component}:{each.kind}:{each.start_ns}" for each in found],
         kind="component_health",
         system=system,
-        component=[h.component for h, _ in listed],
-        start_ns=[e.start_ns for _, e in listed],
-        end_ns=[e.end_ns for _, e in listed],
-        label=[_label(h, e) for h, e in listed],
-        strength_ratio=[e.factor for _, e in listed],
-        details=[
-            json.dumps({"metric": h.metric, "direction": e.direction, "score": round(e.score, 2), "level": h.level})
-            for h, e in listed
-        ],
+        component=[each.component for each in found],
+        start_ns=[each.start_ns for each in found],
+        end_ns=[each.end_ns for each in found],
+        label=[f"{cause_of(each)}, for {format_seconds((each.end_ns - each.start_ns) / NS)}" for each in found],
+        strength_ratio=[each.factor for each in found],
+        details=[json.dumps(_details(each)) for each in found],
     )
 
 
-def _label(health: ComponentHealth, episode: Episode) -> str:
-    if episode.direction == "absent":
-        return f"{health.component} did not report {health.metric} while its peers did"
-    return f"{health.metric} of {health.component} {episode.factor:.2g} times its usual share"
+def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unhealthy:
+    """A row of `events`, as programs read it; also one of an earlier version, which had no probability."""
+    details = json.loads(event["details"] or "{}")
+    return Unhealthy(
+        event["component"], details.get("direction"), details.get("cause") or event["label"], event["start_ns"],
+        event["end_ns"], details.get("probability"), filesystem, event["strength_ratio"], details.get("runs"),
+        details.get("lost_seconds"),
+    )  # fmt: skip
+
+
+def _details(incident: Incident) -> dict[str, object]:
+    return {
+        "direction": incident.kind,
+        "cause": cause_of(incident),
+        "probability": round(incident.probability, 3),
+        "shown_by": list(incident.shown_by),
+        "through": list(incident.through),
+        "runs": incident.runs,
+        "lost_seconds": None if incident.lost_seconds is None else round(incident.lost_seconds, 1),
+    }

@@ -22,6 +22,9 @@ from ioweather.derive.jobs.file_records import file_records
 
 # A target counts as used from this share of an even spread of the run's bytes on.
 _LEAST_SHARE: Final = 0.01
+# Share of the run's I/O, or of the event where that is shorter, in which both went on.
+_LEAST_OVERLAP: Final = 0.25
+_STILL_GOING_NS: Final = 2**62
 _OST: Final = re.compile(r"OST([0-9a-fA-F]{4})(?:_UUID)?$")
 # Probes count that lie within so many of their own intervals of a run's I/O. [ours]
 _PROBE_INTERVALS: Final = 2
@@ -140,12 +143,14 @@ def neighbour_slowdown(
 
 def sick_during(events: Frame, ends: tuple[Ints, Ints], own: Floats, components: Sequence[str]) -> Bools:
     """(run, event): which components were unhealthy while the run did I/O. Of targets only those that it used, where
-    its targets are known; a server or a device may have been behind any of them."""
-    first, last = ends
-    start = events.ints("start_ns")
-    end = events.ints("end_ns", missing=np.iinfo(np.int64).max)
-    overlap = (start[None, :] <= last[:, None]) & (end[None, :] >= first[:, None])
-    overlap &= (last > 0)[:, None]
+    its targets are known; a server or a device may have been behind any of them.
+
+    An event's ends are as sharp as the bins of the search: a run that only touches one does not count."""
+    first, last = (each.astype(np.float64)[:, None] for each in ends)
+    start = events.ints("start_ns").astype(np.float64)[None, :]
+    end = events.ints("end_ns", missing=_STILL_GOING_NS).astype(np.float64)[None, :]
+    shared = np.minimum(last, end) - np.maximum(first, start)
+    overlap = (shared >= _LEAST_OVERLAP * np.minimum(last - first, end - start)) & (shared >= 0) & (last > 0)
     target = _columns(events.text("component"), components)
     known = own.sum(axis=1) > 0
     for event in np.flatnonzero(target >= 0):

@@ -23,6 +23,9 @@ from ioweather.derive.system.run_environment import target_number
 BUSY: Final = {"read_busy_seconds": "read_ops", "write_busy_seconds": "write_ops"}
 # Fewer requests than these say little about the time of one; they also keep ratios of next to nothing near 1. [ours]
 _LEAST_REQUESTS: Final = 16
+# So many requests that took less than 1.5 times as long as usual come from a healthy component. [ours]
+_MANY_REQUESTS: Final = 64
+_SLOW: Final = float(np.log(1.5))
 # The highest rate seen, without single wild samples.
 _PEAK_QUANTILE: Final = 0.999
 # What other runs found at a target fades over this many lengths of the run, or sampling intervals. [ours]
@@ -98,7 +101,24 @@ def on_busiest_target(
 def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
     """Logarithm of the seconds that requests took on the slowest of each run's targets over what so many requests
     usually take; NaN where no service times were sampled."""
-    spent, expected, least = np.zeros(used.shape), np.zeros(used.shape), 0.0
+    slow = np.where(used, _service_slowdowns(found, used.shape)[0], -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(slow), slow, np.nan)
+
+
+def found_healthy(events: Frame, found: TargetAmounts) -> Bools:
+    """(run, event): the component of the event answered this run's and others' requests as usual all the same. The ends
+    of an event are less sharp than the samples of a short run."""
+    shape = next(iter(found.amounts.values())).shape
+    slow, requests = _service_slowdowns(found, shape)
+    as_usual = (slow < _SLOW) & (requests >= _MANY_REQUESTS)
+    place = {name: column for column, name in enumerate(found.components)}
+    columns = np.array([place.get(name, -1) for name in map(str, events.text("component").tolist())], np.int64)
+    return np.where(columns >= 0, as_usual[:, columns], False)
+
+
+def _service_slowdowns(found: TargetAmounts, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """(run, component): the logarithm, -inf where nothing was sampled, and how many requests that is of."""
+    spent, expected, counted, least = np.zeros(shape), np.zeros(shape), np.zeros(shape), 0.0
     for busy, count in BUSY.items():
         if busy not in found.amounts or count not in found.amounts:
             continue
@@ -108,11 +128,11 @@ def service_slowdown(found: TargetAmounts, used: Bools) -> Floats:
             continue
         usual = float(np.median(seconds[enough] / requests[enough]))
         spent, expected, least = spent + seconds, expected + requests * usual, least + usual
+        counted += requests
     if least <= 0:
-        return np.full(len(used), np.nan)
+        return np.full(shape, -np.inf), counted
     pad = _LEAST_REQUESTS * least
-    slow = np.where(used, np.log((spent + pad) / (expected + pad)), -np.inf).max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(slow), slow, np.nan)
+    return np.log((spent + pad) / (expected + pad)), counted
 
 
 def target_contrast(runs: Frame, files: Frame, components: Sequence[str]) -> Floats:

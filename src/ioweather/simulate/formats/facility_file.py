@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.resources import Resources
 
@@ -9,6 +11,11 @@ from ioweather.simulate.resources import Resources
 def facility_toml(preset: Preset, resources: Resources) -> str:
     peak = float(resources.capacity[: resources.osts].sum())
     peak = min(peak, float(resources.capacity[resources.network]))
+    servers = "\n".join(
+        f"servers.{resources.oss_name(server)} = {json.dumps(targets)}"
+        for server in range(resources.servers)
+        if (targets := [resources.ost_name(ost) for ost in range(resources.osts) if resources.server_of[ost] == server])
+    )
     return f"""# Made by ioweather simulate: nothing here was ever measured.
 name = "{preset.name} (simulated)"
 zone = "{preset.zone}"
@@ -25,4 +32,5 @@ devices = ["oss*:sd*"]
 probes = ["/{preset.fsname}/.ioweather", "/{preset.fsname}/.samples"]
 peak_bytes_per_s = {peak:.6g}
 component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
+{servers}
 """

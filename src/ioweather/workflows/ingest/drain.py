@@ -12,13 +12,14 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import math
 import os
 import select
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,7 @@ from ioweather.store.lake import Lake, LedgerEntry, open_lake
 from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.ingest.reading import UNREADABLE
 from ioweather.workflows.ingest.receive import reading_of, source_of
+from ioweather.workflows.ingest.what_follows import follow_arrival
 
 _LOG = logging.getLogger("ioweather.drain")
 # One commit of every table.
@@ -47,6 +49,9 @@ IDLE_SECONDS: Final = 120.0
 _LONGEST_WAIT_SECONDS: Final = 60.0
 # A sender repeats soon, or its rows are told apart by their keys; the ledger of years is not read for every batch.
 _REPEATED_WITHIN_NS: Final = 2 * DAY_NS
+# What is searched for in new rows: not more often than this, and for a tenth of the time at most.
+SEARCH_SECONDS: Final = 60.0
+_SEARCH_REST: Final = 9.0
 # Files over which so many writers died go alone; after as many deaths again they are set aside.
 MOST_DEATHS: Final = 5
 
@@ -54,10 +59,37 @@ MOST_DEATHS: Final = 5
 def drain(lake: Lake) -> int:
     """All that waits; returns how many files."""
     done = 0
+    search = Search(lake)
     while files := next_batch(queue.queued(lake.root)):
-        take(lake, files)
+        search.add(take(lake, files))
         done += len(files)
+    search.run()
     return done
+
+
+class Search:
+    """What is searched for in new rows, put together for several batches: it takes longer than they do."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._first_ns: dict[str, int] = {}
+        self._due = -math.inf
+
+    def add(self, first_ns: Mapping[str, int]) -> None:
+        for table, moment in first_ns.items():
+            self._first_ns[table] = min(moment, self._first_ns.get(table, moment))
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """Until it is time; None where nothing is to be done."""
+        return max(0.0, self._due - time.monotonic()) if self._first_ns else None
+
+    def run(self) -> None:
+        began = time.monotonic()
+        follow_arrival(self._lake, self._first_ns)
+        self._first_ns = {}
+        now = time.monotonic()
+        self._due = now + max(SEARCH_SECONDS, _SEARCH_REST * (now - began))
 
 
 def next_batch(waiting: Sequence[Queued], most_files: int = BATCH_FILES) -> list[Queued]:
@@ -75,8 +107,9 @@ def next_batch(waiting: Sequence[Queued], most_files: int = BATCH_FILES) -> list
     return batch
 
 
-def take(lake: Lake, files: Sequence[Queued]) -> None:
-    """Into the lake, the ledger, and out of the queue, in this order."""
+def take(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
+    """Into the lake, the ledger, and out of the queue, in this order. Returns the times of the first new rows."""
+    first_ns: dict[str, int] = {}
     notes = [file for file in files if file.kind == "refusal"]
     if notes:
         lake.record([LedgerEntry(**json.loads(note.path.read_bytes())) for note in notes])
@@ -85,14 +118,15 @@ def take(lake: Lake, files: Sequence[Queued]) -> None:
     for source in ("spool", "sacct"):
         rows = [file for file in files if file.kind != "refusal" and source_of(file.name) == source]
         if rows:
-            _take_rows(lake, rows)
+            first_ns |= _take_rows(lake, rows)
+    return first_ns
 
 
-def _take_rows(lake: Lake, files: Sequence[Queued]) -> None:
+def _take_rows(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
     reading = reading_of(lake.facility, files[0].name)
     report = ingest(
         lake, [file.path for file in files], context=reading.context, source=reading.source, executor=Serial(),
-        known_since_ns=now_ns() - _REPEATED_WITHIN_NS,
+        known_since_ns=now_ns() - _REPEATED_WITHIN_NS, search=False,
     )  # fmt: skip
     refused = {outcome.path: outcome for outcome in report.outcomes if outcome.status == "quarantined"}
     unreadable = {outcome.path: outcome.message for outcome in report.outcomes if outcome.reason == UNREADABLE}
@@ -106,6 +140,7 @@ def _take_rows(lake: Lake, files: Sequence[Queued]) -> None:
             queue.take_away(file)
     if unreadable:  # the disk is wrong, not the file: they stay where they are
         raise LakeError("; ".join(message or "" for message in [*unreadable.values()][:3]))
+    return report.first_ns
 
 
 @contextmanager
@@ -184,6 +219,7 @@ class Writer:
     def __init__(self, root: Path) -> None:
         self._lake = open_lake(root)
         self._journal = Journal(root)
+        self._search = Search(self._lake)
         self._is_ending = False
 
     def run(self) -> None:
@@ -194,9 +230,12 @@ class Writer:
             started = time.monotonic()
             waiting = queue.queued(self._lake.root)
             if not waiting:
-                if started - idle_since > IDLE_SECONDS:
+                if self._search.wait_seconds == 0:
+                    self._search.run()
+                elif started - idle_since > IDLE_SECONDS:
                     return
-                self._wait(IDLE_SECONDS, wake=True)
+                else:
+                    self._wait(min(IDLE_SECONDS, self._search.wait_seconds or IDLE_SECONDS), wake=True)
                 continue
             failures = 0 if self.attempt(waiting) else failures + 1
             idle_since = time.monotonic()
@@ -212,8 +251,10 @@ class Writer:
         try:
             files = self._journal.choose(waiting)
             self._journal.begin(files)
-            take(self._lake, files)
+            self._search.add(take(self._lake, files))
             self._journal.done(files)
+            if self._search.wait_seconds == 0:
+                self._search.run()
         except (LakeError, OSError) as error:
             self._journal.failed()
             queue.tell_trouble(self._lake.root, str(error))

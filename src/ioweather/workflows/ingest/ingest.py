@@ -39,7 +39,7 @@ from ioweather.workflows.ingest.reading import (
     limits_of,
     reads_as_one,
 )
-from ioweather.workflows.ingest.what_follows import follow_mapping, follow_rows
+from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_mapping, follow_rows
 
 _LOG = logging.getLogger("ioweather.ingest")
 # One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
@@ -69,6 +69,8 @@ class IngestReport:
     known: int = 0
     rows_added: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    # Time of the first new row, of tables that are searched.
+    first_ns: dict[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         rows = [f"{n:,} rows of {table}" for table, n in sorted(self.rows_added.items()) if n]
@@ -169,12 +171,14 @@ def ingest(
     executor: Executor | None = None,
     known_since_ns: int = 0,
     again: bool = False,
+    search: bool = True,
     progress: Progress = silent,
     clock: Callable[[], int] = now_ns,
 ) -> IngestReport:
     """Read every file into the lake. `source` names one instead of detecting; `mapping` is (table, mapping file).
     Files that came in since `known_since_ns` are known (with `again`: none); of others, rows that are in are not
-    added. Rows from after tomorrow, by the clock, are refused.
+    added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
+    left to the caller (`follow_arrival`).
 
     Workers of the executor (default: a process per core) read and give rows back; this process alone writes, in the
     order of the files, so that it does not matter who read them.
@@ -213,6 +217,8 @@ def ingest(
         readers().rest()
     if mapping is not None:
         report.rows_added.update(follow_mapping(lake, mapping[0]))
+    if search:
+        report.rows_added.update(follow_arrival(lake, report.first_ns))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
     for outcome in report.bad:
@@ -327,6 +333,8 @@ class _Writer:
             joined = concat(frames)
             added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
             self._report.rows_added[table] += added
+            if added:
+                self._note_first(table, joined)
             self._report.rows_added.update(follow_rows(self._lake, table, joined))
         if self._outcomes:
             # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
@@ -335,6 +343,11 @@ class _Writer:
             self._lake.record([_ledger_entry(outcome, ids) for outcome in listed])
             self._ingest_ids = []
         self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
+
+    def _note_first(self, table: str, rows: Frame) -> None:
+        if table in SEARCHED:
+            first = int(rows.ints("start_ns").min())
+            self._report.first_ns[table] = min(first, self._report.first_ns.get(table, first))
 
 
 def _ledger_entry(outcome: FileOutcome, rows_ingest_ids: str | None) -> LedgerEntry:

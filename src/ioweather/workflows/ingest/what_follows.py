@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,13 +32,43 @@ class FollowsMapping:
     make: Callable[[Lake], int]
 
 
+@dataclass(frozen=True)
+class FollowsArrival:
+    """After all files are in, where rows of one of `tables` are new, from the time of the first of them on: a search is
+    too long to be made for every piece."""
+
+    tables: tuple[str, ...]
+    makes: str
+    make: Callable[[Lake, int], int]
+
+
+def _search_health(lake: Lake, since_ns: int) -> int:
+    from ioweather.workflows.health import find_sick_components  # what only stores jobs does not load it
+
+    return find_sick_components(lake, since_ns)
+
+
 FOLLOWS_ROWS: Final = (FollowsRows("responses", "response_rollups", refresh_rollups),)
 FOLLOWS_MAPPING: Final = (FollowsMapping("scan_entries", "scans", tally_entries),)
+FOLLOWS_ARRIVAL: Final = (
+    FollowsArrival(("series", "responses", "applications", "job_operations"), "events", _search_health),
+)
+SEARCHED: Final = frozenset(table for each in FOLLOWS_ARRIVAL for table in each.tables)
 
 
 def follow_rows(lake: Lake, table: str, written: Frame) -> dict[str, int]:
     """Rows that changed, by table."""
     return {each.makes: each.make(lake, written) for each in FOLLOWS_ROWS if each.table == table}
+
+
+def follow_arrival(lake: Lake, first_ns: Mapping[str, int]) -> dict[str, int]:
+    """`first_ns`: the time of the first new row, by table. Rows that changed, by table."""
+    made = {}
+    for each in FOLLOWS_ARRIVAL:
+        new = [first_ns[table] for table in each.tables if table in first_ns]
+        if new:
+            made[each.makes] = each.make(lake, min(new))
+    return made
 
 
 def follow_mapping(lake: Lake, table: str) -> dict[str, int]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ioweather.core.units import HOUR_NS
-from ioweather.workflows.health import find_sick_components, servers_of
 from ioweather.workflows.score.items import Evidence, Item
 
 _VERBS = ("read", "write")
-# What the bytes of a target can show; a slow metadata server or network is not a matter of one target.
-_OF_TARGETS = ("slow_ost", "raid_rebuild", "full_ost", "failed_oss")
+# Of targets, servers and the metadata server; the network is none of them.
+_OF_COMPONENTS = ("slow_ost", "raid_rebuild", "full_ost", "failed_oss", "mds_overload")
 
 
 def volumes(evidence: Evidence) -> Iterator[Item]:
@@ -67,7 +66,8 @@ def night(evidence: Evidence) -> Iterator[Item]:
 
 def sick_components(evidence: Evidence) -> Iterator[Item]:
     found = _episodes(evidence)
-    incidents = [row for row in evidence.truth("incident") if row["name"] in _OF_TARGETS]
+    planted = evidence.truth("incident")
+    incidents = [row for row in planted if row["name"] in _OF_COMPONENTS]
     if not incidents:
         return
     hit, delays = 0, []
@@ -79,28 +79,26 @@ def sick_components(evidence: Evidence) -> Iterator[Item]:
             hit += 1
             first = min(e["start_ns"] for e in matching)
             delays.append(max(0, first - incident["start_ns"]) / HOUR_NS)
-    yield Item("incidents of targets that were found", 1.0, hit / len(incidents), 0.3, "rate",
+    explained.update(id(e) for e in found if any(_same(e, incident, evidence) for incident in planted))
+    yield Item("incidents of components that were found", 1.0, hit / len(incidents), 0.3, "rate",
                note=f"{hit} of {len(incidents)}")  # fmt: skip
     share = sum(id(e) in explained for e in found) / len(found) if found else None
-    yield Item("episodes that an incident explains", 1.0, share, 0.3, "rate", note=f"of {len(found)}")
+    yield Item("components named that an incident explains", 1.0, share, 0.3, "rate", note=f"of {len(found)}")
     if delays:
         mean = sum(delays) / len(delays)
         yield Item("hours until noticed, mean", 0.0, mean, 3.0, "difference", note="from the first minute at the limit")
 
 
 def _episodes(evidence: Evidence) -> list[dict[str, Any]]:
-    """As `ioweather events --kind component_health` stores them, of targets."""
-    find_sick_components(evidence.lake)
+    """All that `ioweather health` lists."""
     with evidence.lake.snapshot() as snapshot:
-        servers = servers_of(snapshot)
-        rows = snapshot.frame("events", ("kind", "component", "start_ns", "end_ns")).records()
-        return [row for row in rows if row["kind"] == "component_health" and row["component"] not in servers.values()]
+        columns = ("component", "start_ns", "end_ns")
+        return list(snapshot.frame("events", columns, {"kind": "component_health"}).records())
 
 
 def _same(episode: dict[str, Any], incident: dict[str, Any], evidence: Evidence) -> bool:
     if episode["end_ns"] <= incident["start_ns"] or episode["start_ns"] >= incident["end_ns"]:
         return False
-    if incident["name"] != "failed_oss":
-        return bool(episode["component"] == incident["component"])
-    servers = dict(evidence.rows("SELECT component, server FROM components WHERE kind = 'ost'"))
-    return not servers or servers.get(episode["component"]) == incident["component"]
+    if incident["name"] == "network_cap":  # which all targets share
+        return episode["component"] in {fs.name for fs in evidence.lake.facility.filesystems}
+    return bool(episode["component"] == incident["component"])
