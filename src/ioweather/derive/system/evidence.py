@@ -192,8 +192,8 @@ def _tails(excess: Floats, kinds: Ints, column: Ints, factor: float) -> tuple[Fl
     everyone = np.zeros(len(kinds), np.int64)
     of_class = np.unique(kinds, return_inverse=True)[1].reshape(-1)
     if not len(column) or not (column != column[0]).any():  # nobody else
-        count, total = max(1.0, float(len(slow))), float(slow.sum())
-        share, mean = total / count, float(more.sum()) / max(total, 1.0)
+        times = float(slow.sum())
+        share, mean = times / max(1, len(slow)), float(more.sum()) / max(times, 1.0)
         return np.full(len(slow), max(share, _RARELY)), np.full(len(slow), max(mean, _LEAST_SPREAD))
     shares = []
     for group in (everyone, of_class):
