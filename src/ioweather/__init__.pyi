@@ -121,6 +121,20 @@ def stripe(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
+def who(
+    job: str | int | os.PathLike[str] | None = ...,
+    *,
+    at: str | int | None = ...,
+    window: str | int = ...,
+    filesystem: str | None = ...,
+    by: Literal["job", "user", "project", "program"] = ...,
+    top: int = ...,
+    uid: int | None = ...,
+    detail: bool = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def why(
     job: str | int | os.PathLike[str],
     *,

@@ -69,8 +69,10 @@ def _parameter(param: Param) -> click.Parameter | None:
     if not param.shown:
         return None
     many = -1 if param.many else 1
-    if param.required:
-        return click.Argument([param.name], nargs=many, required=True, metavar=param.metavar or param.name.upper())
+    if param.required or param.positional:
+        shown = param.metavar or param.name.upper()
+        metavar = shown if param.required else f"[{shown}]"
+        return click.Argument([param.name], nargs=many, required=param.required, metavar=metavar)
     known: dict[str, Any] = {"help": param.help, "metavar": param.metavar or None}
     if "/" in param.option:
         first, second = param.option.split("/")

@@ -84,8 +84,9 @@ class BatchSource(Source, Protocol):
 
 
 Shape: TypeAlias = Literal[
-    "rows", "matrix", "rollup", "log", "similar", "conditions", "history", "recent", "status", "loads"
-]
+    "rows", "matrix", "rollup", "log", "similar", "conditions", "suspects", "activity", "history", "recent", "status",
+    "loads",
+]  # fmt: skip
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
@@ -106,9 +107,10 @@ class Need:
 
     The other shapes are of questions. `log`: a JobView of each Darshan log, given as a file, or of each job id found in
     the lake, that the parameter `param` names. `similar`: runs like the one of the need `after`. `conditions`: what the
-    system did during the runs of the need `after`. `history`: windows of load or slowdown of one file system. `recent`:
-    what is usual, and the last half hour. `status`: what the agents see now, beside the need `after`. `loads`: what the
-    file systems or one component moved, and how slow probes found them. One function of
+    system did during the runs of the need `after`. `suspects`: the jobs beside the run of `conditions`. `activity`: who
+    did what in a period, or beside a run, and whom it slowed. `history`: windows of load or slowdown of one file
+    system. `recent`: what is usual, and the last half hour. `status`: what the agents see now, beside the need
+    `after`. `loads`: what the file systems or one component moved, and how slow probes found them. One function of
     workflows.resolve serves each shape. `also` are further tables that it reads.
     """
 
@@ -176,9 +178,10 @@ class Inventory(Protocol):
 @dataclass(frozen=True)
 class Param:
     """A parameter of a study or a question. A chooser finds a default in the lake, for the parameters declared before
-    this one as they are: typed or chosen. The rest is of questions: `required` ones are arguments of the command,
-    `many` takes several; `option` is the command's spelling where it differs ('read/write': a pair of flags);
-    `local` names something on this machine and is not taken from the network; `shown` False is no option."""
+    this one as they are: typed or chosen. The rest is of questions: `required` ones are arguments of the command, and
+    those that are `positional`, which may be left out; `many` takes several; `option` is the command's spelling where
+    it differs ('read/write': a pair of flags); `local` names something on this machine and is not taken from the
+    network; `shown` False is no option."""
 
     name: str
     help: str
@@ -186,6 +189,7 @@ class Param:
     default: Cell = None
     choose: Callable[[Inventory, Params], Cell] | None = None
     required: bool = False
+    positional: bool = False
     many: bool = False
     choices: tuple[str, ...] = ()
     least: int | None = None

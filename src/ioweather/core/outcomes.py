@@ -73,6 +73,36 @@ class Culprit:
 
 
 @dataclass(frozen=True)
+class Talker:
+    """What a job, or all jobs of a user, a project or a program did. `known_by`: servers, log, or both."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str | None
+    read_bytes: float
+    write_bytes: float
+    metadata_operations: float
+    bytes_ratio: float | None
+    metadata_ratio: float | None
+    known_by: str
+
+
+@dataclass(frozen=True)
+class Storm:
+    """A job that asked the metadata servers for a large part (`capacity_ratio`) of the most that they ever did."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str | None
+    start_ns: int
+    end_ns: int
+    operations_per_s: float
+    capacity_ratio: float
+
+
+@dataclass(frozen=True)
 class Unhealthy:
     """A component that was unhealthy. `kind` is how it showed: slow, capped, absent, busy (its processors), overloaded.
     `factor`: how many times longer operations took than expected; `runs` that used it lost `lost_seconds` together."""
@@ -155,6 +185,28 @@ class JobOutcome(Outcome):
     files: int
     seen: tuple[AdviceItem, ...] = ()
     worth: tuple[AdviceItem, ...] = ()
+
+
+@dataclass(frozen=True)
+class WhoOutcome(Outcome):
+    """`culprits` are the jobs that may be named, by the seconds that they cost others; `users` the same by user. For
+    one run `io_seconds` and `lost_seconds` are its own, for a period those of the `slowed` runs of the `runs` in it.
+    `known_ratio`: share of what storage did that records of jobs explain."""
+
+    about: Literal["run", "period"]
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    culprits: tuple[Culprit, ...] = ()
+    users: tuple[Culprit, ...] = ()
+    talkers: tuple[Talker, ...] = ()
+    storms: tuple[Storm, ...] = ()
+    io_seconds: float | None = None
+    lost_seconds: float | None = None
+    runs: int = 0
+    slowed: int = 0
+    known_ratio: float | None = None
+    evidence: Literal["servers", "logs", "none"] = "none"
 
 
 @dataclass(frozen=True)
@@ -437,5 +489,6 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "runs": RunsOutcome,
     "storage": StorageOutcome,
     "stripe": StripeOutcome,
+    "who": WhoOutcome,
     "why": WhyOutcome,
 }

@@ -24,6 +24,7 @@ _LINES = {
     "runs": (f"{_HERE}.runs:QUESTION", "List runs: the newest, the slowest against similar ones, the largest."),
     "storage": (f"{_HERE}.storage:QUESTION", "Show what file systems, one server or one target did."),
     "stripe": (f"{_HERE}.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
+    "who": (f"{_HERE}.who:QUESTION", "Say which jobs and users slowed others, and who does most I/O."),
     "why": (f"{_HERE}.why:QUESTION", "Was it my job or the storage system?"),
 }
 TITLES = {name: title for name, (_, title) in _LINES.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ioweather.advice.advisor.words import with_advice
+from ioweather.advice.culprits.blame import Suspects
+from ioweather.advice.culprits.words import with_culprits
 from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
@@ -18,7 +20,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     reason, detail = Reason.NO_SYSTEM_DATA, data.lacking.get("conditions", "")
     if "similar" in data.lacking:
         reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
-    return with_advice(explain(view, view.main_run, found, reason, detail), view)
+    suspects = data.of("suspects", Suspects) if "suspects" in data.given else None
+    return with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), suspects), view)
 
 
 QUESTION = Question(
@@ -35,6 +38,7 @@ QUESTION = Question(
             also=("events", "files", "responses"),
             optional=True,
         ),
+        Need("suspects", "job_operations", shape="suspects", after="conditions", also=("jobs",), optional=True),
     ),
     answer=answer,
     params=(

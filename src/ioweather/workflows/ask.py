@@ -143,6 +143,11 @@ def _argument(param: Param) -> inspect.Parameter:
     if param.required:
         annotation = kind if param.kind != "text" else "str | int | os.PathLike[str]"
         return inspect.Parameter(param.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation)
+    if param.positional:
+        annotation = "str | int | os.PathLike[str] | None"
+        return inspect.Parameter(
+            param.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation
+        )  # fmt: skip
     if param.many:
         return _keyword(param.name, "Sequence[str | os.PathLike[str]]", ())
     return _keyword(param.name, kind if param.default is not None else f"{kind} | None", param.default)

@@ -19,7 +19,7 @@ from ioweather.workflows.job_log import view_of_log
 from ioweather.workflows.place import Place
 
 # 4711, or what schedulers show for members of arrays and of heterogeneous jobs: 22_1, 43+0.
-_JOB_ID: Final = re.compile(r"\d{1,18}([_+]\d{1,9})?")
+JOB_ID: Final = re.compile(r"\d{1,18}([_+]\d{1,9})?")
 
 
 def find_job(
@@ -37,7 +37,7 @@ def find_job(
             view = with_accounting(view, place.snapshot)
     elif files and path.is_dir():
         raise UsageError(f"{target} is a directory.", hint="Name one log, or ingest them all and name a job id.")
-    elif _JOB_ID.fullmatch(target):
+    elif JOB_ID.fullmatch(target):
         from ioweather.workflows.job_lake import Which, view_in
 
         view = view_in(place.snapshot, target, Which(values.get("uid"), period_ns), paths)

@@ -101,6 +101,18 @@ def _conditions(request: Request, need: Need) -> Any:
     )
 
 
+def _suspects(request: Request, need: Need) -> Any:
+    from ioweather.workflows.who import suspects_beside
+
+    return suspects_beside(request.place.snapshot, request.found["job"], request.found[need.after])
+
+
+def _activity(request: Request, need: Need) -> Any:
+    from ioweather.workflows.who import activity
+
+    return activity(request.place, request.values, request.period, request.files)
+
+
 def _history(request: Request, need: Need) -> Any:
     from ioweather.workflows.forecast import history
 
@@ -133,6 +145,8 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "log": _log,
     "similar": _similar,
     "conditions": _conditions,
+    "suspects": _suspects,
+    "activity": _activity,
     "history": _history,
     "recent": _recent,
     "status": _status,

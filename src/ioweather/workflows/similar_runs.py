@@ -77,7 +77,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     known = set(snapshot.pinned["job_io"].days())
     for reach in _REACH_DAYS:
         days = known if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)} & known
-        everybody = _runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
+        everybody = runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
         if as_of_ns is not None:
             everybody = everybody.take(everybody.ints("end_ns") <= as_of_ns)
         runs = concat([mine, everybody]) if everybody.rows else mine
@@ -89,7 +89,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     return SimilarRuns(view, runs.with_columns(sync_count=sync_counts(runs, files)), group, files, everybody)
 
 
-def _runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:
+def runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:
     """All runs in these days of the lake but one."""
     applications = snapshot.frame("applications", _RUN_COLUMNS, days=days)
     applications = applications.take(~applications.text("log_digest").equals(but))

@@ -1,0 +1,170 @@
+"""How many seconds each job cost a run, and how likely it cost it a slowdown at all. Pure.
+
+What a run lost is D - B - J: its I/O time beyond the usual, less what its own change cost. Without job k it would have
+taken k's work on the targets it waited for less, but not less than the usual: seconds(k) = min(D - B - J, work(k)).
+The probability is that of seconds(k) >= h, the least that counts as a slowdown; errors of B, of J and of the work are
+drawn. Seconds of several jobs need not add up: without either of two the run may still wait for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from ioweather.core.arrays import Floats
+from ioweather.core.outcomes import Amount
+
+Evidence: TypeAlias = Literal["servers", "log", "usual"]
+# Standard deviations of the logarithm of a job's work on the right targets at the right time, by how it is known:
+# counted by servers; from a log, whose bytes are spread over its time; by what the job usually does. [ours]
+_WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.25, "log": 0.4, "usual": 0.8}
+# What targets can do differs with what is asked of them: one error for all jobs. [ours]
+_CAPACITY_SPREAD: Final = 0.25
+_DRAWS: Final = 2000
+_LEVEL: Final = (0.05, 0.5, 0.95)
+# An accusation needs more evidence than silence. [ours]
+NAMED_FROM: Final = 0.6
+# Who did less than this share of a slowdown's worth of work is no suspect.
+_LEAST_SHARE: Final = 0.1
+_TO_SD: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
+
+
+@dataclass(frozen=True)
+class Party:
+    """Somebody's job. `key` is what the record calls it. Where visibility hides it, it tells hidden ones apart, and
+    all names are None."""
+
+    key: str
+    job_id: int | None = None
+    uid: int | None = None
+    user: str | None = None
+    project: str | None = None
+    program: str | None = None
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A job that was active while the run did I/O. `data_seconds`, `metadata_seconds`: what the run would have waited
+    less without it. Shares are of everything on the run's targets meanwhile, as far as it is known."""
+
+    party: Party
+    evidence: Evidence
+    data_seconds: float
+    metadata_seconds: float
+    read_bytes: float
+    write_bytes: float
+    requests: float
+    metadata_operations: float
+    bytes_ratio: float | None
+    operations_ratio: float | None
+    targets: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Of one run: `known_ratio` is the share of what its targets did meanwhile that anybody's record explains, None
+    where nothing was sampled; `busiest` is the target with most work of others."""
+
+    found: tuple[Suspect, ...]
+    known_ratio: float | None = None
+    busiest: str | None = None
+    metadata_ratio: float = 0.0
+    filesystem: str = ""
+    has_servers: bool = False
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """A run that took longer than usual: its usual time and what its own change cost, with their 90% intervals."""
+
+    party: Party
+    io_seconds: float
+    usual: Amount
+    own: Amount | None
+    harm_seconds: float
+    suspects: Suspects
+
+
+@dataclass(frozen=True)
+class Blame:
+    suspect: Suspect
+    probability: float
+    seconds: float
+    low: float
+    high: float
+
+
+def blame(run: Slowed) -> tuple[Blame, ...]:
+    """Of each suspect, the one with most seconds first."""
+    found, usual = run.suspects.found, run.usual
+    if not found or usual.value is None:
+        return ()
+    rng = np.random.default_rng(1)
+    lost = run.io_seconds - _draws(usual, rng)
+    if run.own is not None and run.own.value is not None:
+        lost -= np.maximum(_draws(run.own, rng), 0.0)
+    lost = np.maximum(lost, 0.0)
+    capacity = np.exp(_CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
+    in_metadata = min(1.0, max(0.0, run.suspects.metadata_ratio)) * run.io_seconds
+    result = []
+    for suspect in found:
+        if suspect.data_seconds + suspect.metadata_seconds < _LEAST_SHARE * run.harm_seconds:
+            continue
+        factor = capacity * np.exp(_WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
+        # Time in close() counts as metadata, and waits for data.
+        metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
+        seconds = np.minimum(lost, suspect.data_seconds * factor + metadata)
+        low, middle, high = (float(q) for q in np.quantile(seconds, _LEVEL))
+        result.append(Blame(suspect, float(np.mean(seconds >= run.harm_seconds)), middle, low, high))
+    return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
+
+
+def _draws(amount: Amount, rng: np.random.Generator) -> Floats:
+    """From a value with its 90% interval, whose halves may differ."""
+    assert amount.value is not None
+    low, high = (amount.value if each is None else each for each in (amount.low, amount.high))
+    normal = rng.standard_normal(_DRAWS)
+    below, above = 2 * (amount.value - low) / _TO_SD, 2 * (high - amount.value) / _TO_SD
+    return np.asarray(amount.value + np.where(normal < 0, below, above) * normal)
+
+
+@dataclass(frozen=True)
+class Accused:
+    """What one party cost all slowed runs together. Its errors are alike in all of them, so the ends of the intervals
+    add up; `probability` is that of the run that shows it best."""
+
+    party: Party
+    probability: float
+    seconds: float
+    low: float
+    high: float
+    runs: int
+    worst: Blame
+
+    @property
+    def may_be_named(self) -> bool:
+        return self.probability >= NAMED_FROM
+
+
+def accused(blamed: Sequence[tuple[Slowed, Sequence[Blame]]], of: Callable[[Party], str | None]) -> tuple[Accused, ...]:
+    """By what `of` gives (a job's key, a user), the one with most seconds first. Of blames too weak to be named no
+    seconds are added up: many slight suspicions are no evidence. Parties without a name (None) are left out."""
+    found: dict[str, list[Blame]] = {}
+    for _, blames in blamed:
+        for each in blames:
+            key = of(each.suspect.party)
+            if key is not None and each.probability >= NAMED_FROM:
+                found.setdefault(key, []).append(each)
+    result = []
+    for parts in found.values():
+        seconds, low, high = (sum(getattr(part, name) for part in parts) for name in ("seconds", "low", "high"))
+        worst = max(parts, key=lambda part: (part.probability, part.seconds))
+        most = max(parts, key=lambda part: part.seconds)
+        result.append(
+            Accused(worst.suspect.party, worst.probability, seconds, low, high, len(parts), most)
+        )  # fmt: skip
+    return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))

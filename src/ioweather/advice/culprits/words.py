@@ -1,0 +1,122 @@
+"""Who it was, in words: sentences about a culprit, what it did, and what to tell the one whose job it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ioweather.advice.culprits.blame import Accused, Blame, Party, Slowed, Suspect, Suspects, accused, blame
+from ioweather.core.outcomes import Amount, Culprit, WhyOutcome
+from ioweather.core.printable import one_line
+from ioweather.core.results import Answer, Finding
+from ioweather.core.units import format_bytes, format_seconds
+
+_SMALL_REQUEST_BYTES: Final = 64 * 1024
+_MOST_SENTENCES: Final = 3
+NOT_ADDITIVE: Final = (
+    "Seconds of several jobs need not add up: without one of two the run may still wait for the other."
+)
+
+
+def party_words(party: Party) -> str:
+    """`job 4711 (alice, bulkcopy)`; of a job that may not be shown only that there was one."""
+    if party.hidden:
+        return "another job"
+    name = f"job {party.job_id}" if party.job_id is not None else one_line(party.key) or "work without a job id"
+    user = party.user or (f"uid {party.uid}" if party.uid is not None else "")
+    beside = ", ".join(one_line(text) for text in (user, party.program or "") if text)
+    return f"{name} ({beside})" if beside else name
+
+
+def sure(probability: float) -> str:
+    return f"{probability:.0%} sure" if probability < 0.995 else "more than 99% sure"
+
+
+def without_words(run: Slowed, found: Blame) -> str:
+    """The leave-one-out sentence."""
+    took, less = format_seconds(run.io_seconds), format_seconds(max(0.0, run.io_seconds - found.seconds))
+    interval = f"{format_seconds(found.low)} to {format_seconds(found.high)} less"
+    who = party_words(found.suspect.party)
+    return f"Without {who} this run's I/O would have taken {less}, not {took} ({interval}; {sure(found.probability)})."
+
+
+def pattern_words(suspect: Suspect) -> str:
+    """What the job did meanwhile."""
+    moved = suspect.read_bytes + suspect.write_bytes
+    done = [
+        f"{verb} {format_bytes(size)}"
+        for verb, size in (("read", suspect.read_bytes), ("wrote", suspect.write_bytes))
+        if size >= 1
+    ]
+    if done and suspect.requests >= 1:
+        done[-1] += f" in requests of {format_bytes(moved / suspect.requests)}"
+    if suspect.metadata_operations >= 1:
+        done.append(f"did {suspect.metadata_operations:,.0f} metadata operations")
+    where = ", ".join(f"{share:.0%} of the work on {one_line(name)}" for name, share in suspect.targets[:2])
+    return f"It {' and '.join(done) or 'was active'}{f': {where}' if where else ''}."
+
+
+def tell_words(suspect: Suspect) -> str:
+    """What to tell the one whose job it is."""
+    moved = suspect.read_bytes + suspect.write_bytes
+    if suspect.metadata_seconds > suspect.data_seconds:
+        return "Ask for fewer opens and stats: pack small files together, or do them from fewer processes at a time."
+    if suspect.requests >= 1 and moved / suspect.requests < _SMALL_REQUEST_BYTES:
+        return "Ask for larger requests: small ones cost the targets more than their bytes."
+    if suspect.targets and suspect.targets[0][1] > 0.5 and len(suspect.targets) <= 2:
+        return "Ask to stripe its files over more targets: its bytes go to few of them."
+    return "Ask to move it to quieter hours, or to spread its I/O over more time."
+
+
+def as_culprit(found: Blame | Accused) -> Culprit:
+    party = found.party if isinstance(found, Accused) else found.suspect.party
+    return Culprit(
+        party.job_id, party.user, party.project, found.probability, found.seconds, found.low, found.high
+    )  # fmt: skip
+
+
+def slowed_run(result: WhyOutcome, suspects: Suspects) -> Slowed | None:
+    """The run of a verdict, where it has a usual time to compare with."""
+    usual, own = result.seconds.usual, result.seconds.own
+    if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
+        return None
+    known = own if own is not None else Amount(0.0, 0.0, 0.0)
+    return Slowed(Party("this run"), result.io_seconds, usual, known, result.harm_seconds, suspects)
+
+
+def culprits_of(run: Slowed) -> tuple[Accused, ...]:
+    return tuple(each for each in accused([(run, blame(run))], lambda party: party.key) if each.may_be_named)
+
+
+def with_culprits(answer: Answer, suspects: Suspects | None) -> Answer:
+    """The verdict's answer, and who it was where the system took the seconds."""
+    result = answer.result
+    if suspects is None or not isinstance(result, WhyOutcome) or result.kind not in ("system", "both"):
+        return answer
+    run = slowed_run(result, suspects)
+    found = culprits_of(run) if run is not None else ()
+    if run is None or not found:
+        return answer
+    said = replace(result, culprits=tuple(as_culprit(each) for each in found))
+    return replace(answer, result=said, findings=(*findings_of(run, found), *answer.findings))
+
+
+def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
+    for number, each in enumerate(found[:_MOST_SENTENCES], 1):
+        suspect = each.worst.suspect
+        words = f"{without_words(run, each.worst)} {pattern_words(suspect)}"
+        yield Finding(words, "supported", f"culprit_{number}")
+    if len(found) > 1:
+        yield Finding(NOT_ADDITIVE, name="not_additive")
+
+
+def silence_words(run: Slowed | None, suspects: Suspects) -> str:
+    """Why nobody is named."""
+    if run is not None and run.usual.value is not None and run.io_seconds - run.usual.value < run.harm_seconds:
+        return "it was not slowed: its I/O took as long as usual"
+    if not suspects.found:
+        return "no record shows another job at work beside it"
+    if suspects.known_ratio is not None and suspects.known_ratio < 0.5:
+        return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in nobody's record"
+    return "what the jobs beside it did does not explain the time it lost"

@@ -1,0 +1,253 @@
+"""Whose work a run waited for: what each job asked of each target, in seconds of that target, while the run did I/O.
+
+A target that is busy serves one request after the other, whoever sends them. While a run waits for a target, the work
+that others bring to it is the time that the run loses; without job k it would lose k's seconds less, down to what it
+takes alone. A run waits for the slowest of its targets: without k the next one may hold it up as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.frames import Frame
+from ioweather.derive.jobs.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, file_records
+from ioweather.derive.system.run_environment import target_number
+
+AMOUNTS: Final = ("read_bytes", "write_bytes", "requests")
+_JOINED_BYTES: Final = 1 << 20  # the usual size of a remote request of Lustre
+
+
+@dataclass(frozen=True, eq=False)
+class JobLoads:
+    """What jobs did, in stretches of time: `job`, `first_ns`, `last_ns` are of each stretch. Entries say what was done
+    in a stretch on a target: `stretch` (in ascending order), `target` (the column after the last is metadata),
+    `amounts` by name; of metadata, `requests` are its operations."""
+
+    job: Ints
+    first_ns: Ints
+    last_ns: Ints
+    stretch: Ints
+    target: Ints
+    amounts: Mapping[str, Floats]
+
+    @property
+    def seconds(self) -> Floats:
+        return np.asarray(np.maximum(self.last_ns - self.first_ns, 1) / 1e9)
+
+    @cached_property
+    def _begins(self) -> Ints:
+        """First entry of each stretch, and the end."""
+        return np.searchsorted(self.stretch, np.arange(len(self.job) + 1)).astype(np.int64)
+
+    def entries_of(self, stretches: Ints) -> Ints:
+        first, last = self._begins[stretches], self._begins[stretches + 1]
+        count = last - first
+        before = np.repeat(first - np.cumsum(count) + count, count)
+        return np.asarray(np.arange(int(count.sum())) + before, np.int64)
+
+    def stretches_of(self, job: int) -> Ints:
+        return np.flatnonzero(self.job == job)
+
+    def of_jobs(self, wanted: Bools) -> JobLoads:
+        """Those of some jobs; their numbers stay."""
+        kept = np.flatnonzero(wanted[self.job])
+        entries = self.entries_of(kept)
+        return JobLoads(
+            self.job[kept], self.first_ns[kept], self.last_ns[kept],
+            np.searchsorted(kept, self.stretch[entries]).astype(np.int64), self.target[entries],
+            {name: values[entries] for name, values in self.amounts.items()},
+        )  # fmt: skip
+
+    def numbered(self, job: Ints) -> JobLoads:
+        """The same with other numbers of the jobs: `job` by the present number."""
+        return JobLoads(job[self.job], self.first_ns, self.last_ns, self.stretch, self.target, self.amounts)
+
+
+def joined_loads(parts: Sequence[JobLoads]) -> JobLoads:
+    offsets = np.cumsum([0, *(len(part.job) for part in parts)])[: len(parts)]
+    return JobLoads(
+        np.concatenate([part.job for part in parts]),
+        np.concatenate([part.first_ns for part in parts]),
+        np.concatenate([part.last_ns for part in parts]),
+        np.concatenate([part.stretch + offset for part, offset in zip(parts, offsets, strict=True)]),
+        np.concatenate([part.target for part in parts]),
+        {name: np.concatenate([part.amounts[name] for part in parts]) for name in AMOUNTS},
+    )
+
+
+def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLoads:
+    """From Darshan logs, each run a job: each file's bytes and requests on its targets, evenly over the time in which
+    the run was busy with files; of files whose targets are not recorded evenly over all."""
+    records = file_records(runs, files)
+    first = np.minimum.reduce([records.first(f"first_{verb}_ns") for verb in ("open", "read", "write")])
+    last = np.maximum.reduce([records.last(f"last_{verb}_ns") for verb in ("read", "write")])
+    last = np.maximum(last, records.last("last_close_ns"))
+    there = np.flatnonzero(records.counted & (first != NEVER_FIRST) & (last != NEVER_LAST) & (last >= first))
+    run, begin, end, of_record = _stretches(records.log[there], first[there], last[there])
+    stripes = records.text("osts")[there]
+    moved = [records.ints(f"{verb}_bytes")[there].astype(np.float64) for verb in ("read", "write")]
+    # Files laid out alike are few kinds: their amounts are added up first.
+    width = len(stripes.categories) + 1
+    kinds, kind = np.unique(of_record * width + stripes.codes + 1, return_inverse=True)
+    sums = [np.bincount(kind, weights=each, minlength=len(kinds))
+            for each in (*moved, _requests_at_servers(records)[there])]  # fmt: skip
+    place = {number: column for column, name in enumerate(components) if (number := target_number(name)) is not None}
+    layouts = [_columns(text, place, len(components)) for text in ("", *stripes.categories)]
+    columns = [layouts[code] for code in (kinds % width).tolist()]
+    counts = np.array([len(each) for each in columns], np.int64)
+    operations = sum(records.ints(name)[there] for name in ("open_count", "stat_count", "sync_count"))
+    metadata = np.bincount(of_record, weights=operations, minlength=len(run))
+    stretch = np.concatenate([np.repeat(kinds // width, counts), np.arange(len(run))]).astype(np.int64)
+    target = np.concatenate([*columns, np.full(len(run), len(components))]).astype(np.int64)
+    order = np.argsort(stretch, kind="stable")
+    zero = np.zeros(len(run))
+    amounts = {
+        name: np.concatenate([np.repeat(each / np.maximum(counts, 1), counts), extra])[order]
+        for name, each, extra in zip(AMOUNTS, sums, (zero, zero, metadata), strict=True)
+    }
+    return JobLoads(run, begin, end, stretch[order], target[order], amounts)
+
+
+def _requests_at_servers(records: FileRecords) -> Floats:
+    """Clients join requests that follow each other into large ones; what jumps arrives as it was sent."""
+    found = np.zeros(len(records.log))
+    for verb in ("read", "write"):
+        count = records.ints(f"{verb}_count").astype(np.float64)
+        joined = np.minimum(records.ints(f"consecutive_{verb}_count"), count)
+        found += count - joined + np.minimum(joined, records.ints(f"{verb}_bytes") / _JOINED_BYTES)
+    return found
+
+
+def _stretches(run: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Spans of one run that touch are one stretch: run, begin and end of each, and the stretch of each span."""
+    if not len(run):
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing, nothing
+    order = np.lexsort((first, run))
+    run, first, last = run[order], first[order], last[order]
+    # Runs far apart on one line, so that a running maximum does not reach from one into the next; in microseconds,
+    # which leaves room for 100,000 runs in a year.
+    origin = int(first.min())
+    low, high = (first - origin) // 1000, (last - origin) // 1000
+    offset = run * (int(high.max()) + 2)
+    reached = np.maximum.accumulate(high + offset)
+    begins = np.ones(len(run), np.bool_)
+    begins[1:] = low[1:] + offset[1:] > reached[:-1]
+    at = np.flatnonzero(begins)
+    stretch = np.zeros(len(run), np.int64)
+    stretch[order] = np.cumsum(begins) - 1
+    return run[at], first[at], np.maximum.reduceat(last, at), stretch
+
+
+def _columns(layout: str, place: Mapping[int, int], components: int) -> Ints:
+    """Columns of the targets of a layout; all where it is not recorded, or names no target that is known."""
+    known = [place[int(word)] for word in layout.split(",") if word and int(word) in place]
+    return np.array(known, np.int64) if known else np.arange(components)
+
+
+def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLoads:
+    """From what servers counted: `start_ns`, `interval_ns`, `component` (null: metadata), `read_bytes`, `write_bytes`,
+    `requests`; `job` is the number of each row's job."""
+    start = rows.ints("start_ns")
+    end = start + rows.ints("interval_ns")
+    place = {name: column for column, name in enumerate(components)}
+    text = rows.text("component")
+    target = np.array([place.get(name, -1) for name in text.categories] + [len(components)], np.int64)[text.codes]
+    order = np.lexsort((end, start, job))
+    order = order[target[order] >= 0]
+    begins = np.ones(len(order), np.bool_)
+    keys = [each[order] for each in (job, start, end)]
+    begins[1:] = np.any([key[1:] != key[:-1] for key in keys], axis=0) if len(order) else False
+    at = np.flatnonzero(begins)
+    return JobLoads(
+        keys[0][at], keys[1][at], keys[2][at], np.cumsum(begins) - 1, target[order],
+        {name: np.nan_to_num(rows.floats(name))[order] for name in AMOUNTS},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """The most that each target did in a second, by name as in AMOUNTS; the last column is metadata. 0: not known."""
+
+    per_second: Mapping[str, Floats]
+
+    def work(self, target: Ints, amounts: Mapping[str, Floats]) -> Floats:
+        """Seconds that the targets needed: for the bytes, or for the requests where these are small."""
+        parts = {}
+        for name in AMOUNTS:
+            most = self.per_second[name][target]
+            parts[name] = np.divide(amounts[name], most, out=np.zeros(len(target)), where=most > 0)
+        return np.asarray(np.maximum(parts["read_bytes"] + parts["write_bytes"], parts["requests"]))
+
+    def with_metadata(self, most: float) -> Capacity:
+        requests = self.per_second["requests"].copy()
+        requests[-1] = max(most, float(requests[-1]))
+        return Capacity({**self.per_second, "requests": requests})
+
+
+def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
+    """Where nothing was sampled: the highest rates that records of jobs show."""
+    found = {}
+    for name in AMOUNTS:
+        most = np.zeros(components + 1)
+        np.maximum.at(most, loads.target, loads.amounts[name] / np.maximum(loads.seconds[loads.stretch], 1.0))
+        most[:components] = most[:components].max(initial=0.0)
+        found[name] = most
+    return Capacity(found)
+
+
+def shares_during(loads: JobLoads, windows: tuple[Ints, Ints]) -> tuple[Ints, Floats]:
+    """Stretches that reach into the windows [first, last), of which none overlap, and the share of each inside."""
+    first, last = windows
+    near = np.flatnonzero((loads.first_ns < last.max(initial=0)) & (loads.last_ns >= first.min(initial=2**62)))
+    begin, end = loads.first_ns[near], np.maximum(loads.last_ns[near], loads.first_ns[near] + 1)
+    share = np.zeros(len(near))
+    for low, high in zip(first.tolist(), last.tolist(), strict=True):
+        share += np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0) / (end - begin)
+    inside = share > 0
+    return near[inside], share[inside]
+
+
+def sums_during(loads: JobLoads, values: Floats, shares: tuple[Ints, Floats], shape: tuple[int, int]) -> Floats:
+    """(job, target) sums of a value of entries within what `shares_during` found."""
+    stretches, share = shares
+    entries = loads.entries_of(stretches)
+    weight = np.zeros(len(loads.job))
+    weight[stretches] = share
+    of = loads.stretch[entries]
+    place = loads.job[of] * shape[1] + loads.target[entries]
+    found = np.bincount(place, weights=values[entries] * weight[of], minlength=shape[0] * shape[1])
+    return np.asarray(found.reshape(shape), np.float64)
+
+
+def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:
+    """(job, target) work, and the rest that nobody's record explains. What a log places on a target that did not do so
+    much was done elsewhere (files move, layouts are out of date): it goes to the targets that did more than all records
+    say. `movable` are the jobs whose targets are by their logs."""
+    known = own + others.sum(axis=0)
+    rest = np.maximum(measured - known, 0.0)
+    by_others = others.sum(axis=0)
+    share = np.divide(np.maximum(known - measured, 0.0), by_others, out=np.zeros(len(own)), where=by_others > 0)
+    missing = others * np.minimum(share, 1.0) * movable[:, None]
+    total = float(missing.sum())
+    moved = min(total, float(rest.sum()))
+    if moved <= 0:
+        return others, rest
+    gained = missing.sum(axis=1)[:, None] * (rest / rest.sum())[None, :] * (moved / total)
+    return np.asarray(others - missing * (moved / total) + gained), np.asarray(rest * (1.0 - moved / rest.sum()))
+
+
+def without_each(own: Floats, others: Floats, rest: Floats, used: Bools) -> Floats:
+    """Seconds that a run would wait less without each of the others: rows of `others` are jobs, columns targets;
+    `rest` is work that nobody's record explains."""
+    columns = np.flatnonzero(used)
+    if not len(columns) or not len(others):
+        return np.zeros(len(others))
+    total = (own + rest + others.sum(axis=0))[columns]
+    return np.asarray(total.max() - (total[None, :] - others[:, columns]).max(axis=1))

@@ -1,0 +1,449 @@
+"""What jobs did to storage, read from the lake: servers' counts of jobs, Darshan logs, and who the jobs are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ioweather.advice.culprits.activity import MetadataStorm, Volume
+from ioweather.advice.culprits.blame import Evidence, Party
+from ioweather.core.arrays import Floats, Ints
+from ioweather.core.clock import utc_day
+from ioweather.core.errors import DataUnavailable
+from ioweather.core.frames import Frame
+from ioweather.core.units import DAY_NS
+from ioweather.core.visibility import Owner
+from ioweather.derive.jobs.signatures import program_of
+from ioweather.derive.system.shared_work import (
+    AMOUNTS,
+    Capacity,
+    JobLoads,
+    capacity_of_loads,
+    joined_loads,
+    loads_of_logs,
+    loads_of_servers,
+)
+from ioweather.store.convert import fetch_frame
+from ioweather.store.grid import Selection
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies.association.data import monitored_mounts
+from ioweather.studies.shared import choices
+from ioweather.tables import ColumnSpec, Quality
+
+FILES: Final = (
+    "log_digest", "record_id", "rank", "module", "standard_stream", "mount", "read_bytes", "write_bytes", "read_count",
+    "write_count", "open_count", "stat_count", "sync_count", "first_open_ns", "last_close_ns", "first_read_ns",
+    "last_read_ns", "first_write_ns", "last_write_ns", "consecutive_read_count", "consecutive_write_count", "osts",
+)  # fmt: skip
+_METADATA: Final = ("mds", "mdt")
+# Operations of a metadata target that move data of small files, or are none of the job's.
+_REQUESTS: Final = ("read_ops", "write_ops")
+# What targets can do is seen in so many days; more days say the same. [ours]
+_CAPACITY_DAYS: Final = 3
+_PEAK_QUANTILE: Final = 0.999
+# A storm is so much of the most that metadata servers did, and so many operations. [ours]
+_STORM_RATIO: Final = 0.3
+_STORM_OPERATIONS: Final = 1000
+# Jobs are looked for that began so long before: longer runs than these are few.
+_LONGEST_DAYS: Final = 3
+
+
+# Bytes and requests of data; operations of metadata targets are `requests` of no target.
+SERVER_SUMS: Final = """
+            sum(CASE WHEN operation = 'read' AND component_kind = 'ost' THEN bytes END)::DOUBLE AS read_bytes,
+            sum(CASE WHEN operation = 'write' AND component_kind = 'ost' THEN bytes END)::DOUBLE AS write_bytes,
+            sum(CASE WHEN component_kind <> 'ost' OR operation IN ('read', 'write') THEN count END)::DOUBLE AS requests
+"""
+
+
+def everything(snapshot: Snapshot) -> Snapshot:
+    """The lake as an operator sees it. Whoever uses it must hide who the jobs are of (`hide`)."""
+    return replace(snapshot, owner=None, _series=None) if snapshot.owner is not None else snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Jobs on one file system in some stretch of time, and what they did: `evidence` is how each is known, `work` the
+    seconds of a target that each entry of `loads` takes. `runs` are the logs (`job_io` with uid, exe and job id),
+    `run_job` the job of each, `by_run` what the logs say, by row of `runs`."""
+
+    filesystem: str
+    components: tuple[str, ...]
+    capacity: Capacity
+    parties: tuple[Party, ...]
+    evidence: tuple[Evidence, ...]
+    loads: JobLoads
+    work: Floats
+    runs: Frame
+    run_job: Ints
+    by_run: JobLoads
+    has_servers: bool
+    is_sampled: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.parties), len(self.components) + 1
+
+
+def records_of(
+    snapshot: Snapshot, filesystem: str, runs: Frame, files: Frame, windows: Sequence[tuple[int, int]]
+) -> Records:
+    """`runs` and their `files` are the logs that count; what servers counted is read within the windows."""
+    period = min(low for low, _ in windows), max(high for _, high in windows)
+    components, capacity = _capacity(snapshot, filesystem, period)
+    files = _on_filesystem(files, snapshot, filesystem)
+    rows = _server_rows(snapshot, filesystem, windows)
+    components = components or rows.text("component").categories or ("all targets",)
+    keys: dict[str, int] = {}
+    run_job = np.array([keys.setdefault(str(i), len(keys)) for i in runs.ints("job_id").tolist()], np.int64)
+    row_keys = [
+        str(job) if job is not None else str(key)
+        for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
+    ]
+    row_job = np.array([keys.setdefault(key, len(keys)) for key in row_keys], np.int64)
+    counted = np.zeros(len(keys), np.bool_)
+    counted[row_job] = True
+    by_run = loads_of_logs(runs, files, components)
+    by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
+    loads = joined_loads([by_log.numbered(run_job), loads_of_servers(rows, components, row_job)])
+    is_sampled = capacity is not None
+    if capacity is None:
+        capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
+    if not is_sampled or not capacity.per_second["requests"][-1]:
+        capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period))
+    return Records(
+        filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
+        tuple("servers" if known else "log" for known in counted.tolist()), loads,
+        capacity.work(loads.target, loads.amounts), runs, run_job, by_run, bool(rows.rows), is_sampled,
+    )  # fmt: skip
+
+
+def files_of(snapshot: Snapshot, runs: Frame) -> Frame:
+    digests = tuple(str(digest) for digest in runs.text("log_digest").tolist())
+    days = {utc_day(start) for start in runs.ints("start_ns").tolist()}
+    return snapshot.frame("files", FILES, {"log_digest": digests}, days=days)
+
+
+def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
+    mounts = monitored_mounts(files, snapshot.facility, filesystem)
+    if mounts is None:
+        return files
+    text = files.text("mount")
+    inside = np.array([mount in mounts for mount in text.categories] + [False], np.bool_)
+    return files.take(inside[text.codes])
+
+
+_COUNTED: Final = (
+    ColumnSpec("job_key", "text", ""), ColumnSpec("job_id", "int64", "", nullable=True),
+    ColumnSpec("uid", "int64", "", nullable=True), ColumnSpec("exe", "text", "", nullable=True),
+    ColumnSpec("start_ns", "int64", ""), ColumnSpec("interval_ns", "int64", ""),
+    ColumnSpec("component", "text", "", nullable=True), ColumnSpec("read_bytes", "float64", "", nullable=True),
+    ColumnSpec("write_bytes", "float64", "", nullable=True), ColumnSpec("requests", "float64", "", nullable=True),
+)  # fmt: skip
+
+
+def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[int, int]]) -> Frame:
+    """What servers counted, by job, time and target; metadata targets together. Counts of a whole life only of jobs
+    of which there is nothing finer."""
+    spanned = {utc_day(t) for low, high in windows for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
+    days = spanned & set(snapshot.pinned["job_operations"].days())
+    listed = ", ".join(str(window) for window in windows)
+    life = int(Quality.WHOLE_LIFE)
+    rows = snapshot.rows("job_operations", {"filesystem": filesystem}, days=days)
+    sql = f"""WITH asked(low, high) AS (VALUES {listed}),
+        counted AS (SELECT * FROM ({rows}) j WHERE EXISTS (
+            FROM asked WHERE j.start_ns < high AND j.start_ns + j.interval_ns > low)),
+        fine AS (SELECT DISTINCT job_key FROM counted WHERE quality & {life} = 0)
+        SELECT job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe, start_ns,
+            interval_ns, CASE WHEN component_kind = 'ost' THEN component END AS component,
+            {SERVER_SUMS}
+        FROM counted WHERE quality & {life} = 0 OR job_key NOT IN (FROM fine)
+        GROUP BY job_key, start_ns, interval_ns, CASE WHEN component_kind = 'ost' THEN component END
+        ORDER BY ALL"""
+    return fetch_frame(snapshot.bare, sql, _COUNTED)
+
+
+def _capacity(
+    snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
+) -> tuple[tuple[str, ...], Capacity | None]:
+    """Components of the file system and the most that each did; none where nothing was sampled."""
+    try:
+        kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
+        selection = _capacity_days(snapshot, filesystem, kind, (*choices.TRAFFIC, *_REQUESTS), period_ns)
+    except DataUnavailable:
+        return (), None
+    found = snapshot.bare.sql(f"""WITH rates AS (
+            SELECT component, start_ns,
+                sum(CASE WHEN metric = 'read_bytes' THEN value * 1e9 / interval_ns END) AS read_bytes,
+                sum(CASE WHEN metric = 'write_bytes' THEN value * 1e9 / interval_ns END) AS write_bytes,
+                sum(CASE WHEN metric IN ('read_ops', 'write_ops') THEN value * 1e9 / interval_ns END) AS requests
+            FROM ({selection.scan((*choices.TRAFFIC, *_REQUESTS))}) WHERE interval_ns > 0 GROUP BY component, start_ns)
+        SELECT component, {", ".join(f"coalesce(quantile_disc({name}, {_PEAK_QUANTILE}), 0.0)" for name in AMOUNTS)}
+        FROM rates GROUP BY component ORDER BY component""").fetchall()
+    most = np.array([row[1:] for row in found], np.float64).reshape(len(found), len(AMOUNTS)).T
+    # A target that had little to do can do as much as its peers.
+    usual = np.median(most, axis=1, keepdims=True) if most.size else np.zeros((len(AMOUNTS), 1))
+    most = np.maximum(most, usual)
+    metadata = _metadata_capacity(snapshot, filesystem, period_ns)
+    per_second = {name: np.append(most[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
+    return tuple(row[0] for row in found), Capacity(per_second)
+
+
+def _metadata_capacity(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
+    """The most operations in a second that metadata targets did; 0 where they were not sampled."""
+    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric == "open_ops"]
+    kind = next((kind for kind in _METADATA if any(g.component_kind == kind for g in groups)), None)
+    if kind is None:
+        return 0.0
+    metrics = tuple(sorted({g.metric for g in snapshot.series()
+                            if g.component_kind == kind and g.metric.endswith("_ops")}))  # fmt: skip
+    try:
+        selection = _capacity_days(snapshot, filesystem, kind, metrics, period_ns)
+    except DataUnavailable:
+        return 0.0
+    ((most,),) = snapshot.bare.sql(f"""SELECT quantile_disc(rate, {_PEAK_QUANTILE}) FROM (
+            SELECT start_ns, sum(value * 1e9 / interval_ns) AS rate FROM ({selection.scan(metrics)})
+            WHERE interval_ns > 0 GROUP BY start_ns)""").fetchall()
+    return float(most or 0.0)
+
+
+def _metadata_by_logs(snapshot: Snapshot, period_ns: tuple[int, int]) -> float:
+    """The most files in a second that a run opened or looked at, of the runs about then."""
+    period = max(period_ns[0] - _LONGEST_DAYS * DAY_NS, 0), period_ns[1] + DAY_NS
+    rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, period)
+    ((most,),) = snapshot.bare.sql(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
+    return float(most or 0.0)
+
+
+def _capacity_days(
+    snapshot: Snapshot, filesystem: str, kind: str, metrics: Sequence[str], period_ns: tuple[int, int]
+) -> Selection:
+    """Samples of some days: those of the period, spread evenly where it has more."""
+    days = sorted({g.day for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == kind
+                   and g.metric in metrics and g.first_ns < period_ns[1] and g.end_ns > period_ns[0]})  # fmt: skip
+    if not days:
+        raise DataUnavailable(f"no samples of {filesystem} in this period")
+    chosen = sorted({days[round(i)] for i in np.linspace(0, len(days) - 1, min(len(days), _CAPACITY_DAYS)).tolist()})
+    starts = [int(np.datetime64(day, "ns").astype(np.int64)) for day in chosen]
+    windows = [(start, start + DAY_NS) for start in starts]
+    step = max(1, min(g.interval_ns for g in snapshot.series() if g.component_kind == kind and g.interval_ns > 0))
+    return snapshot.selection(
+        filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step, windows=windows,
+        excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
+    )  # fmt: skip
+
+
+def _parties(
+    snapshot: Snapshot, keys: list[str], runs: Frame, rows: Frame, row_keys: Sequence[str | None]
+) -> tuple[Party, ...]:
+    """Who the jobs are of: logs and servers say the user's number, accounting the name and the account."""
+    uid: dict[str, int] = {}
+    program: dict[str, str] = {}
+    for job, number, exe in zip(runs.ints("job_id").tolist(), runs.ints("uid").tolist(), runs.text("exe").tolist(),
+                                strict=True):  # fmt: skip
+        uid[str(job)], program[str(job)] = number, program_of(exe or "")
+    for key, number, exe in zip(row_keys, rows.array("uid").tolist(), rows.text("exe").tolist(), strict=True):
+        if number is not None:
+            uid.setdefault(str(key), number)
+        if exe:
+            program.setdefault(str(key), exe)
+    numbers = tuple(int(key) for key in keys if key.isdigit())
+    jobs = snapshot.frame("jobs", ("raw_job_id", "uid", "user", "account", "name"), {"raw_job_id": numbers})
+    accounts = {str(row["raw_job_id"]): row for row in jobs.records()}
+    found = []
+    for key in keys:
+        row = accounts.get(key, {})
+        number = row.get("uid") if row.get("uid") is not None else uid.get(key)
+        name = program.get(key) or row.get("name") or ""
+        project = snapshot.facility.project_of(account=row.get("account"), uid=number, exe=name or None)
+        found.append(
+            Party(key, int(key) if key.isdigit() else None, number, row.get("user"),
+                  project if row or number is not None else None, name or None)
+        )  # fmt: skip
+    return tuple(found)
+
+
+def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
+    """As the one who asks may see them: of others only that there is another job."""
+    owner = snapshot.owner
+    if owner is None:
+        return tuple(parties)
+    own = _own_uids(snapshot, owner)
+    return tuple(
+        party
+        if party.uid in own or (party.user is not None and party.user == owner.user)
+        else Party(f"hidden {number}", hidden=True)
+        for number, party in enumerate(parties)
+    )
+
+
+def _own_uids(snapshot: Snapshot, owner: Owner) -> set[int]:
+    jobs = snapshot.frame("jobs", ("uid", "user"))
+    known = {row["uid"] for row in jobs.records() if row["user"] == owner.user and row["uid"] is not None}
+    return known | set(owner.uids)
+
+
+def measured_work(snapshot: Snapshot, records: Records, windows: tuple[Ints, Ints]) -> Floats | None:
+    """Seconds of work by what was sampled of each target within the windows; None where nothing was."""
+    kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem}) if records.is_sampled else ""
+    metrics = (*choices.TRAFFIC, *_REQUESTS)
+    listed = list(zip(*(each.tolist() for each in windows), strict=True))
+    try:
+        selection = snapshot.selection(
+            filesystem=records.filesystem, component_kind=kind, metrics=metrics, step_ns=10**9, windows=listed,
+            excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
+        )  # fmt: skip
+    except DataUnavailable:
+        return None
+    inside = " + ".join(
+        f"greatest(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low}), 0)" for low, high in listed
+    )
+    amount = f"value * ({inside}) / interval_ns"
+    found = snapshot.bare.sql(f"""SELECT component,
+            coalesce(sum({amount}) FILTER (metric = 'read_bytes'), 0.0),
+            coalesce(sum({amount}) FILTER (metric = 'write_bytes'), 0.0),
+            coalesce(sum({amount}) FILTER (metric IN ('read_ops', 'write_ops')), 0.0)
+        FROM ({selection.scan(metrics)}) WHERE interval_ns > 0 GROUP BY component ORDER BY component""").fetchall()
+    place = {name: column for column, name in enumerate(records.components)}
+    rows = [row for row in found if row[0] in place]
+    if not rows:
+        return None
+    columns = np.array([place[row[0]] for row in rows], np.int64)
+    amounts = dict(zip(AMOUNTS, np.array([row[1:] for row in rows], np.float64).T, strict=True))
+    work = np.zeros(len(records.components))
+    work[columns] = records.capacity.work(columns, amounts)
+    return work
+
+
+def volumes_between(
+    snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
+) -> tuple[tuple[Volume, ...], float | None]:
+    """What each job did in the period, by servers where they counted it, else by its logs (`runs`), whose amounts are
+    spread evenly over their time; and which share of what storage moved that is."""
+    low, high = period_ns
+    rows = _server_totals(snapshot, filesystem, period_ns)
+    keys: dict[str, list[float]] = {}
+    row_keys = [
+        str(job) if job is not None else str(key)
+        for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
+    ]
+    for key, *amounts in zip(row_keys, *(np.nan_to_num(rows.floats(n)).tolist() for n in (*AMOUNTS[:2], "metadata")),
+                             strict=True):  # fmt: skip
+        keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
+    counted = set(keys)
+    start, end = runs.ints("start_ns"), np.maximum(runs.ints("end_ns"), runs.ints("start_ns") + 1)
+    share = np.clip((np.minimum(end, high) - np.maximum(start, low)) / (end - start), 0.0, 1.0)
+    opened = runs.floats("file_count")
+    for key, *amounts in zip(map(str, runs.ints("job_id").tolist()), *(
+        np.nan_to_num(each * share).tolist() for each in (runs.floats("read_bytes"), runs.floats("write_bytes"), opened)
+    ), strict=True):  # fmt: skip
+        if key not in counted:
+            keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
+    parties = _parties(snapshot, list(keys), runs, rows, row_keys)
+    found = tuple(
+        Volume(party, read, written, opened_count, "servers" if party.key in counted else "log")
+        for party in parties
+        for read, written, opened_count in (keys[party.key],)
+    )
+    moved = _moved_bytes(snapshot, filesystem, period_ns)
+    known = sum(volume.read_bytes + volume.write_bytes for volume in found)
+    return found, min(1.0, known / moved) if moved else None
+
+
+def storms_between(
+    snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], runs: Frame
+) -> tuple[MetadataStorm, ...]:
+    """Jobs that asked the metadata servers for a large part of the most that they did, by servers' counts, else by
+    logs (`runs`); the strongest stretch of each. Without samples of these servers nobody knows what is much."""
+    capacity = _metadata_capacity(snapshot, filesystem, period_ns)
+    if capacity <= 0:
+        return ()
+    rows = _metadata_rows(snapshot, filesystem, period_ns, capacity)
+    row_keys = [
+        str(job) if job is not None else str(key)
+        for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
+    ]
+    best: dict[str, tuple[float, int, int]] = {}
+    for key, start, length, count in zip(row_keys, rows.ints("start_ns").tolist(), rows.ints("interval_ns").tolist(),
+                                         rows.floats("requests").tolist(), strict=True):  # fmt: skip
+        best[key] = max(best.get(key, (0.0, 0, 0)), (count * 1e9 / length, start, start + length))
+    opened = runs.floats("file_count")
+    rate = opened / np.maximum(runs.floats("io_seconds"), 1.0)
+    with np.errstate(invalid="ignore"):
+        strong = np.flatnonzero((rate >= _STORM_RATIO * capacity) & (opened >= _STORM_OPERATIONS))
+    for row in strong.tolist() if not rows.rows else ():
+        key = str(int(runs.ints("job_id")[row]))
+        found = float(rate[row]), int(runs.ints("start_ns")[row]), int(runs.ints("end_ns")[row])
+        best[key] = max(best.get(key, (0.0, 0, 0)), found)
+    parties = _parties(snapshot, list(best), runs, rows, row_keys)
+    storms = [
+        MetadataStorm(party, *best[party.key][1:], best[party.key][0], best[party.key][0] / capacity)
+        for party in parties
+    ]
+    return tuple(sorted(storms, key=lambda storm: -storm.operations_per_s))
+
+
+def _metadata_rows(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], capacity: float) -> Frame:
+    low, high = period_ns
+    days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
+    rows = snapshot.rows(
+        "job_operations", {"filesystem": filesystem, "start_ns <": high},
+        days=days & set(snapshot.pinned["job_operations"].days()),
+    )  # fmt: skip
+    sql = f"""SELECT job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe, start_ns,
+            interval_ns, sum(count)::DOUBLE AS requests
+        FROM ({rows}) WHERE component_kind <> 'ost' AND start_ns + interval_ns > {low} AND interval_ns > 0
+            AND quality & {int(Quality.WHOLE_LIFE)} = 0
+        GROUP BY job_key, start_ns, interval_ns
+        HAVING sum(count) >= {_STORM_OPERATIONS} AND sum(count) * 1e9 / interval_ns >= {_STORM_RATIO * capacity}
+        ORDER BY ALL"""
+    return fetch_frame(snapshot.bare, sql, (*_COUNTED[:6], _COUNTED[9]))
+
+
+_TOTALS: Final = (*_COUNTED[:4], *_COUNTED[7:9], ColumnSpec("metadata", "float64", "", nullable=True))
+
+
+def _server_totals(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> Frame:
+    low, high = period_ns
+    days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
+    rows = snapshot.rows(
+        "job_operations", {"filesystem": filesystem, "start_ns <": high},
+        days=days & set(snapshot.pinned["job_operations"].days()),
+    )  # fmt: skip
+    life = int(Quality.WHOLE_LIFE)
+    share = f"(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low})) / interval_ns"
+    sql = f"""WITH counted AS (SELECT *, CASE WHEN interval_ns > 0 THEN {share} ELSE 1.0 END AS share
+            FROM ({rows}) WHERE start_ns + interval_ns > {low}),
+        fine AS (SELECT DISTINCT job_key FROM counted WHERE quality & {life} = 0)
+        SELECT job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe,
+            sum(CASE WHEN operation = 'read' AND component_kind = 'ost' THEN bytes * share END) AS read_bytes,
+            sum(CASE WHEN operation = 'write' AND component_kind = 'ost' THEN bytes * share END) AS write_bytes,
+            sum(CASE WHEN component_kind <> 'ost' THEN count * share END) AS metadata
+        FROM counted WHERE quality & {life} = 0 OR job_key NOT IN (FROM fine) GROUP BY job_key ORDER BY job_key"""
+    return fetch_frame(snapshot.bare, sql, _TOTALS)
+
+
+def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
+    """All bytes that were sampled in the period; of days that lie in it whole, by the lake's inventory."""
+    low, high = period_ns
+    try:
+        kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
+        selection = snapshot.selection(
+            filesystem=filesystem, component_kind=kind, metrics=choices.TRAFFIC, step_ns=10**9, period_ns=period_ns
+        )
+    except DataUnavailable:
+        return 0.0
+    total = 0.0
+    for group in selection.groups:
+        if low <= group.first_ns and group.end_ns <= high:
+            total += group.total
+            continue
+        inside = f"(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low})) / interval_ns"
+        ((part,),) = snapshot.bare.sql(
+            f"SELECT sum(value * {inside}) FROM ({selection.scan((group.metric,), (group,))}) WHERE interval_ns > 0"
+        ).fetchall()
+        total += float(part or 0.0)
+    return total

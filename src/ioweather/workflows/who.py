@@ -1,0 +1,311 @@
+"""The jobs beside a run, and who did what in a period: the needs `suspects` and `activity`.
+
+All of the lake is looked at, whoever asks: what is shown of others' jobs to a person who may not see them is that there
+was another job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ioweather.advice.culprits.activity import Activity, RunAsked
+from ioweather.advice.culprits.blame import Party, Slowed, Suspect, Suspects
+from ioweather.advice.verdict.explain import Explained
+from ioweather.advice.verdict.group_states import run_slowdowns
+from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.clock import utc_day
+from ioweather.core.contracts import ALL_TIME, Period
+from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.frames import Frame
+from ioweather.core.outcomes import Amount
+from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.derive.jobs.groups import group_runs
+from ioweather.derive.system.run_environment import used_targets
+from ioweather.derive.system.shared_work import placed_again, shares_during, sums_during, without_each
+from ioweather.store.snapshot import Snapshot
+from ioweather.studies.job.view import JobView
+from ioweather.studies.shared import choices
+from ioweather.tables import concat
+from ioweather.workflows.job import JOB_ID, find_job
+from ioweather.workflows.job_records import (
+    FILES,
+    Records,
+    everything,
+    files_of,
+    hide,
+    measured_work,
+    records_of,
+    storms_between,
+    volumes_between,
+)
+from ioweather.workflows.place import Place
+from ioweather.workflows.similar_runs import conditions, runs_in, similar_runs
+
+_MOST_TARGETS: Final = 5
+# Similar runs are looked for so many days before and after.
+_REACH_DAYS: Final = 10
+# Of more slowed runs than these, those that lost most. [ours]
+_MOST_SLOWED: Final = 400
+# Of so many slowed runs it is also looked up what their targets did beyond all records.
+_MOST_MEASURED: Final = 8
+_MAD_TO_SD: Final = 1.4826
+_TO_90: Final = 1.645
+# Slowed by less than this share, or less than twice the usual spread, is not slowed (METHODS section 9).
+_HARM_SHARE: Final = 0.15
+_HARM_MADS: Final = 2.0
+
+
+def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Suspects:
+    """The jobs beside the run that `found` explains."""
+    if not found.filesystem:
+        raise DataUnavailable("no system data")
+    run = found.runs.take([found.this])
+    whole = everything(snapshot)
+    low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
+    others = _active(runs_in(whole, str(run.text("log_digest").tolist()[0]), _days(whole, low, high, 3)), low, high)
+    runs = concat([run.select(tuple(others)), others])
+    files = concat([view.files.select(FILES), files_of(whole, others)])
+    records = records_of(whole, found.filesystem, runs, files, [(low, max(high, low + 1))])
+    return beside(whole, records, hide(records.parties, snapshot), 0, measure=True)
+
+
+def _days(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
+    known = set(snapshot.pinned["job_io"].days())
+    begin, end = max(low - reach * DAY_NS, 0), high + reach * DAY_NS
+    if end - begin > 4000 * DAY_NS:
+        return known
+    return {utc_day(moment) for moment in (*range(begin, end, DAY_NS), end)} & known
+
+
+def _active(runs: Frame, low: int, high: int) -> Frame:
+    return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
+
+
+def beside(snapshot: Snapshot, records: Records, parties: Sequence[Party], row: int, *, measure: bool) -> Suspects:
+    """The jobs beside run `row` of the records; `parties` as they may be seen. `measure`: also look up what the run's
+    targets did beyond all records."""
+    mine = records.by_run.stretches_of(row)
+    if not len(mine):
+        raise DataUnavailable("the log does not say when it did I/O")
+    loads, shape, me = records.loads, records.shape, int(records.run_job[row])
+    first, last = records.by_run.first_ns[mine], records.by_run.last_ns[mine]
+    windows = first, np.maximum(last, first + 1)
+    # Between its first and last access of a file a run also does other things.
+    io_seconds = float(np.nan_to_num(records.runs.floats("io_seconds")[row]))
+    busy = min(1.0, io_seconds * 1e9 / float((windows[1] - windows[0]).sum()))
+    shares = shares_during(loads, windows)
+    amounts = {name: busy * sums_during(loads, values, shares, shape) for name, values in loads.amounts.items()}
+    others = busy * sums_during(loads, records.work, shares, shape)
+    others[me] = 0.0
+    own, own_bytes = _own(records, mine)
+    used = used_targets(own_bytes[None, :])[0]
+    rest, total = np.zeros(shape[1]), None
+    if measure and (measured := measured_work(snapshot, records, windows)) is not None:
+        by_log = np.array([evidence == "log" for evidence in records.evidence], np.bool_)
+        others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], busy * measured, by_log)
+        total = float(busy * measured[used].sum())
+    load = np.where(used, others[:, :-1].sum(axis=0) + rest[:-1], -1.0)
+    return Suspects(
+        _found(records, parties, (others, own, rest), used, amounts, me),
+        1.0 - float(rest[:-1][used].sum()) / total if total else None,
+        records.components[int(load.argmax())] if load.max(initial=0.0) > 0 else None,
+        float(np.nan_to_num(records.runs.floats("metadata_ratio")[row])), records.filesystem, records.has_servers,
+    )  # fmt: skip
+
+
+def _own(records: Records, mine: Ints) -> tuple[Floats, Floats]:
+    """The run's own work, and its bytes by target."""
+    loads, width = records.by_run, records.shape[1]
+    entries = loads.entries_of(mine)
+    target, amounts = loads.target[entries], {name: values[entries] for name, values in loads.amounts.items()}
+    work = np.bincount(target, weights=records.capacity.work(target, amounts), minlength=width)
+    moved = np.bincount(target, weights=amounts["read_bytes"] + amounts["write_bytes"], minlength=width)[:-1]
+    return np.asarray(work, np.float64), np.asarray(moved, np.float64)
+
+
+def _found(
+    records: Records, parties: Sequence[Party], work: tuple[Floats, Floats, Floats], used: Bools,
+    amounts: Mapping[str, Floats], me: int,
+) -> tuple[Suspect, ...]:  # fmt: skip
+    others, own, rest = work
+    less = without_each(own[:-1], others[:, :-1], rest[:-1], used)
+    less_metadata = without_each(own[-1:], others[:, -1:], rest[-1:], np.ones(1, np.bool_))
+    moved = amounts["read_bytes"][:, :-1] + amounts["write_bytes"][:, :-1]
+    all_bytes, operations = float(moved[:, used].sum()), amounts["requests"].sum(axis=1)
+    total = others[:, :-1].sum(axis=0) + own[:-1] + rest[:-1]
+    found = []
+    for job in np.flatnonzero(others.sum(axis=1) > 0).tolist():
+        if job == me:
+            continue
+        order = np.argsort(-others[job, :-1], kind="stable")[:_MOST_TARGETS].tolist()
+        found.append(Suspect(
+            parties[job], records.evidence[job], float(less[job]), float(less_metadata[job]),
+            float(amounts["read_bytes"][job].sum()), float(amounts["write_bytes"][job].sum()),
+            float(amounts["requests"][job, :-1].sum()), float(amounts["requests"][job, -1]),
+            float(moved[job, used].sum()) / all_bytes if all_bytes > 0 else None,
+            float(operations[job] / operations.sum()) if operations.sum() > 0 else None,
+            tuple((records.components[i], float(others[job, i] / total[i])) for i in order if others[job, i] > 0),
+        ))  # fmt: skip
+    return tuple(found)
+
+
+# What is asked: a run, an event, a moment, a period.
+
+
+def activity(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> Activity | RunAsked:
+    target = values["job"]
+    snapshot = place.snapshot
+    if target is not None and ((files and Path(target).is_file()) or JOB_ID.fullmatch(target)):
+        return _of_run(place, values, period, files)
+    filesystem = values["filesystem"]
+    if target is not None:
+        event = _event(snapshot, target)
+        start, end = event["start_ns"], event["end_ns"]
+        period = start, max(_newest(snapshot) if end is None else end, start + 1)
+        filesystem = filesystem or (snapshot.facility.filesystem_of(event["system"]) if event["system"] else None)
+    elif values["at"] is not None:
+        half = values["window"] // 2
+        period = values["at"] - half, values["at"] + half
+    low, high = period
+    if period == ALL_TIME:
+        high = _newest(snapshot) + 1
+        low = high - HOUR_NS
+    return _of_period(snapshot, filesystem, (max(low, _oldest(snapshot)), min(high, _newest(snapshot) + 1)))
+
+
+def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """By its id, or a beginning of it that only one has."""
+    events = [row for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()
+              if str(row["event_id"]).startswith(name)]  # fmt: skip
+    exact = [row for row in events if row["event_id"] == name] or events
+    if len(exact) != 1:
+        how = "There is no event" if not exact else f"{len(exact)} events have ids that begin with"
+        raise UsageError(f"{how} {name!r}, and it is not a job id.", hint="`ioweather events --json` lists their ids.")
+    return exact[0]
+
+
+def _newest(snapshot: Snapshot) -> int:
+    ends = [group.end_ns for group in snapshot.series()]
+    ends += _extremes(snapshot, "max(end_ns)", "applications")
+    ends += _extremes(snapshot, "max(start_ns + interval_ns)", "job_operations")
+    if not ends:
+        raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
+    return max(ends)
+
+
+def _oldest(snapshot: Snapshot) -> int:
+    starts = [group.first_ns for group in snapshot.series()]
+    starts += _extremes(snapshot, "min(start_ns)", "applications") + _extremes(
+        snapshot, "min(start_ns)", "job_operations"
+    )
+    return min(starts, default=0)
+
+
+def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
+    """Of the table's newest or oldest days, for a year has many files."""
+    days = sorted(snapshot.pinned[table].days())
+    near = {*days[:3]} if what.startswith("min") else {*days[-3:]}
+    if not near:
+        return []
+    ((found,),) = snapshot.bare.sql(f"SELECT {what} FROM ({everything(snapshot).rows(table, days=near)})").fetchall()
+    return [] if found is None else [int(found)]
+
+
+def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool) -> RunAsked:
+    snapshot = place.snapshot
+    view = find_job(values["job"], place, values, period, files)
+    found: Explained | None = None
+    suspects: Suspects | None = None
+    reason = ""
+    try:
+        found = conditions(similar_runs(view, snapshot), snapshot, filesystem=values["filesystem"])
+        suspects = suspects_beside(snapshot, view, found)
+    except DataUnavailable as error:
+        reason = error.message
+    return RunAsked(view, found, suspects, reason)
+
+
+def _of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
+    low, high = period
+    if high <= low:
+        raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
+    whole = everything(snapshot)
+    filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
+    everybody = runs_in(whole, "", _days(whole, low, high, _REACH_DAYS))
+    inside = _active(everybody, low, high)
+    slowed = _slowed(everybody, low, high)
+    parties: tuple[Party, ...] = ()
+    found: list[Slowed] = []
+    if len(slowed["row"]):
+        rows = slowed["row"].astype(np.int64)
+        start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
+        windows = _united([(int(start[row]), max(int(end[row]), int(start[row]) + 1)) for row in rows.tolist()])
+        runs = _active(everybody, windows[0][0], windows[-1][1])
+        place = {digest: row for row, digest in enumerate(runs.text("log_digest").tolist())}
+        records = records_of(whole, filesystem, runs, files_of(whole, runs), windows)
+        parties = hide(records.parties, snapshot)
+        digests = everybody.text("log_digest").tolist()
+        for number, row in enumerate(rows.tolist()):
+            at = place[digests[row]]
+            try:
+                suspects = beside(whole, records, parties, at, measure=len(rows) <= _MOST_MEASURED)
+            except DataUnavailable:
+                continue
+            usual, spread = float(slowed["usual"][number]), float(slowed["spread"][number])
+            found.append(Slowed(
+                parties[int(records.run_job[at])], float(slowed["io_seconds"][number]),
+                Amount(usual, usual * float(np.exp(-_TO_90 * spread)), usual * float(np.exp(_TO_90 * spread))), None,
+                float(slowed["harm"][number]), suspects,
+            ))  # fmt: skip
+    volumes, known = volumes_between(whole, filesystem, period, inside)
+    hidden = hide([volume.party for volume in volumes], snapshot)
+    shown = tuple(replace(volume, party=party) for party, volume in zip(hidden, volumes, strict=True))
+    storms = storms_between(whole, filesystem, period, inside)
+    storming = hide([storm.party for storm in storms], snapshot)
+    storms = tuple(replace(storm, party=party) for party, storm in zip(storming, storms, strict=True))
+    return Activity(filesystem, low, high, tuple(found), shown, storms, inside.rows, known)
+
+
+def _only_system(snapshot: Snapshot) -> str:
+    """Without samples: the file system whose servers count jobs, or that logs name."""
+    if "job_operations" in snapshot.filled():
+        found = snapshot.bare.sql(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]
+        return snapshot.facility.filesystem_of(str(found))
+    systems = snapshot.facility.filesystems
+    return systems[0].name if systems else ""
+
+
+def _united(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(windows):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def _slowed(runs: Frame, low: int, high: int) -> dict[str, Floats]:
+    """Runs in the period that took longer than similar runs: row, time, usual time, spread of the logarithm of similar
+    runs' times, and the least that counts as slower."""
+    groups = group_runs(runs, "similar")
+    late, seconds = run_slowdowns(runs, groups), runs.floats("io_seconds")
+    spread = np.full(runs.rows, np.nan)
+    for group in groups.large:
+        rows = groups.members(group)
+        known = rows[np.isfinite(late[rows])]
+        if len(known):
+            spread[rows] = _MAD_TO_SD * float(np.median(np.abs(late[known])))
+    usual = seconds / np.exp(late)
+    harm = np.maximum(_HARM_SHARE * usual, _HARM_MADS / _MAD_TO_SD * spread * usual)
+    inside = (runs.ints("start_ns") < high) & (runs.ints("end_ns") > low)
+    with np.errstate(invalid="ignore"):
+        rows = np.flatnonzero(inside & (seconds - usual >= harm))
+    rows = rows[np.argsort(-(seconds - usual)[rows], kind="stable")[:_MOST_SLOWED]]
+    columns = {"io_seconds": seconds, "usual": usual, "spread": spread, "harm": harm}
+    return {"row": rows.astype(np.float64), **{name: values[rows] for name, values in columns.items()}}

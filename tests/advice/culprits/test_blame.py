@@ -1,0 +1,72 @@
+"""How many seconds a job cost a run, and when it may be named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ioweather.advice.culprits.blame import NAMED_FROM, Party, Slowed, Suspect, Suspects, accused, blame
+from ioweather.advice.culprits.words import culprits_of, party_words, silence_words, tell_words, without_words
+from ioweather.core.outcomes import Amount
+
+
+def suspect(job: int, data: float, metadata: float = 0.0, evidence: str = "servers") -> Suspect:
+    party = Party(str(job), job, 1000 + job, f"user{job}", "p", "copy")
+    return Suspect(party, evidence, data, metadata, 0.0, 1e9, 1000.0, 10.0, 0.5, 0.5, (("OST0000", 0.9),))  # type: ignore[arg-type]
+
+
+def run(*found: Suspect, took: float = 210.0, own: float = 0.0, metadata_ratio: float = 0.0) -> Slowed:
+    usual = Amount(60.0, 55.0, 65.0)
+    suspects = Suspects(found, 1.0, "OST0000", metadata_ratio, "scratch", True)
+    return Slowed(Party("me"), took, usual, Amount(own, own, own), 9.0, suspects)
+
+
+def test_a_job_costs_its_work_but_no_more_than_was_lost() -> None:
+    heavy, light = blame(run(suspect(1, 1000.0), suspect(2, 50.0)))
+    assert heavy.suspect.party.job_id == 1
+    assert heavy.seconds == pytest.approx(150.0, abs=2.0)
+    assert light.seconds == pytest.approx(50.0, rel=0.1)
+    assert light.low < light.seconds < light.high <= heavy.high + 1e-9
+    assert heavy.probability > 0.99
+
+
+def test_a_run_that_lost_nothing_accuses_nobody() -> None:
+    assert culprits_of(run(suspect(1, 1000.0), took=61.0)) == ()
+    assert "not slowed" in silence_words(run(took=61.0), Suspects(()))
+    # Its own change took the seconds.
+    assert culprits_of(run(suspect(1, 1000.0), own=150.0)) == ()
+
+
+def test_a_light_job_beside_a_sick_target_is_not_accused() -> None:
+    assert culprits_of(run(suspect(1, 2.0))) == ()
+    assert blame(run(suspect(1, 0.1))) == ()
+    assert blame(run()) == ()
+
+
+def test_metadata_of_others_costs_no_more_than_the_run_spent_in_metadata() -> None:
+    (found,) = blame(run(suspect(1, 0.0, 500.0), metadata_ratio=0.1))
+    assert found.seconds == pytest.approx(21.0, rel=0.1)
+
+
+def test_slight_suspicions_do_not_add_up_to_an_accusation() -> None:
+    weak = run(suspect(1, 6.0, evidence="log"))
+    (found,) = blame(weak)
+    assert 0.01 < found.probability < NAMED_FROM
+    assert accused([(weak, blame(weak))] * 50, lambda party: party.key) == ()
+    strong = run(suspect(1, 100.0))
+    (one,) = accused([(strong, blame(strong))] * 3, lambda party: party.user)
+    assert one.runs == 3
+    assert one.seconds == pytest.approx(3 * blame(strong)[0].seconds)
+
+
+def test_the_sentences() -> None:
+    made = run(suspect(4711, 148.0))
+    (found,) = blame(made)
+    assert without_words(made, found).startswith("Without job 4711 (user4711, copy) this run's I/O would have taken ")
+    assert "not 3.50 min" in without_words(made, found)
+    assert party_words(Party("hidden 1", hidden=True)) == "another job"
+    assert party_words(Party("cp.1000", uid=1000)) == "cp.1000 (uid 1000)"
+    assert "pack small files" in tell_words(replace(suspect(1, 1.0), metadata_seconds=5.0))
+    assert "larger requests" in tell_words(replace(suspect(1, 1.0), requests=1e8))
+    assert "stripe" in tell_words(suspect(1, 1.0))

@@ -1,0 +1,98 @@
+"""Whose work a run waited for: loads in stretches, work in windows, what is left without each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.arrays import Ints
+from ioweather.core.frames import Frame
+from ioweather.derive.system.shared_work import (
+    AMOUNTS,
+    Capacity,
+    JobLoads,
+    capacity_of_loads,
+    joined_loads,
+    loads_of_servers,
+    placed_again,
+    shares_during,
+    sums_during,
+    without_each,
+)
+from ioweather.tables import encode_text
+
+S = 10**9
+
+
+def ints(*values: int) -> Ints:
+    return np.array(values, np.int64)
+
+
+def loads(*rows: tuple[int, int, int, int, float]) -> JobLoads:
+    """(job, first, last in seconds, target, bytes written), a stretch each."""
+    job, first, last, target, written = (np.array(column) for column in zip(*rows, strict=True))
+    zero = np.zeros(len(rows))
+    amounts = {"read_bytes": zero, "write_bytes": written.astype(np.float64), "requests": zero}
+    return JobLoads(job, first * S, last * S, np.arange(len(rows)), target, amounts)
+
+
+CAPACITY = Capacity({"read_bytes": np.array([100.0, 100.0, 0.0]), "write_bytes": np.array([50.0, 100.0, 0.0]),
+                     "requests": np.array([10.0, 10.0, 20.0])})  # fmt: skip
+
+
+def test_work_is_bytes_over_what_a_target_can_do_or_requests_where_these_take_longer() -> None:
+    amounts = {"read_bytes": np.array([100.0, 0.0, 0.0]), "write_bytes": np.array([100.0, 100.0, 0.0]),
+               "requests": np.array([1.0, 50.0, 40.0])}  # fmt: skip
+    assert CAPACITY.work(ints(0, 1, 2), amounts).tolist() == [3.0, 5.0, 2.0]
+
+
+def test_only_the_part_of_a_stretch_inside_the_windows_counts() -> None:
+    made = loads((0, 0, 10, 0, 100.0), (1, 5, 25, 1, 100.0), (2, 40, 50, 1, 100.0))
+    shares = shares_during(made, (ints(0, 20 * S), ints(5 * S, 30 * S)))
+    found = sums_during(made, made.amounts["write_bytes"], shares, (3, 3))
+    assert found[0].tolist() == [50.0, 0.0, 0.0]
+    assert found[1].tolist() == [0.0, 25.0, 0.0]
+    assert found[2].sum() == 0.0
+
+
+def test_without_a_job_the_next_target_may_hold_the_run_up() -> None:
+    own, rest, used = np.ones(3), np.zeros(3), np.array([True, True, False])
+    others = np.array([[4.0, 0.0, 9.0], [0.0, 3.0, 0.0]])
+    # 5 on the first target, 4 on the second: without the first job the second target takes 4.
+    assert without_each(own, others, rest, used).tolist() == [1.0, 0.0]
+    assert without_each(own, others, rest, np.zeros(3, np.bool_)).tolist() == [0.0, 0.0]
+    assert without_each(own, np.zeros((0, 3)), rest, used).tolist() == []
+
+
+def test_work_that_a_log_misplaced_goes_where_it_was_measured() -> None:
+    others, own = np.array([[4.0, 0.0], [0.0, 1.0]]), np.zeros(2)
+    moved, rest = placed_again(others, own, np.array([1.0, 4.0]), np.array([True, True]))
+    assert moved == pytest.approx(np.array([[1.0, 3.0], [0.0, 1.0]]))
+    assert rest == pytest.approx(np.zeros(2))
+    assert moved.sum() == pytest.approx(others.sum())
+    # Servers' counts are where they are.
+    kept, rest = placed_again(others, own, np.array([1.0, 4.0]), np.array([False, False]))
+    assert kept.tolist() == others.tolist()
+    assert rest.tolist() == [0.0, 3.0]
+
+
+def test_rows_of_servers_become_stretches_of_jobs() -> None:
+    rows = Frame({
+        "start_ns": ints(0, 0, 0, 60), "interval_ns": ints(60, 60, 60, 60),
+        "component": encode_text(["b", "a", None, "unknown"]), "read_bytes": np.array([1.0, 2.0, np.nan, 4.0]),
+        "write_bytes": np.full(4, np.nan), "requests": np.array([1.0, 1.0, 7.0, 1.0]),
+    })  # fmt: skip
+    made = loads_of_servers(rows, ("a", "b"), ints(1, 1, 0, 0))
+    assert made.job.tolist() == [0, 1]
+    assert sorted(zip(made.stretch.tolist(), made.target.tolist(), strict=True)) == [(0, 2), (1, 0), (1, 1)]
+    both = joined_loads([made, made])
+    assert both.stretch.tolist() == [*made.stretch.tolist(), *(made.stretch + 2).tolist()]
+    assert both.of_jobs(np.array([False, True])).amounts["read_bytes"].sum() == 6.0
+    assert loads_of_servers(rows.take(slice(0, 0)), ("a",), ints()).job.tolist() == []
+
+
+def test_without_samples_the_highest_rate_of_any_job_is_what_a_target_can_do() -> None:
+    found = capacity_of_loads(loads((0, 0, 10, 0, 100.0), (1, 0, 10, 1, 500.0)), 2)
+    assert found.per_second["write_bytes"].tolist() == [50.0, 50.0, 0.0]
+    assert set(found.per_second) == set(AMOUNTS)
+    assert found.with_metadata(9.0).per_second["requests"].tolist() == [0.0, 0.0, 9.0]
