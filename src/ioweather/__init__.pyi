@@ -17,6 +17,14 @@ from ioweather.workflows.api import show as show
 from ioweather.workflows.api import simulate_facility as simulate_facility
 from ioweather.workflows.api import sql as sql
 
+def claims(
+    *,
+    paper: Literal["car11", "don15", "kun19", "mad17", "pat19"] | None = ...,
+    against: Sequence[str | os.PathLike[str]] = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def compare(
     *runs: str | os.PathLike[str],
     processes_per_node: int | None = ...,

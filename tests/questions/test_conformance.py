@@ -80,7 +80,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         "compare": jobs, "job": jobs[:1], "predict": ("1GiB",), "project": (str(project),), "stripe": ("1GiB",),
         "why": jobs[:1],
     }  # fmt: skip
-    return Site(lake, folder / "spool", arguments, {"predict": {"request": "16MiB"}, "events": {"kind": "phase"}})
+    return Site(
+        lake,
+        folder / "spool",
+        arguments,
+        {"predict": {"request": "16MiB"}, "events": {"kind": "phase"}, "claims": {"paper": "kun19"}},
+    )
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from ioweather.report.gather import LeftOut, Made, without_repeats
 from ioweather.report.methods import METHODS, equation_html
 from ioweather.report.page import report_html
 from ioweather.report.write import write_report
+from ioweather.workflows import analyse
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +72,14 @@ def test_equations_are_set_and_escaped():
 
 
 def test_a_study_that_fails_is_named_and_the_rest_goes_on(small_lake, few, monkeypatch):
-    real = gathering.make_exhibits
+    real = analyse.make_exhibits
 
     def failing(lake, ids, **options):
         if "pat19.fig3" in ids:
             raise ZeroDivisionError("planted")
         return real(lake, ids, **options)
 
-    monkeypatch.setattr(gathering, "make_exhibits", failing)
+    monkeypatch.setattr(analyse, "make_exhibits", failing)
     found = gathering.gather(small_lake)
     reasons = {item.id: item.reason for item in found.left_out}
     assert reasons["pat19.fig3"] == "it failed: ZeroDivisionError: planted"

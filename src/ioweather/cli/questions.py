@@ -28,7 +28,7 @@ def __getattr__(name: str) -> click.Command:
 
 def command_of(name: str, show: Shown | None = None, extra: Sequence[click.Option] = ()) -> click.Command:
     """`show(put, form, **extra)` stands for printing the answer, where a command has a screen of its own: `put()` asks
-    the question. `extra` are options of that screen."""
+    the question. `extra` are options of that screen; of a question with a page, `html_file` is one too."""
     question = QUESTIONS[name]
 
     def run(**typed: Any) -> int | None:
@@ -42,7 +42,7 @@ def command_of(name: str, show: Shown | None = None, extra: Sequence[click.Optio
             return ask(name, lake, {**less, **typed}, period_ns=period_between(start, end, lambda: zone_of(lake)))
 
         if show is not None:
-            return show(put, form, **own)
+            return show(put, form, **own, **({"html_file": page} if question.page else {}))
         show_answer(put(), form, page, csv_table=question.table)
         return None
 

@@ -477,7 +477,41 @@ class RunsOutcome(Outcome):
     runs: tuple[RunOutcome, ...]
 
 
+@dataclass(frozen=True)
+class ClaimOutcome:
+    """How one statement of a paper stands at one site: `standing` is supported (it agrees), refuted (it contradicts),
+    undecided or untestable, `why` what stands in the way. `p_value` is None for exact counts."""
+
+    id: str
+    standing: Literal["supported", "refuted", "undecided", "untestable"]
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    n: int | None = None
+    p_value: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SiteClaims:
+    """All statements at one site, whose name is its own."""
+
+    site: str
+    simulated: bool
+    claims: tuple[ClaimOutcome, ...]
+
+
+@dataclass(frozen=True)
+class ClaimsOutcome(Outcome):
+    """This site, and those it was held against."""
+
+    here: SiteClaims
+    others: tuple[SiteClaims, ...] = ()
+
+
 OUTCOMES: Mapping[str, type[Outcome]] = {
+    "claims": ClaimsOutcome,
     "compare": CompareOutcome,
     "events": EventsOutcome,
     "forecast": ForecastOutcome,

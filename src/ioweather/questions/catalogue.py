@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _HERE = "ioweather.questions"
 _LINES = {
+    "claims": (f"{_HERE}.claims:QUESTION", "Hold this site against what five papers state, and against other sites."),
     "compare": (f"{_HERE}.compare:QUESTION", "Compare runs before and after a change, and say what changed."),
     "events": (f"{_HERE}.events:QUESTION", "List what happened: slow episodes, phases, incidents, gaps."),
     "forecast": (f"{_HERE}.forecast:QUESTION", "Say what the next two hours bring, and when to start."),

@@ -21,7 +21,7 @@ from ioweather.workflows.analyse import (
     Availability,
     Period,
     availability,
-    make_exhibits,
+    each_exhibit,
     parameters_of,
     study_of,
 )
@@ -124,14 +124,11 @@ def _tasks(found: list[Availability], filesystems: tuple[str, ...]) -> Iterator[
 def _outcomes(
     lake: Lake, task: _Task, period_ns: Period, executor: Executor | None = None
 ) -> list[tuple[str, Exhibit | LeftOut]]:
-    """Together at first; where that fails, one by one, so that each has its own reason."""
     try:
-        made = make_exhibits(lake, task.ids, params=task.params, period_ns=period_ns, executor=executor)
+        made = each_exhibit(lake, task.ids, params=task.params, period_ns=period_ns, executor=executor)
     except WorkersDied:
         return _lost(lake, task, period_ns)
-    except Exception:
-        return [(exhibit_id, _one(lake, exhibit_id, task.params, period_ns)) for exhibit_id in task.ids]
-    return list(zip(task.ids, made, strict=True))
+    return [(i, found if isinstance(found, Exhibit) else _left_out(i, found)) for i, found in made.items()]
 
 
 def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:
@@ -139,13 +136,10 @@ def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit
     return [(exhibit_id, LeftOut(exhibit_id, "", reason, failed=True)) for exhibit_id in task.ids]
 
 
-def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str], period_ns: Period) -> Exhibit | LeftOut:
-    try:
-        return make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)[0]
-    except IoweatherError as error:
+def _left_out(exhibit_id: str, error: Exception) -> LeftOut:
+    if isinstance(error, IoweatherError):
         return LeftOut(exhibit_id, "", error.message)
-    except Exception as error:  # a fault in one study must not take the other sixty along
-        return LeftOut(exhibit_id, "", f"it failed: {type(error).__name__}: {error}", failed=True)
+    return LeftOut(exhibit_id, "", f"it failed: {type(error).__name__}: {error}", failed=True)
 
 
 def _labelled(exhibit: Exhibit, task: _Task) -> Made:

@@ -22,7 +22,7 @@ from ioweather.core.papers.claims import judged
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.engine import in_order
+from ioweather.engine import WorkersDied, in_order
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
@@ -151,6 +151,27 @@ def make_exhibits(
                 hint="docs/reference/exhibits.md says what it needs.",
             )
     return [made[exhibit_id] for exhibit_id in ids]
+
+
+def each_exhibit(
+    lake: Lake, ids: Sequence[str], *, params: Mapping[str, str] | None = None, period_ns: Period = ALL_TIME,
+    executor: Executor | None = None,
+) -> dict[str, Exhibit | Exception]:  # fmt: skip
+    """Exhibits of one study, together at first; where that fails, one by one, so that each has its own reason."""
+    try:
+        made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
+        return dict(zip(ids, made, strict=True))
+    except WorkersDied:
+        raise
+    except Exception:
+        return {exhibit_id: _one(lake, exhibit_id, params, period_ns) for exhibit_id in ids}
+
+
+def _one(lake: Lake, exhibit_id: str, params: Mapping[str, str] | None, period_ns: Period) -> Exhibit | Exception:
+    try:
+        return make_exhibits(lake, [exhibit_id], params=params, period_ns=period_ns)[0]
+    except Exception as error:  # a fault in one study must not take the other sixty along
+        return error
 
 
 def _counted(spread: Spread, tell: Callable[[int, int], None]) -> Spread:

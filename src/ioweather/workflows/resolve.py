@@ -141,6 +141,19 @@ def _loads(request: Request, need: Need) -> Any:
     return loads(request.place.snapshot, request.values["where"], request.period)
 
 
+def _exhibits(request: Request, need: Need) -> Any:
+    from ioweather.workflows.claims import exhibits_of_claims
+
+    request.place.snapshot  # noqa: B018  opened, so that the answer says of which state of the lake it is
+    return exhibits_of_claims(request.place.lake, request.values["paper"] or "", request.period)
+
+
+def _sites(request: Request, need: Need) -> Any:
+    from ioweather.workflows.claims import read_claims
+
+    return tuple(read_claims(Path(file)) for file in request.values[need.param])
+
+
 RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "log": _log,
     "similar": _similar,
@@ -151,4 +164,6 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "recent": _recent,
     "status": _status,
     "loads": _loads,
+    "exhibits": _exhibits,
+    "sites": _sites,
 }
