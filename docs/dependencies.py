@@ -25,7 +25,8 @@ KNOWN = {"axe-playwright-python": "MIT", "darshan": "BSD-like (Argonne)"}
 # Of classifiers and free texts, the identifier of SPDX.
 SPDX = {
     "mit": "MIT", "mit license": "MIT", "apache software license": "Apache-2.0", "apache 2.0": "Apache-2.0",
-    "bsd license": "BSD", "bsd": "BSD", "bsd 3-clause": "BSD-3-Clause", "bsd 2-clause license": "BSD-2-Clause",
+    "bsd license": "BSD", "bsd": "BSD", "bsd 3-clause": "BSD-3-Clause", "3-clause bsd license": "BSD-3-Clause",
+    "bsd 2-clause license": "BSD-2-Clause",
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0", "python software foundation license": "PSF-2.0",
 }  # fmt: skip
 HEAD = """\
@@ -90,7 +91,7 @@ def page() -> str:
 def _page() -> Iterator[str]:
     asked = project()
     run_time = needed(asked[""])
-    extras = needed([text for extra in ("dask", "forest", "mysql") for text in asked[extra]])
+    extras = needed([text for extra in ("dask", "forest", "mysql", "remote-write") for text in asked[extra]])
     rest = needed([text for extra in ("docs", "dev") for text in asked[extra]])
     yield from (
         "# Licences of dependencies", "",
@@ -102,7 +103,7 @@ def _page() -> Iterator[str]:
     direct = {canonicalize_name(Requirement(text).name) for texts in asked.values() for text in texts}
     seen: set[str] = set()
     for title, names in (
-        ("At run time", run_time), ("Extras `dask`, `forest`, `mysql`", extras), ("Development and documentation", rest)
+        ("At run time", run_time), ("Extras `dask`, `forest`, `mysql`, `remote-write`", extras), ("Development and documentation", rest)
     ):  # fmt: skip
         yield from (f"## {title}", "", "| package | licence |", "|---|---|")
         for name in sorted(set(names) - seen):

@@ -91,12 +91,13 @@ def ingest(
     from ioweather.workflows.ingest.ingest import IngestReport
     from ioweather.workflows.ingest.ingest import ingest as run
     from ioweather.workflows.ingest.servers import ingest_server, is_address, server_at
+    from ioweather.workflows.ingest.site_mapping import own_mapping
 
     lake = open_lake_at(lake_dir, create=not no_create)
     context = _context(known, lake.facility)
     mapping = (table, _mapping(map_file)) if table and map_file else None
-    if map_file and not table:
-        context = replace(context, mapping=_labels_mapping(map_file))
+    if not table:
+        context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
     token = _token(token_file) if token_file else None
     servers = [server_at(path, context, token) for path in paths if is_address(path)]
     files = [Path(path) for path in paths if not is_address(path)]

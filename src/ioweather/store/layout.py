@@ -2,11 +2,13 @@
 
 <lake>/lake.json         schema version; written once, exclusively
 <lake>/facility.toml     who is who
+<lake>/mapping.toml      what labelled samples (Prometheus) are, beyond the mappings that are shipped
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
 <lake>/exhibits/         cached results
 <lake>/inbox/<host>/     what hosts that push last told of themselves
 <lake>/queue/<host>/     what they pushed, until it is in the tables
+<lake>/counters/         what pushed counters showed last, by sender
 <lake>/refused/<host>/   what they pushed and the tables would not take
 """
 
@@ -48,6 +50,10 @@ def seals_dir(root: Path) -> Path:
 
 def exhibits_dir(root: Path) -> Path:
     return root / "exhibits"
+
+
+def counters_dir(root: Path) -> Path:
+    return root / "counters"
 
 
 def facility_file(root: Path) -> Path:

@@ -18,12 +18,14 @@ from ioweather.collect.status import STATUS_VERSION, Status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import AccessDenied, Busy, CorruptInput, EmptyInput, LakeError, UsageError
 from ioweather.core.units import MIB, format_bytes
+from ioweather.sources.labelled.remote_write import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.tokens import Token
 from ioweather.web.errors import may_answer
 from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.visible import Sender
 from ioweather.web.writer import LakeWriter
+from ioweather.workflows.ingest.pushed_samples import receive_samples
 from ioweather.workflows.ingest.receive import HOST, NAME, check_names, check_room, receive
 
 T = TypeVar("T")
@@ -129,6 +131,27 @@ async def bring(
         raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
     writer.wake()
     return Taken(status=found.status, rows=dict(found.rows), message=found.message)
+
+
+@router.post(
+    "/remote-write", status_code=204, responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS
+)
+async def remote_write(request: Request, token: Sender) -> None:
+    """What a Prometheus server pushes (remote write, version 1). When this answers, the samples that a mapping names
+    are safe on the server's disk; the lake has them some minutes later. Sent again, they add nothing."""
+    root = request.app.state.facilities.directory(MAIN)
+    writer: LakeWriter = request.app.state.writer
+    await anyio.to_thread.run_sync(_check_ready, root, writer)
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > REMOTE_WRITE_BYTES:
+            raise UsageError(f"The body is larger than {format_bytes(REMOTE_WRITE_BYTES)}.")
+    try:
+        if await _checking(request, receive_samples, Lake(root), bytes(body), token):
+            writer.wake()
+    except OSError as error:
+        raise LakeError(f"The queue cannot be used: {error.strerror}.") from None
 
 
 def _check_ready(root: FilePath, writer: LakeWriter) -> None:

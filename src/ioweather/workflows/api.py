@@ -51,6 +51,7 @@ def ingest(
     """
     from ioweather.workflows.ingest.ingest import ingest as run
     from ioweather.workflows.ingest.servers import ingest_server, is_address, server_at
+    from ioweather.workflows.ingest.site_mapping import own_mapping
 
     opened = lake_at(lake, create=True)
     facility = opened.facility
@@ -64,6 +65,7 @@ def ingest(
         system=system,
         cluster=cluster or (facility.clusters[0] if len(facility.clusters) == 1 else None),
         keep_raw=raw,
+        mapping=own_mapping(opened.root),
     )
     report = run(opened, [Path(path) for path in paths if not is_address(str(path))], context=context, source=source)
     for address in (str(path) for path in paths if is_address(str(path))):

@@ -162,6 +162,12 @@ class Amounts:
             "kept": self._kept,
         }
 
+    def forget(self, before_ns: int) -> None:
+        """Counters and groups that were not seen since."""
+        self._counters = {key: counter for key, counter in self._counters.items() if counter.at_ns >= before_ns}
+        self._groups = {name: group for name, group in self._groups.items() if group.at_ns >= before_ns}
+        self.shown_once &= self._counters.keys()
+
     def go_on(self, state: dict[str, Any]) -> None:
         self._counters = {key: _Counter(*values) for key, values in state["counters"].items()}
         self._groups = {tuple(name): _Group(*values) for name, *values in state["groups"]}

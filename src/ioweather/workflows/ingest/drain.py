@@ -32,6 +32,7 @@ from ioweather.core.units import DAY_NS, MIB
 from ioweather.engine import Serial
 from ioweather.store.lake import Lake, LedgerEntry, open_lake
 from ioweather.workflows.ingest.ingest import ingest
+from ioweather.workflows.ingest.pushed_samples import take_samples
 from ioweather.workflows.ingest.reading import UNREADABLE
 from ioweather.workflows.ingest.receive import reading_of, source_of
 from ioweather.workflows.ingest.what_follows import follow_arrival
@@ -119,6 +120,9 @@ def take(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:
         rows = [file for file in files if file.kind != "refusal" and source_of(file.name) == source]
         if rows:
             first_ns |= _take_rows(lake, rows)
+    samples = [file for file in files if file.kind != "refusal" and source_of(file.name) == "prometheus"]
+    for table, moment in take_samples(lake, samples).items():
+        first_ns[table] = min(moment, first_ns.get(table, moment))
     return first_ns
 
 

@@ -83,6 +83,11 @@ class IngestReport:
         self.rows_added.update(other.rows_added)
         self.seconds += other.seconds
 
+    def note_first(self, first_ns: Mapping[str, int]) -> None:
+        """The times of the first new rows, by table."""
+        for table, first in first_ns.items():
+            self.first_ns[table] = min(first, self.first_ns.get(table, first))
+
     @property
     def bad(self) -> list[FileOutcome]:
         return [outcome for outcome in self.outcomes if outcome.status != "ok"]
@@ -346,8 +351,7 @@ class _Writer:
 
     def _note_first(self, table: str, rows: Frame) -> None:
         if table in SEARCHED:
-            first = int(rows.ints("start_ns").min())
-            self._report.first_ns[table] = min(first, self._report.first_ns.get(table, first))
+            self._report.note_first({table: int(rows.ints("start_ns").min())})
 
 
 def _ledger_entry(outcome: FileOutcome, rows_ingest_ids: str | None) -> LedgerEntry:

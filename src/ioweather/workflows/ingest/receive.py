@@ -145,6 +145,9 @@ def _host_in(path: Path, name: str) -> str:
 
 
 def source_of(name: str) -> str:
+    """Of a file in the queue."""
+    if name.startswith("samples-"):
+        return "prometheus"
     return "spool" if name.endswith(".ndjson") else "sacct"
 
 

@@ -33,7 +33,7 @@ from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import TABLES, Complaints, concat
 from ioweather.workflows.ingest.ingest import IngestReport
 from ioweather.workflows.ingest.reading import FileOutcome
-from ioweather.workflows.ingest.what_follows import follow_rows
+from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_rows
 
 ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 # Of a server that was never asked: what is older comes with --start.
@@ -126,6 +126,7 @@ def server_at(address: str, context: ReadContext, token: str | None = None) -> P
 class _Kept:
     rows: Mapping[str, int]
     added: Mapping[str, int]
+    first_ns: Mapping[str, int]
     ingest_id: str
 
 
@@ -152,6 +153,7 @@ def ingest_server(
                 kept = _keep(lake, server.source, frames, complaints, clock())
                 report.rows_added.update(kept.added)
                 rows.update(kept.rows)
+                report.note_first(kept.first_ns)
                 lake.record([_entry(server, at, end, kept)])
                 at = end
             progress((end - since) // MINUTE_NS, (until - since) // MINUTE_NS, "minutes")
@@ -162,6 +164,7 @@ def ingest_server(
     except SourceError as error:
         status: Literal["partial", "quarantined"] = "partial" if rows else "quarantined"
         outcome = FileOutcome(path, "", 0, server.source, status, dict(rows), error.reason, str(error))
+    report.rows_added.update(follow_arrival(lake, report.first_ns))
     counted = replace(outcome, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
     report.outcomes.append(counted)
     report.seconds = time.monotonic() - began
@@ -175,6 +178,7 @@ def _readable(where: str) -> str:
 
 def _keep(lake: Lake, source: str, frames: list[tuple[str, Frame]], complaints: Complaints, now: int) -> _Kept:
     ingest_id, rows, added = new_ingest_id(), Counter[str](), Counter[str]()
+    first_ns: dict[str, int] = {}
     by_table: dict[str, list[Frame]] = {}
     for table, frame in frames:
         checked = TABLES[table].check(frame, now)
@@ -183,9 +187,12 @@ def _keep(lake: Lake, source: str, frames: list[tuple[str, Frame]], complaints: 
     for table, pieces in sorted(by_table.items()):
         joined = concat(pieces)
         rows[table] += joined.rows
-        added[table] += lake.append(table, joined, source=source, ingest_id=ingest_id)
+        new = lake.append(table, joined, source=source, ingest_id=ingest_id)
+        added[table] += new
+        if new and table in SEARCHED:
+            first_ns[table] = int(joined.ints(TABLES[table].time).min())
         added.update(follow_rows(lake, table, joined))
-    return _Kept(rows, added, ingest_id)
+    return _Kept(rows, added, first_ns, ingest_id)
 
 
 def _entry(server: Polled, since_ns: int, until_ns: int, kept: _Kept) -> LedgerEntry:
