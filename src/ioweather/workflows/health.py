@@ -183,7 +183,7 @@ def _coarser(matrix: Matrix, step_ns: int) -> Matrix:
     """Amounts in longer steps, missing where one of the parts is."""
     factor = max(1, step_ns // matrix.step_ns)
     steps = matrix.steps // factor
-    values = matrix.values[: steps * factor].reshape(steps, factor, -1).sum(axis=1)
+    values = matrix.values[: steps * factor].reshape(steps, factor, len(matrix.components)).sum(axis=1)
     return Matrix(
         matrix.metric, matrix.start_ns, matrix.step_ns * factor, matrix.components, values,
         np.ones(values.shape, np.float32),
