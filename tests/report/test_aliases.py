@@ -19,7 +19,7 @@ from ioweather.core.results import (
 )
 from ioweather.report.aliases import Aliases, _letters, aliases_of
 from ioweather.report.page import report_html
-from ioweather.report.write import anonymised
+from ioweather.report.write import anonymised, front_sheets
 
 ALIASES = Aliases(
     {"alice": "user 1", "Earth Science": "project A", "my-code": "program 1", "ior": "program 2"}, {1001: 1},
@@ -67,8 +67,9 @@ def test_letters_count_as_columns_of_a_sheet_do():
 
 
 def test_no_name_of_the_lake_is_in_an_anonymous_report(small_lake, material):
-    hidden = anonymised(small_lake, material)
-    text = report_html(hidden, anonymous=True)
+    sheets = front_sheets(small_lake, material, operator=True)
+    text = report_html(*anonymised(small_lake, material, sheets), anonymous=True)
+    assert small_lake.facility.name not in text
     with small_lake.snapshot() as snapshot:
         users = snapshot.con.sql("SELECT DISTINCT user FROM jobs").fetchall()
         hosts = snapshot.con.sql("SELECT DISTINCT host FROM responses").fetchall()

@@ -9,19 +9,21 @@ import pytest
 
 from ioweather.cli.main import run
 from ioweather.core.errors import UsageError
+from ioweather.core.outcomes import EventOutcome, RunOutcome
 from ioweather.core.papers import PAPERS, exhibits
 from ioweather.core.results import Exhibit, Finding
 from ioweather.report import gather as gathering
+from ioweather.report.front import Found, director_sheet, during, lost_seconds
 from ioweather.report.gather import LeftOut, Made, without_repeats
 from ioweather.report.methods import METHODS, equation_html
 from ioweather.report.page import report_html
-from ioweather.report.write import write_report
+from ioweather.report.write import front_sheets, write_report
 from ioweather.workflows import analyse
 
 
 @pytest.fixture(scope="module")
-def page(material):
-    return report_html(material)
+def page(material, small_lake):
+    return report_html(material, front_sheets(small_lake, material, operator=True))
 
 
 def test_every_exhibit_is_in_the_report_or_named_as_left_out(material, page):
@@ -61,6 +63,44 @@ def test_what_differs_from_the_papers_stands_first_in_the_summary(material):
     assert "It is open." not in summary
     assert "It was measured." not in summary
     assert "1 statements are contradicted here, 1 agree, and 1 are not decided" in summary
+
+
+def test_the_first_sheet_is_for_people_and_the_science_folds(page):
+    assert page.count("<h1>") == 1
+    first, _, science = page.partition('<details class="appendix">')
+    for words in ("What to do", "Programs that waited longest", "For operators", "Runs that lost most time"):
+        assert words in first
+    assert 'id="car11"' in science
+    assert "PsiD" not in first
+
+
+def test_a_director_gets_one_sheet_and_only_some_exhibits_can_be_asked_for(small_lake, tmp_path):
+    found = write_report(small_lake, tmp_path / "d.html", audience="director")
+    text = (tmp_path / "d.html").read_text(encoding="utf-8")
+    assert not found.made
+    assert "For operators" not in text
+    assert "appendix" not in text.partition("</style>")[2].partition("<body")[2]
+    assert len(text) < 1_000_000
+    found = write_report(small_lake, tmp_path / "s.html", only=["car11.fig7"])
+    assert {m.exhibit.id for m in found.made} == {"car11.fig7"}
+    assert not found.left_out
+
+
+def test_what_a_run_lost_is_what_it_took_beyond_similar_ones():
+    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
+    assert lost_seconds(run) == pytest.approx(20.0)
+    assert lost_seconds(replace(run, slowness=0.5)) == 0.0
+    assert lost_seconds(replace(run, slowness=None)) == 0.0
+    event = EventOutcome("incident", "fs", "it", 150, None, None, "s")
+    assert during(run, [event])
+    assert not during(run, [replace(event, start_ns=10, end_ns=100)])
+
+
+def test_a_sheet_of_nothing_says_so():
+    nothing = Found((0, 1), None)
+    sheet = director_sheet("x", nothing, nothing, nothing, [])
+    assert "Nothing was measured" in sheet.sentences[0]
+    assert "no earlier data" in sheet.sentences[1]
 
 
 def test_every_paper_has_its_methods():
@@ -111,7 +151,7 @@ def test_the_command_writes_the_file(small_lake, few, tmp_path, capsys):
     assert 50_000 < out.stat().st_size < 15_000_000
 
 
-@pytest.mark.parametrize("name", ["report.pdf", "no/such/folder/report.html"])
+@pytest.mark.parametrize("name", ["report.docx", "no/such/folder/report.html"])
 def test_a_bad_place_is_refused_before_the_work(small_lake, tmp_path, name):
     with pytest.raises(UsageError, match="--out"):
         write_report(small_lake, tmp_path / name)

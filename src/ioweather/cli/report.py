@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,12 +18,16 @@ from ioweather.cli.options import (
 )
 from ioweather.cli.screen import say
 
+if TYPE_CHECKING:
+    from ioweather.report.write import Audience
+
 EPILOG = """\b
-The file needs nothing beside it: it opens offline and prints.
+The file needs nothing beside it: it opens offline and prints. PDF is
+printed by Chromium, where it is installed.
 Exit codes: 0 written; 1 written, but an exhibit failed; 2 not done.
 
 \b
-Example: ioweather report --out report.html --anonymous
+Example: ioweather report --for director --from 7d --out week.pdf
 """
 
 
@@ -32,6 +36,9 @@ Example: ioweather report --out report.html --anonymous
               help="The file to write.")  # fmt: skip
 @lake_option
 @period_options
+@click.option("--for", "audience", type=click.Choice(("director", "operator", "science")), default="science",
+              show_default=True, help="A sheet for a director; with one for operators; with all exhibits.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
 @engine_options("none, in one process")
 def report(
@@ -39,18 +46,25 @@ def report(
     lake_dir: str | None,
     from_text: str | None,
     to_text: str | None,
+    audience: Audience,
+    only: tuple[str, ...],
     anonymous: bool,
     engine: dict[str, Any],
 ) -> int:
-    """Write everything the lake can tell as one HTML file: a summary, all exhibits, methods."""
+    """Write what the lake can tell as one file, HTML or PDF: a sheet for the director, one for operators, and all
+    exhibits with their methods as an appendix that folds."""
     from ioweather.report.write import write_report
 
     lake = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, lake.facility.zone)
     with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
-        material = write_report(lake, out, period_ns=period, anonymous=anonymous, executor=pool, progress=progress)
+        material = write_report(
+            lake, out, period_ns=period, audience=audience, only=only, anonymous=anonymous, executor=pool,
+            progress=progress,
+        )  # fmt: skip
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
-    say(f"Wrote {out}: {made} of {made + len(material.left_out)} exhibits, {out.stat().st_size / 1e6:.1f} MB.")
+    held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
+    say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")
     failed = [item for item in material.left_out if item.failed]
     for item in failed:
         say(f"{item.id}: {item.reason}", err=True)

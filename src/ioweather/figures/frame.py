@@ -75,8 +75,10 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 """
 
 
-def html_page(title: str, body_sections: Iterable[str], theme: PageTheme = "auto", *, footer: str = "") -> str:
-    """A whole page from sections of safe markup."""
+def html_page(
+    title: str, body_sections: Iterable[str], theme: PageTheme = "auto", *, footer: str = "", style: str = ""
+) -> str:
+    """A whole page from sections of safe markup; `style` is added to that of all pages."""
     head = [
         '<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
@@ -84,6 +86,7 @@ def html_page(title: str, body_sections: Iterable[str], theme: PageTheme = "auto
         f'<meta name="color-scheme" content="{"light dark" if theme == "auto" else theme}">',
         f"<title>{escape(title)}</title>",
         style_html(theme),
+        f"<style>{style}</style>" if style else "",
     ]
     foot = f"<footer>{footer}</footer>" if footer else ""
     start = ["<!DOCTYPE html>", '<html lang="en">', "<head>", *head, "</head>", '<body class="iow">', "<main>"]

@@ -21,6 +21,8 @@ _FEWEST_SIMILAR: Final = 5
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")
 _WORDS: Final = {"newest": "the newest first", "slowest": "the slowest against similar runs first",
                  "largest": "the largest first", "longest": "the longest I/O first"}  # fmt: skip
+_READ: Final = ("job_id", "user", "uid", "project", "exe", "nprocs", "node_count", "start_ns", "end_ns", "run_seconds",
+                "io_seconds", "read_bytes", "write_bytes", "main_mount")  # fmt: skip
 _COLUMNS: Final = (
     ResultColumn("job_id", "job", "text"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
     ResultColumn("program", "", "text"), ResultColumn("processes", "", "count"),
@@ -35,7 +37,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     slowness, similar = against_similar(every)
     mine = np.flatnonzero(_wanted(every, facility, params, data.period_ns))
     chosen = mine[_order(every, slowness, mine, params["order"])]
-    runs = [_run(every, int(i), slowness, similar, facility) for i in chosen[: params["most"]].tolist()]
+    runs = _listed(every, chosen[: params["most"]], slowness, similar, facility)
     read, write = (int(every.ints(name)[mine].sum()) for name in ("read_bytes", "write_bytes"))
     io_seconds = float(np.nansum(every.floats("io_seconds")[mine]))
     users = len(set(every.ints("uid")[mine].tolist()))
@@ -124,30 +126,33 @@ def _order(runs: Frame, slowness: Floats, mine: Indices, by: str) -> Indices:
     return np.lexsort((-runs.ints("start_ns")[mine], -np.nan_to_num(value, nan=-np.inf)))
 
 
-def _run(runs: Frame, i: int, slowness: Floats, similar: Ints, facility: Facility) -> RunOutcome:
-    one = runs.take([i])
-    number = one.records()[0]
-
-    def known(value: Any) -> float | None:
+def _listed(runs: Frame, chosen: Indices, slowness: Floats, similar: Ints, facility: Facility) -> list[RunOutcome]:
+    def known(value: float | None) -> float | None:
         return None if value is None or not np.isfinite(value) else float(value)
 
-    return RunOutcome(
-        number["job_id"],
-        number["user"] or f"uid {number['uid']}",
-        number["project"],
-        program_of(number["exe"] or ""),
-        number["nprocs"],
-        number["node_count"],
-        number["start_ns"],
-        number["end_ns"],
-        known(number["run_seconds"]),
-        known(number["io_seconds"]),
-        number["read_bytes"],
-        number["write_bytes"],
-        _filesystem(facility, number["main_mount"]),
-        known(slowness[i]),
-        int(similar[i]),
-    )
+    on = {mount: _filesystem(facility, mount) for mount in runs.text("main_mount").categories}
+    return [
+        RunOutcome(
+            row["job_id"],
+            row["user"] or f"uid {row['uid']}",
+            row["project"],
+            program_of(row["exe"] or ""),
+            row["nprocs"],
+            row["node_count"],
+            row["start_ns"],
+            row["end_ns"],
+            known(row["run_seconds"]),
+            known(row["io_seconds"]),
+            row["read_bytes"],
+            row["write_bytes"],
+            on.get(row["main_mount"]),
+            known(ratio),
+            n,
+        )
+        for row, ratio, n in zip(
+            runs.select(_READ).take(chosen).records(), slowness[chosen].tolist(), similar[chosen].tolist(), strict=True
+        )
+    ]
 
 
 QUESTION = Question(

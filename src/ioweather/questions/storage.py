@@ -30,7 +30,7 @@ from ioweather.studies.weather.now import SLOW
 
 # What is shaded in a time line: something was wrong, or nobody worked.
 _SHADED: Final = ("incident", "component_health", "maintenance", "episode", "gap")
-_MOST_SHADED: Final = 12
+_MOST_SHADED: Final = 8
 _MOST_RATES: Final = 96
 _TIME: Final = ResultColumn("start_ns", "time", "time_ns")
 
@@ -153,7 +153,7 @@ def _components(traffic: Traffic, loads: Loads) -> Iterable[ComponentState]:
 
 
 def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ...]:
-    """Stretches in which something was wrong: what overlaps is one of them, named by the strongest in it."""
+    """The strongest stretches in which something was wrong: what overlaps is one, named by the strongest in it."""
     stretches: list[tuple[int, int, list[EventOutcome]]] = []
     for event in sorted((e for e in events if e.kind in _SHADED), key=lambda e: e.start_ns):
         low, high = max(event.start_ns, loads.start_ns), min(event.end_ns or loads.end_ns, loads.end_ns)
@@ -162,7 +162,9 @@ def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ..
             stretches.append((first, max(last, high), [*together, event]))
         else:
             stretches.append((low, high, [event]))
-    return tuple(Reference("x", low, _strongest(together), high) for low, high, together in stretches[-_MOST_SHADED:])
+    stretches.sort(key=lambda stretch: -max(e.strength_ratio or 0.0 for e in stretch[2]))
+    marked = sorted(stretches[:_MOST_SHADED], key=lambda stretch: stretch[0])
+    return tuple(Reference("x", low, _strongest(together), high) for low, high, together in marked)
 
 
 def _strongest(events: Sequence[EventOutcome]) -> str:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ioweather.report.write import Audience
 from ioweather.report.write import write_report as write
 from ioweather.workflows.api import lake_at
 
@@ -14,11 +15,17 @@ if TYPE_CHECKING:
 
 
 def write_report(
-    out: str | os.PathLike[str], lake: Lake | str | os.PathLike[str] | None = None, *, anonymous: bool = False
+    out: str | os.PathLike[str],
+    lake: Lake | str | os.PathLike[str] | None = None,
+    *,
+    audience: Audience = "science",
+    anonymous: bool = False,
 ) -> Path:
-    """Write everything the lake can tell as one HTML file, which needs nothing beside it; returns its path.
+    """Write what the lake can tell as one file, HTML or PDF, which needs nothing beside it; returns its path.
+
+    `audience`: a "director" gets one sheet, an "operator" two, "science" all exhibits too.
 
     `anonymous` replaces users, projects, programs, hosts and paths by aliases.
     """
-    write(lake_at(lake), Path(out), anonymous=anonymous)
+    write(lake_at(lake), Path(out), audience=audience, anonymous=anonymous)
     return Path(out)

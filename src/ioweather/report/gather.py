@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -75,12 +75,17 @@ class _Task:
 
 
 def gather(
-    lake: Lake, *, period_ns: Period = ALL_TIME, executor: Executor | None = None, progress: Progress = silent
+    lake: Lake,
+    *,
+    period_ns: Period = ALL_TIME,
+    only: Collection[str] | None = None,
+    executor: Executor | None = None,
+    progress: Progress = silent,
 ) -> Material:
     """Run every study whose needs the lake meets: in this process, or on the executor (see make_exhibits). One that
-    fails is named and never ends the report."""
+    fails is named and never ends the report. `only`: these exhibits, and no word of the others."""
     with lake.snapshot() as snapshot:
-        found = availability(snapshot)
+        found = [item for item in availability(snapshot) if only is None or item.id in only] if only != () else []
         every = list(_tasks(found, snapshot.filesystems()))
         rows, versions, span = snapshot.tables(), snapshot.versions, _span(snapshot)
     left_out = [LeftOut(item.id, item.title, "; ".join(item.missing)) for item in found if not item.ready]

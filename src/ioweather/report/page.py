@@ -1,19 +1,29 @@
-"""The report as one HTML file: summary, contents, exhibits by paper, what was left out, methods, provenance."""
+"""The report as one HTML file: a sheet for the director, one for operators, and the science as an appendix that folds:
+summary, contents, exhibits by paper, what was left out, methods, provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from ioweather._version import __version__
 from ioweather.core.papers import PAPERS, Paper
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Provenance, ResultColumn, ResultTable
 from ioweather.core.units import format_time_ns
-from ioweather.figures import exhibit_section, html_page, provenance_html, table_html
+from ioweather.figures import exhibit_section, figure_html, html_page, provenance_html, table_html
+from ioweather.report.front import Sheet
 from ioweather.report.gather import Made, Material, without_repeats
 from ioweather.report.methods import METHODS, equation_html
 
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
 _SUBJECTS = {
     "car11": "Applications, throughput and contents",
     "don15": "Response times",
@@ -23,23 +33,73 @@ _SUBJECTS = {
 }
 
 
-def report_html(material: Material, *, anonymous: bool = False, progress: Progress = silent) -> str:
+_CHART_PX = 120
+# One sheet of paper for the first; the appendix is printed where it is open.
+_STYLE = """
+body.iow{max-width:60rem}
+.iow .lead{font-size:1.1rem;font-weight:600}
+.iow .tiles{list-style:none;padding:0;display:grid;gap:.5rem;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr))}
+.iow .tiles li{border:1px solid var(--line);border-radius:.4rem;padding:.4rem .6rem;margin:0}
+.iow .tiles .number{display:block;font-size:1.25rem;font-weight:700;text-align:left}.iow .tiles .quiet{display:block}
+.iow .first .beside{display:grid;gap:0 1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr))}
+.iow .appendix>summary{font-size:1.15rem;font-weight:600;color:var(--ink);margin:2rem 0 .5rem}
+.iow .appendix{font-size:1rem}
+@page{size:A4;margin:11mm}
+@media print{.iow .sheet+.sheet,.iow details.appendix[open]{break-before:page}.iow details.appendix[open]{display:block}
+.iow .first{font-size:8.5pt}.iow .first table,.iow .first .quiet,.iow .first .kicker{font-size:8pt}
+.iow .first h1{font-size:15pt;margin:0}.iow .first h2{font-size:10.5pt;margin:.5rem 0 .2rem}
+.iow .first p{margin:.2rem 0}.iow .first .lead{font-size:10pt}.iow .first li{margin:.1rem 0}
+.iow .first .tiles{grid-template-columns:repeat(5,1fr);gap:2mm}.iow .first .tiles .number{font-size:12pt}
+.iow .first .beside{grid-template-columns:11fr 9fr}.iow .first figure{margin:0}
+.iow .first .scroll{margin:.2rem 0 .5rem}.iow .first th,.iow .first td{padding:.1rem .4rem .1rem 0}
+.iow .first tbody th{min-width:0}.iow footer{font-size:6.5pt;margin-top:2mm;padding-top:1mm}
+.iow footer dl{display:block}.iow footer dt,.iow footer dd{display:inline}}
+"""
+
+
+def report_html(
+    material: Material, sheets: Sequence[Sheet] = (), *, anonymous: bool = False, appendix: bool = True,
+    progress: Progress = silent,
+) -> str:  # fmt: skip
     """The whole file."""
     made = without_repeats(material.made)
     name = "a facility" if anonymous else material.facility.name
-    title = f"The weather of {name}"
-    parts = [f'<p class="kicker">ioweather report</p><h1>{escape(title)}</h1>', _opening(material, made)]
-    parts += [_summary(made), _contents(made, material)]
-    for number, paper in enumerate(PAPERS.values()):
-        progress(number, len(PAPERS), f"drawing {paper.key}")
-        parts += list(_paper_part(paper, made))
-    progress(len(PAPERS), len(PAPERS), "")
-    parts += [_left_out(material), _coverage_part(material), _methods()]
+    parts = [_sheet_html(sheet, number, material) for number, sheet in enumerate(sheets)]
+    if appendix:
+        inside = "".join(part for part in _science(material, made, progress) if part)
+        ids = {m.exhibit.id.partition("@")[0] for m in made}
+        summary = f"Science: {len(ids)} exhibits of five papers, methods"
+        parts.append(f'<details class="appendix"><summary>{summary}</summary>{inside}</details>')
     provenance = Provenance(
         lake="" if anonymous else material.lake, table_versions=material.table_versions,
         facility_digest=material.facility.digest, software_version=__version__, made_ns=material.made_ns,
     )  # fmt: skip
-    return html_page(title, [part for part in parts if part], footer=provenance_html(provenance))
+    return html_page(f"Storage of {name}", parts, footer=provenance_html(provenance), style=_STYLE)
+
+
+def _sheet_html(sheet: Sheet, number: int, material: Material) -> str:
+    simulated = " This facility is simulated: nothing here was measured." if material.facility.simulated else ""
+    figures = [
+        Markup(figure_html(chart, f"sheet{number}-{i}", 3, with_rows=False, height=_CHART_PX))
+        for i, chart in enumerate(sheet.charts)
+    ]
+    return _TEMPLATES.get_template("sheet.html").render(
+        sheet=sheet, first=number == 0, kicker=f"ioweather report. {_period(material)}{simulated}",
+        figures=figures, tables=[Markup(table_html(table)) for table in sheet.tables],
+    )  # fmt: skip
+
+
+def _science(material: Material, made: Sequence[Made], progress: Progress) -> Iterator[str]:
+    yield _opening(material, made)
+    yield _summary(made)
+    yield _contents(made, material)
+    for number, paper in enumerate(PAPERS.values()):
+        progress(number, len(PAPERS), f"drawing {paper.key}")
+        yield from _paper_part(paper, made)
+    progress(len(PAPERS), len(PAPERS), "")
+    yield _left_out(material)
+    yield _coverage_part(material)
+    yield _methods()
 
 
 def _opening(material: Material, made: Sequence[Made]) -> str:

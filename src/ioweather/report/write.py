@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from ioweather.core.errors import UsageError
+from ioweather.core.papers import exhibit_entry
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import write_whole
 from ioweather.report.aliases import aliases_of
+from ioweather.report.front import Sheet, actions, director_sheet, find, operator_sheet
 from ioweather.report.gather import Made, Material, gather
 from ioweather.report.page import report_html
+from ioweather.report.pdf import pdf_printer, print_pdf
+from ioweather.store.cached_lake import Kept, KeptLake
 from ioweather.store.lake import Lake
 from ioweather.workflows.analyse import ALL_TIME, Period
+
+Audience: TypeAlias = Literal["director", "operator", "science"]
 
 
 def write_report(
@@ -21,29 +29,71 @@ def write_report(
     out: Path,
     *,
     period_ns: Period = ALL_TIME,
+    audience: Audience = "science",
+    only: Sequence[str] = (),
     anonymous: bool = False,
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Material:
-    """Write the report to `out` and return what it was written from. A place that cannot be written is found first."""
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--out {out}: the ending must be .html.")
+    """Write the report to `out` and return what it was written from. A place that cannot be written is found first.
+    `audience`: a director gets one sheet, an operator two, science the exhibits too; `only` these of them."""
+    if out.suffix.lower() not in (".html", ".htm", ".pdf"):
+        raise UsageError(f"--out {out}: the ending must be .html or .pdf.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}.")
-    material = gather(lake, period_ns=period_ns, executor=executor, progress=progress)
+    browser = pdf_printer(out) if out.suffix.lower() == ".pdf" else None
+    for exhibit_id in only:
+        exhibit_entry(exhibit_id)
+    wanted = (tuple(only) or None) if audience == "science" else ()
+    material = gather(lake, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
+    sheets = front_sheets(lake, material, operator=audience != "director")
     if anonymous:
-        material = anonymised(lake, material)
-    page = report_html(material, anonymous=anonymous, progress=progress)
+        material, sheets = anonymised(lake, material, sheets)
+    page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
     try:
-        write_whole(out, page.encode())
+        if browser is None:
+            write_whole(out, page.encode())
+        else:
+            print_pdf(browser, page, out)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}.") from None
     return material
 
 
-def anonymised(lake: Lake, material: Material) -> Material:
+def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Sheet]:
+    low, high = material.period_ns
+    if material.span_ns is not None:
+        low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1] + 1)
+    if low >= high:
+        return [Sheet(f"Storage of {material.facility.name}", ("The lake holds nothing of this period.",))]
+    lake = KeptLake(lake.root, Kept(), lake.owner)  # several questions: its tables are opened once
+    if material.period_ns == ALL_TIME:  # there is no time before: its second half is compared with its first
+        middle = (low + high) // 2
+        whole, compared, before = find(lake, [(low, high), (middle, high), (low, middle)])
+        now = replace(whole, slow=before.slow_with(compared))  # at one resolution, or shares do not compare
+    else:
+        now, before = find(lake, [(low, high), (2 * low - high, low)])
+        compared = now
+    sheets = [director_sheet(material.facility.name, now, compared, before, actions(lake, now))]
+    return [*sheets, operator_sheet(now)] if operator else sheets
+
+
+def anonymised(lake: Lake, material: Material, sheets: Sequence[Sheet] = ()) -> tuple[Material, list[Sheet]]:
     with lake.snapshot() as snapshot:
         aliases = aliases_of(snapshot)
     made = tuple(Made(aliases.exhibit(m.exhibit), m.filesystem) for m in material.made)
     left_out = tuple(replace(item, reason=aliases.text(item.reason)) for item in material.left_out)
-    return replace(material, made=made, left_out=left_out, lake="")
+    facility = material.facility.name
+    hidden = [
+        replace(
+            sheet,
+            title=aliases.text(sheet.title.replace(facility, "a facility")),
+            sentences=tuple(map(aliases.text, sheet.sentences)),
+            tiles=tuple(replace(tile, note=aliases.text(tile.note)) for tile in sheet.tiles),
+            charts=tuple(map(aliases.chart, sheet.charts)),
+            tables=tuple(map(aliases.table, sheet.tables)),
+            actions=tuple(map(aliases.text, sheet.actions)),
+        )
+        for sheet in sheets
+    ]
+    return replace(material, made=made, left_out=left_out, lake=""), hidden
