@@ -34,7 +34,7 @@ def line(name: str, runs: list[Judged]) -> None:
     given = [run for run in runs if run.said.kind != "unknown"]
     cells = []
     for kind in KINDS:
-        mine = [run for run in runs if run.kind == kind]
+        mine = [run for run in runs if run.truth.kind == kind]
         answered = [run for run in mine if run.said.kind != "unknown"]
         right = sum(run.said.kind == kind for run in answered)
         cells.append(f"{right} of {len(answered)} of {len(mine)}")
@@ -47,7 +47,7 @@ def alone(given: list[Judged]) -> float:
     """The peer: a slow run is the system's, whatever else."""
     shares = []
     for kind in KINDS:
-        mine = [run for run in given if run.kind == kind]
+        mine = [run for run in given if run.truth.kind == kind]
         if mine:
             slow = [run.said.io_seconds - run.said.usual.value >= run.said.harm_seconds for run in mine]  # type: ignore[union-attr,operator]
             shares.append(np.mean([("system" if each else "normal") == kind for each in slow]))
@@ -59,7 +59,7 @@ def error(runs: list[Judged], which: str) -> str:
     errors = []
     for run in runs:
         said = getattr(run.said, which)
-        true = run.system_seconds if which == "system" else run.own_seconds
+        true = getattr(run.truth, which)
         if said is not None and abs(true) > 0.1 * run.said.io_seconds:
             errors.append(abs(said.value - true) / run.said.io_seconds)
     return f"{np.median(errors):.1%}" if errors else "-"
@@ -80,7 +80,7 @@ def main() -> None:
             line(f"{preset} {seed}", runs)
             everything += runs
     line("all", everything)
-    calibration([(run.said, str(run.kind)) for run in everything])
+    calibration([(run.said, str(run.truth.kind)) for run in everything])
 
 
 if __name__ == "__main__":

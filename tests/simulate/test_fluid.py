@@ -10,9 +10,9 @@ import pytest
 from ioweather.simulate.flows import Flow, Pattern, data_demand, meta_demand
 from ioweather.simulate.fluid import Fluid
 from ioweather.simulate.meter import Meter
-from ioweather.simulate.presets import LAPTOP, for_days
+from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
 from ioweather.simulate.resources import make_resources
-from ioweather.simulate.runs import Run
+from ioweather.simulate.runs import Run, data_flow
 from ioweather.simulate.truth import flow_parts, run_parts
 from ioweather.simulate.world import World
 
@@ -171,3 +171,31 @@ def test_runs_move_what_their_program_says(two_days):
     )
     assert finished == pytest.approx(planned, rel=1e-6)
     assert minutes["runs"].sum() >= planned * (1 - 1e-9), "those still under way at the end moved something too"
+
+
+def test_what_makes_verdicts_hard_is_in_the_truth_and_not_where_an_analysis_looks():
+    """A day of all of it at once: noise and hidden causes are nobody's, harmless changes cost nothing, and slower nodes
+    move the same bytes."""
+    preset = replace(for_days(PRESETS["laptop-hard"], 1), jobs=150, hidden_ratio=0.3, harmless_change_ratio=0.3)
+    world = World(preset, 11)
+    runs = [run for window in world.windows() for run in window.runs if run.phases]
+    assert len(runs) > 100
+    assert 0.05 < np.std(np.log([run.noise for run in runs])) < 0.1
+    hidden = [run for run in runs if run.hidden > 1.0]
+    assert 0.15 < len(hidden) / len(runs) < 0.45
+    harmless = [run for run in runs if run.program.change and run.felt is run.usual]
+    assert len(harmless) > 10
+    for run in runs:
+        alone, incidents, others, own = run_parts(run)
+        assert alone + incidents + others + own == pytest.approx(run.io_seconds)
+        if run.felt is run.usual:
+            assert own == pytest.approx(0.0, abs=1e-6)
+        for phase in run.phases:
+            if phase.name != "meta":
+                pattern = phase.flow.pattern
+                asked = pattern.demand[: preset.osts].sum() * pattern.seconds
+                plain = data_flow(replace(run, noise=1.0, hidden=1.0), phase.step, preset, world.resources)
+                assert asked == pytest.approx(plain.pattern.demand[: preset.osts].sum() * plain.pattern.seconds)
+    sizes = {run.size for run in runs}
+    assert max(sizes) > 1.2
+    assert min(sizes) == 1.0

@@ -91,10 +91,15 @@ class Program:
         ranks = self.nprocs if self.layout == "shared" and self.io_ranks > 1 else self.io_ranks
         return min(ranks * _OPS_PER_PROCESS, _SHARE_OF_MDS * mds_ops_per_s)
 
-    def changed(self, change: Change) -> Program:
+    def grown(self, ratio: float) -> Program:
+        """About so many times the bytes, in the same requests: every file of a rank gets as many."""
+        unit = self.request_bytes * self.files_per_rank
+        return replace(self, rank_bytes=max(1, round(ratio * self.rank_bytes / unit)) * unit)
+
+    def changed(self, change: Change, times_smaller: int = 64) -> Program:
         """The same bytes, done worse."""
         if change == "smaller_requests":
-            return replace(self, change=change, request_bytes=max(4 * KIB, self.request_bytes // 64))
+            return replace(self, change=change, request_bytes=max(4 * KIB, self.request_bytes // times_smaller))
         if change == "more_files":
             times = max(2, min(16, MOST_FILES // max(1, self.file_count)))
             more = replace(self, change=change, files_per_rank=self.files_per_rank * times)

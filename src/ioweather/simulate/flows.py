@@ -35,6 +35,8 @@ class Flow:
     mix: Floats = field(default_factory=lambda: np.zeros(len(OPERATIONS)))
     normal: Pattern | None = None
     owner: object = None
+    # Bytes that move for each that the flow asks of its targets: long sequential ones cost little, small ones much.
+    moved_ratio: float = 1.0
     # Filled by the model.
     start: float = 0.0
     end: float = 0.0

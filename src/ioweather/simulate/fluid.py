@@ -77,6 +77,7 @@ class Fluid:
         self._mix: Floats = larger("_mix", self._meter.operations)
         self._changed: Floats = larger("_changed")
         self._alone_pace: Floats = larger("_alone_pace")
+        self._moved_ratio: Floats = larger("_moved_ratio")
 
     def add(self, flow: Flow) -> None:
         if len(self.flows) == len(self._left):
@@ -97,6 +98,7 @@ class Fluid:
         alone = self._stretch(usual.demand, self._healthy)
         pace = float(np.max(alone * (usual.demand > 0)))
         self._alone_pace[slot] = 1.0 / pace
+        self._moved_ratio[slot] = flow.moved_ratio
         flow.start = self.now
         flow.alone_seconds = usual.seconds * pace
         self._total += flow.pattern.demand
@@ -185,7 +187,7 @@ class Fluid:
     def _levels(self, count: int, demand: Floats, stretch: Floats) -> Floats:
         """Rates at this moment: bytes read and written, requests, per target; metadata operations."""
         osts = self._resources.osts
-        moved = self._direction[:count] * self._pace[:, None]
+        moved = self._direction[:count] * (self._pace * self._moved_ratio[:count])[:, None]
         bytes_moved = moved[:, :2].T @ demand[:, :osts]
         requests = (moved[:, :2] * self._rpc[:count, None]).T @ demand[:, :osts]
         operations = (moved[:, 2] * demand[:, self._mds]) @ self._mix[:count]
@@ -204,7 +206,8 @@ class Fluid:
             if slot != last:
                 self.flows[slot] = self.flows[last]
                 for array in (self._demand, self._usual, self._used, self._left, self._other_left, self._other_end,
-                              self._rpc, self._direction, self._mix, self._changed, self._alone_pace):  # fmt: skip
+                              self._rpc, self._direction, self._mix, self._changed, self._alone_pace,
+                              self._moved_ratio):  # fmt: skip
                     array[slot] = array[last]
             self.flows.pop()
         self._total = np.maximum(self._total, 0.0)

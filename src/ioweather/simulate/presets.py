@@ -74,6 +74,13 @@ class Preset:
     clock_skew_seconds: float = 0.0  # of the compute nodes against the servers
     accounting_delay_days: float = 0.0  # jobs that end later than this before the end are not in the accounts
     missing_ratio: float = 0.002
+    # What makes verdicts hard; all of it is off where it is not asked for.
+    noise_sd: float = 0.0  # logarithmic spread of equal runs' own pace
+    hidden_ratio: float = 0.0  # runs that a cause on their own nodes slows down, which no server sees
+    harmless_change_ratio: float = 0.0  # runs that do something visibly different that costs nothing
+    mild_changes: bool = False  # changes of the pattern may cost anything from nothing on
+    growth_ratio: float = 0.0  # by how much half of the programs' bytes grow over the period
+    traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
 
     @property
     def jobs_per_day(self) -> float:
@@ -119,7 +126,17 @@ _MISSPECIFIED = (
             accounting_delay_days=2.0),
 )  # fmt: skip
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED)}
+# Equal runs differ by 5.7% (Theta) and 7.2% (Cori) at 68% (Isakov et al., SC'22).
+_HARD = (
+    replace(LAPTOP, name="laptop-noisy", title="Laptop whose equal runs differ as on Theta", noise_sd=0.057),
+    replace(LAPTOP, name="laptop-hidden", title="Laptop with incidents that no server sees, and harmless changes",
+            noise_sd=0.057, hidden_ratio=0.06, harmless_change_ratio=0.08),
+    replace(LAPTOP, name="laptop-hard", title="Laptop with all that makes verdicts hard", noise_sd=0.072,
+            hidden_ratio=0.06, harmless_change_ratio=0.08, mild_changes=True, growth_ratio=0.6, traffic_sd=0.8,
+            jobs=400, typical_io_seconds=90.0, transfers_per_day=8.0, system_load=0.2, background_bytes_per_s=0.3e6),
+)  # fmt: skip
+
+PRESETS: dict[str, Preset] = {p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD)}
 
 
 def preset_named(name: str) -> Preset:

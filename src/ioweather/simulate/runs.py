@@ -16,6 +16,8 @@ _SHARE_OF_NETWORK = 0.7
 _LEAST_SECONDS = 1e-3
 # A change of its own makes a run slower by at least so much; nobody waits for more than the most.
 _FELT, _MOST = 1.5, 12.0
+# A hidden cause stretches a run by a factor whose logarithm lies between these.
+_HIDDEN = (0.25, 1.4)
 # Hour by hour, how willing people are to submit; less at weekends.
 _HOURLY = np.array([2, 1, 1, 1, 1, 1, 2, 4, 7, 9, 10, 10, 9, 10, 10, 10, 9, 8, 6, 5, 4, 3, 3, 2], np.float64)
 _WEEKEND = 0.4
@@ -50,7 +52,9 @@ class Phase:
 
 @dataclass(eq=False)
 class Run:
-    """One instance of a program. `program` is what it did, `usual` what the program always does."""
+    """One instance of a program. `program` is what its log shows, `usual` what the program always does, `felt` as which
+    it moves: of a harmless change that is `usual`. Its own nodes stretch it by `noise` and by `hidden`, which no server
+    sees. `size` is how much the program has grown."""
 
     id: str
     job: Job
@@ -60,6 +64,10 @@ class Run:
     shares: Floats
     start: float
     compute_seconds: list[float]
+    felt: Program
+    noise: float = 1.0
+    hidden: float = 1.0
+    size: float = 1.0
     phases: list[Phase] = field(default_factory=list)
     end: float = 0.0
 
@@ -100,23 +108,43 @@ def make_run(job: Job, instance: int, now: float, preset: Preset, resources: Res
     """The draws of a run depend on its job and instance alone."""
     rng = stream(seed, "run", job.number, instance)
     shares = _placement(job.program, resources, rng)
-    program = job.program
+    usual = _grown(job.program, now, preset, seed)
+    program, hard = usual, stream(seed, "hard", job.number, instance)
+    times_smaller = int(hard.choice([4, 16, 64])) if preset.mild_changes else 64
     if program.layout != "none" and rng.random() < preset.own_change_ratio:
-        program = _changed(program, int(rng.integers(len(CHANGES))), shares, preset, resources)
+        program = _changed(program, int(rng.integers(len(CHANGES))), times_smaller, shares, preset, resources)
     each = job.program.compute_seconds / job.program.steps
     compute = (each * rng.lognormal(0.0, 0.1, job.program.steps)).tolist()
-    return Run(f"{job.number}.{instance}", job, instance, program, job.program, shares, now, compute)
+    felt = program
+    if program is usual and program.layout != "none" and hard.random() < preset.harmless_change_ratio:
+        program = usual.changed("smaller_requests" if hard.random() < 0.5 else "more_files", 4)
+    noise = float(np.exp(preset.noise_sd * hard.standard_normal()))
+    hidden = float(np.exp(hard.uniform(*_HIDDEN))) if hard.random() < preset.hidden_ratio else 1.0
+    size = usual.rank_bytes / max(1, job.program.rank_bytes)
+    return Run(
+        f"{job.number}.{instance}", job, instance, program, usual, shares, now, compute, felt, noise, hidden, size
+    )
 
 
-def _changed(program: Program, first: int, shares: Floats, preset: Preset, resources: Resources) -> Program:
+def _grown(program: Program, now: float, preset: Preset, seed: int) -> Program:
+    """Every second program grows over the period."""
+    if not preset.growth_ratio or program.layout == "none" or stream(seed, "growth", program.name).random() < 0.5:
+        return program
+    return program.grown(1.0 + preset.growth_ratio * now / (preset.days * 86400.0))
+
+
+def _changed(
+    program: Program, first: int, times_smaller: int, shares: Floats, preset: Preset, resources: Resources
+) -> Program:
     """The first change, from the drawn one on, that this program would feel."""
+    least = 1.0 if preset.mild_changes else _FELT
     usual = _seconds(program, shares, preset, resources)
     for offset in range(len(CHANGES)):
         change = CHANGES[(first + offset) % len(CHANGES)]
         if change == "one_rank" and program.io_ranks == 1:
             continue
-        changed = program.changed(change)
-        if _FELT < _seconds(changed, shares, preset, resources) / usual < _MOST:
+        changed = program.changed(change, times_smaller)
+        if least < _seconds(changed, shares, preset, resources) / usual < _MOST:
             return changed
     return program
 
@@ -144,16 +172,24 @@ def _placement(program: Program, resources: Resources, rng: np.random.Generator)
 
 def data_flow(run: Run, step: int, preset: Preset, resources: Resources) -> Flow:
     kind: FlowKind = "read" if run.usual.reads else "write"
-    pattern = _data_pattern(run.program, run.shares, step, preset, resources)
-    usual = None if run.program is run.usual else _data_pattern(run.usual, run.shares, step, preset, resources)
+    pattern = _own_pace(_data_pattern(run.felt, run.shares, step, preset, resources), run)
+    usual = None
+    if run.felt is not run.usual:
+        usual = _own_pace(_data_pattern(run.usual, run.shares, step, preset, resources), run)
     return Flow(kind, pattern, run.program.request_bytes, normal=_worse_only(pattern, usual), owner=run)
 
 
 def meta_flow(run: Run, preset: Preset, resources: Resources) -> Flow:
-    pattern = _meta_pattern(run.program, preset, resources)
-    usual = None if run.program is run.usual else _meta_pattern(run.usual, preset, resources)
+    pattern = _own_pace(_meta_pattern(run.felt, preset, resources), run)
+    usual = None if run.felt is run.usual else _own_pace(_meta_pattern(run.usual, preset, resources), run)
     mix = _MIX_STORM if run.usual.kind == "metadata_storm" else _MIX_OPEN if run.usual.reads else _MIX_CREATE
     return Flow("meta", pattern, mix=mix, normal=_worse_only(pattern, usual), owner=run)
+
+
+def _own_pace(pattern: Pattern, run: Run) -> Pattern:
+    """Slower nodes ask for the same bytes, for longer."""
+    slower = run.noise * run.hidden
+    return Pattern(pattern.demand / slower, pattern.seconds * slower) if slower != 1.0 else pattern
 
 
 def _worse_only(pattern: Pattern, usual: Pattern | None) -> Pattern | None:
@@ -228,4 +264,6 @@ def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
     speed = min(speed, 0.5 * float(resources.capacity[resources.network]))
     seconds = float(rng.lognormal(np.log(900.0), 0.8))
-    return SystemJob("transfer", start, (Flow(kind, Pattern(data_demand(resources, shares, speed), seconds)),))
+    ratio = float(rng.lognormal(0.0, preset.traffic_sd)) if preset.traffic_sd else 1.0
+    flow = Flow(kind, Pattern(data_demand(resources, shares, speed), seconds), moved_ratio=ratio)
+    return SystemJob("transfer", start, (flow,))

@@ -1,7 +1,8 @@
 """truth.parquet: what was planted, and what each run lost to what.
 
 One table for everything; `kind` says what a row is:
-  run           observed_seconds = alone + incidents + others + own change, exactly
+  run           observed_seconds = alone + incidents + others + own change, exactly. What its own nodes did to it
+                (`noise`, `hidden` in `details`) is part of alone; `size` is how much its program has grown
   incident      kind in `name`, its component, times and strength; `value`: by how much it stretched what it touched
   distribution  a law of response times: parameters in `details`
   planted       one number by `name`: what an analysis of the period should find
@@ -64,7 +65,8 @@ class TruthWriter:
             others_seconds=repr(parts[2]), own_seconds=repr(parts[3]), change=program.change,
             read_bytes=moved if program.reads else 0, write_bytes=0 if program.reads else moved,
             cached_bytes=run.cached_bytes, darshan=run.job.darshan,
-            details={"class": program.kind, "incidents": by_incident, "instance": run.instance},
+            details={"class": program.kind, "incidents": by_incident, "instance": run.instance, "noise": run.noise,
+                     "hidden": run.hidden, "size": run.size},
         )  # fmt: skip
 
     def close(self) -> None:

@@ -119,6 +119,6 @@ def test_true_verdicts_by_hand():
     rows = [run_row(job, 100.0) for job in range(10)]
     rows += [run_row(10, 100.0, others=40.0), run_row(11, 100.0, own=40.0), run_row(12, 100.0, 30.0, 30.0),
              run_row(13, 100.0, 10.0, 10.0)]  # fmt: skip
-    kinds = {job: kind for (job, _), (kind, _, _) in true_kinds(rows).items()}
+    kinds = {job: truth.kind for (job, _), truth in true_kinds(rows).items()}
     assert [kinds[job] for job in (0, 10, 11, 12, 13)] == ["normal", "system", "you", "both", "unexplained"]
     assert true_kinds(rows[:5]) == {}, "too few to say what is usual"

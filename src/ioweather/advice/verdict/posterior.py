@@ -7,6 +7,9 @@ would become the culprit, because it is the only thing to be seen.
 
 B = exp(level); S and J are what the state and the change add to B, each alone with the one, and half of what they do
 together; U = D - B - S - J.
+
+The ranges of the seconds carry errors of the model beside those it knows of: with these 90% ranges cover about 90% of
+true seconds. In the classes they would only blur which of the causes is there.
 """
 
 from __future__ import annotations
@@ -29,8 +32,28 @@ HARM_MADS: Final = 2.0
 # One run in twenty has a cause that nobody measured, which multiplies its time by anything up to this. [ours]
 _HIDDEN: Final = 0.05
 _LARGEST_FACTOR: Final = 30.0
+# Of the noise of equal runs this share is the system's. [ours]
+_SYSTEM_SHARE: Final = 0.5
+# No class is stated as more probable than this: one answer in twenty-five is wrong in ways that no model of ours knows.
+_MOST_CERTAIN: Final = 0.96
 _STRATA, _PER_STRATUM = 50, 160
 _LEVEL: Final = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Of the model itself, in logarithms. Runs near in time share what nobody measured, so the usual level is known no
+    better than to `level`, and to `level_share` of the noise. The effect of a state is off by `state_root` times its
+    root: a small one may well be twice as large. What a change costs differs from run to run by `change_scatter` of
+    itself. [ours]"""
+
+    level: float = 0.0
+    level_share: float = 0.0
+    state_root: float = 0.0
+    change_scatter: float = 0.0
+
+
+_OF_RANGES: Final = _Errors(0.03, 0.5, 0.5, 0.3)
 
 
 @dataclass(frozen=True)
@@ -59,43 +82,62 @@ class Posterior:
 
 
 def weigh(found: Prediction, duration: float) -> Posterior:
-    rng = np.random.default_rng(1)
-    level, change, state = _draws(found, rng)
-    hidden = np.where(rng.random(len(level)) < _HIDDEN, rng.random(len(level)) * math.log(_LARGEST_FACTOR), 0.0)
-    distance = (math.log(duration) - level - change - state - hidden) / found.noise
-    weight = (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
-    if found.changed:
-        weight = _only_against(weight, change)
-    weight /= weight.sum()
-    usual = np.exp(level)
-    by_state, by_change = np.expm1(state) * usual, np.expm1(change) * usual
+    weight, usual, by_state, by_change = _weighed(found, duration, _Errors())
     harm = np.maximum(HARM_SHARE * usual, HARM_MADS * found.mad_seconds)
     late = duration - usual >= harm
     system, own = late & (by_state >= harm), late & (by_change >= harm)
-    chances: dict[Kind, float] = {
+    shares: dict[Kind, float] = {
         "normal": float(weight[~late].sum()),
         "system": float(weight[system & ~own].sum()),
         "you": float(weight[own & ~system].sum()),
         "both": float(weight[own & system].sum()),
         "unexplained": float(weight[late & ~own & ~system].sum()),
     }
+    middle = _quantiles(harm, weight)[1]
+    weight, usual, by_state, by_change = _weighed(found, duration, _OF_RANGES)
     together = 0.5 * by_state * by_change / usual
     parts = (usual, by_state + together, by_change + together)
     rest = duration - parts[0] - parts[1] - parts[2]
     seconds = [_interval(part, weight) for part in (*parts, rest)]
-    return Posterior(chances, seconds[0], seconds[1], seconds[2], seconds[3], _quantiles(harm, weight)[1])
+    return Posterior(_less_certain(shares), seconds[0], seconds[1], seconds[2], seconds[3], middle)
 
 
-def _draws(found: Prediction, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """In order of the cost of the change. Causes that are not there add nothing; a busier system is never faster."""
+def _less_certain(shares: Mapping[Kind, float]) -> dict[Kind, float]:
+    """What the likeliest has too much accuses nobody: it may be unexplained, or else normal."""
+    likeliest = max(shares, key=lambda kind: shares[kind])
+    excess = max(0.0, shares[likeliest] - _MOST_CERTAIN)
+    rest: Kind = "normal" if likeliest == "unexplained" else "unexplained"
+    return {**shares, likeliest: shares[likeliest] - excess, rest: shares[rest] + excess}
+
+
+def _weighed(found: Prediction, duration: float, errors: _Errors) -> tuple[Floats, Floats, Floats, Floats]:
+    """Weights of draws, and their B, S and J without what S and J do together."""
+    rng = np.random.default_rng(1)
+    level, change, state = _draws(found, errors, rng)
+    hidden = np.where(rng.random(len(level)) < _HIDDEN, rng.random(len(level)) * math.log(_LARGEST_FACTOR), 0.0)
+    own_noise = found.noise * math.sqrt(1.0 - _SYSTEM_SHARE**2)
+    distance = (math.log(duration) - level - change - state - hidden) / own_noise
+    weight = (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
+    if found.changed:
+        weight = _only_against(weight, change)
+    usual = np.exp(level)
+    return weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual
+
+
+def _draws(found: Prediction, errors: _Errors, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """In order of the cost of the change. A change that is not there costs nothing; but for noise a busier system is
+    never faster."""
     count = _STRATA * _PER_STRATUM
-    values, vectors = np.linalg.eigh(0.5 * (found.covariance + found.covariance.T))
+    covariance = 0.5 * (found.covariance + found.covariance.T)
+    covariance[0, 0] += errors.level**2 + (errors.level_share * found.noise) ** 2
+    values, vectors = np.linalg.eigh(covariance)
     normal = rng.standard_normal((count, 3)) * np.sqrt(np.maximum(values, 1e-12))
     level, change, state = (found.mean + normal @ vectors.T).T
-    change = change if found.changed else np.zeros(count)
-    state = state * (1.0 + STATE_SCATTER * rng.standard_normal(count))
+    change = change * (1.0 + errors.change_scatter * rng.standard_normal(count)) if found.changed else np.zeros(count)
+    scatter = np.hypot(STATE_SCATTER * state, errors.state_root * np.sqrt(np.abs(state)))
+    state = state + scatter * rng.standard_normal(count)
     low, high = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}.get(found.direction, (-np.inf, np.inf))
-    state = np.clip(state, low, high)
+    state = np.clip(state, low, high) + _SYSTEM_SHARE * found.noise * rng.standard_normal(count)
     order = np.argsort(change, kind="stable")
     return level[order], change[order], state[order]
 

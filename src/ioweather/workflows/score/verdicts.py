@@ -28,21 +28,30 @@ _LEAST_RUNS = 8
 
 
 @dataclass(frozen=True)
+class Truth:
+    """Of one run: the class and B, S, J of METHODS section 9 on the true seconds."""
+
+    kind: str
+    usual: float
+    system: float
+    own: float
+
+
+@dataclass(frozen=True)
 class Judged:
     """A run: what is true of it, and what was said."""
 
-    kind: str
-    system_seconds: float
-    own_seconds: float
+    truth: Truth
     said: Verdict
 
 
-def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], tuple[str, float, float]]:
-    """(job, instance) -> kind, S, J of METHODS section 9 on the true seconds, for programs with runs enough.
+def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], Truth]:
+    """By job and instance, for programs with runs enough.
 
-    B is what the usual pattern takes alone plus what the system usually adds; S what it added here beyond that; J what
-    its own change cost. The rest is nobody's: where its files happened to lie, and how equal runs differ. The MAD is
-    that of runs to which neither happened.
+    B is what the usual pattern takes alone plus what the system usually adds, for a program of the size it had then; S
+    what the system added here beyond that; J what its own change cost. The rest is nobody's: where its files
+    happened to lie, how equal runs differ, what happened on its own nodes. The MAD is that of runs to which neither
+    happened.
     """
     by_program: dict[str, list[dict[str, Any]]] = {}
     for row in runs:
@@ -55,14 +64,18 @@ def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], tuple[str, f
         system = np.array([row["incidents_seconds"] + row["others_seconds"] for row in members])
         alone = np.array([row["alone_seconds"] for row in members])
         observed = np.array([row["observed_seconds"] for row in members])
-        by_system, own = system - float(np.median(system)), np.array([row["own_seconds"] for row in members])
-        base = float(np.median(alone)) + float(np.median(system))
-        quiet = observed[(np.abs(own) < HARM_SHARE * base) & (by_system < HARM_SHARE * base)]
-        mad = float(np.median(np.abs(quiet - np.median(quiet)))) if len(quiet) else 0.0
-        harm = max(HARM_SHARE * base, HARM_MADS * mad)
-        for row, added, changed, took in zip(members, by_system.tolist(), own.tolist(), observed.tolist(), strict=True):
-            kind = _kind(took - base, added, changed, harm)
-            found[row["job_id"], row["details"]["instance"]] = (kind, added, changed)
+        size = np.array([row["details"].get("size", 1.0) for row in members])
+        usually = size * float(np.median(system / size))
+        by_system, own = system - usually, np.array([row["own_seconds"] for row in members])
+        base = size * float(np.median(alone / size)) + usually
+        quiet = (np.abs(own) < HARM_SHARE * base) & (by_system < HARM_SHARE * base)
+        late = observed - base
+        mad = float(np.median(np.abs(late[quiet] - np.median(late[quiet])))) if quiet.any() else 0.0
+        harm = np.maximum(HARM_SHARE * base, HARM_MADS * mad)
+        for i, row in enumerate(members):
+            kind = _kind(float(late[i]), float(by_system[i]), float(own[i]), float(harm[i]))
+            key = row["job_id"], row["details"]["instance"]
+            found[key] = Truth(kind, float(base[i]), float(by_system[i]), float(own[i]))
     return found
 
 
@@ -99,7 +112,7 @@ def _judged_runs(evidence: Evidence) -> list[Judged]:
     found = []
     for row in wanted[:: max(1, len(wanted) // _MOST_RUNS)]:
         rows, group = compared_rows(runs, row)
-        found.append(Judged(*truth[keys[row]], judge(pool_of(runs.take(rows), system.take(rows), group), 0)))
+        found.append(Judged(truth[keys[row]], judge(pool_of(runs.take(rows), system.take(rows), group), 0)))
     return found
 
 
@@ -127,11 +140,11 @@ def verdicts(evidence: Evidence) -> Iterator[Item]:
     given = [run for run in known if run.said.kind != "unknown"]
     yield Item("runs with a verdict", 1.0, len(given) / len(known), 0.5, "rate", note=f"of {len(known)} runs")
     if given:
-        right = sum(run.said.kind == run.kind for run in given)
+        right = sum(run.said.kind == run.truth.kind for run in given)
         yield Item("right among those given", 1.0, right / len(given), 0.15, "rate", note=f"{right} of {len(given)}")
         yield Item("balanced accuracy of those given", 1.0, balanced_accuracy(given), 0.15, "rate")
     for kind in KINDS:
-        mine = [run for run in known if run.kind == kind]
+        mine = [run for run in known if run.truth.kind == kind]
         if mine:
             share = sum(run.said.kind == kind for run in mine) / len(mine)
             yield Item(f"truly {kind}, and said so", 1.0, share, 0.5, "rate", note=f"of {len(mine)}")
@@ -141,7 +154,7 @@ def balanced_accuracy(given: list[Judged]) -> float:
     """Mean over the kinds there are of the share that was said right."""
     shares = []
     for kind in KINDS:
-        said = [run.said.kind == kind for run in given if run.kind == kind]
+        said = [run.said.kind == kind for run in given if run.truth.kind == kind]
         if said:
             shares.append(sum(said) / len(said))
     return float(np.mean(shares))
@@ -151,8 +164,8 @@ def attribution(evidence: Evidence) -> Iterator[Item]:
     """Seconds by the system and by the run itself, of runs of which at least a tenth of the time is at stake."""
     known = [run for run in judged_runs(evidence) if run.said.system is not None and run.said.own is not None]
     for label, true, said in (
-        ("system", [r.system_seconds for r in known], [r.said.system.value for r in known if r.said.system]),
-        ("the run itself", [r.own_seconds for r in known], [r.said.own.value for r in known if r.said.own]),
+        ("system", [r.truth.system for r in known], [r.said.system.value for r in known if r.said.system]),
+        ("the run itself", [r.truth.own for r in known], [r.said.own.value for r in known if r.said.own]),
     ):
         took = np.array([run.said.io_seconds for run in known])
         planted, found = np.array(true), np.array(said)
