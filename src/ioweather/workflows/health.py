@@ -6,19 +6,23 @@ Who looks reads what is stored. So everybody gets the same answer, whoever looke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
+from ioweather.advice.verdict.group_states import run_slowdowns
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
+from ioweather.derive.jobs.groups import group_runs
 from ioweather.derive.system.capped_targets import STEP_NS, capped_targets
 from ioweather.derive.system.evidence import (
     MUCH_SLOWER,
+    SLIGHTLY_SLOWER,
     Evidence,
     Observations,
     evidence_of,
@@ -35,7 +39,8 @@ from ioweather.derive.system.health import (
     sick_stretches,
     silent_stretches,
 )
-from ioweather.derive.system.run_environment import DATA_OPERATIONS
+from ioweather.derive.system.run_environment import DATA_OPERATIONS, own_target_bytes
+from ioweather.derive.system.run_targets import target_contrast
 from ioweather.store import grid
 from ioweather.store.convert import fetch_frame
 from ioweather.store.lake import Lake
@@ -43,6 +48,8 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.tables import METRICS, ColumnSpec
 from ioweather.workflows.events import settle
+from ioweather.workflows.similar_runs import runs_in
+from ioweather.workflows.system_during_runs import FILE_COLUMNS, io_times
 
 SOURCE: Final = "health"
 TARGETS: Final = ("ost", "device")
@@ -57,6 +64,8 @@ _OVERLAP_NS: Final = 2 * DAY_NS
 _SAMPLES: Final = 12
 _SHORTEST_BIN_NS, _LONGEST_BIN_NS = 5 * NS, 10 * MINUTE_NS
 _METADATA_OPERATIONS: Final = ("create", "stat", "delete")
+# A run lost time where it took 15% longer than usual, the least that counts as a slowdown.
+_HARMED: Final = float(np.log(1.15))
 # What one bin says at most of an overload: many are short.
 STORM: Final = 2.0
 
@@ -146,6 +155,7 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
 
 def incidents_of(search: _Search) -> tuple[Incident, ...]:
     servers: dict[str, str] = {}
+    runs = _Runs()
     silent: list[Incident] = []
     capped: list[Incident] = []
     seen: list[str] = []
@@ -158,12 +168,17 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
         silent = silent_stretches(moved, servers)
         capped = capped_stretches(capped_targets(_coarser(moved, STEP_NS), servers))
         parts += [search.evidence(each) for each in _observed(search, kind, moved, servers)]
+        runs = _runs(search, moved.components)
+        parts += [search.evidence(each) for each in runs.observations(load_of(moved))]
     parts += [search.evidence(each) for each in _metadata(search)]
     sick = sick_stretches([part for part in parts if part.name != "storm"])
+    if any(part.name == "service" for part in parts):
+        # A server that stalls leaves its device idle and in good health.
+        sick += sick_stretches([part for part in parts if part.name not in ("storm", "service")])
     storms = sick_stretches([part for part in parts if part.name == "storm"])
     storms = [each for each in storms if not any(each.meets(other) for other in sick if other.is_named)]
     found = fewest_causes([*sick, *storms, *capped], silent, seen, servers)
-    return tuple(each for each in found if not _is_maintained(each, search.snapshot.facility))
+    return tuple(runs.with_cost(each, servers) for each in found if not _is_maintained(each, search.snapshot.facility))
 
 
 def _is_maintained(incident: Incident, facility: Facility) -> bool:
@@ -172,11 +187,79 @@ def _is_maintained(incident: Incident, facility: Facility) -> bool:
 
 def _observed(search: _Search, kind: str, moved: Matrix, servers: dict[str, str]) -> Iterator[Observations]:
     """All looks at targets and their servers; `moved` are bytes."""
-    load = replace(moved, values=shares_of(moved.values))
+    load = load_of(moved)
     yield from _service(search, kind, load)
     yield from _probes(search, load, shares_of(moved.values.sum(axis=1, keepdims=True)))
     if "oss" in search.kinds("cpu_ratio") and servers:
         yield _processors(search, load, servers)
+
+
+def load_of(moved: Matrix) -> Matrix:
+    return replace(moved, values=shares_of(moved.values))
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Runs whose targets are known: when they did I/O, their bytes on each target, how much longer than usual they took
+    (logarithm), and how much longer they waited for each target than for their others."""
+
+    components: tuple[str, ...] = ()
+    first_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    last_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    slowdown: Floats = field(default_factory=lambda: np.zeros(0))
+    own: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    contrast: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def observations(self, load: Matrix) -> Iterator[Observations]:
+        run, column = np.nonzero(np.isfinite(self.contrast))
+        if not len(run):
+            return
+        middle = (self.first_ns + self.last_ns)[run] // 2
+        loads = _at(load, middle, column)
+        yield Observations(
+            "runs",
+            self.components,
+            column,
+            middle,
+            self.contrast[run, column],
+            loads,
+            np.ones(len(run)),
+            alone=True,
+            slower=SLIGHTLY_SLOWER,
+        )
+
+    def with_cost(self, incident: Incident, servers: dict[str, str]) -> Incident:
+        """How many runs used the component meanwhile, and what they lost against their usual time."""
+        names = set(incident.through) or {incident.component}
+        columns = [i for i, n in enumerate(self.components) if n in names or servers.get(n) in names]
+        everything = incident.kind == "overloaded" or "shared" in incident.shown_by
+        used = np.ones(len(self.seconds), np.bool_) if everything else (self.own[:, columns] > 0).any(axis=1)
+        hit = used & (self.first_ns < incident.end_ns) & (self.last_ns > incident.start_ns)
+        if not len(hit):
+            return incident
+        lost = self.seconds[hit] * (1.0 - np.exp(-np.maximum(self.slowdown[hit], 0.0)))
+        counted = np.nan_to_num(lost)[self.slowdown[hit] > _HARMED]
+        return replace(incident, runs=int(hit.sum()), lost_seconds=float(counted.sum()))
+
+
+def _runs(search: _Search, components: Sequence[str]) -> _Runs:
+    snapshot = search.snapshot
+    known = set(snapshot.pinned["job_io"].days())
+    days = {utc_day(t) for t in (*range(search.start_ns, search.end_ns, DAY_NS), search.end_ns)} & known
+    if not days:
+        return _Runs()
+    runs = runs_in(snapshot, "", days)
+    files = snapshot.frame("files", FILE_COLUMNS, days=days)
+    own = own_target_bytes(runs, files, components)
+    chosen = own.sum(axis=1) > 0
+    slow = run_slowdowns(runs, group_runs(runs, "similar"))
+    first, last = io_times(runs)
+    contrast = target_contrast(runs, files, components)
+    return _Runs(
+        tuple(components), first[chosen], last[chosen], runs.floats("io_seconds")[chosen], slow[chosen], own[chosen],
+        contrast[chosen],
+    )  # fmt: skip
 
 
 def _coarser(matrix: Matrix, step_ns: int) -> Matrix:

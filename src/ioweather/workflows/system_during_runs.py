@@ -227,11 +227,18 @@ def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame, step_ns:
         return np.full(runs.rows, np.nan), np.zeros(runs.rows, np.int64)
     _, number = np.unique(np.array([*program_names(runs), *program_names(everybody)]), return_inverse=True)
     program = np.asarray(number, np.int64)
-    first = _io_time(everybody, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True)
-    last = _io_time(everybody, ("last_read_ns", "last_write_ns"), "end_ns", earliest=False)
+    first, last = io_times(everybody)
     slow = run_slowdowns(everybody, group_runs(everybody, "similar"))
     near_ns = np.maximum(((ends[1] - ends[0]) * _NEAR_SHARE).astype(np.int64), _NEAR_STEPS * step_ns)
     return neighbour_slowdown((*ends, program[: runs.rows]), (first, last, program[runs.rows :], slow), near_ns)
+
+
+def io_times(runs: Frame) -> tuple[Ints, Ints]:
+    """First and last moment of each run's I/O, by what `job_io` says."""
+    return (
+        _io_time(runs, ("first_read_ns", "first_write_ns"), "start_ns", earliest=True),
+        _io_time(runs, ("last_read_ns", "last_write_ns"), "end_ns", earliest=False),
+    )
 
 
 def _io_time(frame: Frame, names: tuple[str, ...], without: str, *, earliest: bool) -> Ints:

@@ -1,0 +1,146 @@
+"""How right `ioweather health` and the unhealthy components of `why` are, where the truth is known.
+
+    python benchmarks/health.py weeks 301 302 303             # simulated weeks with incidents, by seed
+    python benchmarks/health.py healthy 401 402 403           # busy weeks without any
+    python benchmarks/health.py testbed ../shared/data/testbed  # real runs on a real file system of five servers
+
+A component that is named counts as right where it was planted as sick at that time: a target, a server, the metadata
+server, or, for a slow network, the file system. Every incident counts, also one that nobody felt (`felt` is by how much
+it stretched what it touched); those felt by 15% or more are counted beside. The peer is 'name the busiest target of
+every day', which is what people do with a load chart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ioweather.core.outcomes import HealthOutcome, Unhealthy, WhyOutcome
+from ioweather.core.units import DAY_NS
+from ioweather.simulate.generate import generate
+from ioweather.simulate.presets import LAPTOP, Preset
+from ioweather.store.lake import Lake, open_lake
+from ioweather.workflows.ask import ask
+from ioweather.workflows.simulated import ingest_simulated
+
+# Copies of a day in other formats, and lists of files, say nothing of health.
+_WEEK = replace(LAPTOP, detail_day=None, scan_files=200)
+_BUSY = (1.0, 1.5, 2.0)
+_FELT = 1.15
+
+
+@dataclass(frozen=True)
+class Week:
+    planted: list[dict[str, Any]]
+    named: tuple[Unhealthy, ...]
+    busiest: list[tuple[str, int]]  # the peer's guess for each day
+
+
+def unhealthy(lake: Lake) -> tuple[Unhealthy, ...]:
+    found = ask("health", lake).result
+    assert isinstance(found, HealthOutcome)
+    return found.unhealthy
+
+
+def simulated(preset: Preset, seed: int, place: Path) -> Week:
+    made = generate(preset, place / f"facility-{seed}", seed=seed)
+    lake = ingest_simulated(made, place / f"lake-{seed}")
+    truth = duckdb.sql(f"SELECT name, component, start_ns, end_ns, value FROM '{made.truth}' WHERE kind = 'incident'")
+    names = ("name", "component", "start_ns", "end_ns", "felt")
+    with lake.snapshot() as snapshot:
+        days = snapshot.con.sql(
+            f"""SELECT component, day FROM (SELECT component, start_ns // {DAY_NS} AS day, sum(value) AS moved
+                FROM series WHERE component_kind = 'ost' AND metric IN ('read_bytes', 'write_bytes') GROUP BY ALL)
+            QUALIFY row_number() OVER (PARTITION BY day ORDER BY moved DESC) = 1"""
+        ).fetchall()
+    return Week([dict(zip(names, row, strict=True)) for row in truth.fetchall()], unhealthy(lake), days)
+
+
+def is_right(named: Unhealthy, incident: dict[str, Any]) -> bool:
+    same = named.component in (incident["component"], "scratch" if incident["component"] == "network" else None)
+    return same and named.start_ns < incident["end_ns"] and (named.end_ns or 2**62) > incident["start_ns"]
+
+
+def weeks(seeds: Sequence[int], place: Path) -> None:
+    found, total, right, named, peer_right, peer = Counter[str](), Counter[str](), 0, 0, 0, 0
+    for seed in seeds:
+        week = simulated(_WEEK, seed, place)
+        print(f"seed {seed}:")
+        for incident in week.planted:
+            hit = any(is_right(each, incident) for each in week.named)
+            groups = [incident["name"], "all", *(["felt"] if incident["felt"] >= _FELT else [])]
+            groups += ["without network"] if incident["name"] != "network_cap" else []
+            total.update(groups)
+            found.update(groups if hit else [])
+            print(f"  {incident['name']:13} {incident['component']:16} felt {incident['felt']:5.2f}", "found" * hit)
+        for each in week.named:
+            ok = any(is_right(each, incident) for incident in week.planted)
+            named, right = named + 1, right + ok
+            if not ok:
+                print(f"  WRONG: {each.cause} (p {each.probability})")
+        for component, day in week.busiest:
+            guess = Unhealthy(component, None, "", day * DAY_NS, (day + 1) * DAY_NS)
+            peer, peer_right = peer + 1, peer_right + any(is_right(guess, incident) for incident in week.planted)
+    print(f"\nprecision: {right} of {named} named are right ({right / max(1, named):.2f});"
+          f" the peer: {peer_right} of {peer} ({peer_right / max(1, peer):.2f})")  # fmt: skip
+    for group, count in total.items():
+        print(f"recall, {group}: {found[group]} of {count} ({found[group] / count:.2f})")
+
+
+def healthy(seeds: Sequence[int], place: Path) -> None:
+    for number, seed in enumerate(seeds):
+        load = _BUSY[number % len(_BUSY)]
+        preset = replace(_WEEK, incidents_per_week=0, system_load=load, jobs=round(_WEEK.jobs * load))
+        named = simulated(preset, seed, place).named
+        print(f"seed {seed}, load x{load}: {len(named)} alarms", *(each.cause for each in named))
+
+
+def testbed(folder: Path, place: Path, every: int) -> None:
+    """As a site would read it; then `why` of each run."""
+    from verdict import made_lake
+
+    lake = open_lake(made_lake(folder, place))
+    for each in unhealthy(lake):
+        print(f"  {each.component} {each.kind} p {each.probability} {each.cause}")
+    counts: Counter[str] = Counter()
+    runs = json.loads((folder / "truth.json").read_text())["runs"]
+    on_disk = [run for run in runs if run["sick_how"] == "disk" and run["on_sick_target"]]
+    others = [run for run in runs if run not in on_disk]
+    for run in [*on_disk, *others[::every]]:
+        result = ask("why", lake, {"job": str(run["job_id"])}).result
+        assert isinstance(result, WhyOutcome)
+        named = {int(str(each.component)[-4:], 16) for each in result.unhealthy if "OST" in str(each.component)}
+        sick = {run["sick_target"]} if run["on_sick_target"] else set()
+        kind = f"{run['sick_how']} on its target" if sick else "none on its targets"
+        counts[f"{kind}: runs"] += 1
+        counts[f"{kind}: named right"] += bool(sick) and sick <= named
+        counts[f"{kind}: named wrong"] += bool(named - sick)
+        if named - sick or (run in on_disk and not sick <= named):
+            print("  ", run["job_id"], run["kind"], "named", named, "planted", sick)
+    for name in sorted(counts):
+        print(f"{name} {counts[name]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("weeks", "healthy", "testbed"))
+    parser.add_argument("given", nargs="+")
+    parser.add_argument("--every", type=int, default=1, help="of the testbed's other runs, each so many-th alone")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ioweather-health-") as folder:
+        if asked.what == "testbed":
+            testbed(Path(asked.given[0]), Path(folder), asked.every)
+        else:
+            (weeks if asked.what == "weeks" else healthy)([int(seed) for seed in asked.given], Path(folder))
+
+
+if __name__ == "__main__":
+    main()
