@@ -92,7 +92,7 @@ class Machine:
             raise subprocess.CalledProcessError(done.returncode, script, done.stdout, done.stderr)
         return done.stdout.strip()
 
-    def wait(self, script: str, seconds: float = 30) -> None:
+    def wait(self, script: str, seconds: float = 120) -> None:
         """Until it succeeds; the last CalledProcessError if that takes too long."""
         end = time.monotonic() + seconds
         while True:
