@@ -19,15 +19,14 @@ from rich.text import Text
 from ioweather.cli.screen import say_csv, say_json, to_csv
 from ioweather.cli.sparks import bar, chart_lines
 from ioweather.core.cells import as_text, plain
-from ioweather.core.papers import as_printed
 from ioweather.core.papers.claims import LEGEND
+from ioweather.core.papers.comparison import comparison_table
 from ioweather.core.printable import one_line
 from ioweather.core.results import (
     Answer,
     Coverage,
     Estimate,
     Exhibit,
-    Published,
     ResultTable,
     quantity_label,
 )
@@ -114,10 +113,12 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     for chart in exhibit.charts[:1]:
         for line in chart_lines(chart, out.width - 2):
             out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
-    _estimates(out, exhibit.estimates, exhibit.published)
+    _estimates(out, exhibit.estimates)
     for table in exhibit.tables:
         _result_table(out, table)
-    _published(out, exhibit)
+    compared = comparison_table(exhibit, places=False)
+    if compared is not None:
+        _result_table(out, compared)
     _foot(out, exhibit.coverage, exhibit.caveats)
     out.print()
 
@@ -145,25 +146,21 @@ def _legend(out: Console, exhibit: Exhibit) -> None:
         out.print(Padding(shown(LEGEND, style="dim"), (0, 0, 0, 2)))
 
 
-def _estimates(out: Console, every: Sequence[Estimate], published: Sequence[Published], most: int = 16) -> None:
+def _estimates(out: Console, every: Sequence[Estimate], most: int = 16) -> None:
     if not every:
         return
-    printed = {item.quantity: item for item in published}
     out.print()
-    # Of very many, first those that stand beside a published value.
-    estimates = every if len(every) <= most else sorted(every, key=lambda e: e.name not in printed)[:most]
+    estimates = every[:most]
     level = next((e.level for e in estimates if e.level), None)
     # Columns that would be empty are left out: the room is needed.
     columns = [("quantity", False), ("here", True)]
     columns += [(f"{level:.0%} interval" if level < 1 else "at least – at most", False)] if level else []
-    columns += [("published", True)] if any(e.name in printed for e in estimates) else []
     columns += [("n", True)] if any(e.n is not None for e in estimates) else []
     table = _table(columns)
     for estimate in estimates:
         cells: dict[str, Text | str] = {
             "quantity": shown(quantity_label(estimate.name, estimate.unit)),
             "here": _cell(estimate.value, estimate.unit),
-            "published": shown(as_printed(printed[estimate.name])) if estimate.name in printed else "",
             "n": _cell(estimate.n) if estimate.n is not None else "",
         }
         table.add_row(*(cells.get(name, _interval(estimate)) for name, _ in columns))
@@ -267,21 +264,6 @@ def shared_widths(least: Sequence[int], natural: Sequence[int], width: int) -> l
         widths[index] += more
         left -= more
     return widths
-
-
-def _published(out: Console, exhibit: Exhibit, most: int = 12) -> None:
-    """What the paper prints and no estimate stands beside."""
-    beside = {estimate.name for estimate in exhibit.estimates}
-    rest = [item for item in exhibit.published if item.quantity not in beside]
-    if not rest:
-        return
-    out.print()
-    table = _table([("published", False), ("value", True), ("place", False)])
-    for item in rest[:most]:
-        table.add_row(shown(quantity_label(item.quantity, item.unit)), shown(as_printed(item)), shown(item.place))
-    out.print(Padding(table, (0, 0, 0, 2)), style="dim")
-    if len(rest) > most:
-        out.print(shown(f"  ... {len(rest) - most} more published values: --json", style="dim"))
 
 
 def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) -> None:

@@ -284,8 +284,13 @@ def numbered(items: Iterable[Named]) -> tuple[Named, ...]:
 
 
 def result_json(result: Exhibit | Answer) -> dict[str, Any]:
-    """An exhibit or an answer as every door gives it to programs."""
-    return {"schema_version": SCHEMA_VERSION, **to_jsonable(result)}
+    """An exhibit or an answer as every door gives it to programs; beside an exhibit, what the paper prints."""
+    body = {"schema_version": SCHEMA_VERSION, **to_jsonable(result)}
+    if isinstance(result, Exhibit):
+        from ioweather.core.papers.comparison import comparison_table  # which is made of what is here
+
+        body["comparison"] = to_jsonable(comparison_table(result))
+    return body
 
 
 def to_jsonable(value: Any) -> Any:

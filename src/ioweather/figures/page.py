@@ -12,7 +12,8 @@ from dataclasses import replace
 from html import escape
 from typing import TypeAlias
 
-from ioweather.core.papers import PAPERS, as_printed
+from ioweather.core.papers import PAPERS
+from ioweather.core.papers.comparison import comparison_table
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -23,7 +24,6 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     Provenance,
-    Published,
     ResultColumn,
     ResultTable,
     quantity_label,
@@ -95,8 +95,9 @@ def exhibit_section(
         head = replace(chart, title="") if chart.title == exhibit.title else chart  # said above
         with_rows = chart.table not in exhibit.tables
         parts.append(figure_html(head, name, inner, live=live, with_rows=with_rows, height=height))
-    parts += [_estimates(exhibit.estimates, exhibit.published, inner)]
+    parts += [_estimates(exhibit.estimates, inner)]
     parts += [table_html(table) for table in exhibit.tables]
+    parts += [_published(exhibit, inner)]
     parts += _closing(exhibit.caveats, exhibit.coverage, inner)
     if level == 2 and exhibit.provenance != Provenance():
         parts.append(f"<details><summary>Provenance</summary>{provenance_html(exhibit.provenance)}</details>")
@@ -193,44 +194,29 @@ def _tag(text: str) -> str:
     return f'<span class="tag">{text}</span>' if text else ""
 
 
-def _estimates(estimates: Sequence[Estimate], published: Sequence[Published], level: int) -> str:
-    """Ours beside what the paper prints, where both have the same name; what else it prints follows."""
-    beside = {p.quantity.casefold(): p for p in published}
-    own = {estimate.name.casefold() for estimate in estimates}
-    parts = []
-    if estimates:
-        heads = [("Estimate", ""), ("Value", "number"), ("Interval", "number"), ("n", "number"), ("Method", "")]
-        matched = any(name in beside for name in own)
-        heads[2:2] = [("Published", "number")] if matched else []
-        # Of very many, first those that stand beside a published value; the others wait to be asked for.
-        more = len(estimates) - _MOST_ESTIMATES
-        ordered = sorted(estimates, key=lambda e: e.name.casefold() not in beside) if more > 0 else estimates
-        rows = []
-        for estimate in ordered:
-            paper = beside.get(estimate.name.casefold())
-            own_value = format_value(estimate.value, estimate.unit)
-            row = [(quantity_label(estimate.name, estimate.unit), ""), (own_value, "number")]
-            row += [(as_printed(paper) if paper else "", "number")] if matched else []
-            row += [
-                (_interval(estimate), "number"),
-                (format_value(estimate.n, "count"), "number"),
-                (estimate.method, ""),
-            ]
-            rows.append(row)
-        parts.append(f"<h{level}>Estimates</h{level}>" + _table(heads, rows[:_MOST_ESTIMATES]))
-        if more > 0:
-            rest = _table(heads, rows[_MOST_ESTIMATES:])
-            parts.append(f"<details><summary>{more} more</summary>{rest}</details>")
-    others = [p for p in published if p.quantity.casefold() not in own]
-    if others:
-        rows = [[(quantity_label(p.quantity, p.unit), ""), (as_printed(p), "number"), (_place(p), "")] for p in others]
-        heads = [("Quantity", ""), ("Published", "number"), ("Where", "")]
-        parts.append(f"<h{level}>Published values</h{level}>" + _table(heads, rows))
-    return "".join(parts)
+def _estimates(estimates: Sequence[Estimate], level: int) -> str:
+    """Of very many the first; the others wait to be asked for."""
+    if not estimates:
+        return ""
+    heads = [("Estimate", ""), ("Value", "number"), ("Interval", "number"), ("n", "number"), ("Method", "")]
+    rows = [
+        [
+            (quantity_label(estimate.name, estimate.unit), ""),
+            (format_value(estimate.value, estimate.unit), "number"),
+            (_interval(estimate), "number"),
+            (format_value(estimate.n, "count"), "number"),
+            (estimate.method, ""),
+        ]
+        for estimate in estimates
+    ]
+    more = len(rows) - _MOST_ESTIMATES
+    rest = f"<details><summary>{more} more</summary>{_table(heads, rows[_MOST_ESTIMATES:])}</details>"
+    return f"<h{level}>Estimates</h{level}>{_table(heads, rows[:_MOST_ESTIMATES])}{rest if more > 0 else ''}"
 
 
-def _place(published: Published) -> str:
-    return "; ".join(text for text in (published.place or published.exhibit, published.note) if text)
+def _published(exhibit: Exhibit, level: int) -> str:
+    compared = comparison_table(exhibit)
+    return f"<h{level}>Published, and here</h{level}>{table_html(replace(compared, title=''))}" if compared else ""
 
 
 def _interval(estimate: Estimate) -> str:

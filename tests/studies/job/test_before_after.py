@@ -150,35 +150,51 @@ def test_nothing_to_compare_is_a_state() -> None:
         exhibits("tuning", planted(CASE), logs=None)
 
 
-def test_the_default_is_the_slowest_and_the_fastest_run_of_the_most_repeated_program() -> None:
-    duckdb = pytest.importorskip("duckdb")
-    often = {"exe": "often", "read": 10}
-    frames = planted(
-        [{"exe": "rare", "io": 1.0, "read": 9}, often | {"io": 5.0}, often | {"io": 1.0}, often | {"io": 2.0},
-         often | {"nprocs": 8, "io": 0.1}, {"exe": "often"}]
-    )  # fmt: skip
-    con = duckdb.connect()
-    for table, columns in (
-        ("job_io", ("log_digest", "bytes_per_s")),
-        ("applications", ("log_digest", "exe", "nprocs")),
-    ):
-        con.execute(f"CREATE TABLE {table} ({', '.join(f'{c} {_TYPES[c]}' for c in columns)})")
-        for row in frames[table].select(columns).records():
-            con.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", [row[c] for c in columns])
+class Planted:
+    """An inventory of runs: (program, hour, interfaces, bytes written, bandwidth)."""
 
-    class Inventory:
-        def tables(self) -> dict[str, int]:
-            return {}
+    def __init__(self, runs: list[tuple[str, int, str, int, float]]) -> None:
+        self.con = pytest.importorskip("duckdb").connect()
+        self.con.execute("CREATE TABLE applications (log_digest VARCHAR, exe VARCHAR, nprocs BIGINT, uid BIGINT)")
+        counts = ("collective_count", "unique_file_count", "shared_file_count", "partially_shared_file_count",
+                  "file_count", "write_count", "read_count")  # fmt: skip
+        self.con.execute(
+            "CREATE TABLE job_io (log_digest VARCHAR, start_ns BIGINT, bytes_per_s DOUBLE, interfaces VARCHAR, "
+            f"read_bytes BIGINT, write_bytes BIGINT, {', '.join(f'{name} BIGINT' for name in counts)})"
+        )
+        for number, (exe, hour, interfaces, written, rate) in enumerate(runs):
+            self.con.execute("INSERT INTO applications VALUES (?, ?, 4, 7)", [f"log{number}", exe])
+            row = [f"log{number}", hour, rate, interfaces, 0, written, 0, 1, 0, 0, 1, 100, 0]
+            self.con.execute(f"INSERT INTO job_io VALUES ({', '.join('?' * len(row))})", row)
 
-        def series(self) -> list[object]:
-            return []
+    def tables(self) -> dict[str, int]:
+        return {}
 
-        def scalar(self, sql: str) -> object:
-            return con.sql(sql).fetchall()[0][0]
+    def series(self) -> list[object]:
+        return []
 
+    def scalar(self, sql: str) -> object:
+        return self.con.sql(sql).fetchall()[0][0]
+
+
+def chosen(runs: list[tuple[str, int, str, int, float]]) -> object:
     choose = STUDY.params[0].choose
     assert choose is not None
-    assert choose(Inventory(), {}) == "00000001log,00000002log"  # type: ignore[arg-type]
+    return choose(Planted(runs), {})  # type: ignore[arg-type]
 
 
-_TYPES = {"log_digest": "VARCHAR", "bytes_per_s": "DOUBLE", "exe": "VARCHAR", "nprocs": "BIGINT"}
+def test_the_default_is_before_and_after_a_change_of_pattern_in_the_order_of_time() -> None:
+    runs = [("app", hour, "POSIX" if hour < 4 else "MPI-IO", 1000, float(9 - hour)) for hour in range(8)]
+    assert chosen(runs) == "log2,log6"  # of median bandwidth; slower after, and yet after
+    assert chosen(list(reversed(runs))) == "log5,log1"
+
+
+def test_slow_runs_of_the_same_pattern_are_no_before_and_after() -> None:
+    assert chosen([("app", hour, "POSIX", 1000, 1.0 + 9 * (hour % 2)) for hour in range(8)]) is None
+
+
+def test_a_change_that_does_not_last_or_moves_other_bytes_is_none() -> None:
+    assert chosen([("app", hour, "MPI-IO" if hour == 4 else "POSIX", 1000, 1.0) for hour in range(8)]) is None
+    assert (
+        chosen([("app", hour, "POSIX" if hour < 4 else "MPI-IO", 1000 * (1 + hour), 1.0) for hour in range(8)]) is None
+    )

@@ -27,7 +27,7 @@ def responses(seconds, *, hosts=("a",), starts=None, status="ok"):
 
 
 def made(frame):
-    data = StudyData({"window": frame, "hour": frame})
+    data = StudyData({"window": frame, "day": frame, "hour": frame})
     return {exhibit.id: exhibit for exhibit in STUDY.run(data, Facility(), PARAMS)}
 
 
@@ -52,6 +52,19 @@ def test_a_samplers_requests_are_not_the_probes():
     assert sum(mixed.tables[0].column("n")) == 80
 
 
+def test_a_slow_episode_is_no_band_and_a_band_is_named_by_evidence():
+    rng = np.random.default_rng(5)
+    seconds = 1e-3 * rng.lognormal(0, 0.1, 7200)  # two hours, one operation a second
+    seconds[3000:3900] *= 20
+    bands = made(responses(seconds))["kun19.bands"]
+    assert [row[3] for row in bands.tables[0].rows] == ["band 1"]
+    fast = np.where(np.arange(7200) % 3 == 0, 1e-4, 1e-2) * rng.lognormal(0, 0.1, 7200)
+    frame = responses(fast)
+    cached = made(frame.with_columns(cached=np.ma.masked_array(fast < 1e-3)))["kun19.bands"]
+    assert [row[3] for row in cached.tables[0].rows] == ["cache", "storage"]
+    assert {e.name: e.value for e in cached.estimates}["most_read_bands"] == 2
+
+
 def test_bands_and_slow_fraction():
     rng = np.random.default_rng(5)
     seconds = np.where(rng.random(2000) < 0.3, 1e-4, 1e-2) * rng.lognormal(0, 0.2, 2000)
@@ -59,7 +72,7 @@ def test_bands_and_slow_fraction():
     exhibits = made(responses(seconds))
     assert [row[4] for row in exhibits["kun19.bands"].tables[0].rows] == pytest.approx([1e-4, 1e-2], rel=0.1)
     assert [chart.kind for chart in exhibits["kun19.bands"].charts] == ["box"]
-    assert exhibits["kun19.bands"].charts[0].table.column("label") == ("faster", "storage")
+    assert exhibits["kun19.bands"].charts[0].table.column("label") == ("band 1", "band 2")
     assert "1.0% of operations" in exhibits["kun19.fig1"].findings[0].text
     drawn = exhibits["kun19.fig1"].charts[0].table
     assert max(drawn.column("seconds")) == 1.0, "the slowest are drawn"

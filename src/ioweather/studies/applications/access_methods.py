@@ -271,6 +271,8 @@ def _files(runs: Runs) -> Exhibit:
 def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:
     """Equal runs are one point with a size; runs without files cannot stand on a logarithmic axis."""
     there = files > 0
+    nothing = int((~there).sum())
+    below = f" ({nothing:,} runs without files lie below the axis)" if nothing else ""
     if not there.any():
         return ()
     keys = np.stack([runs.projects.codes.astype(np.int64), nprocs, files])[:, there]
@@ -288,7 +290,8 @@ def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:
     return (
         Chart(
             "scatter", table, {"x": "processes", "y": "files", "series": "project", "size": "runs"},
-            "Files accessed by each application run", scales={"x": "log", "y": "log"},
+            f"Files accessed by each application run{below}",
+            scales={"x": "log", "y": "log"},
             references=(Reference("y", float(_FEW_FILES), "N:1 below"),),
         ),
     )  # fmt: skip

@@ -56,6 +56,12 @@ def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
         estimates.append(
             plain("ceiling[node]", facility.node_limit_bytes_per_s / MIB, PER_NODE, method="facility file")
         )
+        estimates.append(plain("node_network", facility.node_limit_bytes_per_s, "bytes_per_s", method="facility file"))
+    peaks = [fs.peak_bytes_per_s for fs in facility.filesystems if fs.peak_bytes_per_s is not None]
+    if peaks:
+        estimates.append(plain("storage_peak", max(peaks), "bytes_per_s", method="facility file"))
+    if there.any():
+        estimates.append(plain("largest_job_nodes", float(np.nanmax(nodes[there])), "count", n=int(there.sum())))
     if decided:
         widest = int(np.nanmax(nodes[np.isfinite(limits)]))
         lowest = float(np.nanmin(limits[nodes == widest]))

@@ -102,8 +102,7 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
     return Exhibit(
         "car11.fig4", tables=(volumes,),
         charts=(
-            Chart("bars", bars, {"x": "project", "y": "bytes", "series": "direction"}, "Bytes read and written",
-                  scales={"y": "log"}),
+            Chart("bars", bars, {"x": "project", "y": "bytes", "series": "direction"}, "Bytes read and written"),
         ),
         estimates=estimates, findings=tuple(findings), caveats=jobs.caveats, coverage=jobs.coverage,
     )  # fmt: skip

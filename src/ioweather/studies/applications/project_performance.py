@@ -34,7 +34,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     if not shown:
         return
     big, above = below_ceiling(large(jobs, params), facility)
-    yield _boxes(big, shown, above)
+    yield _boxes(big, shown, above, params)
     yield _by_job(big, _project(big, params, by_variety), above)
     yield _by_size(big, _project(big, params, by_sizes), above)
 
@@ -70,7 +70,7 @@ def by_sizes(jobs: Runs) -> float:
     return float(len(np.unique(known(jobs.floats("node_count")))))
 
 
-def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...]) -> Exhibit:
+def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params) -> Exhibit:
     """car11.fig10."""
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
@@ -82,6 +82,10 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...]) -> Exhibit:
             estimates.append(median_estimate(f"median[{name}]", rates, PER_NODE))
             spread = (q75 or 0.0) - (q25 or 0.0)
             estimates.append(plain(f"interquartile_range[{name}]", spread, PER_NODE, n=len(rates), method="Q3 - Q1"))
+    estimates += [
+        plain("filter_processes", params["min_processes"], "count", method="as set"),
+        plain("filter_moved", params["min_bytes"], "bytes", method="as set"),
+    ]
     unit = PER_NODE
     boxes = ResultTable(
         "boxes",
@@ -94,8 +98,8 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...]) -> Exhibit:
     )  # fmt: skip
     chart = Chart(
         "box", relabelled(boxes, q50="performance"),
-        {"x": "project", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"},
-        "Performance per node of large jobs",
+        {"x": "project", "q05": "min", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "max"},
+        "Performance per node of large jobs: least, quartiles, greatest",
     )  # fmt: skip
     return Exhibit(
         "car11.fig10", tables=(boxes,), charts=(chart,) if rows else (),

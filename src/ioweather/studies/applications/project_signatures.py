@@ -185,6 +185,8 @@ def _estimates(project: _Project, per_instance: Runs) -> Iterator[Estimate]:
         f"file_size_mean[{name}]", written / files if files else None, "bytes", n=files, method="written / files"
     )
     yield median_estimate(f"io_time_ratio[{name}]", project.marks.array("io_ratio"), "ratio")
+    for each in ("files_per_process", "creates_per_process"):
+        yield median_estimate(f"{each}[{name}]", jobs.floats(each), "count")
     yield median_estimate(f"io_ranks[{name}]", jobs.floats("io_rank_count"), "count")
     yield median_estimate(f"seeks_per_operation[{name}]", project.marks.array("seeks_per_operation"), "count")
     for direction in ("read", "write"):

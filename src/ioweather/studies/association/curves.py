@@ -143,7 +143,7 @@ def _density(data: AssociationData) -> Exhibit:
             findings += _density_findings(given)
     return Exhibit(
         "mad17.fig7", f"Density of I/O time and system volume: {data.name(data.asked)}", charts=tuple(charts),
-        estimates=tuple(estimates),
+        estimates=(*estimates, *_as_set()) if estimates else (),
         findings=tuple(findings) or (Finding("Volume or time does not vary.", "undecided", name="nothing_varies"),),
         caveats=(f"Gaussian kernels on a grid, bandwidth by {bandwidth.capitalize()}.", SHARED_STEPS, *data.caveats),
         coverage=data.coverage,
@@ -172,7 +172,14 @@ def _joint_charts(given: _Given) -> Iterator[Chart]:
     yield Chart("scatter", _scatter_table(given.x, given.y), encoding, f"The runs, {given.way}s")
 
 
+def _as_set() -> Iterator[Estimate]:
+    yield Estimate("credible_level", LEVEL, "ratio", method="as the paper has it")
+    yield Estimate("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")
+
+
 def _conditional(given: _Given) -> Iterator[Estimate]:
+    typical = float(np.median(given.x))
+    yield Estimate(f"example_volume_{given.way}", typical, "bytes", n=len(given.x), method="median volume")
     for words, level in (("low", 0.1), ("median", 0.5), ("high", 0.9)):
         i, volume = given.at(level), float(np.quantile(given.x, level))
         if np.isfinite(given.median[i]):

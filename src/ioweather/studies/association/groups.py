@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats
+from ioweather.core.contracts import Param
+from ioweather.core.errors import UsageError
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds
 from ioweather.derive.jobs.groups import LEAST_RUNS
@@ -17,10 +19,20 @@ from ioweather.studies.shared.job_estimates import known, mean_estimate
 
 _MOST_GROUPS: Final = 12
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
+# "D_S" is one of three, by the parameter.
 TIMES: Final = {
-    "D_U_M": "d_u_m_seconds", "D_U_RW": "d_u_rw_seconds", "D_S": "d_s_seconds", "D_D": "d_d_seconds",
+    "D_U_M": "d_u_m_seconds", "D_U_RW": "d_u_rw_seconds", "D_S": "d_s_{}_seconds", "D_D": "d_d_seconds",
     "D_F_R": "d_f_r_seconds", "D_F_W": "d_f_w_seconds", "D_J": "run_seconds",
 }  # fmt: skip
+_SHARED_TIMES: Final = {
+    "span": "D_S is the span from the first open of any shared file to the last I/O on any, as in the paper.",
+    "per_file": "D_S is that span of each shared file, summed (car11).",
+    "slowest": "D_S is the slowest rank's time on each shared file, summed; newer logs have it.",
+}
+SHARED_TIME: Final = Param(
+    "d_s", "time on shared files in mad17.table2: span (as in the paper), per_file or slowest", default="span",
+    choices=tuple(_SHARED_TIMES),
+)  # fmt: skip
 _COUNTS: Final = (
     ("processes", "nprocs", "count"), ("unique_files", "unique_file_count", "count"),
     ("shared_files", "shared_file_count", "count"), ("read", "read_bytes", "bytes"),
@@ -92,12 +104,15 @@ def _mount_caveat(data: AssociationData) -> tuple[str, ...]:
 def _table2(data: AssociationData) -> Exhibit:
     """mad17.table2."""
     rows: list[tuple[Cell, ...]] = []
+    definition = str(data.params.get("d_s") or "span")
+    if definition not in _SHARED_TIMES:
+        raise UsageError(f"There is no D_S {definition!r}.", hint=f"There are: {', '.join(_SHARED_TIMES)}.")
     estimates: list[Estimate] = []
     for group in data.shown:
         members, name = data.members(group), data.name(group)
         cells: list[Cell] = [name, len(members)]
         for symbol, column in TIMES.items():
-            values = known(data.of(column)[members])
+            values = known(data.of(column.format(definition))[members])
             deviation = float(values.std(ddof=1)) if len(values) > 1 else None
             mean = mean_estimate(f"{symbol}_mean[{name}]", values, "seconds")
             estimates += [mean, plain(f"{symbol}_sd[{name}]", deviation, "seconds", n=len(values),
@@ -111,7 +126,7 @@ def _table2(data: AssociationData) -> Exhibit:
         "mad17.table2", tables=(ResultTable("times", tuple(columns), tuple(rows)),),
         estimates=tuple(estimates), findings=tuple(_time_findings(data)),
         caveats=(
-            "D_S is the slowest rank's time on shared files where the log has it, else the span of each file, summed.",
+            f"{_SHARED_TIMES[definition]} --set d_s=... takes one of {', '.join(_SHARED_TIMES)}.",
             *data.span_caveat(data.members(data.asked)), *data.caveats,
         ),
         coverage=data.coverage,
@@ -133,7 +148,8 @@ def _time_findings(data: AssociationData) -> Iterator[Finding]:
 
 def _histograms(data: AssociationData) -> Exhibit:
     """mad17.fig2."""
-    charts, estimates, findings = [], [], []
+    charts, findings = [], []
+    estimates = [plain("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")]
     for group in data.shown:
         values, name = known(data.of("d_d_seconds")[data.members(group)]), data.name(group)
         if not len(values):

@@ -9,7 +9,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit
 from ioweather.studies.association.curves import BANDWIDTH, curve_exhibits
 from ioweather.studies.association.data import NEEDS, PARAMS, association_data
-from ioweather.studies.association.groups import group_exhibits
+from ioweather.studies.association.groups import SHARED_TIME, group_exhibits
 from ioweather.studies.association.one_run import job_exhibits
 from ioweather.studies.association.tables import table_exhibits
 
@@ -32,5 +32,5 @@ STUDY = Study(
     ),
     needs=NEEDS,
     run=run,
-    params=(*PARAMS, BANDWIDTH),
+    params=(*PARAMS, BANDWIDTH, SHARED_TIME),
 )  # fmt: skip

@@ -54,6 +54,7 @@ def observations(parts: Iterable[Part], caveats: tuple[str, ...], coverage: tupl
         "pat19.observations",
         tables=(_table("observations", ("observation", "section", "text", "here", "evidence"), rows),
                 _table("claims", ("observation", "claim", "here", "evidence", "exhibit"), claim_rows)),
+        estimates=(Estimate("observations", len(OBSERVATIONS), "count", method="exact count"),),
         findings=(*findings, *advice),
         caveats=(*caveats, "True: every claim is supported by its 90% interval. False: at least one is refuted."),
         coverage=coverage,

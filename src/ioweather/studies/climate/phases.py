@@ -71,6 +71,8 @@ def _own(climate: Climate, way: str, found: tuple[Phases, float], sums: Floats) 
         climate.intervals.estimate(
             f"mean_length_{way}", "seconds", sums, lambda s: seconds * s[:, 1] / s[:, 0], n=phases.count
         ),
+        plain(f"median_length[{way}]", seconds * float(np.median(phases.length)) if phases.count else None, "seconds",
+              n=phases.count, method="median"),
         climate.intervals.estimate(
             f"mean_interarrival_{way}", "seconds", sums, lambda s: seconds * s[:, 3] / s[:, 2],
             n=len(phases.interarrival),

@@ -199,7 +199,7 @@ def _autocorrelation(
     """pat19.fig16."""
     n = len(load.components)
     share = intervals.estimate("lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n)
-    estimates: list[Estimate] = [share]
+    estimates: list[Estimate] = [share, plain("window", load.step_ns / 1e9, "seconds", method="as set")]
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
         word = span(window, load.step_ns)

@@ -171,6 +171,11 @@ def correlations(climate: Climate) -> Part:
         estimates.append(
             plain(f"lag{LAGS}_high_ratio_{pair}", float(high_share(far)), "ratio", n=n, method="share of components")
         )
+    estimates += [
+        plain("targets", n, "count"),
+        plain("lags", LAGS, "count", method="as set"),
+        plain("window", climate.system.step_seconds, "seconds", method="as set"),
+    ]
     return Part(
         Exhibit(
             "pat19.fig12", tables=(_lag_table(climate),), charts=(_bands(climate),),

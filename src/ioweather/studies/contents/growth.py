@@ -86,6 +86,12 @@ def _growth_estimates(files: _Series, used: _Series, growth: Drift | None) -> It
     method = "first to last scan"
     yield plain("used_growth", _growth(used.total), "ratio", method=method)
     yield plain("files_growth", _growth(files.total), "ratio", method=method)
+    for name, values in (("used", used.total), ("files", files.total), ("used_project", used.project),
+                         ("files_project", files.project)):  # fmt: skip
+        if values:
+            unit = "bytes" if name.startswith("used") else "count"
+            yield plain(f"{name}[first scan]", values[0], unit)
+            yield plain(f"{name}[last scan]", values[-1], unit)
     more_files, more_bytes = _growth(files.total), _growth(used.total)
     if more_files is not None and more_bytes is not None and more_files > 0:
         faster = more_files / more_bytes if more_bytes > 0 else math.inf

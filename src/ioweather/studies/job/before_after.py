@@ -360,37 +360,53 @@ def _digits(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}" if ratio >= 1.1 else f"{ratio:.2f}"
 
 
-# The most repeated program at one size; of its runs the slowest and the fastest by bandwidth.
-_REPEATED: Final = """
+# A change of pattern that lasts: of one user's runs of one program at one size, in the order of time, two stretches of
+# one pattern each, one after the other, of three runs or more, that move the same bytes (within a fifth). Of each
+# stretch the run of median bandwidth. A pattern is how it is written and read, not how fast.
+_LASTING_CHANGE: Final = """
     WITH runs AS (
-        SELECT a.exe AS exe, a.nprocs AS nprocs, j.log_digest AS log, j.bytes_per_s AS rate
+        SELECT a.exe AS exe, a.nprocs AS nprocs, a.uid AS uid, j.start_ns AS start_ns, j.log_digest AS log,
+               j.bytes_per_s AS rate, j.read_bytes + j.write_bytes AS moved,
+               concat_ws(' ', j.interfaces, j.collective_count > 0, j.unique_file_count > 0, j.shared_file_count > 0,
+                         j.partially_shared_file_count > 0, floor(log2(greatest(j.file_count, 1))),
+                         floor(log2(greatest(j.write_bytes / nullif(j.write_count, 0), 1))),
+                         floor(log2(greatest(j.read_bytes / nullif(j.read_count, 0), 1)))) AS pattern
         FROM job_io j JOIN applications a ON a.log_digest = j.log_digest
         WHERE j.bytes_per_s IS NOT NULL AND a.exe IS NOT NULL
-    ), most AS (
-        SELECT exe, nprocs FROM runs GROUP BY exe, nprocs HAVING count(*) > 1
-        ORDER BY count(*) DESC, max(rate) / min(rate) DESC, exe, nprocs LIMIT 1
+    ), marked AS (
+        SELECT *, pattern IS DISTINCT FROM lag(pattern) OVER of_program AS begins FROM runs
+        WINDOW of_program AS (PARTITION BY exe, nprocs, uid ORDER BY start_ns, log)
+    ), parted AS (
+        SELECT *, sum(begins::INT) OVER (PARTITION BY exe, nprocs, uid ORDER BY start_ns, log) AS part FROM marked
+    ), parts AS (
+        SELECT exe, nprocs, uid, part, count(*) AS n, median(moved) AS moved,
+               list(log ORDER BY rate, log)[(count(*) + 1) // 2] AS log
+        FROM parted GROUP BY exe, nprocs, uid, part
     )
-    SELECT arg_min(log, rate) || ',' || arg_max(log, rate)
-    FROM runs JOIN most ON runs.exe = most.exe AND runs.nprocs = most.nprocs
+    SELECT (SELECT before.log || ',' || after.log
+    FROM parts AS after JOIN parts AS before ON before.exe = after.exe AND before.nprocs = after.nprocs
+         AND before.uid IS NOT DISTINCT FROM after.uid AND before.part = after.part - 1
+    WHERE before.n >= 3 AND after.n >= 3 AND abs(after.moved - before.moved) <= 0.2 * before.moved
+    ORDER BY before.n + after.n DESC, after.log LIMIT 1)
 """
 
 
-def _slowest_and_fastest(inventory: Inventory, _: Params) -> Cell:
-    return inventory.scalar(_REPEATED)
+def _before_and_after(inventory: Inventory, _: Params) -> Cell:
+    return inventory.scalar(_LASTING_CHANGE)
 
 
 LOGS: Final = Param(
     "logs",
-    "comma-separated digests of the logs to compare, the original first (8 characters are enough); else the slowest "
-    "and the fastest run of the program that ran most often at one size",
-    choose=_slowest_and_fastest,
+    "comma-separated digests of the logs to compare, the original first (8 characters are enough); else runs before "
+    "and after a lasting change in how a program reads and writes",
+    choose=_before_and_after,
 )
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     if not params["logs"]:
         raise DataUnavailable(
-            "No program ran twice at the same size, so there is nothing to compare by itself.",
+            "No program changed how it reads and writes, and kept to it for three runs: there is no before and after.",
             hint="Name the runs with logs=DIGEST,DIGEST.",
         )
     runs = instances_of(data, facility, params)

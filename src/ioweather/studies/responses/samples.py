@@ -31,6 +31,9 @@ NEED: Final = Need(
     where={"op": OPERATIONS},
 )  # fmt: skip
 FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it is not given")
+# The probe's requests (kun19: 1 MB) are no sampler's: those are whole pages, and their OST is known.
+_PAGE: Final = 4096
+PROBE: Final = Param("probe", "count the probe's requests of 1 MB among the samples", kind="flag", default=False)
 MINIMUM: Final = Param("minimum", "fewest response times that make a sample", kind="int", default=100)
 
 
@@ -97,7 +100,8 @@ def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
     wanted = np.ones(frame.rows, np.bool_)
     if params.get("filesystem"):
         wanted = filesystem.equals(str(params["filesystem"]))
-    used = ok & positive & sized & wanted
+    probed = (frame.ints("request_bytes") % _PAGE != 0) & (not params.get("probe"))
+    used = ok & positive & sized & wanted & ~probed
     samples = _grouped(frame, filesystem, np.flatnonzero(used))
     smallest = int(params["minimum"])
     large = tuple(sample for sample in samples if sample.n >= smallest)
@@ -106,6 +110,7 @@ def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
         "not finished": int((wanted & ~ok).sum()),
         "no time, or a time of 0": int((wanted & ok & ~positive).sum()),
         "no size": int((wanted & ok & positive & ~sized).sum()),
+        "by the probe": int((wanted & ok & positive & sized & probed).sum()),
         f"samples of fewer than {smallest}": sum(sample.n for sample in samples) - present,
     }
     counted = {reason: count for reason, count in excluded.items() if count}

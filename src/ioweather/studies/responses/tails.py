@@ -36,6 +36,7 @@ from ioweather.studies.responses.samples import (
     FILESYSTEM,
     MINIMUM,
     NEED,
+    PROBE,
     REQUEST_SIZE,
     Samples,
     samples_of,
@@ -353,6 +354,6 @@ STUDY = Study(
     ("don15.fig4", "don15.fig5", "don15.fig6"),
     (NEED,),
     run,
-    (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES),
+    (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES, PROBE),
     spreads=True,
 )

@@ -20,6 +20,7 @@ from ioweather.studies.responses.samples import (
     FILESYSTEM,
     MINIMUM,
     NEED,
+    PROBE,
     REQUEST_SIZE,
     ResponseSample,
     Samples,
@@ -340,5 +341,5 @@ STUDY = Study(
     ("don15.table2", "don15.fig1", "don15.fig2", "don15.singlefits", "don15.fig3"),
     (NEED,),
     run,
-    (FILESYSTEM, REQUEST_SIZE, MINIMUM),
+    (FILESYSTEM, REQUEST_SIZE, MINIMUM, PROBE),
 )

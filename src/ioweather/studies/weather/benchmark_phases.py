@@ -6,6 +6,7 @@ Slow is what takes longer than usual over the whole period, not than in the hour
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import operation_series
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.studies.shared.intervals import plain
+from ioweather.studies.shared.job_estimates import median_estimate
 from ioweather.studies.shared.presenting import cells, table
 from ioweather.studies.weather.probing import COLUMNS, Measured, drawn_note, drawn_points, measured
 from ioweather.studies.weather.slowdown import expected_note
@@ -79,7 +81,8 @@ def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expec
     total = len(part.seconds) + part.failed + part.other
     return Exhibit(
         "kun19.fig3", charts=tuple(_charts(part, slowdown, shown, means, phases)),
-        estimates=tuple(estimates), findings=(_slowest(estimates),),
+        estimates=(*estimates, plain("reduced_interval", 60, "seconds", method="as set")) if means else (),
+        findings=(_slowest(estimates),),
         caveats=(*notes, expected, *drawn_note(shown, part.seconds[stored])),
         coverage=(Coverage(total, len(part.seconds) - cached, "operations", {k: n for k, n in left_out.items() if n}),),
     )  # fmt: skip
@@ -101,9 +104,8 @@ def _in_phases(start_ns: Ints, slowdown: Floats, phases: list[dict[str, Any]], l
     for phase in phases:
         during = (start_ns >= phase["start_ns"]) & (start_ns < (phase["end_ns"] or 2**62))
         if during.sum() >= _LEAST:
-            ratio = float(np.median(slowdown[during]))
-            yield plain(f"slowdown[{phase['label']}, {label}]", ratio, "factor", n=int(during.sum()),
-                        method="median in the phase over what is usual")  # fmt: skip
+            made = median_estimate(f"slowdown[{phase['label']}, {label}]", slowdown[during], "factor")
+            yield replace(made, method=f"{made.method}; over what is usual")
 
 
 def _charts(

@@ -15,16 +15,19 @@ from ioweather.core.contracts import Inventory, Need, Param, Params, Study, Stud
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
-from ioweather.core.units import HOUR_NS, NS, format_seconds
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import median_estimate, quantiles, share_estimate
 from ioweather.studies.shared.presenting import relabelled, told_p
 
+# [ours] Ten minutes so much slower than usual, of so many operations, are an episode.
+_EPISODE: Final = 2.0
+_LEAST_OF_EPISODE: Final = 3
 _POINTS: Final = 1500
 COLUMNS: Final = ("start_ns", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status", "system")
 _OK: Final = "status = 'ok'"
-TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. A longer --set window=1h may hold more."
+TOO_FEW: Final = "Fewer than 20 operations of each kind: no bands can be told. --set bands_window=7d may hold more."
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,9 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     window = measured(data.frames["window"], facility)
     if len(window.seconds):
         yield _every_measurement(window, int(params["window"]))
-        yield _bands(window)
+    day = measured(data.frames["day"], facility)
+    if len(day.seconds):
+        yield _bands(day)
     hour = measured(data.frames["hour"], facility)
     if len(hour.seconds):
         yield _hosts(hour)
@@ -136,6 +141,8 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
         mine = part.seconds[part.of(filesystem, op)]
         middle = float(np.median(mine))
         estimates.append(median_estimate(f"{op}_median[{filesystem}]", mine, "seconds"))
+        estimates.append(plain(f"slower[{op} {filesystem}]", float(mine.max()) / middle, "factor", n=len(mine),
+                               method="slowest over median"))  # fmt: skip
         slow = float((mine >= 10 * middle).mean())
         if slow > 0:
             findings.append(
@@ -150,6 +157,17 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
     )  # fmt: skip
 
 
+def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
+    """Whether an operation lies in ten minutes that are no slow episode of its kind."""
+    calm = np.zeros(len(seconds), np.bool_)
+    rows = np.flatnonzero(mine)
+    usual = float(np.median(seconds[rows])) if len(rows) else 0.0
+    stretch = start_ns[rows] // (10 * MINUTE_NS)
+    for own in (rows[stretch == number] for number in np.unique(stretch)):
+        calm[own] = np.median(seconds[own]) < _EPISODE * usual or len(own) < _LEAST_OF_EPISODE
+    return calm
+
+
 def _bands(part: Measured) -> Exhibit:
     """kun19.bands."""
     rows: list[tuple[Cell, ...]] = []
@@ -157,11 +175,13 @@ def _bands(part: Measured) -> Exhibit:
     estimates, findings, most = [], [], 0
     for filesystem, op in part.kinds():
         mine = part.of(filesystem, op)
+        mine &= _calm(part.start_ns, part.seconds, mine)
         bands = find_bands(part.seconds[mine])
-        for number, band in enumerate(bands, 1):
-            inside = mine & (part.seconds >= band.low) & (part.seconds < band.high)
-            cached = float(part.cached[inside].mean()) if inside.any() else 0.0
-            label = "cache" if cached > 0.5 else "storage" if number == len(bands) else "faster"
+        parts = [mine & (part.seconds >= band.low) & (part.seconds < band.high) for band in bands]
+        shares = [float(part.cached[inside].mean()) if inside.any() else 0.0 for inside in parts]
+        for number, (band, inside, cached) in enumerate(zip(bands, parts, shares, strict=True), 1):
+            # Only where one band is known to come from a cache do the others come from storage.
+            label = "cache" if cached > 0.5 else "storage" if max(shares) > 0.5 else f"band {number}"
             rows.append((filesystem, op, number, label, band.centre, band.share, cached, band.n))
             boxes.append((filesystem, op, label, *quantiles(part.seconds[inside])))
             estimates.append(
@@ -189,8 +209,9 @@ def _bands(part: Measured) -> Exhibit:
         estimates=tuple(estimates),
         findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW, name="bands"),),
         caveats=(
-            "A band is called cache where the probe saw its data in the client's cache; what is faster than the "
-            "slowest band without that may come from a cache of the servers.",
+            "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
+            "without that nothing tells where a band comes from.",
+            f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is no band.",
         ),
         coverage=_coverage(part),
     )  # fmt: skip
@@ -235,11 +256,16 @@ def _hosts(part: Measured) -> Exhibit:
                   scales={"y": "log"})  # fmt: skip
     one = Finding("All measurements come from one host: nothing to compare.", name="one_host")
     hosts_plain = plain("hosts", len(set(part.host.tolist())), "count")
+    fewest = min((int(row[-1] or 0) for row in rows), default=0)
+    hosts_also = (
+        plain("measurements_per_host", fewest, "count", method="fewest of any operation and host"),
+        plain("length", float(part.start_ns.max() - part.start_ns.min()) / NS, "seconds", method="first to last"),
+    )
     if estimates:
         differ = sum((e.value or 0.0) < 0.01 for e in estimates)
         estimates.append(share_estimate("hosts_differ_ratio", differ, len(estimates)))
     return Exhibit(
-        "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *estimates),
+        "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *hosts_also, *estimates),
         findings=tuple(findings) or (one,),
         caveats=("The test takes measurements as independent; neighbours in time are alike: p is too small.",),
         coverage=_coverage(part),
@@ -271,6 +297,7 @@ STUDY = Study(
     exhibits=("kun19.fig1", "kun19.bands", "kun19.fig2"),
     needs=(
         Need("window", "responses", columns=COLUMNS, where={"start_ns >=": "$first_ns", "start_ns <": "$last_ns"}),
+        Need("day", "responses", columns=COLUMNS, where={"start_ns >=": "$day_ns", "start_ns <": "$last_ns"}),
         Need("hour", "responses", columns=COLUMNS, where={"start_ns >=": "$hour_ns", "start_ns <": "$last_ns"}),
     ),
     run=run,
@@ -279,6 +306,9 @@ STUDY = Study(
         Param("last_ns", "where fig1 and fig2 end (UTC ns); default: the newest operation", "int", choose=_end),
         Param("first_ns", "where fig1 begins (UTC ns); default: one window before the end", "int",
               choose=lambda _, values: values["last_ns"] - values["window"]),
+        Param("bands_window", "length of what bands are looked for in", "duration", default="24h"),
+        Param("day_ns", "where bands begins (UTC ns); default: one such length before the end", "int",
+              choose=lambda _, values: values["last_ns"] - values["bands_window"]),
         Param("hour_ns", "where fig2 begins (UTC ns); default: an hour before the end", "int",
               choose=lambda _, values: values["last_ns"] - HOUR_NS),
     ),

@@ -38,7 +38,7 @@ from ioweather.derive.responses.slowdown import (
 )
 from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.loghistogram import RELATIVE_ERROR
-from ioweather.studies.shared.intervals import number, plain
+from ioweather.studies.shared.intervals import LEVEL, number, plain
 from ioweather.studies.shared.job_estimates import median_estimate, share_estimate
 from ioweather.studies.shared.presenting import cells, thin
 
@@ -77,14 +77,15 @@ def episodes_exhibit(
     else:
         findings.insert(0, Finding(f"No interval was {threshold:g}x slower than usual.", name="no_episodes"))
     strongest = {(e.filesystem, e.op): e for e in sorted(found, key=lambda e: e.peak_ratio)}
-    peaks = [
-        plain(f"{name}_{op}[{filesystem}]", value, unit, method=f"{what} of the strongest episode")
-        for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio)
-        for name, value, unit, what in (
-            ("peak_slowdown", e.peak_ratio, "factor", "peak"),
-            ("recovery", None if e.ongoing else e.recovery_ns / NS, "seconds", "time from peak to end"),
-        )
-    ]
+    of_kind = {(series.filesystem, series.op): series for series in every}
+    peaks = []
+    for (filesystem, op), e in sorted(strongest.items(), key=lambda item: -item[1].peak_ratio):
+        series = of_kind[filesystem, op]
+        place = int(np.searchsorted(series.start_ns, e.peak_ns))
+        peaks.append(_of_interval(f"peak_slowdown_{op}[{filesystem}]", series, place, e.peak_ratio, statistic))
+        recovery = None if e.ongoing else e.recovery_ns / NS
+        method = "time from peak to end of the strongest episode"
+        peaks.append(plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method))
     chart = Chart(
         "heatmap", week, {"x": "weekday", "y": "series", "value": "share"}, "Slow intervals by day of the week"
     )
@@ -97,6 +98,8 @@ def episodes_exhibit(
 
 
 def _longest(found: Sequence[Episode]) -> Iterator[Estimate]:
+    if found:
+        yield plain("peak_slowdown_of_all", max(e.peak_ratio for e in found), "factor", n=len(found), method="maximum")
     ended = [e.recovery_ns / NS for e in found if not e.ongoing]
     if ended:
         yield plain("longest_recovery", max(ended), "seconds", n=len(ended), method="longest time from peak to end")
@@ -134,6 +137,7 @@ def _weekly(
 
 
 _POINTS: Final = 1800
+LEAST_OF_INTERVAL: Final = 8  # operations; of fewer the order statistics are the extremes
 _TEN_MINUTES: Final = 10 * MINUTE_NS
 ROLLED_UP: Final = (
     f"Quantiles come from roll-ups and are right to within {RELATIVE_ERROR:.1%}; means and maxima are exact. "
@@ -267,6 +271,7 @@ def _boxes(
                     name="usual_time",
                 )
             )
+    estimates.append(plain("interval", every[0].interval_ns / NS, "seconds", method="as set"))
     if worst:
         estimates.append(plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual"))
     columns = (
@@ -338,12 +343,29 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     )  # fmt: skip
     most = max(estimates, key=lambda e: e.value or 0.0)
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
+    estimates.append(plain("interval", every[0].interval_ns / NS, "seconds", method="as set"))
     estimates.append(plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum"))
     return Exhibit(
         "kun19.fig5", tables=(table,), charts=(chart,),
         estimates=tuple(estimates), findings=(Finding(text, name="slowest_operation"),),
         caveats=(*caveats, COUNTED), coverage=coverage,
     )  # fmt: skip
+
+
+_QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
+
+
+def _of_interval(name: str, series: OperationSeries, place: int, slowdown: float, statistic: str) -> Estimate:
+    """The slowdown of one interval; of a quantile, between the order statistics that hold it nine times in ten."""
+    at, n = _QUANTILES.get(statistic), int(series.count[place])
+    method, observed = f"{statistic} of the interval over expected", float(series.statistics[statistic][place])
+    if at is None or n < LEAST_OF_INTERVAL or not observed > 0:
+        return plain(name, slowdown, "factor", n=n, method=method)
+    reach = 1.6449 * float(np.sqrt(at * (1 - at) / n))
+    own = series.reduced.histograms.part(place, place + 1)
+    low, high = own.quantiles([max(0.0, at - reach), min(1.0, at + reach)])[0] * (slowdown / observed)
+    low, high = min(float(low), slowdown), max(float(high), slowdown)
+    return Estimate(name, slowdown, "factor", low, high, LEVEL, n, f"{method}, interval by order statistics")
 
 
 def _statistic(params: Params) -> str:
@@ -369,9 +391,10 @@ def _slowdowns(
         kept = thin(slowdown, max(1, _POINTS // (2 * len(every))))
         times, values = cells(series.start_ns[kept]), cells(slowdown[kept])
         rows += [(t, length, v, series.label) for t, v in zip(times, values, strict=True)]
-        worst = float(np.nanmax(slowdown))
-        estimates.append(plain(f"slowdown_{series.op}[{series.filesystem}, {length}]", worst, "factor", n=len(slowdown),
-                               method=f"greatest of the intervals' {statistic} over expected"))  # fmt: skip
+        place = int(np.nanargmax(slowdown))
+        worst = float(slowdown[place])
+        name = f"slowdown_{series.op}[{series.filesystem}, {length}]"
+        estimates.append(_of_interval(name, series, place, worst, statistic))
         if series in long and worst >= 2:
             at = int(series.start_ns[int(np.nanargmax(slowdown))])
             findings.append(
@@ -384,6 +407,8 @@ def _slowdowns(
     greatest = [max((float(np.nanmax(ratio)) for series, ratio in every if series in of), default=0.0)
                 for of in (long, short)]  # fmt: skip
     if all(greatest):
+        estimates += [plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
+                      for name, of in (("long", long), ("short", short))]  # fmt: skip
         method = f"greatest of the intervals' {statistic} over expected"
         estimates.append(plain("slowdown_of_all", greatest[0], "factor", method=method))
         estimates.append(plain("short_over_long_slowdown", greatest[1] / greatest[0], "factor", method=method))
