@@ -116,12 +116,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="with logs/ and labels.csv")
     parser.add_argument("--drishti", type=Path, help="the program `drishti`")
     parser.add_argument("--part", choices=("rest", "aside", "all"), default="all")
+    parser.add_argument("--only-drishti", action="store_true", help="leave ioweather out")
     parser.add_argument("--misses", action="store_true", help="what is missed, and what is named too much")
     options = parser.parse_args()
     truth = labels(options.folder)
     parts = {"rest": [n for n in truth if not put_aside(n)], "aside": [n for n in truth if put_aside(n)]}
     parts["all"] = list(truth)
     tools: dict[str, Callable[[Path], Dimensions]] = {"ioweather, seen": seen, "ioweather, worth changing": worth}
+    if options.only_drishti:
+        tools.clear()
     if options.drishti:
         tools["Drishti"] = by_drishti(options.drishti)
     print("| tool | logs | n | precision | recall | F1 |\n|---|---|---|---|---|---|")
@@ -138,6 +141,8 @@ def main() -> None:
                 for dimension in names
             )
             print(json.dumps({" ".join(key): count for key, count in wrong.most_common()}, indent=1))
+    if options.only_drishti:
+        return
     logs = [options.folder / "logs" / name for name in parts[options.part]]
     print(f"\n{milliseconds(logs):.1f} ms a log, reading included (median of {len(logs)})")
 

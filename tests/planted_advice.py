@@ -118,9 +118,12 @@ PLANTED: tuple[Planted, ...] = (
     Planted("no_mpiio", _beyond(40.0, SMALL, 8000, 7992) / 4,
             {"POSIX": [shared(**requests("READ", 8000, SMALL, 40.0, OPENS=4))]}),
     Planted("no_mpiio", 0.0, {"POSIX": [shared(**requests("READ", 8000, LARGE, 40.0, OPENS=4))]}),
-    Planted("no_mpiio", 0.0, {"POSIX": each(**requests("READ", 24, LARGE, 40.0))}),
-    # 92 reads and 4 opens are too few; beside MPI-IO only files that all share count; one process needs none.
-    Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 23, LARGE, 40.0))}),
+    Planted("no_mpiio", 0.0, {"POSIX": each(**requests("READ", 26, LARGE, 40.0))}),
+    # 96 reads beyond the first of each file are too few, and files of one request have nothing to join; beside MPI-IO
+    # only files that all share count; one process needs none.
+    Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 25, LARGE, 40.0))}),
+    Planted("no_mpiio", None, {"POSIX": [
+        own(rank, file=100 * rank + i, **requests("WRITE", 1, SMALL, 0.1)) for rank in range(4) for i in range(100)]}),
     Planted("no_mpiio", None, {"POSIX": each(**requests("READ", 8000, SMALL, 40.0)),
                                "MPI-IO": [shared(**requests("WRITE", 8000, SMALL, 40.0, "MPI-IO"))]}),
     Planted("no_mpiio", None, {"POSIX": [own(0, **requests("READ", 8000, SMALL, 40.0))]}, nprocs=1),
@@ -148,8 +151,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted("random_access", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0))}),
     # One in five goes back: 800 of 4,000, the first of each process left out.
     Planted("random_access", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, SEQ_READS=3199))}),
-    # Each write is synced: order changes nothing.
-    Planted("random_access", 0.0, {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, SEQ_WRITES=0, FSYNCS=4000))}),
+    # Each write is synced: order changes little.
+    Planted("random_access", 0.15 * _beyond(20.0, SMALL, 4000, 3999),
+            {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0, SEQ_WRITES=0, FSYNCS=4000))}),
     Planted("strided", _beyond(20.0, SMALL, 4000, 4000),
             {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, CONSEC_READS=0))}),
     Planted("strided", None, {"POSIX": each(**requests("READ", 4000, SMALL, 20.0, CONSEC_READS=2000))}),

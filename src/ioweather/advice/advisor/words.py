@@ -75,7 +75,7 @@ def _interval(advice: Advice) -> Fact:
         note = "at most; no such change was measured yet"
     else:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
-        note = f"{least} to {most}, by {promise.pairs} changes made ({promise.of_rule} of this kind)"
+        note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule} of this rule"
     return Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
 
 

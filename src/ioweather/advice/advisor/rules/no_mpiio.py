@@ -16,7 +16,7 @@ from ioweather.advice.advisor.fixes import (
     interface_of,
     main_verb,
 )
-from ioweather.advice.advisor.profile import Profile
+from ioweather.advice.advisor.profile import VERBS, Profile
 from ioweather.advice.advisor.rule import Rule, Seen
 
 
@@ -27,8 +27,8 @@ def _look(profile: Profile) -> Seen | None:
     if used:
         # Some files go through MPI-IO: of the others those that all processes share could.
         rows &= profile.shared & profile.moved_rows
-    calls = profile.operations + profile.ints("open_count") + profile.ints("stat_count")
-    made = int(calls[rows].sum())
+    # A file that is written or read in one request has nothing to join.
+    made = sum(int(np.maximum(profile.ints(f"{verb}_count") - 1, 0)[rows].sum()) for verb in VERBS)
     if not profile.parallel or made < FEWEST:
         return None
     operations = int(profile.operations[rows].sum())
@@ -48,7 +48,8 @@ RULE = Rule(
     dimension="interface",
     part="requests",
     trigger=(
-        "several processes, 100 or more POSIX or stream calls, and no data by MPI-IO; or as many on files shared by all"
+        "several processes, no data by MPI-IO, and 100 or more POSIX or stream requests beyond the first of each "
+        "file; or as many on files shared by all"
     ),
     model=(
         "MPI-IO joins small requests on shared files to 16 MiB: each saves its time beyond its bytes at the "

@@ -8,8 +8,8 @@ import numpy as np
 
 from ioweather.advice.advisor.costs import (
     FEWEST,
+    order_share,
     rate_words,
-    unsynced,
 )
 from ioweather.advice.advisor.fixes import (
     in_order,
@@ -31,7 +31,7 @@ def _look(profile: Profile) -> Seen | None:
         first = np.minimum(profile.first_opens, count)
         jumps = np.where(profile.records.known(f"sequential_{verb}_count"),
                          np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0), 0)  # fmt: skip
-        saved += profile.request_overhead(verb) * jumps * unsynced(profile, verb)
+        saved += profile.request_overhead(verb) * jumps * order_share(profile, verb)
         random += int(jumps[rows].sum())
     if random < FEWEST or random <= RANDOM_SHARE * total:
         return None
@@ -47,8 +47,8 @@ RULE = Rule(
     part="requests",
     trigger="100 or more and over 20% of the POSIX requests, those below MPI-IO too, begin below the one before",
     model=(
-        "a request in order saves its time beyond moving its bytes at the rate of large requests; writes that"
-        " are synced one by one save nothing"
+        "a request in order saves its time beyond moving its bytes at the rate of large requests; a write with a "
+        "sync of its own 15% of that"
     ),
     sources=("Drishti (Bez et al. 2022)", "TraceBench RMA"),
     before=("for (i = 0; i < n; i++)\n    pread(fd, item[i], size, offset[i]);"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.advice.advisor.costs import (
     FEWEST,
-    unsynced,
+    order_share,
 )
 from ioweather.advice.advisor.fixes import (
     collective_calls,
@@ -34,7 +34,7 @@ def _look(profile: Profile) -> Seen | None:
         # The first request of each process counts as none that followed.
         skipped = np.where(known, np.maximum(forward - profile.first_opens + 1, 0), 0)
         # What MPI-IO made of the program's calls is `mpiio_splits`.
-        saved += np.where(profile.below, 0.0, profile.request_overhead(verb) * skipped * unsynced(profile, verb))
+        saved += np.where(profile.below, 0.0, profile.request_overhead(verb) * skipped * order_share(profile, verb))
         gaps += int(skipped[rows].sum())
     if gaps < FEWEST or gaps <= STRIDED_SHARE * total:
         return None
@@ -52,8 +52,8 @@ RULE = Rule(
     part="requests",
     trigger="100 or more and over half of the small POSIX requests begin beyond the end of the one before",
     model=(
-        "a request without a gap saves its time beyond its bytes at the rate of large ones; writes that are "
-        "synced one by one save nothing"
+        "a request without a gap saves its time beyond its bytes at the rate of large ones; a write with a sync of "
+        "its own 15% of that"
     ),
     sources=("IO500: ior-hard", "Dong et al. 2023 (AIIO), IOR -s", "TraceBench RMA"),
     before=("for (i = 0; i < n; i++)\n    pwrite(fd, row[i], 47008, (i * ranks + rank) * 47008L);"),

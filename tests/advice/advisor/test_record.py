@@ -1,0 +1,76 @@
+"""What earlier changes brought, and the promises made of it."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from ioweather.advice.advisor.record import FEWEST_PAIRS, Past, conformal, promised, promised_from, record
+from ioweather.advice.advisor.rules.catalogue import RULES
+
+
+def past(rule: str, ratio: float, part: str = "requests") -> Past:
+    return Past(rule, part, "planted", "pair", 20.0, 10.0, 10.0 * ratio)
+
+
+def test_the_record_is_of_rules_that_there_are():
+    parts = {rule.name: rule.part for rule in RULES}
+    assert len(record()) >= 50
+    for pair in record():
+        assert parts[pair.rule] == pair.part
+        assert pair.modelled_seconds <= pair.before_seconds * 1.001
+        assert pair.won_seconds <= pair.before_seconds
+    text = files("ioweather.advice.advisor").joinpath("record.toml").read_text("utf-8")
+    assert len(tomllib.loads(text)["pair"]) == len(record())
+
+
+@pytest.mark.parametrize("n", [19, 40, 200])
+def test_intervals_hold_nine_of_ten(n):
+    """Split conformal: whatever the distribution, of n + 1 the last lies inside with 90% or more."""
+    rng = np.random.default_rng(n)
+    held = 0
+    for _ in range(2000):
+        ratios = rng.lognormal(0.0, 0.7, n + 1)
+        low, high = conformal(ratios[:-1].tolist())
+        held += low <= ratios[-1] <= high
+    assert 0.9 - 0.02 <= held / 2000 <= 0.9 + 2 / (n + 1) + 0.02
+
+
+def test_too_few_pairs_say_nothing():
+    assert conformal([1.0] * (FEWEST_PAIRS - 1)) == (0.0, math.inf)
+    assert conformal([]) == (0.0, math.inf)
+    none = promised_from([], "a", "requests", 5.0, 20.0)
+    assert (none.seconds, none.low, none.high, none.pairs) == (5.0, 0.0, 5.0, 0)
+
+
+def test_a_rule_s_own_pairs_count_before_those_of_its_part():
+    others = [past("b", 1.0) for _ in range(30)]
+    own = [past("a", 0.5) for _ in range(FEWEST_PAIRS)]
+    promise = promised_from([*others, *own], "a", "requests", 8.0, 20.0)
+    assert (promise.seconds, promise.low, promise.high) == (4.0, 4.0, 4.0)
+    assert (promise.pairs, promise.of_rule) == (FEWEST_PAIRS, FEWEST_PAIRS)
+    assert promised_from(others, "a", "requests", 8.0, 20.0).seconds == 8.0
+
+
+def test_few_pairs_lower_a_promise_and_do_not_raise_it():
+    others = [past("b", 1.0) for _ in range(30)]
+    assert promised_from([*others, past("a", 0.25)], "a", "requests", 8.0, 20.0).seconds == 2.0
+    assert promised_from([*others, past("a", 3.0)], "a", "requests", 8.0, 20.0).seconds == 8.0
+
+
+def test_a_change_that_made_it_worse_won_nothing():
+    worse = [past("a", -0.5) for _ in range(FEWEST_PAIRS)]
+    promise = promised_from(worse, "a", "requests", 8.0, 20.0)
+    assert (promise.seconds, promise.low, promise.high) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("modelled", [0.0, 1e-9, 3.0, 1e9])
+def test_no_promise_leaves_its_bounds(modelled):
+    for rule in RULES:
+        promise = promised(rule.name, rule.part, min(modelled, 100.0), 100.0)
+        assert 0.0 <= promise.low <= promise.seconds <= promise.high <= 100.0
+        assert promise.high == 0.0 or modelled > 0
