@@ -89,6 +89,7 @@ def put(folder: Path, seed: Seed, data: Any) -> Path:
     """The file or the folder, alone in its place."""
     path = folder / f"damaged{seed.suffix}"
     if isinstance(data, bytes):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return path
     path = folder / "damaged.tree"

@@ -29,8 +29,6 @@ NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
         ("Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n", "without disks", "sadf -j"),
-        ("diskio,host=n1,name=sda reads=1i,writes=2i 1794726355242525983\n", "telegraf", "--map"),
-        ("epoch,read,write\n1794726355.2,1,2\n", "collectd", "--map"),
     ],
 )
 def test_what_it_is_and_what_to_run(tmp_path, text, what, remedy):

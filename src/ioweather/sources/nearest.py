@@ -42,12 +42,6 @@ _TEXTS = (
     _near(r"# DXT, file_id:", "the text of darshan-dxt-parser", "ioweather ingest JOB.darshan (the log itself)"),
     _near(r"# darshan log version:", "text of a Darshan tool, without records", "darshan-parser JOB.darshan > job.txt"),
     _near(r"CREATE TABLE", "the text of a database", "load it, then name the SQLite file, or the server's address"),
-    _near(r"\w{1,80},[\w.-]{1,80}=\S{1,200} \w{1,80}=\S{1,4000} \d{10,19}$", "the line protocol of telegraf",
-          "export CSV, then: ioweather ingest --as series --map MAP.toml FILE (docs/how-to/any-csv.md)"),
-    _near(r"#Time,(?:Time_usec,)?(?:DT,)?[Pp]rod", "a CSV of LDMS",
-          "ioweather ingest --as series --map MAP.toml FILE (docs/how-to/any-csv.md)"),
-    _near(r"epoch,\w{1,40}(?:,\w{1,40}){0,9}$", "a CSV of collectd",
-          "ioweather ingest --as series --map MAP.toml FILE (docs/how-to/any-csv.md)"),
 )  # fmt: skip
 _BYTES = (
     (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --map MAP.toml FILE (docs/how-to/any-csv.md)"),

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import EmptyInput, SourceError, UndatedInput
-from ioweather.core.frames import Frame
-from ioweather.sources.labelled.amounts import Amounts
+from ioweather.core.errors import UndatedInput
 from ioweather.sources.labelled.exposition import Moment, Sample, is_exposition, parse
-from ioweather.sources.labelled.mapping import Mapped, Mappings, mappings_of
+from ioweather.sources.labelled.taking import Pieces, Taking
 from ioweather.sources.textfiles import line_blocks, plain_head
 
 _HEAD_BYTES: Final = 64 << 10
-_FRAME_ROWS: Final = 50_000
 HINT: Final = "Record again and again: `while sleep 60; do date +%s; curl -s http://HOST:PORT/metrics; done >> FILE`."
-Pieces = Generator[tuple[str, Frame], None, str | None]
 
 
 class PrometheusSource:
@@ -36,13 +31,24 @@ class PrometheusSource:
         return is_exposition(plain_head(head))
 
     def read(self, path: Path, context: ReadContext) -> Pieces:
-        taking = Taking(path, context)
+        taking = Taking(path, context, HINT)
+        files = [path]
         if path.is_dir():
-            for file in sorted(_scrapes(path), key=lambda file: (file.stat().st_mtime_ns, file.name)):
-                yield from taking.file(file)
-        else:
-            yield from taking.file(path)
-        return (yield from taking.finish())
+            files = sorted(_scrapes(path), key=lambda file: (file.stat().st_mtime_ns, file.name))
+        scrapes = 0
+        for file in files:
+            clock = _Clock(file, context, scrapes)
+            for item in parse(_lines(file), str(file)):
+                if isinstance(item, Moment):
+                    clock.tell(item.time_ns)
+                else:
+                    clock.see(item)
+                    taking.add(item.key, item.name, item.labels, clock.moment_of(item), item.value)
+                    yield from taking.full()
+            scrapes += clock.scrapes
+            if clock.by_file_time and not taking.notes:
+                taking.notes.append("taken as of the file's own time (say another with --start)")
+        return (yield from taking.finish(f"{scrapes} scrape(s)"))
 
 
 def _scrapes(path: Path) -> list[Path]:
@@ -63,77 +69,6 @@ def _is_scrape(path: Path) -> bool:
             return is_exposition(plain_head(file.read(_HEAD_BYTES))) > 0.5
     except OSError:
         return False
-
-
-class Taking:
-    """The rows of one reading, and what was left out of it."""
-
-    def __init__(self, path: Path, context: ReadContext) -> None:
-        self.path, self.context = path, context
-        self.amounts = Amounts(cluster=context.cluster)
-        self.known = Known(mappings_of(context.mapping), context)
-        self.scrapes = self.made = 0
-        self.by_file_time = False
-
-    def file(self, path: Path) -> Iterator[tuple[str, Frame]]:
-        clock = _Clock(path, self.context, self.scrapes)
-        for item in parse(_lines(path), str(path)):
-            if isinstance(item, Moment):
-                clock.tell(item.time_ns)
-                continue
-            clock.see(item)
-            mapped = self.known.of(item.key, item.name, item.labels)
-            if mapped is not None:
-                self.amounts.add(item.key, mapped, clock.moment_of(item), item.value)
-            if self.amounts.waiting >= _FRAME_ROWS:
-                yield from self._rows()
-        self.scrapes += clock.scrapes
-        self.by_file_time |= clock.by_file_time
-
-    def _rows(self) -> Iterator[tuple[str, Frame]]:
-        for table, frame in self.amounts.rows():
-            self.made += frame.rows
-            yield table, frame
-
-    def finish(self) -> Pieces:
-        yield from self._rows()
-        once = len(self.amounts.shown_once)
-        left = Counter({"counter(s) shown once, where two scrapes give amounts": once, **self.known.left()})
-        said = "; ".join(f"{count} {what}" for what, count in left.items() if count)
-        if not self.made:
-            if self.known.without_host and not once:
-                raise SourceError(f"{self.path} does not say which host it is of.", hint="Give --host.")
-            raise EmptyInput(
-                f"{self.path} holds {self.scrapes} scrape(s) and nothing to take{f' ({said})' if said else ''}.",
-                hint=HINT if once else "A mapping of your own says what they are: docs/how-to/prometheus-in.md.",
-            )
-        dated = "taken as of the file's own time (say another with --start)" if self.by_file_time else ""
-        parts = [part for part in (dated, f"left out: {said}" if said else "") if part]
-        return f"{self.path}: {'; '.join(parts)}." if parts else None
-
-
-class Known:
-    """What each series is, asked once; and how many are nobody's."""
-
-    def __init__(self, mappings: Mappings, context: ReadContext) -> None:
-        self._mappings, self._context = mappings, context
-        self._mapped: dict[str, Mapped | None] = {}
-        self.without_host = 0
-
-    def of(self, key: str, name: str, labels: dict[str, str]) -> Mapped | None:
-        if key in self._mapped:
-            return self._mapped[key]
-        mapped = self._mappings.of(name, labels, self._context.host)
-        if mapped is None and self._context.host is None and self._mappings.needs_host(name, labels):
-            self.without_host += 1
-        if mapped is not None and self._context.system is not None and mapped.target.kind == "host":
-            mapped = mapped._replace(target=mapped.target._replace(system=self._context.system))
-        self._mapped[key] = mapped
-        return mapped
-
-    def left(self) -> dict[str, int]:
-        unknown = sum(mapped is None for mapped in self._mapped.values()) - self.without_host
-        return {"series that no mapping names": unknown, "series of an unknown host (give --host)": self.without_host}
 
 
 class _Clock:

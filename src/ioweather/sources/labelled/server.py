@@ -23,7 +23,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_bytes
 from ioweather.sources.labelled.amounts import Amounts
 from ioweather.sources.labelled.mapping import mappings_of
-from ioweather.sources.labelled.prometheus import Known
+from ioweather.sources.labelled.taking import Known
 
 _MILLISECOND_NS: Final = 1_000_000
 # What one question asks for: less where the server says that it is too much, more again after.

@@ -25,8 +25,8 @@ from ioweather.core.errors import AccessDenied, LakeError
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.sources.labelled.amounts import Amounts
 from ioweather.sources.labelled.mapping import Mappings, mappings_of
-from ioweather.sources.labelled.prometheus import Known
 from ioweather.sources.labelled.remote_write import decoded
+from ioweather.sources.labelled.taking import Known
 from ioweather.store import layout
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.store.tokens import Token

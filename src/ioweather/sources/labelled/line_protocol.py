@@ -1,0 +1,87 @@
+"""InfluxDB's line protocol, as telegraf writes it: the source `telegraf`.
+
+    diskio,host=oss1,name=sda read_bytes=4096i,writes=3i 1794726355242525983
+
+A field becomes the sample `measurement_field` with the tags as labels. Times are in nanoseconds, or in what the
+writer was told: their length tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ioweather.core.contracts import ReadContext
+from ioweather.core.errors import CorruptInput, UndatedInput
+from ioweather.sources.labelled.taking import Pieces, Taking
+from ioweather.sources.textfiles import line_blocks, plain_head
+
+# Blanks, commas and equal signs inside a name stand behind a backslash; texts of fields stand in quotes.
+_NAME: Final = r"(?:[^\\, =\n]|\\.)+"
+_VALUE: Final = r'(?:"(?:[^"\\\n]|\\.)*"|[^\\", \n]+)'
+_LINE: Final = re.compile(
+    rf"(?P<measurement>(?:[^\\, \n]|\\.)+)(?P<tags>(?:,{_NAME}={_NAME})*) "
+    rf"(?P<fields>{_NAME}={_VALUE}(?:,{_NAME}={_VALUE})*)(?: (?P<time>[0-9]{{1,19}}))?"
+)
+_TAG: Final = re.compile(rf",({_NAME})=({_NAME})")
+_FIELD: Final = re.compile(rf"({_NAME})=({_VALUE})(?:,|$)")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?([iu]?)")
+_BY_DIGITS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
+_HINT: Final = 'telegraf writes them with [[outputs.file]], data_format = "influx".'
+
+
+class TelegrafSource:
+    name = "telegraf"
+    title = "line protocol of InfluxDB and telegraf (diskio, disk, lustre2; others by a mapping)"
+    tables = ("series", "job_operations")
+
+    def detect(self, head: bytes, path: Path) -> float:
+        lines = [line for line in plain_head(head).split("\n")[:50] if line.strip() and not line.startswith("#")]
+        lines = lines[:-1] or lines
+        good = [match for line in lines if (match := _LINE.fullmatch(line.strip())) is not None]
+        return 0.8 if good and len(good) == len(lines) and any(match["time"] for match in good) else 0.0
+
+    def read(self, path: Path, context: ReadContext) -> Pieces:
+        taking, points = Taking(path, context, _HINT), 0
+        for where, line in _lines(path):
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise CorruptInput(f"{where}: {line[:80]!r} is no line of the line protocol.")
+            if match["time"] is None:
+                raise UndatedInput(f"{where}: the line has no time.", hint=_HINT)
+            points += 1
+            time_ns = _time_ns(match["time"], where)
+            labels = {_plain(tag[1]): _plain(tag[2]) for tag in _TAG.finditer(match["tags"])}
+            for field in _FIELD.finditer(match["fields"]):
+                number = _NUMBER.fullmatch(field[2])
+                if number is not None:
+                    name = f"{_plain(match['measurement'])}_{_plain(field[1])}"
+                    value = float(field[2].rstrip("iu"))
+                    taking.add(f"{name}{match['tags']}", name, labels, time_ns, value)
+            yield from taking.full()
+        return (yield from taking.finish(f"{points} point(s)"))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    for block in line_blocks(path):
+        if not block.torn:
+            for number, line in enumerate(block.lines, block.first):
+                text = line.strip()
+                if text and not text.startswith("#"):
+                    yield f"{path}, line {number}", text
+
+
+def _time_ns(text: str, where: str) -> int:
+    unit = _BY_DIGITS.get(len(text))
+    if unit is None:
+        raise CorruptInput(f"{where}: {text} is no time in seconds, or thousandths, millionths or billionths of them.")
+    return int(text) * unit
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text) if "\\" in text else text
+
+
+SOURCE = TelegrafSource()
