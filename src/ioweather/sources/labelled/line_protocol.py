@@ -28,6 +28,7 @@ _LINE: Final = re.compile(
 _TAG: Final = re.compile(rf",({_NAME})=({_NAME})")
 _FIELD: Final = re.compile(rf"({_NAME})=({_VALUE})(?:,|$)")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?([iu]?)")
+_ESCAPED: Final = re.compile(r"\\(.)")
 _BY_DIGITS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
 _HINT: Final = 'telegraf writes them with [[outputs.file]], data_format = "influx".'
 
@@ -48,20 +49,33 @@ class TelegrafSource:
         for where, line in _lines(path):
             match = _LINE.fullmatch(line)
             if match is None:
-                raise CorruptInput(f"{where}: {line[:80]!r} is no line of the line protocol.")
+                raise CorruptInput(f"{where}: expected the line protocol, found {line[:80]!r}.")
             if match["time"] is None:
                 raise UndatedInput(f"{where}: the line has no time.", hint=_HINT)
             points += 1
             time_ns = _time_ns(match["time"], where)
-            labels = {_plain(tag[1]): _plain(tag[2]) for tag in _TAG.finditer(match["tags"])}
-            for field in _FIELD.finditer(match["fields"]):
-                number = _NUMBER.fullmatch(field[2])
-                if number is not None:
-                    name = f"{_plain(match['measurement'])}_{_plain(field[1])}"
-                    value = float(field[2].rstrip("iu"))
-                    taking.add(f"{name}{match['tags']}", name, labels, time_ns, value)
+            labels = dict(_tags(match["tags"]))
+            for field, value in _fields(match["fields"]):
+                if _NUMBER.fullmatch(value):
+                    name = f"{_plain(match['measurement'])}_{field}"
+                    taking.add(f"{name}{match['tags']}", name, labels, time_ns, float(value.rstrip("iu")))
             yield from taking.full()
         return (yield from taking.finish(f"{points} point(s)"))
+
+
+def _tags(text: str) -> Iterator[tuple[str, str]]:
+    """One behind the other: the whole line fitted already."""
+    at = 0
+    while (match := _TAG.match(text, at)) is not None:
+        yield _plain(match[1]), _plain(match[2])
+        at = match.end()
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while (match := _FIELD.match(text, at)) is not None:
+        yield _plain(match[1]), match[2]
+        at = match.end()
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -81,7 +95,7 @@ def _time_ns(text: str, where: str) -> int:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text) if "\\" in text else text
+    return _ESCAPED.sub(r"\1", text) if "\\" in text else text
 
 
 SOURCE = TelegrafSource()
