@@ -136,6 +136,11 @@ def test_a_sick_target_is_found_stored_and_listed(tmp_path, capsys):
     values[:, 2] *= rng.choice([0.2, 1.0], 3 * 1440)  # uneven work is no sickness
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", series_frame(values, metric="write_bytes"), source="tts")
+    # Stored by a version that did not search: found when all days are sealed and searched.
+    assert run(["health", "--lake", str(lake.root), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["unhealthy"] == []
+    assert run(["lake", "compact", "--everything", "--lake", str(lake.root)]) == 0
+    assert "unhealthy components are new" in capsys.readouterr().out
     assert run(["events", "--lake", str(lake.root), "--kind", "component_health", "--json"]) == 0
     (event,) = json.loads(capsys.readouterr().out)["result"]["events"]
     assert "OST0005" in event["label"]

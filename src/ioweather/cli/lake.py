@@ -117,17 +117,22 @@ def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, in
 
 
 @lake.command(epilog="Example: ioweather lake compact")
-@click.option("--everything", is_flag=True, help="Seal today too.")
+@click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
 @_of_lake
 def compact(lake_dir: str | None, everything: bool) -> None:
-    """Seal closed days: one sorted file each, which makes reading fast."""
-    from ioweather.store.seal import compact as run
+    """Seal closed days, one sorted file each, and search them for unhealthy components.
+
+    Once with --everything after an upgrade: rows that an earlier version stored are searched too.
+    """
+    from ioweather.workflows.site.tend import tend
 
     with progress_bar() as progress:
-        sealed = run(open_lake_at(lake_dir), everything=everything, progress=progress)
+        sealed, events = tend(open_lake_at(lake_dir), everything=everything, progress=progress)
     rows = sum(item.rows for item in sealed)
     files = sum(item.files_before for item in sealed)
     say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
+    if events:
+        say(f"{events:,} events of unhealthy components are new or changed: ioweather health")
 
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")

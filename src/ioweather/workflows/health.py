@@ -160,7 +160,7 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
     capped: list[Incident] = []
     seen: list[str] = []
     parts: list[Evidence] = []
-    kind = next((kind for kind in TARGETS if kind in search.kinds(TRAFFIC[0])), None)
+    kind = next((kind for kind in TARGETS if any(kind in search.kinds(name) for name in TRAFFIC)), None)
     if kind is not None:
         moved = _together(list(search.matrices(kind, TRAFFIC, min(MINUTE_NS, search.bin_ns)).values()))
         seen += moved.components
