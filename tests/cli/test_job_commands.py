@@ -31,7 +31,7 @@ def widest(text: str) -> int:
 
 
 def test_one_screen(call, log):
-    code, out, err = call("job", log)
+    code, out, err = call("job", log, "--full")
     assert (code, err) == (0, "")
     assert widest(out) <= 80
     assert len(out.splitlines()) <= 45
@@ -43,10 +43,17 @@ def test_one_screen(call, log):
     assert any(line.startswith("    0 s") and line.endswith("90 s") for line in lines), "its axis"
 
 
+def test_the_first_screen_is_short_and_says_how_to_see_the_rest(call, log):
+    _, out, _ = call("job", log)
+    assert len(out.splitlines()) <= 30
+    assert "--full shows" in out
+    assert out.splitlines()[0] == call("job", log, "--full")[1].splitlines()[0]
+
+
 def test_the_documentation_shows_this_screen(call, log):
     page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "look-at-a-job.md"
-    shown = page.read_text().split("$ ioweather job climate.darshan\n", 1)[1].split("```", 1)[0]
-    _, out, _ = call("job", log)
+    shown = page.read_text().split("$ ioweather job climate.darshan --full\n", 1)[1].split("```", 1)[0]
+    _, out, _ = call("job", log, "--full")
     assert shown.splitlines() == [line.rstrip() for line in out.splitlines()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ioweather.cli.render import print_answer
@@ -10,9 +12,16 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import Answer, result_json
 
 
-def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv_table: str = "") -> None:
+def show_answer(
+    answer: Answer,
+    form: str,
+    html_file: Path | None = None,
+    *,
+    csv_table: str = "",
+    brief: Mapping[str, int] | None = None,
+) -> None:
     """Print the answer as `form`; with a file, write its page there instead of the screen. CSV has the facts, or the
-    table of this name where the answer is a table."""
+    table of this name where the answer is a table. `brief`: on the screen only so many facts of these groups."""
     if html_file is not None:
         write_page(answer, html_file)
         say(f"Wrote {html_file}.", err=True)
@@ -21,7 +30,29 @@ def show_answer(answer: Answer, form: str, html_file: Path | None = None, *, csv
     elif form == "csv":
         say_csv(answer_csv(answer, csv_table))
     elif html_file is None:
-        print_answer(answer)
+        print_answer(shortened(answer, brief) if brief else answer, is_short=bool(brief))
+
+
+_EVIDENCE = ("_interval", "_model")  # lines about the one above them
+
+
+def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
+    """For one screen: what was asked, and what somebody should look at."""
+    groups = {group.name: group for group in answer.facts if group.name in brief}
+    if not groups:  # an answer of another kind, such as that of servers alone
+        return answer
+    return replace(
+        answer,
+        facts=tuple(
+            replace(groups[name], facts=tuple(f for f in groups[name].facts if not f.name.endswith(_EVIDENCE))[:most])
+            for name, most in brief.items()
+            if name in groups
+        ),
+        exhibits=(),
+        findings=tuple(finding for finding in answer.findings if finding.kind != "note"),
+        coverage=(),
+        caveats=answer.caveats[:1],
+    )
 
 
 def answer_csv(answer: Answer, table: str = "") -> str:

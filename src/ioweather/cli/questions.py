@@ -34,6 +34,7 @@ def command_of(name: str, show: Shown | None = None, extra: Sequence[click.Optio
     def run(**typed: Any) -> int | None:
         form = output_form(typed.pop("as_json"), typed.pop("as_csv"))
         page: Path | None = typed.pop("html_file", None)
+        full = typed.pop("full_screen", False)
         own = {option.name: typed.pop(str(option.name)) for option in extra}
         lake, start, end = (typed.pop(key, None) for key in ("lake_dir", "from_text", "to_text"))
         less = question.screen if form == "text" and page is None else {}
@@ -43,11 +44,17 @@ def command_of(name: str, show: Shown | None = None, extra: Sequence[click.Optio
 
         if show is not None:
             return show(put, form, **own, **({"html_file": page} if question.page else {}))
-        show_answer(put(), form, page, csv_table=question.table)
+        show_answer(put(), form, page, csv_table=question.table, brief={} if full else question.brief)
         return None
 
     command = click.Command(name, callback=run, help=question.help, epilog=question.epilog)
-    command.params = [*_shared(question), *filter(None, map(_parameter, question.params)), *extra]
+    full_screen = click.Option(["--full", "full_screen"], is_flag=True, help="The whole answer in the terminal.")
+    command.params = [
+        *_shared(question),
+        *([full_screen] if question.brief else []),
+        *filter(None, map(_parameter, question.params)),
+        *extra,
+    ]
     command.params.sort(key=lambda parameter: isinstance(parameter, click.Option))
     return command
 

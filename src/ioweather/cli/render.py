@@ -274,7 +274,7 @@ def _foot(out: Console, coverage: Sequence[Coverage], caveats: Sequence[str]) ->
         out.print(Padding(shown(line, style="dim"), (0, 0, 0, 2)))
 
 
-def print_answer(answer: Answer) -> None:
+def print_answer(answer: Answer, *, is_short: bool = False) -> None:
     """One screen: headline, facts with bars, findings, coverage."""
     out = console()
     out.print(shown(answer.headline, style="bold"))
@@ -303,3 +303,5 @@ def print_answer(answer: Answer) -> None:
         out.print()
         _findings(out, answer)
     _foot(out, answer.coverage, answer.caveats)
+    if is_short:
+        out.print(shown("  --full shows the evidence, coverage and caveats.", style="dim"))

@@ -67,4 +67,5 @@ Example: ioweather forecast --filesystem scratch --op write --for 2h
     seen_by="public",
     period=False,
     table="forecast",
+    brief={"expected": 8, "best_start": 1},
 )  # fmt: skip

@@ -6,13 +6,13 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ioweather.core.errors import DataUnavailable, LakeError
+from ioweather.core.errors import Busy, DataUnavailable, LakeError
 from ioweather.core.outcomes import EventOutcome, EventsOutcome, NowOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.store import layout
@@ -36,6 +36,9 @@ _HISTORY_SECONDS = 30.0
 _PATIENCE_SECONDS = 0.3
 _MOST_SMALL = 200
 _MOST_KEPT_BYTES = 64 << 20
+_MOST_MADE_AT_ONCE = 2
+_WAIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,9 @@ class Facilities:
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _answers: OrderedDict[Hashable, bytes] = field(default_factory=OrderedDict)
     _answers_bytes: int = 0
+    _making: dict[Hashable, threading.Lock] = field(default_factory=dict)
+    _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
+    is_stopping: bool = False
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _small: dict[tuple[str, Hashable], tuple[Mark, Any]] = field(default_factory=dict)
     _finding: dict[str, Refreshed[int]] = field(default_factory=dict)
@@ -200,19 +206,51 @@ class Facilities:
         return found
 
     def answered(self, name: str, key: Hashable, make: Callable[[], bytes], tables: Collection[str] = TABLES) -> bytes:
-        """An answer that is kept until one of the tables changes. `key` says all that it depends on beside them."""
+        """An answer that is kept until one of the tables changes. `key` says all that it depends on beside them. It is
+        made once: who asks meanwhile waits for it, and few are made at a time."""
         full = (mark_of(self.directory(name), tables), name, key)
         with self._guard:
-            if full in self._answers:
-                self._answers.move_to_end(full)
-                return self._answers[full]
-        data = make()
-        with self._guard:
-            self._answers_bytes += len(data) - len(self._answers.pop(full, b""))
-            self._answers[full] = data
-            while self._answers_bytes > _MOST_KEPT_BYTES and len(self._answers) > 1:
-                self._answers_bytes -= len(self._answers.popitem(last=False)[1])
+            making = self._making.setdefault(full, threading.Lock())
+        with self._turn(making):
+            known = self._known(full)
+            if known is not None:
+                return known
+            with self._turn(self._at_once):
+                data = make()
+            with self._guard:
+                self._making.pop(full, None)
+                self._answers_bytes += len(data) - len(self._answers.pop(full, b""))
+                self._answers[full] = data
+                while self._answers_bytes > _MOST_KEPT_BYTES and len(self._answers) > 1:
+                    self._answers_bytes -= len(self._answers.popitem(last=False)[1])
         return data
+
+    def _known(self, full: Hashable) -> bytes | None:
+        with self._guard:
+            if full not in self._answers:
+                return None
+            self._making.pop(full, None)
+            self._answers.move_to_end(full)
+            return self._answers[full]
+
+    @contextmanager
+    def _turn(self, lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
+        """Waiting ends when the server stops, or after a time in which nobody waits for a page."""
+        until = time.monotonic() + _WAIT_SECONDS
+        while not lock.acquire(timeout=_LOOK_SECONDS):
+            if self.is_stopping or time.monotonic() > until:
+                raise Busy("The server is stopping." if self.is_stopping else "Too many ask at once.",
+                           hint="Try again in some seconds.")  # fmt: skip
+        try:
+            if self.is_stopping:
+                raise Busy("The server is stopping.", hint="Try again in some seconds.")
+            yield
+        finally:
+            lock.release()
+
+    def stop(self) -> None:
+        """Who waits for an answer is sent away, so that only what is being made holds the server up."""
+        self.is_stopping = True
 
     def exhibit_answered(self, name: str, exhibit_id: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """What is made of an exhibit changes with the tables that its study reads, and with whose rows they are."""

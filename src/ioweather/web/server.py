@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from ioweather.core.errors import UsageError
 from ioweather.core.visibility import Visibility
 from ioweather.web.connections import Connection
+from ioweather.web.facilities import Facilities
 from ioweather.web.live import Feed
 
 _LONGEST_HEAD_BYTES = 64 << 10
@@ -80,12 +81,14 @@ def bind_socket(path: Path) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, feed: Feed) -> None:
+    def __init__(self, config: uvicorn.Config, feed: Feed, facilities: Facilities) -> None:
         super().__init__(config)
         self._feed = feed
+        self._facilities = facilities
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._feed.end()
+        self._facilities.stop()
         await super().shutdown(sockets)
 
 
@@ -101,7 +104,7 @@ def _server(app: FastAPI) -> uvicorn.Server:
         http=Connection,
         h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
     )
-    return _Server(settings, app.state.feed)
+    return _Server(settings, app.state.feed, app.state.facilities)
 
 
 def run(app: FastAPI, bound: socket.socket) -> None:

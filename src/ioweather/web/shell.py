@@ -34,6 +34,7 @@ _TEMPLATES.filters["unit"] = format_value
 NAVIGATION: Final = (
     ("/", "Overview"),
     ("/now", "Now"),
+    ("/who", "Who"),
     ("/job", "Jobs"),
     ("/events", "Events"),
     *((f"/{topic.slug}", topic.title) for topic in TOPICS),

@@ -36,10 +36,10 @@ TOPICS: Final = (
         "Health",
         "Servers, targets and episodes; what the lake holds and what it refused.",
         (
+            ("Unhealthy components", "/fragments/unhealthy"),
             ("Agents", "/fragments/agents"),
             ("In the lake", "/fragments/lake"),
             ("Quality", "/fragments/quality"),
-            ("Sick components", "/fragments/events?kind=component_health"),
         ),
     ),
 )

@@ -16,8 +16,8 @@ from ioweather.web.pages import (
     search,
     sql,
     subjects,
+    who,
 )
 
-ROUTERS: Final = tuple(
-    module.router for module in (overview, now, jobs, places, people, events, search, subjects, health, exhibits, sql)
-)
+_PAGES: Final = (overview, now, who, jobs, places, people, events, search, subjects, health, exhibits, sql)
+ROUTERS: Final = tuple(module.router for module in _PAGES)

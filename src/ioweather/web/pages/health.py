@@ -12,11 +12,14 @@ from ioweather.collect.remote import remote_agents
 from ioweather.collect.status import SpoolStatus, Status, read_status
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.outcomes import HealthOutcome
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.tables.series import Quality
+from ioweather.web.links import around_ns
 from ioweather.web.parts import failed, kept
 from ioweather.web.queries import inventory, series_held
-from ioweather.web.shell import Html, Listed, tables_part
+from ioweather.web.ranges import period_for
+from ioweather.web.shell import Html, Listed, Place, tables_part
 from ioweather.web.visible import OwnView, PublicView, View
 
 router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=Html)
@@ -81,6 +84,27 @@ def _spooled(status: Status) -> str:
     lost = f", {spool.dropped_rows:,} rows given up{why}" if spool.dropped_rows else ""
     held = f"{spool.files:,} files wait ({spool.bytes / 2**20:.1f} of {spool.limit_bytes / 2**20:.0f} MiB)"
     return f"Spool of {status.host} ({status.software_version}): {held}{lost}. {spool.message}"
+
+
+@router.get("/unhealthy")
+def unhealthy(view: OwnView) -> Html:
+    def make() -> str:
+        result = view.ask("health", {}, period_for(view)).result
+        assert isinstance(result, HealthOutcome)
+        place = Place(view, "/health")
+        columns = (("component", "text"), ("file system", "text"), ("how", "text"), ("from", "time_ns"),
+                   ("to", "time_ns"), ("probability", "ratio"), ("× usual", "factor"), ("runs on it", "count"),
+                   ("they lost", "seconds"))  # fmt: skip
+        rows = [(u.component or "", u.filesystem or "", u.cause, u.start_ns, u.end_ns, u.probability, u.factor, u.runs,
+                 u.lost_seconds) for u in result.unhealthy]  # fmt: skip
+        links = {
+            "component": lambda row: place.to("components", row[0], **around_ns(row[3], row[4])),
+            "file system": lambda row: place.to("filesystems", row[1], **around_ns(row[3], row[4])),
+        }
+        empty = "No unhealthy component was found in this period."
+        return tables_part(Listed("Unhealthy components", columns, rows, links, empty))
+
+    return kept(view, "unhealthy", make)
 
 
 @router.get("/lake")
