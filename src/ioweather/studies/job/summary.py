@@ -17,6 +17,7 @@ from ioweather.core.units import NS, format_bytes, format_seconds, format_time_n
 from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.signatures import SMALL_BYTES, program_of, signatures
+from ioweather.studies.job.cure import cure, is_incomplete, partial_modules, unrecorded_files
 from ioweather.studies.job.heat_map import busiest, heat_chart
 from ioweather.studies.job.view import JobView, printable
 from ioweather.tables.applications import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
@@ -40,10 +41,17 @@ def notes(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
 def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """Partial data is first-class: said before anything that rests on it."""
     partial = _listed(view, "partial_modules")
-    counters = [name for name in partial if name in FILE_MODULES]
+    counters = partial_modules(view)
     if counters:
         text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
         yield Finding(text, name="partial_counters")
+    if unrecorded := unrecorded_files(view):
+        text = (
+            f"Partial: {_counted(unrecorded, 'file is', 'files are')} named without a record; figures are lower bounds."
+        )
+        yield Finding(text, name="files_without_record")
+    if (cured := cure(view)) is not None:
+        yield Finding(cured.text, name="record_it_whole")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
             yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.", name="partial_module")
@@ -77,13 +85,15 @@ def _listed(view: JobView, column: str) -> list[str]:
 
 def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     marks = signatures(view.runs().frame).records()[0]
-    if marks["negligible_io"]:
+    incomplete = is_incomplete(view)
+    # Of a part of the counters nobody can say that the whole is little, nor who did nothing.
+    if marks["negligible_io"] and not incomplete:
         text = f"I/O is {format_value(marks['io_ratio'], 'ratio')} of the run: faster I/O would not be felt."
         yield Finding(text, name="negligible_io")
-    if marks["rank0_io"]:
+    if marks["rank0_io"] and not incomplete:
         by = "rank 0" if (marks["rank0_ratio"] or 0) > 0.5 else "one process"
         yield Finding(f"All data goes through {by}; {row['nprocs'] - 1:,} processes move none.", name="one_process_io")
-    elif marks["subset_io"]:
+    elif marks["subset_io"] and not incomplete:
         text = f"{row['io_rank_count']:,} of {row['nprocs']:,} processes move all data, not collectively."
         yield Finding(text, name="subset_io")
     if marks["file_per_process"]:
@@ -91,7 +101,8 @@ def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         text = f"Every process has files of its own: {each} each, {row['unique_file_count']:,} in all."
         yield Finding(text, name="file_per_process")
     if marks["metadata_bound"]:
-        text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time."
+        recorded = " that was recorded" if incomplete else ""
+        text = f"Metadata takes {format_value(row['metadata_ratio'], 'ratio')} of the I/O time{recorded}."
         yield Finding(text, name="metadata_bound")
     # A few tiny accesses pull the mean of 1 MiB requests below 1 MiB: the most common size must be small too.
     if marks["small_requests"] and (row["common_access_bytes"] or 0) < SMALL_BYTES:
@@ -267,7 +278,7 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
         return f"{ran} and opened {used}: no I/O time was recorded."
     share = spent / row["run_seconds"] if row["run_seconds"] else None
     part = "" if share is None else " (all of it)" if share >= 1 else f" ({format_value(share, 'ratio')})"
-    bound = "at least " if row["partial"] else ""
+    bound = "at least " if is_incomplete(view) else ""
     if not moved:
         touched = _counted(row["file_count"], "file", "files")
         return f"{ran}; metadata of {touched} took {bound}{format_seconds(spent)} of it{part}, no data moved."
