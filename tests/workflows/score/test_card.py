@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from ioweather.cli.main import run
-from ioweather.core.errors import UsageError
+from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
-from ioweather.workflows.score.card import Line, score, stored_baseline
+from ioweather.workflows.score.card import Line, _no_longer_measured, score, stored_baseline
 from ioweather.workflows.score.catalogue import QUESTIONS
-from ioweather.workflows.score.items import Evidence, Item, NotBuilt, ask
+from ioweather.workflows.score.items import Evidence, Item, ask
 
 EXACT = ("accounting", "benchmark", "growth", "io_time", "metadata", "volumes")
 
@@ -69,9 +69,9 @@ def test_worse_is_more_than_noise():
 
 def test_a_question_that_cannot_be_answered_gives_a_reason(card, facility):
     def missing(evidence: Evidence):
-        raise NotBuilt("something")
+        raise DataUnavailable("nothing")
 
-    assert ask(missing, None) == ([], "not built yet (something)")  # type: ignore[arg-type]
+    assert ask(missing, None) == ([], "the data do not allow it: nothing")  # type: ignore[arg-type]
 
 
 def test_every_question_can_be_loaded():
@@ -96,7 +96,6 @@ def test_the_commands(facility, tmp_path, capsys):
     assert run(["simulate", "score", str(facility.out), "--question", "growth", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["good"] == 2
     assert run(["simulate", "score", str(facility.out), "--question", "forecast"]) == 0
-    assert "not built yet" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -105,6 +104,13 @@ def test_nothing_is_worse_than_the_baseline(tmp_path):
     card = score(made.out)
     assert card.baseline
     assert not [line.key for line in card.worse]
+
+
+def test_what_the_baseline_has_and_the_card_has_not_is_worse():
+    before = {"growth: bytes": 0.1, "growth: files": None, "night: hour": 0.0}
+    lines = list(_no_longer_measured(before, ["growth"], {"growth: bytes"}))
+    assert [(line.question, line.worse) for line in lines] == [("growth", True)]
+    assert "files is in the baseline" in lines[0].note
 
 
 def run_row(job: int, alone: float, others: float = 0.0, own: float = 0.0) -> dict:

@@ -176,7 +176,8 @@ def strength(value: float) -> str:
 
 
 def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
-    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most."""
+    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most. As the best of
+    several its p counts as many times (Bonferroni)."""
     for group in dict.fromkeys(pair.group for pair in pairs):
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
@@ -189,9 +190,9 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         found, null = pair.found["spearman"], pair.nulls.get("spearman")
         words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
         words += f"; Spearman {found.value:.2f}, {found.low or 0:.2f} to {found.high or 0:.2f}, n {found.n})"
-        if found.p is None or found.p > SURE:
+        if found.p is None or len(own) * found.p > SURE:
             yield Finding(f"{words}: no more than chance.", "undecided", name="association")
-        elif null is not None and null.p > SURE:
+        elif null is not None and len(own) * null.p > SURE:
             yield Finding(
                 f"{words}, but runs moved in time have {null.median:.2f} too ({told_p(null.p)}): the shared steps may "
                 "give it.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from importlib.resources import files
@@ -108,7 +108,20 @@ def score(
         lines += [Line(name, item, before=before.get(f"{name}: {item.name}")) for item in items]
         if not items:
             lines.append(Line(name, None, why or "this facility has nothing of the kind"))
+    lines += _no_longer_measured(before, wanted, {line.key for line in lines})
     return ScoreCard(made.preset, made.seed, made.days, tuple(lines), bool(before))
+
+
+def _no_longer_measured(
+    before: Mapping[str, float | None], wanted: Sequence[str], measured: Collection[str]
+) -> Iterator[Line]:
+    """What the baseline has and the card has not counts as worse: an item that was renamed would go unwatched."""
+    for key, error in before.items():
+        question, _, item = key.partition(": ")
+        if question in wanted and key not in measured:
+            yield Line(
+                question, None, f"{item} is in the baseline and no longer measured", 1.0 if error is None else error
+            )
 
 
 def _asked(name: str, evidence: Evidence) -> tuple[list[Item], str]:

@@ -20,10 +20,6 @@ from ioweather.workflows.analyse import make_exhibits
 Measure: TypeAlias = Literal["factor", "difference", "rate"]
 
 
-class NotBuilt(Exception):
-    """The study that would answer does not exist yet."""
-
-
 @dataclass(frozen=True)
 class Item:
     """One number: planted and recovered.
@@ -97,7 +93,5 @@ def ask(question: Question, evidence: Evidence) -> tuple[list[Item], str]:
     """(answers, why there are none)."""
     try:
         return list(question(evidence)), ""
-    except NotBuilt as error:
-        return [], f"not built yet ({error})"
     except DataUnavailable as error:
         return [], f"the data do not allow it: {error}"

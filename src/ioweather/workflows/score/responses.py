@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from ioweather.core.units import HOUR_NS
-from ioweather.workflows.score.items import Evidence, Item, NotBuilt
+from ioweather.core.outcomes import ForecastOutcome
+from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.workflows.ask import ask
+from ioweather.workflows.score.items import Evidence, Item
 
 _FELT_BY_ALL = ("mds_overload", "network_cap")
 # Mean stretch that a person notices.
@@ -103,4 +105,13 @@ def episodes(evidence: Evidence) -> Iterator[Item]:
 
 
 def forecast(evidence: Evidence) -> Iterator[Item]:
-    raise NotBuilt("forecast")
+    """What the last day's load was forecast as: no worse than 'as now' and 'as usual', in intervals that hold."""
+    outcome = ask("forecast", evidence.lake).result
+    for horizon in outcome.horizons if isinstance(outcome, ForecastOutcome) else ():
+        label = f"{horizon.horizon_ns // MINUTE_NS} min ahead"
+        if horizon.skill.value is not None:
+            lost = max(0.0, -horizon.skill.value)
+            yield Item(f"errors beyond the better of 'as now' and 'as usual', {label}", 0.0, lost, 0.05, "difference",
+                       "ratio", f"skill {horizon.skill.value:+.2f}")  # fmt: skip
+        if horizon.coverage is not None:
+            yield Item(f"intervals that held, {label}", 0.9, horizon.coverage, 0.05, "difference", "ratio")

@@ -23,6 +23,8 @@ from ioweather.workflows.score.items import Evidence, Item
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions
 
 _MOST_RUNS = 600
+_SURE = 0.9
+_WORDS = {"usual": "the usual time", "system": "the system's seconds", "own": "the run's own seconds"}
 # A program with fewer runs has no usual time, and no truth of who made it late.
 _LEAST_RUNS = 8
 
@@ -148,6 +150,15 @@ def verdicts(evidence: Evidence) -> Iterator[Item]:
         if mine:
             share = sum(run.said.kind == kind for run in mine) / len(mine)
             yield Item(f"truly {kind}, and said so", 1.0, share, 0.5, "rate", note=f"of {len(mine)}")
+    yield from _sure_accusations(known)
+
+
+def _sure_accusations(known: list[Judged]) -> Iterator[Item]:
+    sure = [run for run in known if run.said.kind in ("you", "both") and run.said.probability >= _SURE]
+    if sure:
+        right = sum(run.truth.kind in ("you", "both") for run in sure)
+        yield Item("right among those accused at 90% or more", 1.0, right / len(sure), 0.12, "rate",
+                   note=f"{right} of {len(sure)}")  # fmt: skip
 
 
 def balanced_accuracy(given: list[Judged]) -> float:
@@ -163,6 +174,10 @@ def balanced_accuracy(given: list[Judged]) -> float:
 def attribution(evidence: Evidence) -> Iterator[Item]:
     """Seconds by the system and by the run itself, of runs of which at least a tenth of the time is at stake."""
     known = [run for run in judged_runs(evidence) if run.said.system is not None and run.said.own is not None]
+    for name in ("usual", "system", "own") if known else ():
+        held = [said.low <= getattr(run.truth, name) <= said.high for run in known if (said := getattr(run.said, name))]
+        yield Item(f"90% ranges of {_WORDS[name]} that hold", 0.9, sum(held) / len(held), 0.05, "difference", "ratio",
+                   f"{len(held)} runs")  # fmt: skip
     for label, true, said in (
         ("system", [r.truth.system for r in known], [r.said.system.value for r in known if r.said.system]),
         ("the run itself", [r.truth.own for r in known], [r.said.own.value for r in known if r.said.own]),
