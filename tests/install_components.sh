@@ -14,6 +14,9 @@ need prometheus prometheus
 need fusermount3 fuse3
 need chromium chromium
 need nginx nginx-light
+need mfsmaster moosefs-master
+need mfschunkserver moosefs-chunkserver
+need mfsmount moosefs-client
 need systemd-sysusers systemd
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then

@@ -19,6 +19,7 @@ from ioweather.cli.agent_options import (
 )
 from ioweather.cli.screen import say
 from ioweather.core.errors import SourceError, UsageError
+from ioweather.sources.live.contract import LiveSource
 
 EPILOG = """\b
 Each cycle reads and writes one request in a large file and stats, reads,
@@ -42,6 +43,10 @@ Example: ioweather probe /scratch /home --for 10min --lake weather
 @click.option("--small-file", metavar="SIZE", help="Size of a small file (default: 3901).")
 @click.option("--paper", is_flag=True, help="The paper's sizes: a file of 200 GiB and a pool of 200,000.")
 @click.option("--fill-rate", metavar="SIZE", help="Most bytes a second while the large file is made (default: 200MiB).")
+@click.option(
+    "--targets", "each_target", is_flag=True,
+    help="Probe every storage target too, one at each cycle (Lustre, MooseFS).",
+)  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
 @click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
@@ -67,12 +72,13 @@ def probe(
     """
     from ioweather.collect.agent import AgentSettings
     from ioweather.sources.live.probe import Probe
+    from ioweather.sources.live.targets import TargetProbe
 
     run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, retry=False)
     settings = _settings(options)
     targets = list(dict.fromkeys(str(path.absolute()) for path in paths))
     try:
-        sources = [
+        sources: list[LiveSource] = [
             Probe(
                 target,
                 settings,
@@ -85,6 +91,14 @@ def probe(
             )
             for target in targets
         ]
+        if options["each_target"]:
+            sources += [
+                TargetProbe(
+                    target, settings.period_ns, run.run_id, options["directory"], options["system"], run.host,
+                    options["require_mount"], settings.keep_files,
+                )
+                for target in targets
+            ]  # fmt: skip
     except SourceError as error:
         raise UsageError(error.message, hint=error.hint) from None
     if not as_json:

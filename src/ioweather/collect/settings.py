@@ -21,6 +21,7 @@ from ioweather.sources.live.lustre import LustreServer
 from ioweather.sources.live.nfs import NfsClient
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from ioweather.sources.live.slurm import SlurmAccounting
+from ioweather.sources.live.targets import TargetProbe
 from ioweather.sources.lustre.snapshot import is_tree
 from ioweather.sources.mounts import is_inside
 
@@ -31,6 +32,7 @@ KINDS = ("probe", "block", "lustre", "gpfs", "nfs", "slurm")
 class CollectSettings:
     probe: ProbeSettings = field(default_factory=lambda: ProbeSettings(keep_files=True))
     probe_name: str = ""
+    probe_targets: bool = False
     block_period_ns: int = 10 * NS
     block_stacked: bool = False
     lustre_period_ns: int = 10 * NS
@@ -78,6 +80,7 @@ _PROBE_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "probe_name": ("probe_name", str),
+    "probe_targets": ("probe_targets", _flag),
     "block_period": ("block_period_ns", lambda value: parse_duration_ns(str(value))),
     "block_stacked": ("block_stacked", _flag),
     "lustre_period": ("lustre_period_ns", lambda value: parse_duration_ns(str(value))),
@@ -152,10 +155,16 @@ def sources_for(
 def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> list[LiveSource]:
     paths = dict.fromkeys(path for filesystem in facility.filesystems for path in filesystem.probes)
     mounts = [mount for filesystem in facility.filesystems for mount in filesystem.mounts]
-    return [
-        Probe(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=_mount_of(path, mounts))
-        for path in paths
-    ]
+    made: list[LiveSource] = []
+    for path in paths:
+        mount = _mount_of(path, mounts)
+        made.append(Probe(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=mount))
+        if settings.probe_targets:
+            period, name = settings.probe.period_ns, settings.probe_name
+            made.append(
+                TargetProbe(path, period, run_id, name, host=host, required_mount=mount, keep_files=True)
+            )  # fmt: skip
+    return made
 
 
 def _mount_of(path: str, mounts: Sequence[str]) -> str | None:

@@ -60,8 +60,9 @@ _TIMED: Final = (("read_busy_seconds", "read_ops"), ("write_busy_seconds", "writ
 _HISTORY_NS: Final = 7 * DAY_NS
 _LONGEST_NS: Final = 14 * DAY_NS
 _OVERLAP_NS: Final = 2 * DAY_NS
-# A bin holds so many samples.
+# A bin holds so many samples, or looks of probes at each target.
 _SAMPLES: Final = 12
+_LOOKS_IN_BIN: Final = 8
 _SHORTEST_BIN_NS, _LONGEST_BIN_NS = 5 * NS, 10 * MINUTE_NS
 _METADATA_OPERATIONS: Final = ("create", "stat", "delete")
 # A run lost time where it took 15% longer than usual, the least that counts as a slowdown.
@@ -133,11 +134,13 @@ def find_sick_components(lake: Lake, since_ns: int = 0) -> int:
 
 
 def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
+    sampled = set()
     for filesystem in snapshot.filesystems():
         groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
         timed = [g for g in groups if g.component_kind in (*TARGETS, *METADATA) and METRICS[g.metric].extensive]
         if not timed:
             continue
+        sampled.add(filesystem)
         first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)
         finest = min(g.interval_ns for g in timed if g.end_ns > max(since_ns, first))
         wanted = min(max(_SAMPLES * finest, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
@@ -151,6 +154,23 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
             if end >= last:
                 break
             start = (end - _OVERLAP_NS) // bin_ns * bin_ns
+    yield from (each for each in _of_probes(snapshot, since_ns) if each.filesystem not in sampled)
+
+
+def _of_probes(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
+    """File systems of which only probes tell. A bin holds some looks at each target."""
+    if not snapshot.pinned["responses"].uris:
+        return
+    rows = snapshot.rows("responses", {"start_ns >=": max(0, since_ns - _HISTORY_NS)})
+    found = snapshot.bare.sql(
+        f"""SELECT system, min(start_ns), max(start_ns), count(*), count(DISTINCT component)
+        FROM ({rows}) WHERE component IS NOT NULL AND status = 'ok' GROUP BY system ORDER BY system"""
+    ).fetchall()
+    for system, first, last, looks, components in found:
+        gap = (last - first) * components // max(1, looks)
+        bin_ns = min(max(round(_LOOKS_IN_BIN * gap / NS) * NS, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
+        start = max(first, last - _LONGEST_NS) // bin_ns * bin_ns
+        yield _Search(snapshot, snapshot.facility.filesystem_of(system), system, start, last + 1, bin_ns)
 
 
 def incidents_of(search: _Search) -> tuple[Incident, ...]:
@@ -170,6 +190,8 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
         parts += [search.evidence(each) for each in _observed(search, kind, moved, servers)]
         runs = _runs(search, moved.components)
         parts += [search.evidence(each) for each in runs.observations(load_of(moved))]
+    else:
+        parts += [search.evidence(each) for each in _probes(search)]
     parts += [search.evidence(each) for each in _metadata(search)]
     sick = sick_stretches([part for part in parts if part.name != "storm"])
     if any(part.name == "service" for part in parts):
@@ -189,7 +211,7 @@ def _observed(search: _Search, kind: str, moved: Matrix, servers: dict[str, str]
     """All looks at targets and their servers; `moved` are bytes."""
     load = load_of(moved)
     yield from _service(search, kind, load)
-    yield from _probes(search, load, shares_of(moved.values.sum(axis=1, keepdims=True)))
+    yield from _probes(search, load)
     if "oss" in search.kinds("cpu_ratio") and servers:
         yield _processors(search, load, servers)
 
@@ -326,11 +348,12 @@ def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, 
     rows = search.snapshot.rows(
         "responses", {"filesystem": search.filesystem, "status": "ok"}, (search.start_ns, search.end_ns)
     )
+    step_ns = min(MINUTE_NS, search.bin_ns)
     sql = f"""WITH timed AS (SELECT start_ns, {component} AS component, ln(duration_ns) AS took,
             host || ' ' || target || ' ' || op || ' ' || request_bytes || ' ' || mode AS series
             FROM ({rows}) WHERE duration_ns > 0 AND cached IS NOT TRUE AND {where}),
         usual AS (SELECT series, median(took) AS middle FROM timed GROUP BY series)
-        SELECT component, start_ns // {MINUTE_NS} * {MINUTE_NS} AS minute, median(took - middle) AS took,
+        SELECT component, start_ns // {step_ns} * {step_ns} AS minute, median(took - middle) AS took,
             count(*) AS looks
         FROM timed JOIN usual USING (series) GROUP BY ALL ORDER BY component, minute"""
     found = fetch_frame(search.snapshot.bare, sql, _LOOKS)
@@ -341,19 +364,24 @@ def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, 
     )  # fmt: skip
 
 
-def _probes(search: _Search, load: Matrix, load_of_all: Floats) -> Iterator[Observations]:
+def _probes(search: _Search, load: Matrix | None = None) -> Iterator[Observations]:
+    """Without samples of the servers there is no load to explain anything, and only peers are compared."""
     operations = ", ".join(f"'{name}'" for name in DATA_OPERATIONS)
     names, column, minute, took, looks = _responses(
         search, f"component IS NOT NULL AND op IN ({operations})", "component"
     )
     if len(names) < 3:
         return
+    if load is None:
+        yield Observations("probe", names, column, minute, took, np.full(len(minute), np.nan), looks)
+        return
     place = {name: number for number, name in enumerate(load.components)}
     of_load = np.array([place.get(name, -1) for name in names], np.int64)[column]
     found = Observations("probe", names, column, minute, took, _at(load, minute, of_load), looks)
     yield found
+    together = load.values.sum(axis=1, keepdims=True)
     everything = Matrix(
-        "load", load.start_ns, load.step_ns, ("all",), load_of_all, np.ones(load_of_all.shape, np.float32)
+        "load", load.start_ns, load.step_ns, ("all",), shares_of(together), np.ones(together.shape, np.float32)
     )
     in_bins = _in_bins(search, everything, ("all",))[:, 0]
     yield shared_observations(found, search.filesystem, search.bin_starts, in_bins)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -24,6 +22,7 @@ from ioweather.core.units import KIB, MIB, format_bytes
 from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
+from ioweather.sources.live.placement import place_on_ost
 from ioweather.sources.live.rows import Origin, response_row
 from ioweather.sources.live.timing import timed
 from ioweather.sources.mounts import system_of
@@ -109,7 +108,7 @@ class Sampler:
             check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
             for file, ost in self._files:
                 if ost is not None and file.name not in folder.names():
-                    _place_on_ost(folder, file.name, ost)
+                    place_on_ost(folder, file.name, ost)
                 file.fill(folder, progress, self.settings.fill_bytes_per_s)
                 file.find_access(folder)
         if self.system is None:
@@ -216,15 +215,3 @@ def _not(value: bool | None) -> bool | None:
 def _file_name(size: int, ost: int | None) -> str:
     place = "" if ost is None else f"-ost{ost:04x}"
     return f"{format_bytes(size).replace(' ', '')}{place}"
-
-
-def _place_on_ost(folder: PrivateDirectory, name: str, ost: int) -> None:
-    """An empty file whose one stripe lies on this OST."""
-    if shutil.which("lfs") is None:
-        raise SourceError("files are placed on OSTs by `lfs`, which is not here.", hint="Leave --osts out.")
-    done = subprocess.run(
-        ["lfs", "setstripe", "-c", "1", "-i", str(ost), name], capture_output=True, text=True, check=False,
-        cwd=f"/proc/self/fd/{folder.fd}",  # the directory that was checked, whatever has its name now
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise SourceError(f"lfs setstripe -i {ost} {folder.path / name}: {done.stderr.strip() or done.returncode}.")
