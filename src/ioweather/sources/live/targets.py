@@ -104,7 +104,7 @@ class TargetProbe:
             self._report(read, timed(file.read, fd, 0, REQUEST_BYTES), scheduled_ns, cached, placed, reporter)
             reporter.begin(write.op, REQUEST_BYTES, scheduled_ns)
             file.renew()
-            timing = timed(lambda: (file.write(fd, 0, REQUEST_BYTES), os.fdatasync(fd)))
+            timing = timed(_write_sync, file, fd)
             reached = None if file.reaches_storage is None else not file.reaches_storage
             self._report(write, timing, scheduled_ns, reached, placed, reporter)
         finally:
@@ -141,3 +141,8 @@ class TargetProbe:
             if folder is not None:
                 for placed in self.placed:
                     folder.discard(placed.name)
+
+
+def _write_sync(file: DataFile, fd: int) -> None:
+    file.write(fd, 0, REQUEST_BYTES)
+    os.fdatasync(fd)
