@@ -17,12 +17,12 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
     from ioweather.cli.render import print_rows
     from ioweather.core.errors import LakeError
     from ioweather.core.results import SCHEMA_VERSION
-    from ioweather.workflows.analyse import availability, catalogue_only
+    from ioweather.workflows.analyse import availability, catalogue_only, with_empty_ones
 
     form = output_form(as_json, as_csv)
     try:
         with open_lake_at(lake_dir).snapshot() as snapshot:
-            found = availability(snapshot, plugins=True)
+            found = with_empty_ones(snapshot, availability(snapshot, plugins=True))
         note = ""
     except LakeError as error:
         if lake_dir is not None:
@@ -33,15 +33,19 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
         body = [
             {
                 "schema_version": SCHEMA_VERSION, "id": i.id, "title": i.title, "study": i.study, "ready": i.ready,
-                "missing": list(i.missing),
+                "missing": list(i.missing), "empty": i.empty,
             }
             for i in shown
         ]  # fmt: skip
         say_json(body)
         return
-    rows = [(item.id, item.title, "ready" if item.ready else "; ".join(item.missing)) for item in shown]
+    rows = [(item.id, item.title, item.state) for item in shown]
     print_rows(("exhibit", "what it shows", "state"), rows, form)
     if form == "text":
-        say("", f"{sum(item.ready for item in found)} of {len(found)} can be made. Show one: ioweather show ID")
+        empty = sum(bool(item.empty) for item in found)
+        ready = sum(item.ready for item in found)
+        nothing = f", {empty} are empty" if empty else ""
+        say("", f"{ready} of {len(found)} are ready{nothing}, {len(found) - ready - empty} are not possible.")
+        say("Ready: the rows are there. Show one: ioweather show ID")
         if note:
             say(note)

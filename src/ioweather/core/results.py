@@ -213,6 +213,14 @@ class Exhibit:
     published: tuple[Published, ...] = ()
     provenance: Provenance = Provenance()
 
+    @property
+    def empty_because(self) -> str:
+        """Why there is nothing to see: no chart, and no row of a table. '' where there is something."""
+        if self.charts or any(table.rows for table in self.tables):
+            return ""
+        words = [f.text for f in self.findings if not f.claim] or list(self.caveats)
+        return words[0] if words else "these data give nothing to show"
+
     def __repr__(self) -> str:
         counts = (
             f"{len(self.tables)} tables, {len(self.charts)} charts, {len(self.estimates)} estimates, "

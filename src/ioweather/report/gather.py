@@ -133,7 +133,14 @@ def _outcomes(
         made = each_exhibit(lake, task.ids, params=task.params, period_ns=period_ns, executor=executor)
     except WorkersDied:
         return _lost(lake, task, period_ns)
-    return [(i, found if isinstance(found, Exhibit) else _left_out(i, found)) for i, found in made.items()]
+    return [(exhibit_id, _outcome(exhibit_id, found)) for exhibit_id, found in made.items()]
+
+
+def _outcome(exhibit_id: str, found: Exhibit | Exception) -> Exhibit | LeftOut:
+    """An exhibit without content is none."""
+    if not isinstance(found, Exhibit):
+        return _left_out(exhibit_id, found)
+    return LeftOut(exhibit_id, "", f"empty: {found.empty_because}") if found.empty_because else found
 
 
 def _lost(lake: Lake, task: _Task, period_ns: Period) -> list[tuple[str, Exhibit | LeftOut]]:

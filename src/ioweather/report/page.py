@@ -113,10 +113,12 @@ def _opening(material: Material, made: Sequence[Made]) -> str:
     held = ", ".join(f"{n:,} {what}" for n, what in counts if n) or "nothing yet"
     ids = {m.exhibit.id.partition("@")[0] for m in made}
     total = len(ids) + len(material.left_out)
+    empty = sum(item.reason.startswith("empty: ") for item in material.left_out)
     sentences = [
         "This facility is simulated: nothing here was measured." if material.facility.simulated else "",
         f"{_period(material)} The lake holds {held}.",
-        f"{len(ids)} of {total} exhibits of the five papers could be made.",
+        f"{len(ids)} of {total} exhibits of the five papers are made, {empty} would be empty, and "
+        f"{total - len(ids) - empty} are not possible with these data; each says why.",
         f"Of what the papers state, {kinds.count('refuted'):,} statements are contradicted here, "
         f"{kinds.count('supported'):,} agree, and {kinds.count('undecided'):,} are not decided by these data.",
     ]

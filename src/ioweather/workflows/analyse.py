@@ -34,17 +34,26 @@ from ioweather.workflows.stamp import provenance_of, standing_caveats
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
 
 _MOST_KEPT = 20  # results of one exhibit
+TOO_FEW = "the lake has rows for it, but too few or of another kind in this period"
 
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether an exhibit can be made from this lake, and if not, what is missing."""
+    """Whether an exhibit can be made from this lake, and if not, what is missing. `empty` says why one that was made of
+    these very data has nothing to show; one that was not made yet is ready."""
 
     id: str
     title: str
     study: str
     ready: bool
     missing: tuple[str, ...] = ()
+    empty: str = ""
+
+    @property
+    def state(self) -> str:
+        if self.empty:
+            return f"empty: {self.empty}"
+        return "ready" if self.ready else f"not possible: {'; '.join(self.missing)}"
 
 
 def study_of(exhibit_id: str) -> Study:
@@ -69,6 +78,26 @@ def availability(snapshot: Snapshot, *, plugins: bool = False) -> list[Availabil
         lacks = _lacks(study, rows, metrics)
         found += [Availability(x, study.titles[x], study.name, not lacks, lacks) for x in study.exhibits]
     return found
+
+
+def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[Availability]:
+    """The same; of those that were made before from these data, by default parameters, and had nothing to show, why."""
+    told: dict[str, Provenance] = {}
+    out = []
+    for item in found:
+        if item.ready:
+            study = STUDIES[item.study]
+            if item.study not in told:
+                zone = snapshot.facility.zone or "UTC"
+                values = resolve_params(study.params, {}, lambda: snapshot, lambda zone=zone: zone)  # type: ignore[misc]
+                tables = {need.table for need in study.needs}
+                told[item.study] = provenance_of(snapshot, tables, values, ALL_TIME)
+            known = _cached(snapshot, item.id, told[item.study])
+            why = TOO_FEW if known is False else known.empty_because if known is not None else ""
+            out.append(replace(item, ready=not why, empty=why))
+        else:
+            out.append(item)
+    return out
 
 
 def catalogue_only() -> list[Availability]:
@@ -147,7 +176,7 @@ def make_exhibits(
     for exhibit_id in ids:
         if exhibit_id not in made:
             raise DataUnavailable(
-                f"The lake has rows for {exhibit_id}, but too few or of another kind in this period.",
+                f"{exhibit_id}: {TOO_FEW}.",
                 hint="docs/reference/exhibits.md says what it needs.",
             )
     return [made[exhibit_id] for exhibit_id in ids]
