@@ -43,9 +43,9 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
     print_rows(("exhibit", "what it shows", "state"), rows, form)
     if form == "text":
         empty = sum(bool(item.empty) for item in found)
-        ready = sum(item.ready for item in found)
+        possible = sum(item.ready for item in found)
         nothing = f", {empty} are empty" if empty else ""
-        say("", f"{ready} of {len(found)} are ready{nothing}, {len(found) - ready - empty} are not possible.")
+        say("", f"{possible} of {len(found)} are ready{nothing}, {len(found) - possible - empty} are not possible.")
         say("Ready: the rows are there. Show one: ioweather show ID")
         if note:
             say(note)

@@ -29,7 +29,11 @@ from ioweather.core.errors import UsageError
 @output_options
 @period_options
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the study.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write to a file: .svg .png .pdf .html .json")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv",
+)
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
 @click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
@@ -72,9 +76,9 @@ def show(
     if out is not None:
         if len(made) > 1:
             raise UsageError("--out takes one exhibit.")
-        from ioweather.workflows.publish import write_exhibit
+        from ioweather.workflows.publish import origin_of, write_exhibit
 
-        write_exhibit(made[0], out, theme="dark" if dark else "light")
+        write_exhibit(made[0], out, theme="dark" if dark else "light", origin=origin_of(lake, made[0], period))
         say(f"Wrote {out}.", err=True)
     elif form == "json":
         body = [result_json(exhibit) for exhibit in made]

@@ -63,9 +63,20 @@ def exhibit_figure(
     format: Format = "svg",  # noqa: A002
     theme: Theme = "light",
     scale: float = 2.0,
+    origin: str = "",
 ) -> bytes:
-    """All charts of an exhibit as one picture."""
-    return draw(exhibit_spec(exhibit, theme), format, scale)
+    """All charts of an exhibit as one picture; `origin`, whose it is and of when, stands below it."""
+    made = exhibit_spec(exhibit, theme)
+    return draw(_with_origin(made, origin, theme) if origin else made, format, scale)
+
+
+def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
+    outer = {key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole}
+    inner = {key: value for key, value in whole.items() if key not in outer}
+    below = {"text": legible(origin), "orient": "bottom", "anchor": "start", "fontSize": 10, "fontWeight": "normal",
+             "offset": 12, "frame": "bounds"}  # fmt: skip
+    made: Spec = recolour({**outer, "vconcat": [inner], "title": below}, theme)
+    return made
 
 
 def draw(specification: Spec, format: Format = "svg", scale: float = 1.0) -> bytes:  # noqa: A002

@@ -1,0 +1,31 @@
+"""Tables as LaTeX, Markdown and CSV: hostile text stays text."""
+
+from __future__ import annotations
+
+from ioweather.core.results import ResultColumn, ResultTable
+from ioweather.core.typeset import FORMS
+
+COLUMNS = (ResultColumn("name", "", "text"), ResultColumn("share", "of all", "ratio"), ResultColumn("n", "", "count"))
+TABLE = ResultTable("t", COLUMNS, (("50% & $x_1$ \\input{a}", 0.5, 3), ("=1+1|<b>", None, 4)), "A title")
+
+
+def test_latex_has_a_row_per_row_and_escapes() -> None:
+    text = FORMS[".tex"]([TABLE], "Site, car11.table4")
+    assert r"\caption{A title. Site, car11.table4}" in text
+    assert r"\begin{tabular}{lrr}" in text
+    assert r"50\% \& \$x\_1\$ \textbackslash{}input\{a\} & 50\% & 3 \\" in text
+    assert text.count(r" \\") == 3
+
+
+def test_markdown_keeps_its_columns() -> None:
+    lines = FORMS[".md"]([TABLE], "Site").splitlines()
+    assert lines[0] == "Site"
+    rows = [line for line in lines if line.startswith("|")]
+    assert rows[1] == "| --- | ---: | ---: |"
+    assert rows[3] == r"| =1+1\|\<b> | – | 4 |"
+
+
+def test_csv_has_plain_numbers_and_no_formula() -> None:
+    assert FORMS[".csv"]([TABLE, TABLE], "").splitlines()[:3] == [
+        "name,share,n", "50% & $x_1$ \\input{a},0.5,3", "'=1+1|<b>,,4",
+    ]  # fmt: skip
