@@ -37,10 +37,11 @@ run: $(STAMP)
 QUICK := tests/core tests/tables tests/stats tests/derive tests/test_smoke.py tests/test_contracts.py
 
 quick: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not real and not slow and not shared' $(QUICK)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not real and not slow and not shared' $(QUICK)
 
+# A worker begins with one half of the files, so that what a file's tests share is made once; who is done takes over.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 coverage: $(STAMP)
 	$(BIN)/coverage erase
