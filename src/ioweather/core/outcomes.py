@@ -510,6 +510,22 @@ class ClaimsOutcome(Outcome):
     others: tuple[SiteClaims, ...] = ()
 
 
+@dataclass(frozen=True)
+class PredictabilityOutcome(Outcome):
+    """Shares by which 68% and 95% of equal runs differ at most: `noise_` of those that ran at the same time, `spread_`
+    whenever they ran. `moment_ratio` is what of the variance goes away for runs at the same time."""
+
+    equal_count: int
+    set_count: int
+    together_count: int
+    together_set_count: int
+    noise_68: Amount
+    noise_95: Amount
+    spread_68: Amount
+    spread_95: Amount
+    moment_ratio: float | None
+
+
 OUTCOMES: Mapping[str, type[Outcome]] = {
     "claims": ClaimsOutcome,
     "compare": CompareOutcome,
@@ -519,6 +535,7 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "job": JobOutcome,
     "now": NowOutcome,
     "predict": PredictOutcome,
+    "predictability": PredictabilityOutcome,
     "project": ProjectOutcome,
     "runs": RunsOutcome,
     "storage": StorageOutcome,

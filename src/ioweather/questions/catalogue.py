@@ -21,6 +21,7 @@ _LINES = {
     "job": (f"{_HERE}.job:QUESTION", "Show the I/O of one job on one screen, from its log or its id."),
     "now": (f"{_HERE}.now:QUESTION", "Say how slow storage is at this moment."),
     "predict": (f"{_HERE}.predict:QUESTION", "Say how long a transfer will take, with an interval."),
+    "predictability": (f"{_HERE}.predictability:QUESTION", "Say how well any model could foretell a run's I/O time."),
     "project": (f"{_HERE}.project:QUESTION", "Show one project: volume, jobs, performance, findings."),
     "runs": (f"{_HERE}.runs:QUESTION", "List runs: the newest, the slowest against similar ones, the largest."),
     "storage": (f"{_HERE}.storage:QUESTION", "Show what file systems, one server or one target did."),

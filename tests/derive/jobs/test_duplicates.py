@@ -1,0 +1,36 @@
+"""Noise and the state of the system, planted in equal runs and found again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.derive.jobs.duplicates import at_the_same_time, deviations, spread
+
+
+def test_runs_that_overlap_are_one_set():
+    group = np.array([0, 0, 0, 1, 0, 1])
+    start = np.array([0, 5, 30, 6, 9, 100])
+    end = np.array([10, 12, 40, 20, 29, 110])
+    assert at_the_same_time(group, start, end).tolist() == [0, 0, 1, 2, 0, 3]
+
+
+def test_a_run_without_an_equal_or_without_a_time_does_not_count():
+    found = deviations(np.array([1.0, 2.0, 3.0, np.nan, 0.0, 5.0]), np.array([0, 0, 1, 2, 2, -1]))
+    assert found.sets == 1
+    assert found.values == pytest.approx(np.array([-0.5, 0.5]) * np.log(2) * np.sqrt(2))
+    assert deviations(np.zeros(0), np.zeros(0, np.int64)).sets == 0
+
+
+@pytest.mark.parametrize("size", [2, 3, 20])
+def test_planted_noise_is_found_in_sets_of_any_size(size):
+    """At 68% the shares of a normal logarithm lie within one standard deviation."""
+    rng = np.random.default_rng(2)
+    sets = 2000 // size
+    state = rng.normal(0, 0.5, sets)
+    seconds = np.exp(np.repeat(state, size) + rng.normal(0, 0.0571, sets * size))
+    found = spread(deviations(seconds, np.repeat(np.arange(sets), size)), 0.6827)
+    assert found.low <= found.value <= found.high
+    assert found.value == pytest.approx(np.expm1(0.0571), rel=0.07)
+    ever = spread(deviations(seconds, np.zeros(sets * size, np.int64) + np.arange(sets * size) % 7), 0.6827)
+    assert ever.value == pytest.approx(np.expm1(np.hypot(0.5, 0.0571)), rel=0.2)
