@@ -9,7 +9,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import HealthOutcome, Unhealthy
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
 from ioweather.core.units import format_time_ns
-from ioweather.derive.system.health import unhealthy_of
+from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 
 _COLUMNS: Final = (
     ResultColumn("start_ns", "from", "time_ns"), ResultColumn("end_ns", "to", "time_ns"),
@@ -76,7 +76,7 @@ QUESTION = Question(
         Need(
             "events",
             "events",
-            columns=("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details"),
+            columns=EVENT_COLUMNS,
             where={"kind": "component_health"},
             optional=True,
             any_time=True,

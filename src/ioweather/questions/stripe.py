@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ioweather.advice.transfers.stripe import recommend_stripe
@@ -12,6 +13,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
+from ioweather.derive.system.health import EVENT_COLUMNS, in_incidents
 from ioweather.questions.parameters import FILESYSTEM_SAMPLED, MODE
 from ioweather.questions.predict import RESPONSES
 from ioweather.studies.job.view import JobView
@@ -24,8 +26,9 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
             file_bytes = largest_file_bytes(data.of("log", JobView).files, op)
         else:
             file_bytes = parse_size(params["size"])
-        return recommend_stripe(
-            data.frames["responses"],
+        responses, left_out = _quiet(data)
+        found = recommend_stripe(
+            responses,
             facility,
             file_bytes=file_bytes,
             op=op,
@@ -34,8 +37,21 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
             targets=params["targets"],
             directory=params["directory"],
         )
+        return replace(found, caveats=(*found.caveats, *left_out))
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
+
+
+def _quiet(data: StudyData) -> tuple[Frame, tuple[str, ...]]:
+    """Response times without those of targets that were unhealthy at the time: an incident of one target is no law."""
+    responses = data.frames["responses"]
+    if "events" not in data.frames:
+        return responses, ()
+    hit = in_incidents(responses, data.frames["events"])
+    if not hit.any():
+        return responses, ()
+    count = int(hit.sum())
+    return responses.take(~hit), (f"{count:,} response times of unhealthy components were left out.",)
 
 
 def largest_file_bytes(files: Frame, op: str) -> int:
@@ -63,7 +79,11 @@ def _known_targets(inventory: Inventory, _: Params) -> Any:
 QUESTION = Question(
     name="stripe",
     result=StripeOutcome,
-    needs=(Need("log", "", shape="log", param="size", optional=True), RESPONSES),
+    needs=(
+        Need("log", "", shape="log", param="size", optional=True),
+        RESPONSES,
+        Need("events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True),
+    ),
     answer=answer,
     params=(
         Param("size", "Bytes of the file, or a Darshan log.", required=True),

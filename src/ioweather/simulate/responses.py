@@ -17,7 +17,7 @@ SIZES = tuple(512 * KIB << power for power in range(12))
 PROBE_BYTES = 1_000_000
 SMALL_FILE_BYTES = 3901
 # One small file on each target, which a probe reads and writes in turn: one target at a tick.
-TARGET_BYTES = 65_536
+TARGET_BYTES = 61_440
 # Metadata operations of the probe, with their means on a quiet system in seconds.
 _METADATA = {"create": 0.0012, "stat": 0.0004, "file_read": 0.0009, "delete": 0.001}
 _CACHED_MEAN = 0.0001

@@ -7,11 +7,13 @@ import pytest
 
 from ioweather.advice.transfers.stripe import recommend_stripe, setstripe
 from ioweather.core.frames import Frame, Text
+from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer, to_jsonable
-from ioweather.core.units import GIB, MIB
+from ioweather.core.units import GIB, MIB, NS
+from ioweather.derive.system.health import Incident, health_events, in_incidents
 from ioweather.stats.orderstats import BySize
 from ioweather.tables.schema import concat
-from planted_responses import FACILITY, SIZES, law_of, rows
+from planted_responses import FACILITY, SIZES, START_NS, law_of, rows
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +94,31 @@ def test_synchronous_writes_count_as_writes() -> None:
 )
 def test_the_command_line(width: int, part: float, line: str) -> None:
     assert setstripe(width, part, "D") == line
+
+
+def test_an_incident_of_one_target_is_no_law(sampled: Frame) -> None:
+    """A target is eight times slower for a while: without its rows the answer is that of the quiet system."""
+    first, last = START_NS + 50 * 60 * NS, START_NS + 90 * 60 * NS
+    start, target = sampled.ints("start_ns"), sampled.text("component").equals("OST0003")
+    sick = target & (start >= first) & (start < last)
+    slow = sampled.with_columns(duration_ns=np.where(sick, 8, 1) * sampled.ints("duration_ns"))
+    events = health_events([Incident("OST0003", "slow", first, last, 0.99, 8.0, ("probe",))], "snx11025")
+    hit = in_incidents(slow, events)
+    assert np.array_equal(hit, sick)
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    answer = recommend_stripe(slow.take(~hit), FACILITY, file_bytes=64 * MIB, targets=8, replicates=0)
+    assert isinstance(answer.result, StripeOutcome)
+    for width in answer.result.widths:
+        expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))
+        assert width.quantiles[1].seconds == pytest.approx(expected, rel=0.1)
+
+
+def test_sizes_on_different_targets_give_no_advice() -> None:
+    """don15's own design: a slow target looks like a slow size."""
+    apart = [
+        rows(size, 200, op="write").with_columns(component=Text(np.zeros(200, np.int32), (f"OST{number:04x}",)))
+        for number, size in enumerate(SIZES)
+    ]
+    answer = recommend_stripe(concat(apart), FACILITY, file_bytes=64 * MIB, replicates=0)
+    assert answer.headline.startswith("No answer: ")
+    assert "lie on different targets" in answer.headline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from ioweather.studies.responses.striping import (
 _WIDEST: Final = 256
 _LABELS: Final = {0.5: "half finish within", 0.9: "90% finish within", 0.99: "99% finish within"}
 _NAMES: Final = {0.5: "q50_seconds", 0.9: "q90_seconds", 0.99: "q99_seconds"}
+_SHARED_TARGETS: Final = 0.5
 # Agreement of the bootstrap replicates that makes an advice firm.
 _FIRM: Final = 0.8
 
@@ -63,6 +65,12 @@ def recommend_stripe(
             f"{len(single.fitted)} of {len(times.fitted)} sizes name their target. Take them with `ioweather sample`."
         )
         return Lacking(lacking, times.samples.coverage).answer(question, "stripe", unanswered)
+    if _is_confounded(single):
+        lacking = (
+            f"the sampled sizes of {single.place} lie on different targets, so that a slow target cannot be told "
+            "from a slow size. Sample every size on the same targets: `ioweather sample PATH --osts 0,1,2,3`."
+        )
+        return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
     widest = min(_WIDEST, targets or _WIDEST)
     predictions = predict_widths(single.fitted, file_bytes, widest=widest)
     if not predictions:
@@ -75,6 +83,12 @@ def recommend_stripe(
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
     return _answer(question, single, predictions, file_bytes, targets, directory)
+
+
+def _is_confounded(times: RequestTimes) -> bool:
+    """Whether two sizes have less than half of their targets in common: between them, size and target are one."""
+    sets = [targets_of(item.sample) for item in times.fitted]
+    return any(len(one & other) < _SHARED_TARGETS * len(one | other) for one, other in itertools.combinations(sets, 2))
 
 
 def _answer(

@@ -320,6 +320,24 @@ def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unh
     )  # fmt: skip
 
 
+EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
+
+
+def in_incidents(responses: Frame, events: Frame) -> Bools:
+    """Operations of probes and samplers on components that were unhealthy at that time; of what all targets share, and
+    of metadata servers, all of them."""
+    start = responses.ints("start_ns")
+    component = responses.text("component")
+    hit = np.zeros(responses.rows, np.bool_)
+    for event in events.records():
+        names = {event["component"], *json.loads(event["details"] or "{}").get("through", [])}
+        known = [code for code, name in enumerate(component.categories) if name in names]
+        end = np.iinfo(np.int64).max if event["end_ns"] is None else event["end_ns"]
+        during = (start >= event["start_ns"]) & (start < end)
+        hit |= during & np.isin(component.codes, known) if known else during
+    return hit
+
+
 def _details(incident: Incident) -> dict[str, object]:
     return {
         "direction": incident.kind,

@@ -53,12 +53,20 @@ def place_on_all(folder: PrivateDirectory, make: Callable[[str], None]) -> list[
     )
 
 
+def osts_of(folder: PrivateDirectory) -> list[tuple[int, str]]:
+    """Numbers and names of the active OSTs; none where this is not Lustre."""
+    kind = file_system_of(os.path.realpath(folder.path))[1]
+    if kind != "lustre" or shutil.which("lfs") is None:
+        return []
+    return [(int(number), name) for number, name in _OST.findall(_told(folder, ["lfs", "osts", "."]))]
+
+
 def _on_osts(folder: PrivateDirectory, make: Callable[[str], None]) -> list[Placed]:
     found = []
-    for number, component in _OST.findall(_told(folder, ["lfs", "osts", "."])):
-        name = f"target-{int(number):04x}"
+    for number, component in osts_of(folder):
+        name = f"target-{number:04x}"
         if name not in folder.names():
-            place_on_ost(folder, name, int(number))
+            place_on_ost(folder, name, number)
         make(name)
         found.append(Placed(name, component))
     return found

@@ -1,8 +1,9 @@
 """The sampler of don15 (section 2): response times of reads and writes by request size, cached and uncached.
 
 NoCache: the cache of the file is emptied before a read; a write ends with fsync(2), so its operation is `write_sync`.
-Cache: the same range was read just before, and a write ends when the call returns. One file per size, so that its OST
-is fixed. After each measurement the sampler rests, so that it is busy for at most the stated share of the time.
+Cache: the same range was read just before, and a write ends when the call returns. One file per size on each of some
+OSTs (those named, else four on Lustre), so that a slow OST is not taken for a slow size. After each measurement the
+sampler rests, so that it is busy for at most the stated share of the time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,13 +23,14 @@ from ioweather.core.units import KIB, MIB, format_bytes
 from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
-from ioweather.sources.live.placement import place_on_ost
+from ioweather.sources.live.placement import osts_of, place_on_ost
 from ioweather.sources.live.rows import Origin, response_row
 from ioweather.sources.live.timing import timed
 from ioweather.sources.mounts import system_of
 
 PAPER_SIZES = tuple(512 * KIB << power for power in range(12))  # 512 KiB .. 1 GiB (don15 section 2)
 _PIECE_BYTES = MIB
+_OSTS = 4
 _TICK_NS = 50_000_000
 
 
@@ -76,11 +78,7 @@ class Sampler:
         self.folder = folder_below(self.target, f"sample-{self.directory or self.host}")
         self._claim = Claim(self.host, self.run_id)
         self._checked: PrivateDirectory | None = None  # and closed, as the probe's
-        self._files = [
-            (DataFile(_file_name(size, ost), size, min(size, _PIECE_BYTES), prefer_direct=False), ost)
-            for ost in (self.settings.osts or (None,))
-            for size in self.settings.sizes
-        ]
+        self._files = self._every_size_on(self.settings.osts)
         self._random = random.Random(f"{self.run_id if self.seed is None else self.seed}")
         self.origin = Origin(self.host, self.target, self.system or system_of(self.target), self.run_id)
         self._steps: list[_Step] = []
@@ -105,6 +103,8 @@ class Sampler:
             self._claim.take(folder)
             self._checked = folder
             progress = self._claim.signing(folder, reporter.progress)
+            if not self.settings.osts:
+                self._files = self._every_size_on(_some([number for number, _ in osts_of(folder)]))
             check_space(folder, sum(file.missing_bytes(folder) for file, _ in self._files), len(self._files))
             for file, ost in self._files:
                 if ost is not None and file.name not in folder.names():
@@ -117,6 +117,14 @@ class Sampler:
         access = kinds.pop() if len(kinds) == 1 else "mixed"
         remark = "" if access != "cached" else "this file system keeps files in memory: nothing reaches storage"
         return Ready(self.origin.system, access, remark)
+
+    def _every_size_on(self, osts: Sequence[int]) -> list[tuple[DataFile, int | None]]:
+        """Every size on each of the targets, so that neither is taken for the other."""
+        return [
+            (DataFile(_file_name(size, ost), size, min(size, _PIECE_BYTES), prefer_direct=False), ost)
+            for ost in (osts or (None,))
+            for size in self.settings.sizes
+        ]
 
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         """One measurement, unless it is still time to rest."""
@@ -206,6 +214,11 @@ def _call(step: _Step, fd: int, length: int) -> Callable[[], object]:
         os.fsync(fd)
 
     return write_sync
+
+
+def _some(osts: Sequence[int]) -> Sequence[int]:
+    """Some of the targets, spread evenly: every one of them takes a file of each size."""
+    return osts[:: -(-len(osts) // _OSTS)] if osts else osts
 
 
 def _not(value: bool | None) -> bool | None:

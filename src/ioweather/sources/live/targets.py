@@ -15,6 +15,7 @@ from typing import Final
 
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
+from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.units import KIB, NS
 from ioweather.sources.live.claim import Claim, folder_below, leaving
 from ioweather.sources.live.contract import Operation, Ready, Reporter
@@ -24,7 +25,7 @@ from ioweather.sources.live.rows import Origin, response_row
 from ioweather.sources.live.timing import Timing, timed
 from ioweather.sources.mounts import is_inside, mount_point, system_of
 
-REQUEST_BYTES: Final = 64 * KIB
+REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
 
 

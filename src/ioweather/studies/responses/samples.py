@@ -16,6 +16,7 @@ from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.contracts import Need, Param, Params, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
+from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.results import Coverage
 from ioweather.core.units import MIB, NS, format_bytes
 
@@ -100,7 +101,8 @@ def samples_of(data: StudyData, facility: Facility, params: Params) -> Samples:
     wanted = np.ones(frame.rows, np.bool_)
     if params.get("filesystem"):
         wanted = filesystem.equals(str(params["filesystem"]))
-    probed = (frame.ints("request_bytes") % _PAGE != 0) & (not params.get("probe"))
+    asked = frame.ints("request_bytes")
+    probed = ((asked % _PAGE != 0) | (asked == TARGET_PROBE_BYTES)) & (not params.get("probe"))
     used = ok & positive & sized & wanted & ~probed
     samples = _grouped(frame, filesystem, np.flatnonzero(used))
     smallest = int(params["minimum"])
