@@ -47,12 +47,12 @@ class Judged:
     seconds: float
 
 
-def made_lake(folder: Path, place: Path) -> Path:
-    """The folder's files as a site would read them."""
+def made_lake(folder: Path, place: Path, *, layout: bool = True) -> Path:
+    """The folder's files as a site would read them; `layout`: logs of the testbed name the targets of files."""
     lake = place / folder.name
     common = ["ingest", "--lake", str(lake), "--raw", "--workers", "1"]
     if (folder / "targets_map.toml").exists():
-        logs = folder / "logs_layout"
+        logs = folder / ("logs_layout" if layout else "logs")
         lake.mkdir(parents=True)
         (lake / "facility.toml").write_bytes((folder / "facility.toml").read_bytes())
         assert command([*common, str(logs), str(folder / "probe"), str(folder / "jobs.txt")]) == 0

@@ -328,7 +328,7 @@ For a job: the jobs beside it, and how long its I/O would have taken without
 each. For an event, a time (--at) or a period (--from, --to): the jobs that
 cost others most, and who moved most bytes. Servers' counts of jobs (Lustre
 job_stats) say it best; Darshan logs are used where there are none. Nobody is
-named below a probability of 60%.
+named below a probability of 50%.
 Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.
 
 \b

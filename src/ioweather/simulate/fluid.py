@@ -175,6 +175,13 @@ class Fluid:
                 paces[changed, _OTHERS] = 1.0 / np.max(used[changed] * calm, axis=1)
         return paces
 
+    def paces_without_each(self) -> Floats:
+        """(flow, other): the pace of each flow if the other were not there; nothing else differs."""
+        count = len(self.flows)
+        rest = np.maximum(self._total - self._demand[:count], 0.0) + self._storm
+        stretch = self._stretch(rest, self._capacity)
+        return np.asarray(1.0 / np.max(self._used[:count, None, :] * stretch[None], axis=2, initial=1.0))
+
     def _advance_others(self, span: float) -> None:
         count = len(self.flows)
         left, pace = self._other_left[:count], self._others_pace

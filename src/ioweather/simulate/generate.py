@@ -29,6 +29,7 @@ from ioweather.simulate.formats.logs import LogWriter
 from ioweather.simulate.formats.segments import write_segments
 from ioweather.simulate.formats.tokio import TokioWriter
 from ioweather.simulate.incidents import Felt
+from ioweather.simulate.job_stats import JobCounts, closed, write_job_stats
 from ioweather.simulate.observed import Observed, coarser, joined, observe, slim
 from ioweather.simulate.planted import PlantedServers
 from ioweather.simulate.presets import Preset
@@ -136,6 +137,10 @@ class _Making:
         self.planted = PlantedServers(preset.osts)
         self.felt = Felt(world.incidents)
         self.contents = make_contents(preset, world.programs, world.seed)
+        self.counts: JobCounts | None = None
+        if preset.job_stats:
+            self.counts = JobCounts(world.fluid, world.resources, preset.step_seconds)
+            world.fluid.watcher = self.counts.watch
         self._detail: list[Observed] = []
         self._jobs = self._runs = self._logs = 0
         (out / "facility.toml").write_text(facility_toml(preset, world.resources), encoding="utf-8")
@@ -158,6 +163,12 @@ class _Making:
         for run in window.runs:
             self._runs += 1
             self.truth.add_run(run, world.incidents, world.calendar)
+            for key, seconds in (self.counts.costs_of(run.id) if self.counts is not None else {}).items():
+                self.truth.add("cost", id=run.id, name=key, value=repr(seconds))
+        if self.counts is not None:
+            folder = self.out / "data" / "job_stats"
+            rows = closed(self.counts, window.readings)
+            yield write_job_stats, folder, rows, preset.step_seconds, world.resources, world.calendar
         logged = [run for run in window.runs if run.job.darshan]
         self._logs += len(logged)
         for first in range(0, len(logged), _BATCH_RUNS):

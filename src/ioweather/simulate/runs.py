@@ -214,6 +214,11 @@ def _meta_pattern(program: Program, preset: Preset, resources: Resources) -> Pat
     return Pattern(meta_demand(resources, speed), max(program.step_operations / speed, _LEAST_SECONDS))
 
 
+# Servers know work outside the scheduler by program and user.
+_SYSTEM_PROGRAMS = {"nightly scan": "robinhood", "weekly backup": "tar", "transfer": "rsync"}
+_FIRST_SYSTEM_UID = 60_000
+
+
 @dataclass(frozen=True)
 class SystemJob:
     """Work of the facility itself."""
@@ -251,6 +256,9 @@ def make_system_jobs(preset: Preset, resources: Resources, calendar: Calendar, s
     rng = stream(seed, "transfers")
     for _ in range(rng.poisson(preset.transfers_per_day * preset.days)):
         found.append(_transfer(float(rng.uniform(0, length)), preset, resources, rng))
+    for number, job in enumerate(found):
+        for flow in job.flows:
+            flow.owner = f"{_SYSTEM_PROGRAMS[job.name]}.{_FIRST_SYSTEM_UID + number if job.name == 'transfer' else 0}"
     return sorted((job for job in found if job.start < length), key=lambda job: job.start)
 
 

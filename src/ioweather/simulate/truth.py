@@ -6,6 +6,7 @@ One table for everything; `kind` says what a row is:
   incident      kind in `name`, its component, times and strength; `value`: by how much it stretched what it touched
   distribution  a law of response times: parameters in `details`
   planted       one number by `name`: what an analysis of the period should find
+  cost          seconds (`value`) by which the run `id` would have been faster without the job `name`
   scan          files and bytes at a look
   benchmark     a phase of the benchmark and its speed
 """

@@ -286,36 +286,45 @@ def _own_uids(snapshot: Snapshot, owner: Owner) -> set[int]:
     return known | set(owner.uids)
 
 
-def measured_work(snapshot: Snapshot, records: Records, windows: tuple[Ints, Ints]) -> Floats | None:
-    """Seconds of work by what was sampled of each target within the windows; None where nothing was."""
-    kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem}) if records.is_sampled else ""
+def measured_work(
+    snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None
+) -> dict[int, Floats]:
+    """Seconds of work by what was sampled of each target while each of the runs (rows of the records) did I/O. Empty
+    where nothing was sampled, or more samples would have to be read than `most_rows`."""
+    if not records.is_sampled or not len(runs):
+        return {}
+    stretches = np.flatnonzero(np.isin(records.by_run.job, runs))
+    first, last = records.by_run.first_ns[stretches], records.by_run.last_ns[stretches]
+    windows = list(zip(records.by_run.job[stretches].tolist(), first.tolist(), np.maximum(last, first + 1).tolist(),
+                       strict=True))  # fmt: skip
     metrics = (*choices.TRAFFIC, *_REQUESTS)
-    listed = list(zip(*(each.tolist() for each in windows), strict=True))
     try:
         selection = snapshot.selection(
-            filesystem=records.filesystem, component_kind=kind, metrics=metrics, step_ns=10**9, windows=listed,
+            filesystem=records.filesystem, metrics=metrics, step_ns=10**9,
+            component_kind=choices.traffic_kind(snapshot, {"filesystem": records.filesystem}),
+            period_ns=(int(first.min(initial=0)), int(last.max(initial=1)) + 1) if len(first) else (0, 1),
             excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
         )  # fmt: skip
     except DataUnavailable:
-        return None
-    inside = " + ".join(
-        f"greatest(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low}), 0)" for low, high in listed
-    )
-    amount = f"value * ({inside}) / interval_ns"
-    found = snapshot.bare.sql(f"""SELECT component,
-            coalesce(sum({amount}) FILTER (metric = 'read_bytes'), 0.0),
+        return {}
+    if most_rows is not None and sum(group.rows for group in selection.groups) > most_rows:
+        return {}
+    amount = "value * (least(start_ns + interval_ns, high) - greatest(start_ns, low)) / interval_ns"
+    found = snapshot.bare.sql(f"""WITH asked(run, low, high) AS (VALUES {", ".join(map(str, windows))})
+        SELECT run, component, coalesce(sum({amount}) FILTER (metric = 'read_bytes'), 0.0),
             coalesce(sum({amount}) FILTER (metric = 'write_bytes'), 0.0),
             coalesce(sum({amount}) FILTER (metric IN ('read_ops', 'write_ops')), 0.0)
-        FROM ({selection.scan(metrics)}) WHERE interval_ns > 0 GROUP BY component ORDER BY component""").fetchall()
+        FROM ({selection.scan(metrics)}) s JOIN asked ON s.start_ns < high AND s.start_ns + s.interval_ns > low
+        WHERE interval_ns > 0 GROUP BY run, component ORDER BY run, component""").fetchall()
     place = {name: column for column, name in enumerate(records.components)}
-    rows = [row for row in found if row[0] in place]
-    if not rows:
-        return None
-    columns = np.array([place[row[0]] for row in rows], np.int64)
-    amounts = dict(zip(AMOUNTS, np.array([row[1:] for row in rows], np.float64).T, strict=True))
-    work = np.zeros(len(records.components))
-    work[columns] = records.capacity.work(columns, amounts)
-    return work
+    result: dict[int, Floats] = {}
+    for run, component, *amounts in found:
+        if component in place:
+            column = np.array([place[component]])
+            parts = {name: np.array([value], np.float64) for name, value in zip(AMOUNTS, amounts, strict=True)}
+            work = result.setdefault(int(run), np.zeros(len(records.components)))
+            work[column] = records.capacity.work(column, parts)
+    return result
 
 
 def volumes_between(

@@ -51,9 +51,12 @@ _MOST_TARGETS: Final = 5
 _REACH_DAYS: Final = 10
 # Of more slowed runs than these, those that lost most. [ours]
 _MOST_SLOWED: Final = 400
-# Of so many slowed runs it is also looked up what their targets did beyond all records.
-_MOST_MEASURED: Final = 8
+# Where a period has more samples than these, what targets did beyond all records is not looked up. [ours]
+_MOST_SAMPLES: Final = 3_000_000
 _MAD_TO_SD: Final = 1.4826
+# With fewer similar runs nothing is usual.
+_LEAST_SIMILAR: Final = 4
+_CHANCE_SPREAD: Final = 0.4
 _TO_90: Final = 1.645
 # Slowed by less than this share, or less than twice the usual spread, is not slowed (METHODS section 9).
 _HARM_SHARE: Final = 0.15
@@ -71,7 +74,8 @@ def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Susp
     runs = concat([run.select(tuple(others)), others])
     files = concat([view.files.select(FILES), files_of(whole, others)])
     records = records_of(whole, found.filesystem, runs, files, [(low, max(high, low + 1))])
-    return beside(whole, records, hide(records.parties, snapshot), 0, measure=True)
+    measured = measured_work(whole, records, np.zeros(1, np.int64))
+    return beside(records, hide(records.parties, snapshot), 0, measured.get(0))
 
 
 def _days(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
@@ -86,9 +90,9 @@ def _active(runs: Frame, low: int, high: int) -> Frame:
     return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
 
 
-def beside(snapshot: Snapshot, records: Records, parties: Sequence[Party], row: int, *, measure: bool) -> Suspects:
-    """The jobs beside run `row` of the records; `parties` as they may be seen. `measure`: also look up what the run's
-    targets did beyond all records."""
+def beside(records: Records, parties: Sequence[Party], row: int, measured: Floats | None) -> Suspects:
+    """The jobs beside run `row` of the records; `parties` as they may be seen. `measured` is all work of the targets
+    meanwhile, None where it is not known."""
     mine = records.by_run.stretches_of(row)
     if not len(mine):
         raise DataUnavailable("the log does not say when it did I/O")
@@ -103,9 +107,12 @@ def beside(snapshot: Snapshot, records: Records, parties: Sequence[Party], row: 
     others = busy * sums_during(loads, records.work, shares, shape)
     others[me] = 0.0
     own, own_bytes = _own(records, mine)
+    if records.evidence[me] == "servers" and amounts["requests"][me, :-1].any():
+        own = busy * sums_during(loads, records.work, shares, shape)[me]
+        own_bytes = amounts["read_bytes"][me, :-1] + amounts["write_bytes"][me, :-1]
     used = used_targets(own_bytes[None, :])[0]
     rest, total = np.zeros(shape[1]), None
-    if measure and (measured := measured_work(snapshot, records, windows)) is not None:
+    if measured is not None:
         by_log = np.array([evidence == "log" for evidence in records.evidence], np.bool_)
         others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], busy * measured, by_log)
         total = float(busy * measured[used].sum())
@@ -175,7 +182,7 @@ def activity(place: Place, values: Mapping[str, Any], period: Period, files: boo
     if period == ALL_TIME:
         high = _newest(snapshot) + 1
         low = high - HOUR_NS
-    return _of_period(snapshot, filesystem, (max(low, _oldest(snapshot)), min(high, _newest(snapshot) + 1)))
+    return of_period(snapshot, filesystem, (low, high))
 
 
 def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
@@ -230,8 +237,9 @@ def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool
     return RunAsked(view, found, suspects, reason)
 
 
-def _of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
-    low, high = period
+def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
+    """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
+    low, high = period = max(period[0], _oldest(snapshot)), min(period[1], _newest(snapshot) + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = everything(snapshot)
@@ -250,17 +258,19 @@ def _of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Ac
         records = records_of(whole, filesystem, runs, files_of(whole, runs), windows)
         parties = hide(records.parties, snapshot)
         digests = everybody.text("log_digest").tolist()
+        asked = np.array([place[digests[row]] for row in rows.tolist()], np.int64)
+        measured = measured_work(whole, records, asked, most_rows=_MOST_SAMPLES)
         for number, row in enumerate(rows.tolist()):
             at = place[digests[row]]
             try:
-                suspects = beside(whole, records, parties, at, measure=len(rows) <= _MOST_MEASURED)
+                suspects = beside(records, parties, at, measured.get(at))
             except DataUnavailable:
                 continue
             usual, spread = float(slowed["usual"][number]), float(slowed["spread"][number])
             found.append(Slowed(
                 parties[int(records.run_job[at])], float(slowed["io_seconds"][number]),
                 Amount(usual, usual * float(np.exp(-_TO_90 * spread)), usual * float(np.exp(_TO_90 * spread))), None,
-                float(slowed["harm"][number]), suspects,
+                float(slowed["harm"][number]), suspects, int(start[row]),
             ))  # fmt: skip
     volumes, known = volumes_between(whole, filesystem, period, inside)
     hidden = hide([volume.party for volume in volumes], snapshot)
@@ -294,13 +304,15 @@ def _slowed(runs: Frame, low: int, high: int) -> dict[str, Floats]:
     """Runs in the period that took longer than similar runs: row, time, usual time, spread of the logarithm of similar
     runs' times, and the least that counts as slower."""
     groups = group_runs(runs, "similar")
-    late, seconds = run_slowdowns(runs, groups), runs.floats("io_seconds")
+    late, seconds = run_slowdowns(runs, groups, _LEAST_SIMILAR), runs.floats("io_seconds")
     spread = np.full(runs.rows, np.nan)
-    for group in groups.large:
+    for group in np.flatnonzero(groups.sizes >= _LEAST_SIMILAR).tolist():
         rows = groups.members(group)
         known = rows[np.isfinite(late[rows])]
         if len(known):
-            spread[rows] = _MAD_TO_SD * float(np.median(np.abs(late[known])))
+            # Few runs may agree by chance.
+            least = _CHANCE_SPREAD / len(known)
+            spread[rows] = max(_MAD_TO_SD * float(np.median(np.abs(late[known]))), least)
     usual = seconds / np.exp(late)
     harm = np.maximum(_HARM_SHARE * usual, _HARM_MADS / _MAD_TO_SD * spread * usual)
     inside = (runs.ints("start_ns") < high) & (runs.ints("end_ns") > low)

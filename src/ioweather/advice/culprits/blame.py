@@ -20,13 +20,13 @@ from ioweather.core.outcomes import Amount
 Evidence: TypeAlias = Literal["servers", "log", "usual"]
 # Standard deviations of the logarithm of a job's work on the right targets at the right time, by how it is known:
 # counted by servers; from a log, whose bytes are spread over its time; by what the job usually does. [ours]
-_WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.25, "log": 0.4, "usual": 0.8}
+_WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.55, "usual": 0.8}
 # What targets can do differs with what is asked of them: one error for all jobs. [ours]
-_CAPACITY_SPREAD: Final = 0.25
+_CAPACITY_SPREAD: Final = 0.3
 _DRAWS: Final = 2000
 _LEVEL: Final = (0.05, 0.5, 0.95)
 # An accusation needs more evidence than silence. [ours]
-NAMED_FROM: Final = 0.6
+NAMED_FROM: Final = 0.5
 # Who did less than this share of a slowdown's worth of work is no suspect.
 _LEAST_SHARE: Final = 0.1
 _TO_SD: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
@@ -87,6 +87,7 @@ class Slowed:
     own: Amount | None
     harm_seconds: float
     suspects: Suspects
+    start_ns: int = 0
 
 
 @dataclass(frozen=True)

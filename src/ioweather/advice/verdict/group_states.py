@@ -59,15 +59,15 @@ def group_states(job_io: Frame, system: Frame | None) -> GroupRuns:
     return GroupRuns(job_io.floats("io_seconds"), states, slowdowns)
 
 
-def run_slowdowns(job_io: Frame, groups: Groups) -> Floats:
+def run_slowdowns(job_io: Frame, groups: Groups, least: int = _LEAST_RUNS) -> Floats:
     """Logarithm of each run's I/O time over the median of its group; NaN for runs with another pattern than their
-    group's, and for those with few like them."""
+    group's, and for those with fewer than `least` like them."""
     seconds, patterns = job_io.floats("io_seconds"), patterns_of(job_io)
     found = np.full(job_io.rows, np.nan)
-    for group in groups.large:
+    for group in np.flatnonzero(groups.sizes >= least).tolist():
         rows = groups.members(group)
         rows = rows[np.isfinite(seconds[rows]) & (seconds[rows] > 0)]
         rows = rows[alike_patterns(patterns[rows], usual_pattern(patterns[rows]))] if len(rows) else rows
-        if len(rows) >= _LEAST_RUNS:
+        if len(rows) >= least:
             found[rows] = np.log(seconds[rows] / np.median(seconds[rows]))
     return found

@@ -82,9 +82,10 @@ class LogWriter:
         if run.usual.layout == "shared":
             lists = [used[:width]] * len(ids)
         else:
-            weights = run.shares[used] / run.shares[used].sum()
-            first = rng.choice(len(used), size=len(ids), p=weights)
-            lists = [used[(begin + np.arange(width)) % len(used)] for begin in first.tolist()]
+            # As many objects on each target as its share of the bytes; stripes of a file on different ones.
+            reached = np.cumsum(run.shares[used]) / run.shares[used].sum()
+            objects = np.searchsorted(reached, (np.arange(len(ids) * width) + 0.5) / (len(ids) * width))
+            lists = list(rng.permutation(used[np.minimum(objects, len(used) - 1)].reshape(width, len(ids)).T))
         return Module("LUSTRE", 1, False, records, {"ost_ids": Ragged.of(lists)})
 
 
