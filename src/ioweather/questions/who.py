@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+import numpy as np
+
 from ioweather.advice.culprits.activity import Activity, MetadataStorm, RunAsked, Volume
-from ioweather.advice.culprits.blame import NAMED_FROM, Accused, Party, Slowed, accused, blame
+from ioweather.advice.culprits.blame import NAMED_FROM, Accused, Party, Slowed, Suspects, accused, blame
 from ioweather.advice.culprits.words import (
     NOT_ADDITIVE,
     as_culprit,
@@ -21,10 +23,12 @@ from ioweather.advice.culprits.words import (
     tell_words,
     without_words,
 )
-from ioweather.advice.verdict.explain import explain
+from ioweather.advice.verdict.explain import Explained, explain
+from ioweather.advice.verdict.judge import LEAST_RUNS
+from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Storm, Talker, WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import Amount, Storm, Talker, WhoOutcome, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -64,7 +68,7 @@ def _of_run(asked: RunAsked) -> Answer:
     said = explain(asked.view, row, asked.found).result
     assert isinstance(said, WhyOutcome)
     suspects = asked.suspects
-    run = slowed_run(said, suspects)
+    run = slowed_run(said, suspects) or _beside_similar(asked.found, suspects)
     found = culprits_of(run) if run is not None else ()
     lost = None if run is None or run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
     evidence: Literal["servers", "logs", "none"] = (
@@ -97,6 +101,22 @@ def _of_run(asked: RunAsked) -> Answer:
             lost_seconds=lost, runs=1, slowed=int(bool(lost and said.harm_seconds and lost >= said.harm_seconds)),
             known_ratio=suspects.known_ratio, evidence=evidence,
         ),
+    )  # fmt: skip
+
+
+def _beside_similar(found: Explained, suspects: Suspects) -> Slowed | None:
+    """Without a verdict, as where few similar runs were sampled: the run beside the times of similar runs alone."""
+    seconds = found.runs.floats("io_seconds")
+    others = np.delete(seconds, found.this)
+    others = others[np.isfinite(others) & (others > 0)]
+    if len(others) < LEAST_RUNS or not seconds[found.this] > 0:
+        return None
+    usual = float(np.median(others))
+    low, high = (float(each) for each in np.quantile(others, (0.05, 0.95)))
+    harm = max(HARM_SHARE * usual, HARM_MADS * float(np.median(np.abs(others - usual))))
+    return Slowed(
+        Party("this run"), float(seconds[found.this]), Amount(usual, min(low, usual), max(high, usual)), None, harm,
+        suspects,
     )  # fmt: skip
 
 
