@@ -64,6 +64,7 @@ def test_every_page(browser, axe, address, job_id, width, height):
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
     views = [path for path, _ in NAVIGATION]
+    views += ["/filesystems/scratch", "/users/user001", "/search?q=a", "/api", "/nothing"]
     views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
     for view in views:
         page.goto(address + view)
@@ -97,6 +98,64 @@ def test_a_figure_answers_the_pointer(browser, address):
             break
     assert page.locator("#vg-tooltip-element.visible td.value").first.inner_text()
     assert not wrong
+    page.close()
+
+
+def test_a_brush_over_a_time_line_becomes_the_range(browser, address):
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/")
+    wait_until_reached(page)
+    figure = page.locator("[data-brush] figure").first
+    figure.hover()
+    chart = figure.locator(".live canvas")
+    chart.wait_for()
+    box = chart.bounding_box()
+    middle = box["y"] + box["height"] * 0.6
+    page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=8)
+    page.mouse.up()
+    page.wait_for_url("**/?from=*&to=*")
+    shared = page.url
+    page.close()
+    again = browser.new_page(viewport={"width": 1440, "height": 900})
+    again.goto(shared)
+    assert again.locator("input[name=from]").input_value()[:10] == shared.partition("from=")[2][:10]
+    again.close()
+
+
+def test_from_the_overview_to_a_slow_run_its_user_and_target(browser, address):
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/")
+    wait_until_reached(page)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+    page.locator("[data-fragment*=slowest] tbody th a").first.click()
+    page.locator("h1").wait_for()
+    page.locator(".facts-line a[href*='/users/']").click()
+    page.locator("[data-fragment*=runs] tbody th a").first.wait_for()
+    page.goto(f"{address}/")
+    page.locator(".filesystems h2 a").first.click()
+    page.locator("a[href*='/components/']").first.click()
+    page.locator("h1").wait_for()
+    assert "/components/" in page.url
+    page.close()
+
+
+def test_a_table_is_sorted_filtered_and_taken_along(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/job")
+    table = page.locator("[data-fragment*=runs] table")
+    table.wait_for()
+    table.locator("thead button", has_text="I/O time").click()
+    shown = [float(cell.get_attribute("data-value") or "nan") for cell in table.locator("tbody td:nth-child(9)").all()]
+    known = [value for value in shown if value == value]
+    assert known == sorted(known)
+    page.locator(".tools input").first.fill("no such run")
+    assert table.locator("tbody tr:visible").count() == 0
+    page.locator(".tools input").first.fill("")
+    with page.expect_download() as taken:
+        page.locator(".tools a").first.click()
+    assert taken.value.path().read_text().startswith('"job","user"')
     page.close()
 
 
@@ -141,7 +200,7 @@ def test_the_weather_is_refreshed_as_the_server_tells_and_by_asking_where_it_can
         wrong: list[str] = []
         page.on("request", lambda request: asked.append(request.url.removeprefix(where)))
         page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-        page.goto(where)
+        page.goto(where + "now")
         page.wait_for_timeout(3000)
         assert asked.count("api/v1/now/stream") == 1
         assert asked.count("fragments/now") > 3
@@ -151,7 +210,7 @@ def test_the_weather_is_refreshed_as_the_server_tells_and_by_asking_where_it_can
         page = browser.new_page()
         page.on("request", lambda request: asked.append(request.url.removeprefix(where)))
         asked.clear()
-        page.goto(where)
+        page.goto(where + "now")
         page.wait_for_timeout(7000)
         assert asked.count("fragments/now") >= 2
         page.close()

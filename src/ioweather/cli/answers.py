@@ -49,7 +49,7 @@ def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
             if name in groups
         ),
         exhibits=(),
-        findings=tuple(finding for finding in answer.findings if finding.kind != "note"),
+        findings=tuple(finding for finding in answer.findings if finding.kind != "note" or finding.name in brief),
         coverage=(),
         caveats=answer.caveats[:1],
     )

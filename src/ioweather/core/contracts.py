@@ -249,7 +249,8 @@ class Question:
     `result` is the type of the answer's result. `seen_by` says whose rows it may show: everybody's to anybody
     ('public'), or to each person their own. `period`: --from and --to bound what is read. `screen` are parameters as
     the terminal wants them, where that is less than what programs get; `brief` are the groups of facts that its first
-    screen has, each with how many facts, and --full shows the rest. `table` is what --csv prints, if not the facts.
+    screen has, each with how many facts, and notes by their name: --full shows the rest. `table` is what --csv prints,
+    if not the facts.
     """
 
     name: str

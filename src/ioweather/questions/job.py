@@ -53,5 +53,5 @@ Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
 Example: ioweather job run.darshan --html run.html
 """,
     screen={"detail": False},
-    brief={"time": 4, "speed": 2, "files": 2, "accesses": 2, "advice": 3},
+    brief={"time": 4, "speed": 2, "files": 2, "accesses": 2, "advice": 3, "one_process_io": 1, "file_per_process": 1},
 )

@@ -91,4 +91,4 @@ def _talkers(view: View, result: WhoOutcome, title: str, most: int) -> Listed:
         for t in result.talkers[:most]
     ]
     links = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
-    return Listed(title, columns, rows, links, "No record of a job in the last hour of this period.", "brief")
+    return Listed(title, columns, rows, links, "No record of a job in this time.", "brief")
