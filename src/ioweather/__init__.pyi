@@ -64,6 +64,7 @@ def job(
     processes_per_node: int | None = ...,
     paths: Literal["keep", "hash", "drop"] = ...,
     uid: int | None = ...,
+    file: str | None = ...,
     detail: bool = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,

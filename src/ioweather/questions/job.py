@@ -9,9 +9,10 @@ from ioweather.advice.advisor.words import advised_answer, brief_lines
 from ioweather.core.contracts import Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import JobOutcome
-from ioweather.core.results import Answer
+from ioweather.core.results import Answer, Finding
 from ioweather.derive.jobs.server_io import ServerIo
 from ioweather.questions.parameters import JOB, LOG, PATHS, PROCESSES_PER_NODE, UID
+from ioweather.studies.job.chosen_files import only_files, target_exhibit
 from ioweather.studies.job.on_servers import server_answer
 from ioweather.studies.job.page import page_exhibits
 from ioweather.studies.job.summary import job_answer
@@ -21,11 +22,16 @@ from ioweather.studies.job.view import JobView
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     if isinstance(data.given["job"], ServerIo):
         return server_answer(params["job"], data.of("job", ServerIo))
-    view = data.of("job", JobView)
+    whole = data.of("job", JobView)
+    view = only_files(whole, params["file"]) if params["file"] else whole
     advised = advise(view)
     found = job_answer(view, lines_beside=brief_lines(advised))
     if params["detail"]:
-        found = replace(found, exhibits=tuple(page_exhibits(view)))
+        found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
+    if params["file"]:
+        used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
+        note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
+        found = replace(found, findings=(note, *found.findings))
     return advised_answer(found, advised, brief=True)
 
 
@@ -39,6 +45,7 @@ QUESTION = Question(
         PROCESSES_PER_NODE,
         PATHS,
         UID,
+        Param("file", "Only files whose name (with a slash: path) fits this pattern.", metavar="PATTERN"),
         Param("detail", "All modules, mounts and largest files.", "flag", default=True, shown=False),
     ),
     help="Show the I/O of one job on one screen: time, speed, files, accesses, activity.",
@@ -47,6 +54,8 @@ A log is read where it lies: no lake is needed, and nothing is written
 beside it. With --lake, accounting gives the nodes. A job id means all
 logs of that job in the lake, added up; where there is none, what the
 servers counted of it.
+With --file one file, or those of a pattern, are looked at as if there were
+no others: --file 'restart.*'. --json and --html also have each target's part.
 Exit codes: 0 shown; 1 the lake has no such job; 2 not a log, or unclear.
 
 \b

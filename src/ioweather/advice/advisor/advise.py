@@ -12,6 +12,7 @@ from ioweather.advice.advisor.profile import Profile, main_run, profile_of
 from ioweather.advice.advisor.rule import Advice
 from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.core.contracts import Param
+from ioweather.studies.job.together import as_one_run
 from ioweather.studies.job.view import JobView
 
 FLOOR_SECONDS: Final = Param("floor_seconds", "Advice that saves less is not given.", "float", 1.0)
@@ -27,6 +28,8 @@ class Advised:
     run_seconds: float | None
     floor_seconds: float
     runs: int = 1
+    # The runs are processes without MPI, looked at as one run.
+    as_one: bool = False
     # Some files have no record: what is said is a lower bound.
     incomplete: bool = False
 
@@ -68,10 +71,12 @@ class Advised:
 
 
 def advise(view: JobView, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:
-    """What the job's run with most I/O time could change. The floor is the larger of seconds and share of the run."""
-    profile = profile_of(view, main_run(view))
+    """What the job's run with most I/O time could change; processes without MPI are one run. The floor is the larger
+    of seconds and share of the run."""
+    one = as_one_run(view)
+    profile = profile_of(one, main_run(one))
     advised = advise_run(profile, floor_seconds=floor_seconds, floor_share=floor_share)
-    return replace(advised, runs=view.logs)
+    return replace(advised, runs=view.logs, as_one=one.separate)
 
 
 def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:

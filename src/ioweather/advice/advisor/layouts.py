@@ -74,6 +74,8 @@ def repeated(profile: Profile, verb: Verb) -> tuple[float, float, float]:
     extent = maximum(profile.ints(f"{verb}_extent_bytes"), records.file, records.files, known)
     again = np.where(extent == NEVER_LAST, 0.0, np.maximum(moved - np.maximum(extent, 0).astype(np.float64), 0.0))
     share = ratio(again, moved)
-    often = (share > REPEATED_SHARE) & (again >= FEWEST_REPEATED_BYTES)
+    often = share > REPEATED_SHARE
+    if again[often].sum() < FEWEST_REPEATED_BYTES:
+        return 0.0, 0.0, 0.0
     saved = profile.seconds(f"{verb}_seconds") * np.where(often, share, 0.0)[records.file]
     return profile.saving(saved), float(again[often].sum()), float(moved[often].sum())

@@ -136,7 +136,9 @@ def advice_exhibit(advised: Advised) -> Exhibit:
     ]
     if advised.incomplete:
         caveats.append("Some files have no record: seconds are lower bounds, and processes are not compared.")
-    if advised.runs > 1:
+    if advised.as_one:
+        caveats.append(f"The job's {advised.runs} logs of single processes were looked at as one run.")
+    elif advised.runs > 1:
         caveats.append(f"Of the job's {advised.runs} runs the one with most I/O time was looked at.")
     title = "Seen, and worth changing"
     return Exhibit("advice", title, estimates=estimates, findings=findings, caveats=tuple(caveats))

@@ -50,11 +50,11 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
             f"Partial: {_counted(unrecorded, 'file is', 'files are')} named without a record; figures are lower bounds."
         )
         yield Finding(text, name="files_without_record")
-    if (cured := cure(view)) is not None:
-        yield Finding(cured.text, name="record_it_whole")
     for name in partial:
         if name not in FILE_MODULES and view.log is not None:
             yield Finding(f"Partial: {name} was cut short; what is drawn from it is incomplete.", name="partial_module")
+    if (cured := cure(view)) is not None:
+        yield Finding(cured.text, name="record_it_whole")
     longer = _listed(view, "longer_records")
     if longer:
         text = f"Written by a fork of Darshan: what it adds to records of {', '.join(longer)} is not in these figures."

@@ -23,7 +23,7 @@ RULE = Rule(
     headline="written again",
     dimension="random",
     part="requests",
-    trigger="more bytes written than the file's extent: over 10% and 1 MiB of them",
+    trigger="more bytes written than the file's extent: over 10% of it, and 1 MiB in all",
     model="the repeated bytes at the rate at which the file was written",
     sources=("Drishti (Bez et al. 2022)",),
     before=("for (step = 0; step < steps; step++) {\n    update(field);\n    pwrite(fd, field, bytes, 0);\n}"),
