@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PBS = re.compile(r"([0-9]{1,18})(?:\[[0-9]*\])?\.([A-Za-z][\w.-]*)")
@@ -27,6 +28,7 @@ class JobIdentity:
 _NOTHING = JobIdentity()
 
 
+@lru_cache(maxsize=1 << 14)  # the same jobs are looked at again and again
 def identity_of(key: str) -> JobIdentity:
     if _NUMBER.fullmatch(key):
         return JobIdentity(job_id=int(key))

@@ -6,35 +6,39 @@ from collections.abc import Iterator
 
 from ioweather.sources.counter_samples import Target
 from ioweather.sources.lustre.job_ids import identity_of
-from ioweather.sources.lustre.job_stats import JobAmounts, Operation, size_bins
+from ioweather.sources.lustre.job_stats import JobAmounts, size_bins
 
 
 def job_rows(target: Target, amounts: JobAmounts, quality: int, cluster: str | None) -> Iterator[dict[str, object]]:
     """One per operation."""
-    who = identity_of(amounts.job_key)
-    for name, operation in sorted(amounts.operations.items()):
+    job_key, start_ns, end_ns, operations, _ = amounts
+    who = identity_of(job_key)
+    of_all = {
+        "start_ns": start_ns,
+        "interval_ns": end_ns - start_ns,
+        "system": target.system,
+        "component_kind": target.kind,
+        "component": target.name,
+        "job_key": job_key,
+        "job_id": who.job_id,
+        "cluster": cluster if who.job_id is not None else None,
+        "uid": who.uid,
+        "exe": who.exe,
+        "host": who.host,
+    }
+    for name, (samples, moved, time_us, sizes) in sorted(operations.items()):
         yield {
-            "start_ns": amounts.start_ns,
-            "interval_ns": amounts.end_ns - amounts.start_ns,
-            "system": target.system,
-            "component_kind": target.kind,
-            "component": target.name,
-            "job_key": amounts.job_key,
-            "job_id": who.job_id,
-            "cluster": cluster if who.job_id is not None else None,
-            "uid": who.uid,
-            "exe": who.exe,
-            "host": who.host,
+            **of_all,
             "operation": name,
-            "count": operation.samples,
-            "bytes": operation.bytes,
-            "time_ns": None if operation.time_us is None else operation.time_us * 1000,
-            "histogram": _histogram(operation),
+            "count": samples,
+            "bytes": moved,
+            "time_ns": None if time_us is None else time_us * 1000,
+            "histogram": _histogram(sizes) if sizes else None,
             "quality": quality,
         }
 
 
-def _histogram(operation: Operation) -> str | None:
+def _histogram(sizes: str) -> str | None:
     """JSON, which numbers alone need no encoder for."""
-    bins = size_bins(operation.sizes)
+    bins = size_bins(sizes)
     return "{" + ",".join(f'"{size}":{count}' for size, count in bins.items()) + "}" if bins else None

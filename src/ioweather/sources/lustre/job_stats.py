@@ -23,6 +23,7 @@ _LINE = re.compile(
     r"(?:, min: *-?[0-9]+, max: *-?[0-9]+, sum: *([0-9]{1,18}))?(?:, sumsq: *[0-9]+)?(?:, hist: *\{([^}\n]*)\})? *\}"
 )
 _NOTHING_DONE = re.compile(r"samples: *0,")
+_IDLE = "samples:           0,"  # as servers pad it; counting a text is ten times as fast as finding a pattern
 _TIMES = re.compile(r"\n  ((?:snapshot|start)_time:[^\n]*)")
 _BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -79,7 +80,9 @@ def parse_entry(text: str, where: str) -> tuple[str, Entry]:
     key, _, _ = text.partition("\n")
     operations: Operations = {}
     lines = _LINE.findall(text)
-    if len(lines) + len(_NOTHING_DONE.findall(text)) != text.count(" samples:"):
+    idle = text.count(_IDLE)
+    shown = text.count(" samples:")
+    if len(lines) + idle != shown and len(lines) + len(_NOTHING_DONE.findall(text)) != shown:
         raise CorruptInput(f"{where}: the entry of job {unquoted(key)[:60]!r} has a line that is none of job_stats.")
     for name, samples, unit, total, sizes in lines:
         _count(operations, name, int(samples), unit, int(total) if total else None, sizes)
@@ -143,10 +146,13 @@ def _sizes_grown(before: str | None, after: str | None) -> str | None:
     """Most sizes stay as they were: only those that differ are read."""
     if after is None or after == before:
         return None
-    then, now = set((before or "").split(", ")), set(after.split(", "))
-    old, new = size_bins(", ".join(then - now)), size_bins(", ".join(now - then))
-    grown = {size: count - old.get(size, 0) for size, count in sorted(new.items())}
-    return ", ".join(f"{size}: {count}" for size, count in grown.items() if count > 0) or None
+    then, now = before.split(", ") if before else [], after.split(", ")
+    if len(then) == len(now):  # the same sizes as before, mostly
+        changed = [pair for pair in zip(then, now, strict=True) if pair[0] != pair[1]]
+        then, now = [old for old, _ in changed], [new for _, new in changed]
+    old, new = size_bins(", ".join(then)), size_bins(", ".join(now))
+    grown = [f"{size}: {count - old.get(size, 0)}" for size, count in new.items() if count > old.get(size, 0)]
+    return ", ".join(grown) or None
 
 
 def amounts_between(key: str, before: Entry, after: Entry) -> JobAmounts | None:

@@ -37,6 +37,9 @@ _PARAMETER = re.compile(
     r"^(?:obdfilter|mdt|mds|ost|mdd|llite|osc|mdc|ldlm|osd-\w+)\.[^\s=]+=|^(?:memused|lnet_memused|jobid_var)=[^\s=]*\s*$",
     re.MULTILINE,
 )
+# As pdsh prints it: every line behind the name of its host, lines of several hosts in any order.
+_OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd-\w{1,20})\.[^\s=]+=", re.MULTILINE)
+_HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
 _SECONDS = re.compile(r"snapshot_time:?[ \t]{1,40}([0-9]{1,18})")
 _HINT = "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats >> FILE` once a minute, and ingest FILE."
@@ -56,6 +59,8 @@ class LustreSource:
         text = plain_head(head)
         if _PARAMETER.search(text):
             return 0.95
+        if _OF_HOSTS.search(text):
+            return 0.94
         return 0.4 if _LONE_FILE.match(text) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Pieces:
@@ -67,11 +72,37 @@ class LustreSource:
 
 def _snapshots(path: Path, host: str | None) -> Iterator[Snapshot]:
     if not path.is_dir():
+        if _is_of_hosts(path):
+            by_host = _by_host(_lines(path))
+            return (
+                snapshot
+                for name, lines in by_host.items()
+                for snapshot in snapshots(get_param_blocks(lines), f"{path} ({name})", name)
+            )
         return snapshots(get_param_blocks(_lines(path)), str(path), host)
     if trees := _trees(path):
         return iter(sorted((read_tree(tree, host) for tree in trees), key=_latest_ns))
     # Ordered without being read: each may list ten thousand jobs.
     return (snapshot for dump in sorted(_dumps(path), key=_last_second) for snapshot in _snapshots(dump, host))
+
+
+def _is_of_hosts(path: Path) -> bool:
+    with path.open("rb") as file:
+        text = plain_head(file.read(_HEAD_BYTES))
+    return _PARAMETER.search(text) is None and _OF_HOSTS.search(text) is not None
+
+
+def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
+    """The lines of each host in their order. Where the text was cut, the last parameter of any of them may be."""
+    found: dict[str, list[str | None]] = {}
+    for line in lines:
+        match = _HOST_LINE.fullmatch(line) if line is not None else None
+        if match is not None:
+            found.setdefault(match[1], []).append(match[2] or "")
+        elif line is None:
+            for of_host in found.values():
+                of_host.append(None)
+    return found
 
 
 def _trees(path: Path) -> list[Path]:
