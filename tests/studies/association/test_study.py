@@ -111,8 +111,7 @@ def test_curve_and_density_rise_with_load(data):
         assert given[0].value < given[2].value
         assert all(e.low < e.value < e.high for e in given)
     bands = [chart.title.split(",")[0] for chart in density.charts if chart.kind == "band"]
-    groups = [one.name(group) for group in one.shown[:2]]
-    assert bands == [f"{group}: D_D given PsiD_{letter}" for group in groups for letter in "RW"]
+    assert bands == [f"{one.name(one.asked)}: D_D given PsiD_{letter}" for letter in "RW"]
     assert [chart.kind for chart in density.charts].count("heatmap") == 2, "of the group asked for"
     sklearn_missing = any("scikit-learn" in caveat for caveat in found["mad17.fig6"].caveats)
     assert sklearn_missing != any(e.name == "explained_read" for e in found["mad17.fig6"].estimates)

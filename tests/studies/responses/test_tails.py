@@ -59,10 +59,12 @@ def test_normal_and_power_law_win(exhibits: dict[str, Exhibit]) -> None:
     assert found["goodness_p[scratch-nocache read 4 MiB]"].value >= 0  # type: ignore[operator]
     assert len(fig6.tables[1].rows) == 10
     overlay = fig6.charts[0].table
-    measured = [(row[1], row[2]) for row in overlay.rows if row[0] == "measured"]
-    fitted = np.array([(row[1], row[2]) for row in overlay.rows if row[0] == "fitted"])
-    x, y = np.array(measured).T
-    assert np.max(np.abs(np.interp(fitted[:, 0], x, y) - fitted[:, 1])) < 0.05
+    assert set(overlay.column("series")) >= {"measured", "Power Law", "LogNormal", "Weibull", "Gamma", "Exponential"}
+    assert min(overlay.column("share")) > 0, "the axis is logarithmic"
+    measured, fitted = (
+        np.array([(row[1], row[2]) for row in overlay.rows if row[0] == name]) for name in ("measured", "Power Law")
+    )
+    assert np.max(np.abs(np.interp(fitted[:, 0], *measured.T) - fitted[:, 1])) < 0.05
 
 
 def test_nearer_than_one_normal_is_told_of_distances_from_all_times() -> None:

@@ -55,9 +55,11 @@ def test_slow_is_measured_against_the_whole_period():
 
 def test_every_measurement_its_slowdown_and_the_means_are_drawn_with_the_phases():
     (exhibit,) = made(benchmark(), responses(np.full(36_000, 0.01), T - 10 * HOUR_NS))
-    response, slowdown, means = exhibit.charts
-    assert [chart.encoding["y"] for chart in exhibit.charts] == ["seconds", "slowdown", "slowdown"]
-    assert all(chart.references[0].label == "mdtest-hard-write" for chart in exhibit.charts)
+    response, slowdown, means, phases = exhibit.charts
+    assert [chart.encoding["y"] for chart in exhibit.charts[:3]] == ["seconds", "slowdown", "slowdown"]
+    assert all(chart.references for chart in exhibit.charts[:3])
+    assert phases.table.column("phase") == ("mdtest-hard-write",)
+    assert phases.table.column("q50")[0] == pytest.approx(100, rel=0.01)
     assert max(response.table.column("seconds")) == 1.0
     assert max(slowdown.table.column("slowdown")) == pytest.approx(100, rel=0.01)
     assert len(means.table.rows) == 60

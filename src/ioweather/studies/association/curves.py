@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -20,12 +20,10 @@ from ioweather.stats.forest import forest_curve
 from ioweather.studies.association.data import SHARED_STEPS, TIME, VOLUME, AssociationData
 from ioweather.studies.association.groups import HALF_WIDTH_SD
 from ioweather.studies.shared.intervals import LEVEL, plain
-from ioweather.studies.shared.presenting import thin
 
 BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")
 _POINTS: Final = 60
 _CELLS: Final = 40
-_SCATTER: Final = 400
 
 
 def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
@@ -127,20 +125,17 @@ def _given(data: AssociationData, group: int, bandwidth: Bandwidth) -> Iterator[
 
 
 def _density(data: AssociationData) -> Exhibit:
-    """mad17.fig7: the group asked for (fig. 7), and the next largest beside it (fig. 8)."""
+    """mad17.fig7: the group asked for; --set group=NAME shows another (the paper's fig. 8)."""
     bandwidth = str(data.params.get("bandwidth") or "scott")
     if bandwidth not in ("scott", "botev"):
         raise UsageError(f"There is no bandwidth {bandwidth!r}.", hint="There are: scott, botev.")
     charts: list[Chart] = []
     estimates: list[Estimate] = []
     findings: list[Finding] = []
-    for group in data.shown[:2]:
-        for given in _given(data, group, cast(Bandwidth, bandwidth)):
-            charts.append(_conditional_chart(given))
-            if group == data.asked:
-                charts += _joint_charts(given)
-                estimates += _conditional(given)
-            findings += _density_findings(given)
+    for given in _given(data, data.asked, cast(Bandwidth, bandwidth)):
+        charts += [_conditional_chart(given), _joint_chart(given)]
+        estimates += _conditional(given)
+        findings += _density_findings(given)
     return Exhibit(
         "mad17.fig7", f"Density of I/O time and system volume: {data.name(data.asked)}", charts=tuple(charts),
         estimates=(*estimates, *_as_set()) if estimates else (),
@@ -166,10 +161,9 @@ def _conditional_chart(given: _Given) -> Chart:
     )  # fmt: skip
 
 
-def _joint_charts(given: _Given) -> Iterator[Chart]:
-    encoding = {"x": "volume", "y": "time"}
-    yield Chart("heatmap", _heat_table(given.joint), {**encoding, "value": "density"}, f"Joint density, {given.way}s")
-    yield Chart("scatter", _scatter_table(given.x, given.y), encoding, f"The runs, {given.way}s")
+def _joint_chart(given: _Given) -> Chart:
+    encoding = {"x": "volume", "y": "time", "value": "density"}
+    return Chart("heatmap", _heat_table(given.joint), encoding, f"Joint density, {given.way}s")
 
 
 def _as_set() -> Iterator[Estimate]:
@@ -225,10 +219,3 @@ def _heat_table(joint: Density) -> ResultTable:
     columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"),
                ResultColumn("density", "share", "ratio"))  # fmt: skip
     return ResultTable("density", columns, tuple(rows))
-
-
-def _scatter_table(x: Floats, y: Floats) -> ResultTable:
-    order = np.argsort(x)
-    kept: Any = order[thin(y[order], _SCATTER // 2)]
-    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"))
-    return ResultTable("runs", columns, tuple(zip(x[kept].tolist(), y[kept].tolist(), strict=True)))

@@ -126,18 +126,17 @@ def _files(data: AssociationData, row: int) -> Exhibit:
         first, last = ((t[order] - start) / 1e9 for t in (spans.first_ns, spans.last_ns))
         kept = thin(last - first, _MOST_FILES // 2)
         for i in kept.tolist():
-            low, high = float(first[i]), float(last[i])
-            rows.append((i + 1, verb, low, high))
+            rows.append((i + 1, f"first {verb}", float(first[i])))
+            rows.append((i + 1, f"last {verb}", float(last[i])))
     table = ResultTable(
         "files",
         (ResultColumn("file", "file, by first access", "count"), ResultColumn("series", "", "text"),
-         ResultColumn("first", "first to last access, since the start", "seconds"),
-         ResultColumn("last", "last access", "seconds")),
+         ResultColumn("time", "since the start of the run", "seconds")),
         tuple(rows),
     )  # fmt: skip
     chart = Chart(
-        "band", table, {"x": "file", "y": "first", "low": "first", "high": "last", "series": "series"},
-        f"From first to last access of each file: {_label(data, row)}",
+        "scatter", table, {"x": "time", "y": "file", "series": "series"},
+        f"First and last access of each file: {_label(data, row)}",
     )  # fmt: skip
     name = data.name(int(data.groups.of_run[row]))
     longest = {letter: data.of(f"d_f_{letter.lower()}_seconds")[row] for letter in ("R", "W")}

@@ -84,10 +84,8 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     even = np.linspace(0.0, max(whole_end, fit.pivot * 1.05), 41)
     charts = (
         _histogram(f"{sample.label}: all response times", seconds, even, (pivot,)),
-        _histogram(f"Head: {FAMILY_LABELS[best.head.name]}", head, np.linspace(float(head.min()), fit.pivot, 31)),
-        _histogram(
-            f"Tail: {FAMILY_LABELS[best.tail.name]}", tail, np.geomspace(fit.pivot, float(tail.max()), 31), log=True
-        ),
+        _part_chart(f"Head: {FAMILY_LABELS[best.head.name]}", head, item, 0.0, 1 - fit.tail_share),
+        _part_chart(f"Tail: {FAMILY_LABELS[best.tail.name]}", tail, item, 1 - fit.tail_share, 1.0),
     )
     parts = (("head", best.head, head, best.head_ks), ("tail", best.tail, tail, best.tail_ks))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
@@ -115,10 +113,17 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     )
 
 
-def _histogram(
-    title: str, values: Floats, edges: Floats, references: tuple[Reference, ...] = (),
-    *, log: bool = False,
-) -> Chart:  # fmt: skip
+def _part_chart(title: str, times: Floats, item: FittedSample, below: float, up_to: float) -> Chart:
+    """The measured distribution of one group, and the fitted one within it."""
+    measured = cdf_table("measured", {"measured": times}, "response time", "seconds")
+    grid = np.unique(np.quantile(times, np.linspace(0, 1, 200)))
+    fitted = np.clip((item.fit.best.distribution.cdf(grid) - below) / (up_to - below), 0.0, 1.0)
+    rows = zip(["fitted"] * len(grid), cells(grid), cells(fitted), strict=True)
+    table = ResultTable(title.split(":")[0].lower(), measured.columns, (*measured.rows, *rows))
+    return Chart("cdf", table, {"x": "value", "y": "share", "series": "series"}, title, scales={"x": "log"})
+
+
+def _histogram(title: str, values: Floats, edges: Floats, references: tuple[Reference, ...] = ()) -> Chart:
     counts, edges = np.histogram(values, edges)
     rows = tuple(zip(cells(edges[:-1]), cells(edges[1:]), cells(counts / len(values)), strict=True))
     columns = (
@@ -127,7 +132,7 @@ def _histogram(
     )  # fmt: skip
     table = ResultTable(title.lower().replace(" ", "_"), columns, rows)
     encoding = {"low": "low", "high": "high", "y": "share"}
-    return Chart("histogram", table, encoding, title, scales={"x": "log"} if log else {}, references=references)
+    return Chart("histogram", table, encoding, title, references=references)
 
 
 def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str, ...]) -> Exhibit:
@@ -270,19 +275,31 @@ def _around(item: FittedSample) -> tuple[float, float]:
 
 
 def _overlay(item: FittedSample) -> Chart:
-    """The measured distribution function and the fitted one, whose head ends at the pivot."""
+    """The share of requests that take longer, measured and by every family of tail: on logarithmic axes, where tails
+    part."""
     seconds = item.sample.seconds
-    measured = cdf_table("measured", {"measured": seconds}, "response time", "seconds")
-    grid = np.quantile(
-        seconds, np.concatenate([np.linspace(0, 0.99, 120), 1 - np.geomspace(0.01, 1 / len(seconds), 60)])
+    n = len(seconds)
+    grid = np.unique(
+        np.quantile(seconds, np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)]))
     )
-    grid = np.unique(grid)
-    fitted = item.fit.distribution.cdf(grid)
-    rows = zip(["fitted"] * len(grid), cells(grid), cells(fitted), strict=True)
-    table = ResultTable("overlay", measured.columns, (*measured.rows, *rows))
+    longer = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
+    for pair in item.fit.pairs:
+        if pair.head.name == item.fit.best.head.name:
+            longer[FAMILY_LABELS[pair.tail.name]] = 1 - pair.distribution.cdf(grid)
+    rows = [
+        (name, float(t), float(share))
+        for name, shares in longer.items()
+        for t, share in zip(grid, shares, strict=True)
+        if share >= 0.5 / n  # below one request there is nothing to compare
+    ]
+    columns = (
+        ResultColumn("series", "", "text"), ResultColumn("value", "response time", "seconds"),
+        ResultColumn("share", "share of requests that take longer", "ratio"),
+    )  # fmt: skip
     return Chart(
-        "cdf", table, {"x": "value", "y": "share", "series": "series"}, f"{item.sample.label}: {item.pair_label}",
-        scales={"x": "log"}, references=(Reference("x", item.fit.pivot, "pivot"),),
+        "timeline", ResultTable("overlay", columns, tuple(rows)), {"x": "value", "y": "share", "series": "series"},
+        f"{item.sample.label}: {item.pair_label}", scales={"x": "log", "y": "log"},
+        references=(Reference("x", item.fit.pivot, "pivot"),),
     )  # fmt: skip
 
 

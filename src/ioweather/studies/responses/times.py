@@ -111,10 +111,13 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         seconds = sample.seconds
         kept = thin(seconds, buckets)
         times, values = cells(sample.start_ns[kept]), cells(seconds[kept])
-        rows += zip(times, [sample.place] * len(kept), [sample.op] * len(kept), values, strict=True)
+        panel = f"{sample.place} {sample.op}"
+        rows += zip(
+            times, [sample.place] * len(kept), [sample.op] * len(kept), values, [panel] * len(kept), strict=True
+        )
     columns = (
         ResultColumn("time", "", "time_ns"), ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
-        ResultColumn("seconds", "response time", "seconds"),
+        ResultColumn("seconds", "response time", "seconds"), ResultColumn("panel", "", "text"),
     )  # fmt: skip
     table = ResultTable("over_time", columns, tuple(rows))
     medians = [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
@@ -127,8 +130,8 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         tables=(_summary(shown),),
         charts=(
             Chart(
-                "timeline", table, {"x": "time", "y": "seconds", "series": "op"},
-                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="place", scales={"y": "log"},
+                "scatter", table, {"x": "time", "y": "seconds"},
+                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="panel", scales={"y": "log"},
             ),
         ),
         estimates=(*medians, *spreads),
@@ -190,14 +193,15 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
     """don15.fig2."""
     rows: list[tuple[Cell, ...]] = []
     estimates, findings = [], []
+    # The same bins for all, so that panels can be read against each other.
+    ends = [max(float(np.quantile(s.seconds, _SHOWN)), float(s.seconds.min()) * 1.01) for s in shown]
+    bins = np.linspace(0.0, max(ends, default=1.0), _BINS + 1)
     for sample in shown:
         seconds = sample.seconds
-        end = float(np.quantile(seconds, _SHOWN))
-        density, edges = np.histogram(seconds, bins=np.linspace(0.0, max(end, float(seconds.min()) * 1.01), _BINS + 1))
+        density, edges = np.histogram(seconds, bins=bins)
         share = density / sample.n
-        rows += zip(
-            [sample.place] * _BINS, [sample.op] * _BINS, cells(edges[:-1]), cells(edges[1:]), cells(share), strict=True
-        )
+        panel = f"{sample.place} {sample.op}"
+        rows += zip([panel] * _BINS, cells(edges[:-1]), cells(edges[1:]), cells(share), strict=True)
         skew, _ = _moments(seconds)
         if math.isnan(skew):
             findings.append(Finding(f"{sample.label}: all times are equal.", name="equal_times"))
@@ -208,7 +212,7 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
         findings.append(Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness"))
     columns = (
-        ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
+        ResultColumn("panel", "", "text"),
         ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
         ResultColumn("share", "share of requests", "ratio"),
     )  # fmt: skip
@@ -218,13 +222,13 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         charts=(
             Chart(
                 "histogram", ResultTable("histogram", columns, tuple(rows)),
-                {"low": "low", "high": "high", "y": "share", "series": "op"},
-                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="place",
+                {"low": "low", "high": "high", "y": "share"},
+                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="panel",
             ),
         ),
         estimates=tuple(estimates),
         findings=tuple(findings),
-        caveats=(f"Each histogram ends at its {_SHOWN:.0%} quantile; the table says how far the slowest lie beyond.",),
+        caveats=(f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are.",),
         coverage=samples.coverage,
     )  # fmt: skip
 

@@ -15,13 +15,23 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultColumn,
+    ResultTable,
+)
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import operation_series
 from ioweather.stats.loghistogram import RELATIVE_ERROR
 from ioweather.studies.shared.intervals import plain
-from ioweather.studies.shared.job_estimates import median_estimate
+from ioweather.studies.shared.job_estimates import median_estimate, quantiles
 from ioweather.studies.shared.presenting import cells, table
 from ioweather.studies.weather.probing import COLUMNS, Measured, drawn_note, drawn_points, measured
 from ioweather.studies.weather.slowdown import expected_note
@@ -112,9 +122,8 @@ def _charts(
     part: Measured, slowdown: Floats, shown: Ints, means: list[tuple[Cell, ...]],
     phases: list[dict[str, Any]],
 ) -> Iterator[Chart]:  # fmt: skip
-    shades = tuple(
-        Reference("x", float(p["start_ns"]), str(p["label"]), float(p["end_ns"])) for p in phases if p["end_ns"]
-    )
+    # Nine phases without a pause are one grey block: lines where they begin, and a box of each below.
+    shades = tuple(Reference("x", float(p["start_ns"])) for p in phases if p["end_ns"])
 
     def chart(kind: Any, y: str, made: ResultTable, title: str) -> Chart:
         encoding = {"x": "time", "y": y, "series": "op"}
@@ -135,7 +144,27 @@ def _charts(
         "time": ("", "time_ns", times), "slowdown": ("slowdown, means of 60 s", "factor", cells(ratios)),
         "op": ("operation", "text", ops), "filesystem": ("", "text", filesystems),
     }  # fmt: skip
-    yield chart("timeline", "slowdown", table("run", reduced), "Slowdown, means of 60 s")
+    yield chart("timeline", "slowdown", table("run", reduced), "Slowdown, means of 60 s; lines where phases begin")
+    boxes = list(_phase_boxes(part, slowdown, phases))
+    if boxes:
+        names = ("phase", "op", "filesystem", "q05", "q25", "q50", "q75", "q95")
+        columns = tuple(
+            ResultColumn(name, "slowdown" if name == "q50" else "", "factor" if name[0] == "q" else "text")
+            for name in names
+        )
+        encoding = {"x": "phase", "series": "op"} | {name: name for name in names[3:]}
+        yield Chart("box", ResultTable("phases", columns, tuple(boxes)), encoding, "Slowdown in each phase",
+                    facet="filesystem", scales={"y": "log"})  # fmt: skip
+
+
+def _phase_boxes(part: Measured, slowdown: Floats, phases: list[dict[str, Any]]) -> Iterator[tuple[Cell, ...]]:
+    for phase in phases:
+        during = (part.start_ns >= phase["start_ns"]) & (part.start_ns < (phase["end_ns"] or 2**62))
+        for filesystem, op in part.kinds():
+            own = slowdown[during & part.of(filesystem, op)]
+            own = own[np.isfinite(own)]
+            if len(own) >= _LEAST:
+                yield (str(phase["label"]), op, filesystem, *quantiles(own))
 
 
 def _slowest(estimates: list[Estimate]) -> Finding:
