@@ -36,10 +36,10 @@ def test_what_the_files_hold_comes_back(card):
     assert {line.question for line in card.scored} >= set(EXACT)
 
 
-def test_a_question_without_a_study_says_so(card):
+def test_a_question_without_an_answer_says_so(card):
     (line,) = [line for line in card.lines if line.question == "forecast"]
     assert line.item is None
-    assert "not built yet" in line.note
+    assert line.note == "this facility has nothing of the kind"
 
 
 def test_the_card_is_json_and_has_no_baseline_for_other_days(card):
