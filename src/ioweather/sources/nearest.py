@@ -41,7 +41,8 @@ _TEXTS = (
     _near(r"[Ll]inux \S{1,99} \(\S{1,255}\)", "output of sysstat without disks or CPUs", _SADF),
     _near(r"# DXT, file_id:", "the text of darshan-dxt-parser", "ioweather ingest JOB.darshan (the log itself)"),
     _near(r"# darshan log version:", "text of a Darshan tool, without records", "darshan-parser JOB.darshan > job.txt"),
-    _near(r"CREATE TABLE", "the text of a database", "load it, then name the SQLite file, or the server's address"),
+    _near(r"(?i:create table) ", "the text of a database",
+          "load it, then name the server: ioweather ingest mysql://USER@HOST/filesystem_NAME"),
 )  # fmt: skip
 _BYTES = (
     (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --map MAP.toml FILE (docs/how-to/any-csv.md)"),
