@@ -76,6 +76,16 @@ def test_a_box_draws_its_quantiles() -> None:
     assert (whiskers["y"]["field"], whiskers["y2"]["field"]) == ("q05", "q95")
     assert (box["y"]["field"], box["y2"]["field"]) == ("q25", "q75")
     assert median["y"]["field"] == "q50"
+    assert "whiskers 5% to 95%" in str(drawn).lower()
+
+
+def test_a_box_says_how_far_its_whiskers_reach() -> None:
+    names = ("min", "q25", "q50", "q75", "max")
+    columns = {"p": "text", **dict.fromkeys(names, "seconds")}
+    encoding = {"x": "p", **dict(zip(QUANTILES, names, strict=True))}
+    drawn = str(made("box", columns, (("a", 1.0, 2.0, 3.0, 5.0, 9.0),), encoding)).lower()
+    assert "whiskers to the extremes" in drawn
+    assert "5% to 95%" not in drawn
 
 
 def test_open_bins_are_drawn_evenly_with_their_edges_between() -> None:

@@ -1,4 +1,6 @@
-"""Distributions by name, from quantiles: whiskers from 5% to 95%, a box from 25% to 75%, a line at the median."""
+"""Distributions by name, from quantiles: whiskers from 5% to 95%, a box from 25% to 75%, a line at the median.
+
+Where the columns `min` and `max` are encoded, the whiskers reach to the extremes."""
 
 from __future__ import annotations
 
@@ -42,11 +44,15 @@ def _draw(view: View) -> Drawing:
         row |= {"a": reading.drawable(at.left[i]), "b": reading.drawable(at.right[i])}
         row |= {"c": reading.drawable(at.centre[i]), "n": labels[i]}
         rows.append(row | {"s": series[i]} if series else row)
-    notes: list[Note] = ["box 25% to 75%, line at the median, whiskers 5% to 95%"]
+    notes: list[Note] = [f"box 25% to 75%, line at the median, whiskers {_reach(chart)}"]
     notes += [off_log_axis(hidden)] if hidden else []
     middle = quantiles[:, 2]
     where = (middle, at.centre) if axes.flipped else (at.centre, middle)
     return Drawing(_layers(view), rows, where, tuple(notes))
+
+
+def _reach(chart: Chart) -> str:
+    return "to the extremes" if chart.encoding["q05"] == "min" and chart.encoding["q95"] == "max" else "5% to 95%"
 
 
 def _layers(view: View) -> list[Spec]:
@@ -54,7 +60,8 @@ def _layers(view: View) -> list[Spec]:
     column = reading.column(chart, "q50")
     fields = {"s": text_column(series.heading)} if series.names else {}
     fields |= {"n": text_column(reading.column(chart, "x").heading)}
-    fields |= {q: type(column)(q, _WORDS[q], column.unit) for q in _QUANTILES}
+    words = _WORDS if _reach(chart) == "5% to 95%" else {**_WORDS, "q05": "least", "q95": "greatest"}
+    fields |= {q: type(column)(q, words[q], column.unit) for q in _QUANTILES}
     tips, transforms = tooltip(fields)
     colour = {"color": series.colour(view.legend)}
     thin, thick = {"type": "rule", "strokeWidth": 1.4}, {"type": "rule", "color": INK, "strokeWidth": 2.2}
