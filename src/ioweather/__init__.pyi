@@ -136,6 +136,18 @@ def stripe(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
+def what_if(
+    *,
+    without: int | None = ...,
+    move: int | None = ...,
+    begin: str | int | None = ...,
+    stripe: int | None = ...,
+    over: int | None = ...,
+    filesystem: str | None = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def who(
     job: str | int | os.PathLike[str] | None = ...,
     *,

@@ -84,7 +84,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         lake,
         folder / "spool",
         arguments,
-        {"predict": {"request": "16MiB"}, "events": {"kind": "phase"}, "claims": {"paper": "kun19"}},
+        {
+            "predict": {"request": "16MiB"},
+            "events": {"kind": "phase"},
+            "what_if": {"without": jobs[0]},
+            "claims": {"paper": "kun19"},
+        },
     )
 
 

@@ -11,7 +11,7 @@ from planted_jobs import GIB, planted
 from store_lakes import series_frame
 
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.outcomes import WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS, NS
 from ioweather.core.visibility import Owner
@@ -168,6 +168,29 @@ def test_a_person_reads_of_others_only_that_there_was_a_job(lake: Lake, user: st
         if name != user:
             assert name not in text, name
             assert f"'job_id': {job}" not in text
+
+
+def test_without_the_heavy_job_the_run_takes_as_long_as_usual(lake: Lake) -> None:
+    result = ask("what_if", lake, {"without": HEAVY}).result
+    assert isinstance(result, WhatIfOutcome)
+    assert result.seconds == pytest.approx(600.0, rel=0.1)
+    assert result.after_seconds == pytest.approx(result.before_seconds - result.seconds)
+    assert [gain.job_id for gain in result.gains] == [SLOWED]
+    away = ask("what_if", lake, {"move": HEAVY, "begin": BEGAN + 300 * MINUTE_NS}).result
+    assert isinstance(away, WhatIfOutcome)
+    assert away.seconds == pytest.approx(600.0, rel=0.1)
+    there = ask("what_if", lake, {"stripe": HEAVY, "over": 2}).result
+    assert isinstance(there, WhatIfOutcome)
+    assert there.seconds == pytest.approx(0.0, abs=1.0)  # it was striped over both
+    with pytest.raises(UsageError, match="--start"):
+        ask("what_if", lake, {"move": HEAVY})
+    with pytest.raises(UsageError, match="Say one of"):
+        ask("what_if", lake, {})
+    hidden = ask("what_if", lake.seen_by(Owner("ben")), {"without": HEAVY}).result
+    assert isinstance(hidden, WhatIfOutcome)
+    assert [gain.user for gain in hidden.gains] == [None]
+    with pytest.raises(DataUnavailable):
+        ask("what_if", lake.seen_by(Owner("carl")), {"without": HEAVY})
 
 
 def test_what_is_no_job_and_no_event_is_said(lake: Lake) -> None:

@@ -65,6 +65,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = cmd_name if cmd_name in COMMANDS else cmd_name.replace("-", "_")
         if cmd_name not in COMMANDS:
             return self._of_another_package(cmd_name)
         module, attribute, _ = COMMANDS[cmd_name]

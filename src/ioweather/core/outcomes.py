@@ -210,6 +210,35 @@ class WhoOutcome(Outcome):
 
 
 @dataclass(frozen=True)
+class Gain:
+    """A run of somebody else, and the seconds that it would have taken less; below 0: more."""
+
+    job_id: int | None
+    user: str | None
+    io_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WhatIfOutcome(Outcome):
+    """I/O seconds of all other runs as they were and as they would have been; `seconds` is the difference, with its 90%
+    interval; `gains` are the runs that would feel it most."""
+
+    change: Literal["without", "move", "stripe"]
+    job_id: int | None
+    filesystem: str | None
+    start_ns: int
+    end_ns: int
+    runs: int
+    before_seconds: float
+    after_seconds: float
+    seconds: float
+    low: float | None
+    high: float | None
+    gains: tuple[Gain, ...] = ()
+
+
+@dataclass(frozen=True)
 class ComparedRun:
     """`speed_ratio`: how many times the bandwidth of the first run."""
 
@@ -540,6 +569,7 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "runs": RunsOutcome,
     "storage": StorageOutcome,
     "stripe": StripeOutcome,
+    "what_if": WhatIfOutcome,
     "who": WhoOutcome,
     "why": WhyOutcome,
 }

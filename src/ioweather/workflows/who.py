@@ -70,7 +70,7 @@ def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Susp
     run = found.runs.take([found.this])
     whole = everything(snapshot)
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
-    others = _active(runs_in(whole, str(run.text("log_digest").tolist()[0]), _days(whole, low, high, 3)), low, high)
+    others = active(runs_in(whole, str(run.text("log_digest").tolist()[0]), days_about(whole, low, high, 3)), low, high)
     runs = concat([run.select(tuple(others)), others])
     files = concat([view.files.select(FILES), files_of(whole, others)])
     records = records_of(whole, found.filesystem, runs, files, [(low, max(high, low + 1))])
@@ -78,7 +78,7 @@ def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Susp
     return beside(records, hide(records.parties, snapshot), 0, measured.get(0))
 
 
-def _days(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
+def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
     known = set(snapshot.pinned["job_io"].days())
     begin, end = max(low - reach * DAY_NS, 0), high + reach * DAY_NS
     if end - begin > 4000 * DAY_NS:
@@ -86,7 +86,7 @@ def _days(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
     return {utc_day(moment) for moment in (*range(begin, end, DAY_NS), end)} & known
 
 
-def _active(runs: Frame, low: int, high: int) -> Frame:
+def active(runs: Frame, low: int, high: int) -> Frame:
     return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
 
 
@@ -106,7 +106,7 @@ def beside(records: Records, parties: Sequence[Party], row: int, measured: Float
     amounts = {name: busy * sums_during(loads, values, shares, shape) for name, values in loads.amounts.items()}
     others = busy * sums_during(loads, records.work, shares, shape)
     others[me] = 0.0
-    own, own_bytes = _own(records, mine)
+    own, own_bytes = own_work(records, mine)
     if records.evidence[me] == "servers" and amounts["requests"][me, :-1].any():
         own = busy * sums_during(loads, records.work, shares, shape)[me]
         own_bytes = amounts["read_bytes"][me, :-1] + amounts["write_bytes"][me, :-1]
@@ -125,7 +125,7 @@ def beside(records: Records, parties: Sequence[Party], row: int, measured: Float
     )  # fmt: skip
 
 
-def _own(records: Records, mine: Ints) -> tuple[Floats, Floats]:
+def own_work(records: Records, mine: Ints) -> tuple[Floats, Floats]:
     """The run's own work, and its bytes by target."""
     loads, width = records.by_run, records.shape[1]
     entries = loads.entries_of(mine)
@@ -244,8 +244,8 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = everything(snapshot)
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
-    everybody = runs_in(whole, "", _days(whole, low, high, _REACH_DAYS))
-    inside = _active(everybody, low, high)
+    everybody = runs_in(whole, "", days_about(whole, low, high, _REACH_DAYS))
+    inside = active(everybody, low, high)
     slowed = _slowed(everybody, low, high)
     parties: tuple[Party, ...] = ()
     found: list[Slowed] = []
@@ -253,7 +253,7 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
         rows = slowed["row"].astype(np.int64)
         start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
         windows = _united([(int(start[row]), max(int(end[row]), int(start[row]) + 1)) for row in rows.tolist()])
-        runs = _active(everybody, windows[0][0], windows[-1][1])
+        runs = active(everybody, windows[0][0], windows[-1][1])
         place = {digest: row for row, digest in enumerate(runs.text("log_digest").tolist())}
         records = records_of(whole, filesystem, runs, files_of(whole, runs), windows)
         parties = hide(records.parties, snapshot)
@@ -298,6 +298,13 @@ def _united(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((low, high))
     return found
+
+
+def usual_times(runs: Frame) -> Floats:
+    """Seconds of I/O that are usual for each run, by similar ones; NaN where there are too few."""
+    return np.asarray(
+        runs.floats("io_seconds") / np.exp(run_slowdowns(runs, group_runs(runs, "similar"), _LEAST_SIMILAR))
+    )
 
 
 def _slowed(runs: Frame, low: int, high: int) -> dict[str, Floats]:

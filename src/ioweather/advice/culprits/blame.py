@@ -20,9 +20,9 @@ from ioweather.core.outcomes import Amount
 Evidence: TypeAlias = Literal["servers", "log", "usual"]
 # Standard deviations of the logarithm of a job's work on the right targets at the right time, by how it is known:
 # counted by servers; from a log, whose bytes are spread over its time; by what the job usually does. [ours]
-_WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.55, "usual": 0.8}
+WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.55, "usual": 0.8}
 # What targets can do differs with what is asked of them: one error for all jobs. [ours]
-_CAPACITY_SPREAD: Final = 0.3
+CAPACITY_SPREAD: Final = 0.3
 _DRAWS: Final = 2000
 _LEVEL: Final = (0.05, 0.5, 0.95)
 # An accusation needs more evidence than silence. [ours]
@@ -109,13 +109,13 @@ def blame(run: Slowed) -> tuple[Blame, ...]:
     if run.own is not None and run.own.value is not None:
         lost -= np.maximum(_draws(run.own, rng), 0.0)
     lost = np.maximum(lost, 0.0)
-    capacity = np.exp(_CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
+    capacity = np.exp(CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
     in_metadata = min(1.0, max(0.0, run.suspects.metadata_ratio)) * run.io_seconds
     result = []
     for suspect in found:
         if suspect.data_seconds + suspect.metadata_seconds < _LEAST_SHARE * run.harm_seconds:
             continue
-        factor = capacity * np.exp(_WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
+        factor = capacity * np.exp(WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
         # Time in close() counts as metadata, and waits for data.
         metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
         seconds = np.minimum(lost, suspect.data_seconds * factor + metadata)

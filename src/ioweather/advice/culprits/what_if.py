@@ -1,0 +1,58 @@
+"""Everyone's I/O hours had one job not run, run at another time, or been striped otherwise. Pure.
+
+By the model of `blame`: a run waits for the busiest of its targets. What a change takes off that target's work the run
+gains, but no more than it lost beyond its usual time; what it adds the run waits longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from ioweather.advice.culprits.blame import CAPACITY_SPREAD, WORK_SPREAD, Evidence, Party
+from ioweather.core.outcomes import Amount
+
+Kind: TypeAlias = Literal["without", "move", "stripe"]
+_DRAWS: Final = 500
+_LEVEL: Final = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Affected:
+    """A run of somebody else: `change_seconds` is what the work on its busiest target would be more, or less;
+    `lost_seconds` its time beyond the usual, 0 where that is not known."""
+
+    party: Party
+    io_seconds: float
+    lost_seconds: float
+    change_seconds: float
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """`runs` are all others with a log in [start_ns, end_ns)."""
+
+    kind: Kind
+    party: Party
+    evidence: Evidence
+    filesystem: str
+    start_ns: int
+    end_ns: int
+    runs: tuple[Affected, ...]
+
+
+def gains(runs: Sequence[Affected], factor: float = 1.0) -> list[float]:
+    """Seconds that each run would take less; below 0: more."""
+    return [min(run.lost_seconds, -run.change_seconds * factor) for run in runs]
+
+
+def saved(supposed: Supposed) -> Amount:
+    """Of all runs together; the error of the job's work is the same in all of them."""
+    rng = np.random.default_rng(1)
+    spread = float(np.hypot(WORK_SPREAD[supposed.evidence], CAPACITY_SPREAD))
+    draws = [sum(gains(supposed.runs, float(f))) for f in np.exp(spread * rng.standard_normal(_DRAWS))]
+    low, high = (float(q) for q in np.quantile(draws, _LEVEL))
+    return Amount(sum(gains(supposed.runs)), low, high)
