@@ -66,7 +66,7 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
 
 def _asked(values: Mapping[str, Any]) -> tuple[Kind, int]:
     asked: list[tuple[Kind, int]] = [(kind, values[kind]) for kind in ("without", "move", "stripe")
-                                     if values[kind] is not None]  # type: ignore[misc]  # fmt: skip
+                                     if values[kind] is not None]  # fmt: skip
     if len(asked) != 1:
         raise UsageError("Say one of --without JOB, --move JOB --start TIME, --stripe JOB --over N.")
     kind, job = asked[0]
