@@ -2,7 +2,6 @@
 
     python benchmarks/who.py simulated --seeds 201 202         # planted truth, with and without servers' counts of jobs
     python benchmarks/who.py testbed ../shared/data/testbed    # real runs beside real competitors
-    python benchmarks/who.py month                             # 1,000 jobs on 248 targets in a month, in seconds
 
 Simulated: what every job cost every run is integrated by the facility's own model, which ioweather does not know.
 Harmed is a run whose worst neighbour cost it h or more, h = 15% of the time it takes alone. Runs that incidents hit
@@ -254,18 +253,13 @@ def job_operations_of(folder: Path, place: Path) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("simulated", "testbed", "month"))
+    parser.add_argument("what", choices=("simulated", "testbed"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[201])
     given = parser.parse_args()
     if given.what == "testbed":
         for layout, counted in ((True, False), (False, False), (True, True)):
             testbed(given.folder, layout=layout, counted=counted)
-        return
-    if given.what == "month":
-        from who_month import month  # a module of this folder
-
-        month()
         return
     print(
         "| facility | runs asked | harmed | by one with a record | of these right | right of the named | loudest right "
