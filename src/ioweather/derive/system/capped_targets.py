@@ -26,6 +26,8 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 # were healthy, at 180 none. Means over five minutes keep a noisy limit flat.
 STEP_NS = 5 * MINUTE_NS
 MIN_MINUTES = 180
+# Jobs rarely draw so low a line by themselves.
+LOW_LEVEL, MIN_MINUTES_LOW = 0.25, 120
 MIN_LENGTH_NS = 2 * HOUR_NS
 HIGHEST_LEVEL = 0.6
 LOWEST_LEVEL = 0.05
@@ -70,12 +72,12 @@ def capped_targets(matrix: Matrix, servers: Mapping[str, str] | None = None) -> 
     ceiling = _ceilings(values)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0)
-    needed = max(2, round(MIN_MINUTES * MINUTE_NS / matrix.step_ns))
+    needed, needed_low = (max(2, round(m * MINUTE_NS / matrix.step_ns)) for m in (MIN_MINUTES, MIN_MINUTES_LOW))
     shortest = MIN_LENGTH_NS // matrix.step_ns
     found = [
         stretch
         for column in np.flatnonzero(ceiling > 0).tolist()
-        for stretch in _apart_in_time(_stretches(shares, ceiling, column, needed, shortest))
+        for stretch in _apart_in_time(_stretches(shares, ceiling, column, (needed, needed_low), shortest))
     ]
     homes = [(servers or {}).get(name, name) for name in matrix.components]
     named = [s for s in found if not any(_outdone(s, other, homes) for other in found)]
@@ -98,10 +100,13 @@ def _ceilings(values: Floats) -> Floats:
     return ceiling
 
 
-def _stretches(shares: Floats, ceiling: Floats, column: int, needed: int, shortest: int) -> Iterator[_Stretch]:
+def _stretches(
+    shares: Floats, ceiling: Floats, column: int, least: tuple[int, int], shortest: int
+) -> Iterator[_Stretch]:
     own = shares[:, column]
     peers = np.delete(shares[:, ceiling > 0], int(np.sum(ceiling[:column] > 0)), axis=1)
     for level in np.exp(np.arange(np.log(LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP)).tolist():
+        needed = least[1] if level < LOW_LEVEL else least[0]
         below = own <= level * (1 + _NEAR)
         at_limit = below & (own >= level * (1 - _NEAR))
         if at_limit.sum() < needed:
@@ -115,8 +120,18 @@ def _stretches(shares: Floats, ceiling: Floats, column: int, needed: int, shorte
             first, last = start + int(places[0]), start + int(places[-1]) + 1
             if last - first < shortest:
                 continue
-            if np.mean(peers[first:last].max(axis=0) > level * _FASTER) >= _FASTER_PEERS:
+            if _peers_are_faster(peers[first:last], level, count):
                 yield _Stretch(column, first, last, level, float(level * ceiling[column]), count)
+
+
+def _peers_are_faster(peers: Floats, level: float, at_limit: int) -> bool:
+    """Most peers went faster. Those that never exceeded the same limit, and were at it for less long, do not count:
+    they shared stripes with this one and went at its pace."""
+    highest = peers.max(axis=0)
+    near = np.sum(np.abs(peers / level - 1) <= _NEAR, axis=0)
+    drawn = (highest <= level * (1 + _NEAR)) & (near > 0) & (near * _STANDS_OUT <= at_limit)
+    others = highest[~drawn]
+    return len(others) >= _MIN_PEERS and float(np.mean(others > level * _FASTER)) >= _FASTER_PEERS
 
 
 def _apart_in_time(found: Iterator[_Stretch]) -> list[_Stretch]:

@@ -213,8 +213,8 @@ def _with_followers(
     """The failure until its last consequence: its own targets, and those of the server that took them over."""
     after = replace(failed, end_ns=failed.end_ns + _ONE_INCIDENT_NS)
     meanwhile = [each for each in slow if _meet(each, after)]
-    # Sick before, it is something else.
-    meanwhile = [each for each in meanwhile if each.start_ns >= failed.start_ns - HOUR_NS]
+    # Sick for the most part before, it is something else.
+    meanwhile = [each for each in meanwhile if each.start_ns + each.end_ns >= 2 * failed.start_ns]
     by_server: dict[str, list[Incident]] = defaultdict(list)
     for each in meanwhile:
         by_server[servers.get(each.component, each.component)].append(each)
