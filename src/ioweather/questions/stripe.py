@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ioweather.advice.transfers.stripe import recommend_stripe
-from ioweather.core.contracts import Inventory, Need, Param, Params, Question, StudyData
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -17,6 +16,7 @@ from ioweather.derive.system.health import EVENT_COLUMNS, in_incidents
 from ioweather.questions.parameters import FILESYSTEM_SAMPLED, MODE
 from ioweather.questions.predict import RESPONSES
 from ioweather.studies.job.view import JobView
+from ioweather.studies.responses.striping import known_targets
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
@@ -71,11 +71,6 @@ def largest_file_bytes(files: Frame, op: str) -> int:
     return largest
 
 
-def _known_targets(inventory: Inventory, _: Params) -> Any:
-    """OSTs that the lake knows of."""
-    return max((group.components for group in inventory.series() if group.component_kind == "ost"), default=None)
-
-
 QUESTION = Question(
     name="stripe",
     result=StripeOutcome,
@@ -91,7 +86,7 @@ QUESTION = Question(
         MODE,
         Param("op", "Whether the file is read or written (default: written).", default="write",
               choices=("read", "write"), option="read/write"),
-        Param("targets", "OSTs there are (default: what the lake knows).", "int", choose=_known_targets, least=1),
+        Param("targets", "OSTs there are (default: what the lake knows).", "int", choose=known_targets, least=1),
         Param("directory", "Directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
     help="""Say over how many OSTs to stripe a file of SIZE, from sampled response times.

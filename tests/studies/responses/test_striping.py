@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,14 @@ def test_rounds_are_complete_and_in_order() -> None:
     assert table is not None
     assert table.shape == (100, 5)
     np.testing.assert_allclose(table.ravel(), sample.seconds)
+
+
+def test_no_width_is_wider_than_there_are_targets() -> None:
+    targets = next(param for param in STUDY.params if param.name == "targets")
+    assert targets.choose is not None
+
+    class Inventory:
+        def series(self):
+            return [SimpleNamespace(component_kind=kind, components=n) for kind, n in (("ost", 16), ("oss", 99))]
+
+    assert targets.choose(Inventory(), {}) == 16  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.contracts import Param, Params, Study, StudyData
+from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import NS, format_bytes, format_seconds
@@ -79,7 +79,9 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
-    predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS)
+    # A width beyond the targets there are is no advice.
+    widest = int(params.get("targets") or _WIDEST)
+    predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS, widest=widest)
     if predictions:
         yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused))
 
@@ -281,11 +283,17 @@ def _checks_table(checks: Sequence[MaximaCheck]) -> ResultTable:
     return ResultTable("maxima", columns, rows, "Predicted and measured slowest request, targets measured together")
 
 
+def known_targets(inventory: Inventory, _: Params) -> Cell:
+    """OSTs that the lake knows of."""
+    return max((group.components for group in inventory.series() if group.component_kind == "ost"), default=None)
+
+
+TARGETS: Final = Param("targets", "OSTs there are; default: what the lake knows", kind="int", choose=known_targets)
 STUDY = Study(
     "striping",
     ("don15.maxorder",),
     (NEED,),
     run,
-    (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD),
+    (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
     spreads=True,
 )
