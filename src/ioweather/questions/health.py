@@ -22,9 +22,10 @@ _NAMED_IN_HEADLINE: Final = 3
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     low, high = data.period_ns
+    events = data.frames.get("events")
     every = [
         unhealthy_of(row, facility.filesystem_of(row["system"]) if row["system"] else None)
-        for row in data.frames["events"].records()
+        for row in (events.records() if events is not None else ())
     ]
     found = [each for each in every if each.start_ns < high and (each.end_ns or high) > low and _is_asked(each, params)]
     found.sort(key=lambda each: (-each.start_ns, each.component or ""))

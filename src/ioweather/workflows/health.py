@@ -142,7 +142,9 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
             continue
         sampled.add(filesystem)
         first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)
-        finest = min(g.interval_ns for g in timed if g.end_ns > max(since_ns, first))
+        finest = min((g.interval_ns for g in timed if g.end_ns > since_ns), default=None)
+        if finest is None:  # what came is of another file system, or of other tables
+            continue
         wanted = min(max(_SAMPLES * finest, _SHORTEST_BIN_NS), _LONGEST_BIN_NS)
         unit = MINUTE_NS if wanted >= MINUTE_NS else NS
         bin_ns = round(wanted / unit) * unit

@@ -106,7 +106,7 @@ def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
     for number, each in enumerate(found[:_MOST_SENTENCES], 1):
         suspect = each.worst.suspect
         words = f"{without_words(run, each.worst)} {pattern_words(suspect)}"
-        yield Finding(words, "supported", f"culprit_{number}")
+        yield Finding(words, "note", f"culprit_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
 
