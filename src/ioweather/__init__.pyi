@@ -136,6 +136,14 @@ def stripe(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
+def triage(
+    *,
+    since: str | int | None = ...,
+    most: int = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def what_if(
     *,
     without: int | None = ...,

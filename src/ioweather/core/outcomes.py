@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from ioweather.core.advised import AdviceItem, FixedItem, TriageItem
+
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
 
@@ -124,20 +126,6 @@ class HealthOutcome(Outcome):
     """The newest first."""
 
     unhealthy: tuple[Unhealthy, ...]
-
-
-@dataclass(frozen=True)
-class AdviceItem:
-    """A pattern that was seen, and what changing it alone wins: seconds with their 90% interval. `dimension` is one of
-    small_or_misaligned, interface, random, imbalance, shared_file, metadata; `fix` the lines to type."""
-
-    name: str
-    dimension: str
-    evidence: str
-    seconds: float
-    low: float
-    high: float
-    fix: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -555,6 +543,18 @@ class PredictabilityOutcome(Outcome):
     moment_ratio: float | None
 
 
+@dataclass(frozen=True)
+class TriageOutcome(Outcome):
+    """`runs` were judged between `start_ns` and `end_ns`; `fixed` looks as far back again."""
+
+    start_ns: int
+    end_ns: int
+    runs: int
+    seconds: float
+    programs: tuple[TriageItem, ...]
+    fixed: tuple[FixedItem, ...]
+
+
 OUTCOMES: Mapping[str, type[Outcome]] = {
     "claims": ClaimsOutcome,
     "compare": CompareOutcome,
@@ -569,6 +569,7 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "runs": RunsOutcome,
     "storage": StorageOutcome,
     "stripe": StripeOutcome,
+    "triage": TriageOutcome,
     "what_if": WhatIfOutcome,
     "who": WhoOutcome,
     "why": WhyOutcome,

@@ -26,6 +26,7 @@ _LINES = {
     "runs": (f"{_HERE}.runs:QUESTION", "List runs: the newest, the slowest against similar ones, the largest."),
     "storage": (f"{_HERE}.storage:QUESTION", "Show what file systems, one server or one target did."),
     "stripe": (f"{_HERE}.stripe:QUESTION", "Say over how many OSTs to stripe a file."),
+    "triage": (f"{_HERE}.triage:QUESTION", "List the programs where a fix wins most, and what was fixed since."),
     "what_if": (f"{_HERE}.what_if:QUESTION", "Say how long others' I/O would have taken without a job."),
     "who": (f"{_HERE}.who:QUESTION", "Say which jobs and users slowed others, and who does most I/O."),
     "why": (f"{_HERE}.why:QUESTION", "Was it my job or the storage system?"),

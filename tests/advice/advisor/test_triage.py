@@ -1,0 +1,61 @@
+"""Where a fix wins most, and what was fixed since: planted runs of two programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioweather.advice.advisor.triage import fixed, judged, worst
+from ioweather.core.contracts import StudyData
+from ioweather.core.facility import Facility
+from ioweather.questions.triage import QUESTION
+from ioweather.tables import concat
+from planted_advice import LARGE, SMALL, each, requests, view_of
+from planted_logs import NS, START
+
+DAY = 86_400 * NS
+BAD = {"POSIX": each(**requests("WRITE", 4000, SMALL, 20.0))}
+GOOD = {"POSIX": each(**requests("WRITE", 16, LARGE, 1.0))}
+
+
+def lake(folder, runs):
+    """(program, day, modules) of each run."""
+    views = [
+        view_of(folder / f"{n}.darshan", modules, exe=f"/bin/{program}", job_id=100 + n,
+                start_ns=START + day * DAY + n, end_ns=START + day * DAY + 100 * NS + n)
+        for n, (program, day, modules) in enumerate(runs)
+    ]  # fmt: skip
+    return StudyData({name: concat([getattr(v, name) for v in views]) for name in ("applications", "files", "job_io")})
+
+
+def test_programs_are_ranked_by_what_their_fixes_win(tmp_path):
+    data = lake(tmp_path, [("good", 1, GOOD), ("bad", 2, BAD), ("bad", 3, BAD)])
+    runs = list(judged(data, Facility(), 0, 100))
+    (item,) = worst(runs)
+    assert (item.program, item.runs, item.name, item.dimension) == ("bad", 2, "small_requests", "small_or_misaligned")
+    assert item.io_seconds == pytest.approx(40.0)
+    assert 0 < item.low <= item.seconds <= item.high <= 40.0
+    assert item.job_id in (101, 102)
+
+
+def test_what_was_fixed_is_found(tmp_path):
+    data = lake(tmp_path, [("app", 1, BAD), ("app", 2, BAD), ("app", 3, GOOD), ("app", 4, GOOD)])
+    (item,) = (i for i in fixed(list(judged(data, Facility(), 0, 100))) if i.name == "small_requests")
+    assert (item.runs_before, item.runs_after, item.before_seconds, item.after_seconds) == (2, 2, 20.0, 1.0)
+
+
+@pytest.mark.parametrize("pattern", [(BAD, GOOD, BAD, GOOD), (BAD, BAD, BAD, GOOD), (BAD, BAD, BAD, BAD)])
+def test_what_comes_and_goes_is_not_fixed(tmp_path, pattern):
+    data = lake(tmp_path, [("app", day, modules) for day, modules in enumerate(pattern, 1)])
+    assert fixed(list(judged(data, Facility(), 0, 100))) == []
+
+
+def test_the_answer_is_of_the_last_days(tmp_path):
+    data = lake(tmp_path, [("old", 1, BAD), ("new", 20, BAD), ("new", 21, GOOD)])
+    answer = QUESTION.answer(data, Facility(), {"since": None, "most": 500})
+    assert [item.program for item in answer.result.programs] == ["new"]
+    assert answer.headline.startswith("1 program could win")
+    assert [fact.name for fact in answer.facts[0].facts] == ["program_1"]
+    all_of_it = QUESTION.answer(data, Facility(), {"since": 40 * DAY, "most": 500})
+    assert {item.program for item in all_of_it.result.programs} == {"old", "new"}
+    # Only the run with most I/O time is judged.
+    assert QUESTION.answer(data, Facility(), {"since": 40 * DAY, "most": 1}).result.runs == 1
