@@ -79,8 +79,8 @@ def test_every_row_is_there(lake):
 @pytest.mark.parametrize("name", EXHIBITS)
 def test_an_exhibit_has_the_same_numbers(lake, name):
     then, now = recorded(name), asked(lake, "show", name)
-    assert estimates(now) == pytest.approx(estimates(then), rel=1e-9)
-    assert cells(now) == pytest.approx(cells(then), rel=1e-9)
+    for part in (estimates, cells):  # more may be told than then
+        assert {key: part(now).get(key) for key in part(then)} == pytest.approx(part(then), rel=1e-9)
     # The form: a program that read the old JSON finds every key in the new one.
     assert set(then) <= set(now)
 
@@ -89,8 +89,8 @@ def test_an_exhibit_has_the_same_numbers(lake, name):
 def test_an_answer_has_the_same_numbers(lake, name):
     then, now = recorded(name), asked(lake, name, "100010")
     assert set(then) <= set(now)
-    if name == "why":  # the verdict may learn; what the run did may not change
-        then["facts"] = then["facts"][:1]
+    # Verdict and advice may learn; what the run did may not change.
+    then["facts"] = then["facts"][:1] if name == "why" else then["facts"][:-1]
     assert quantities(then) - quantities(now) == set()
     assert len(quantities(then)) >= 3
 

@@ -89,7 +89,10 @@ class LdmsSource:
         for where, values in _rows(path):
             if values[0].startswith("#"):
                 columns = values
-                producer = next(i for i, name in enumerate(columns) if name.lower().startswith("producer"))
+                producers = [i for i, name in enumerate(columns) if name.lower().startswith("producer")]
+                if not producers:
+                    raise CorruptInput(f"{where}: no column says which producer the values are of.")
+                producer = producers[0]
                 continue
             rows += 1
             time_ns = _moment_ns(values, len(columns), where)
@@ -106,10 +109,15 @@ class LdmsSource:
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     for block in line_blocks(path):
-        if not block.torn:
-            for number, values in enumerate(csv.reader(block.lines, strict=False), block.first):
+        if block.torn:
+            continue
+        reader = csv.reader(block.lines, strict=False)
+        try:
+            for number, values in enumerate(reader, block.first):
                 if values:
                     yield f"{path}, line {number}", [value.strip() for value in values]
+        except csv.Error as error:
+            raise CorruptInput(f"{path}, line {block.first + reader.line_num}: {error}.") from None
 
 
 def _moment_ns(values: list[str], columns: int, where: str) -> int:

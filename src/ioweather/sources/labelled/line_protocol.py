@@ -28,6 +28,7 @@ _LINE: Final = re.compile(
 _TAG: Final = re.compile(rf",({_NAME})=({_NAME})")
 _FIELD: Final = re.compile(rf"({_NAME})=({_VALUE})(?:,|$)")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?([iu]?)")
+_LONGEST: Final = 1 << 20  # the pattern remembers every character; InfluxDB itself takes less
 _ESCAPED: Final = re.compile(r"\\(.)")
 _BY_DIGITS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}
 _HINT: Final = 'telegraf writes them with [[outputs.file]], data_format = "influx".'
@@ -83,6 +84,8 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
         if not block.torn:
             for number, line in enumerate(block.lines, block.first):
                 text = line.strip()
+                if len(text) > _LONGEST:
+                    raise CorruptInput(f"{path}, line {number} is longer than {_LONGEST:,} characters.")
                 if text and not text.startswith("#"):
                     yield f"{path}, line {number}", text
 
