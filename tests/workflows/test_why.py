@@ -174,7 +174,7 @@ def test_windows_that_nearly_meet_are_one():
 
 def test_the_command(lake, tmp_path, capsys):
     target = str(ASKED["system"])
-    assert command(["why", target, "--lake", str(lake)]) == 0
+    assert command(["why", target, "--lake", str(lake), "--full"]) == 0
     assert "highest quarter" in capsys.readouterr().out
     assert command(["why", target, "--lake", str(lake), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"].startswith("The system")

@@ -215,8 +215,8 @@ class Exhibit:
 
     @property
     def empty_because(self) -> str:
-        """Why there is nothing to see: no chart, and no row of a table. '' where there is something."""
-        if self.charts or any(table.rows for table in self.tables):
+        """Why there is nothing to see: no chart, no row of a table, no number. '' where there is something."""
+        if self.charts or self.estimates or any(table.rows for table in self.tables):
             return ""
         words = [f.text for f in self.findings if not f.claim] or list(self.caveats)
         return words[0] if words else "these data give nothing to show"

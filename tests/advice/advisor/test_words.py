@@ -100,7 +100,7 @@ def test_more_than_three_are_counted():
 @pytest.mark.parametrize("verb", ["job", "why"])
 def test_both_commands_show_it_within_80_columns(verb, call, tmp_path):
     path, _ = small(tmp_path)
-    code, out = call(verb, path)
+    code, out = call(verb, path, "--full")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "Worth changing (each alone; all together " in out
@@ -110,7 +110,7 @@ def test_both_commands_show_it_within_80_columns(verb, call, tmp_path):
 
 def test_a_log_alone_has_advice_and_no_verdict(call, tmp_path):
     path, _ = small(tmp_path)
-    _, out = call("why", path)
+    _, out = call("why", path, "--full")
     assert out.startswith("Unknown: no system data for this period")
     assert "joined to 4 MiB, each saves its time beyond its bytes" in " ".join(out.split())
 

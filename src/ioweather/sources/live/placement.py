@@ -18,7 +18,7 @@ from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.sources.mounts import file_system_of
 
-_OST: Final = re.compile(r"^\s*(\d+):\s+(\S+?)(?:_UUID)?\s+ACTIVE", re.MULTILINE)
+_OST: Final = re.compile(r"^ *([0-9]+): +(\S+) +ACTIVE", re.MULTILINE)
 _COPY: Final = re.compile(r"copy \d+: (\S+?:\d+)")
 # Of MooseFS: files in a row that bring no new server before the search for one is given up, and of all.
 _TRIES, _MOST_FILES = 12, 1000
@@ -58,7 +58,9 @@ def osts_of(folder: PrivateDirectory) -> list[tuple[int, str]]:
     kind = file_system_of(os.path.realpath(folder.path))[1]
     if kind != "lustre" or shutil.which("lfs") is None:
         return []
-    return [(int(number), name) for number, name in _OST.findall(_told(folder, ["lfs", "osts", "."]))]
+    return [
+        (int(number), name.removesuffix("_UUID")) for number, name in _OST.findall(_told(folder, ["lfs", "osts", "."]))
+    ]
 
 
 def _on_osts(folder: PrivateDirectory, make: Callable[[str], None]) -> list[Placed]:
