@@ -38,7 +38,7 @@ def compare_jobs(targets: Sequence[object], lake: Where = None) -> Answer:
 
 def events(lake: Where, kind: str) -> Sequence[EventOutcome]:
     """Those that are stored."""
-    result = ask("events", lake, {"kind": kind}, fresh=False).result
+    result = ask("events", lake, {"kind": kind}).result
     assert isinstance(result, EventsOutcome)
     return result.events
 

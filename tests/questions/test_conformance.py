@@ -64,7 +64,6 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = tmp_path_factory.mktemp("questions")
     lake = make_small_lake(folder)
-    ioweather.events(lake=lake)  # episodes are searched for when events are asked for; answers name them from then on
     with lake.snapshot() as snapshot:
         sql = "SELECT job_id FROM applications JOIN job_io USING (log_digest) ORDER BY io_seconds DESC, job_id LIMIT 2"
         jobs = tuple(str(job) for (job,) in snapshot.con.sql(sql).fetchall())

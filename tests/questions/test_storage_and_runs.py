@@ -30,13 +30,13 @@ def sql(lake: Lake, text: str) -> list[tuple[Any, ...]]:
 
 
 def storage(lake: Lake, where: str | None = None, period: tuple[int, int] = (0, 2**62)) -> StorageOutcome:
-    found = ask("storage", lake, {"where": where}, period_ns=period, fresh=False).result
+    found = ask("storage", lake, {"where": where}, period_ns=period).result
     assert isinstance(found, StorageOutcome)
     return found
 
 
 def runs(lake: Lake, **params: Any) -> RunsOutcome:
-    found = ask("runs", lake, params, fresh=False).result
+    found = ask("runs", lake, params).result
     assert isinstance(found, RunsOutcome)
     return found
 

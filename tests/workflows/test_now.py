@@ -140,7 +140,7 @@ def test_a_sick_target_is_found_stored_and_listed(tmp_path, capsys):
     assert run(["health", "--lake", str(lake.root), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["unhealthy"] == []
     assert run(["lake", "compact", "--everything", "--lake", str(lake.root)]) == 0
-    assert "unhealthy components are new" in capsys.readouterr().out
+    assert "1 event is new or changed" in capsys.readouterr().out
     assert run(["events", "--lake", str(lake.root), "--kind", "component_health", "--json"]) == 0
     (event,) = json.loads(capsys.readouterr().out)["result"]["events"]
     assert "OST0005" in event["label"]

@@ -120,7 +120,7 @@ def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, in
 @click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
 @_of_lake
 def compact(lake_dir: str | None, everything: bool) -> None:
-    """Seal closed days, one sorted file each, and search them for unhealthy components.
+    """Seal closed days, one sorted file each, and search them for episodes and unhealthy components.
 
     Once with --everything after an upgrade: rows that an earlier version stored are searched too.
     """
@@ -132,7 +132,7 @@ def compact(lake_dir: str | None, everything: bool) -> None:
     files = sum(item.files_before for item in sealed)
     say(f"Sealed {len(sealed)} table-days: {files} files became {len(sealed)}, {rows:,} rows.")
     if events:
-        say(f"{events:,} events of unhealthy components are new or changed: ioweather health")
+        say(f"{events:,} event{' is' if events == 1 else 's are'} new or changed: ioweather events")
 
 
 @lake.command(epilog="Example: ioweather lake retention --dry-run")

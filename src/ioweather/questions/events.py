@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
@@ -29,7 +29,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         for event in every
         if event.start_ns < high and (event.end_ns or high) > low and params["kind"] in (None, event.kind)
     ]
-    found.sort(key=lambda event: (-event.start_ns, event.kind, event.label))
+    found = newest_first(found)
     if params["strongest"]:
         found.sort(key=lambda event: -(event.strength_ratio or 0.0))
     rows = tuple(tuple(getattr(event, column.name) for column in _COLUMNS) for event in found)
@@ -54,6 +54,11 @@ STORED: Final = Need(
     any_time=True,
 )
 _NOTHING: Final = "No events recorded."
+
+
+def newest_first(events: Iterable[EventOutcome]) -> list[EventOutcome]:
+    """Those that began together always in the same order."""
+    return sorted(events, key=lambda each: (-each.start_ns, each.kind, each.label, each.filesystem, each.event_id))
 
 
 def stored(events: Frame | None, facility: Facility) -> Iterator[EventOutcome]:
@@ -81,11 +86,10 @@ QUESTION = Question(
         Param("kind", "Only events of this kind.", choices=KINDS),
         Param("strongest", "The strongest first, not the newest.", "flag", default=False),
     ),
-    help="""List what happened: slow episodes (found here and stored), phases of benchmarks, incidents, maintenance,
-    gaps.
+    help="""List what happened: slow episodes, phases of benchmarks, incidents, maintenance, gaps.
 
-    Unhealthy components (--kind component_health) are searched for when rows come in; `ioweather health` says more of
-    them.""",
+    Episodes and unhealthy components (--kind component_health) are searched for when rows come in; `ioweather health`
+    says more of the latter. `ioweather lake compact --everything` searches all rows again.""",
     epilog="Example: ioweather events --kind episode --from 2026-11-01",
     seen_by="public",
     page=False,

@@ -25,7 +25,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import NS, format_value
 from ioweather.derive.system.loads import Loads, Measured, Slowness, Traffic
-from ioweather.questions.events import STORED, maintenance, stored
+from ioweather.questions.events import STORED, maintenance, newest_first, stored
 from ioweather.studies.weather.now import SLOW
 
 # What is shaded in a time line: something was wrong, or nobody worked.
@@ -68,7 +68,7 @@ def _events(data: StudyData, facility: Facility, loads: Loads) -> list[EventOutc
         found = [e for e in found if _is_of(e, loads.where)]
     elif loads.kind != "facility":
         found = [e for e in found if e.component == loads.where or e.kind == "maintenance"]
-    return sorted(found, key=lambda e: -e.start_ns)
+    return newest_first(found)
 
 
 def _is_of(event: EventOutcome, filesystem: str) -> bool:

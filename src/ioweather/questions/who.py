@@ -164,6 +164,8 @@ def _of_period(asked: Activity, params: Params) -> Answer:
 
 
 def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
+    if not asked.runs:
+        return "Who slowed others cannot be told: no run with a log in this time."
     if not asked.slowed:
         runs = f"{asked.runs:,} run{'s' if asked.runs != 1 else ''}"
         return f"Nobody slowed others: {runs} with a log, none slower than usual."
@@ -346,7 +348,8 @@ QUESTION = Question(
     epilog="""\b
 For a job: the jobs beside it, and how long its I/O would have taken without
 each. For an event, a time (--at) or a period (--from, --to): the jobs that
-cost others most, and who moved most bytes. Servers' counts of jobs (Lustre
+cost others most, and who moved most bytes. With none of these: the last hour
+that the lake knows. Servers' counts of jobs (Lustre
 job_stats) say it best; Darshan logs are used where there are none. Nobody is
 named below a probability of 50%.
 Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.

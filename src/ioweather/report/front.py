@@ -101,16 +101,13 @@ def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
     """Of each period; runs and events are asked for once and then told apart."""
     whole = min(low for low, _ in periods), max(high for _, high in periods)
 
-    def put(name: str, params: Mapping[str, Any], period: Period, look: bool = False) -> Answer | None:
+    def put(name: str, params: Mapping[str, Any], period: Period) -> Answer | None:
         try:
-            return ask(name, lake, params, period_ns=period, fresh=look)
+            return ask(name, lake, params, period_ns=period)
         except DataUnavailable:
             return None
 
-    try:
-        happened = put("events", {}, whole, look=True)
-    except (IoweatherError, OSError):  # a lake that can only be read has the events that were found before
-        happened = put("events", {}, whole)
+    happened = put("events", {}, whole)
     listed = put("runs", {"most": _EVERY_RUN}, whole)
     runs = listed.result.runs if listed is not None and isinstance(listed.result, RunsOutcome) else ()
     events = happened.result.events if happened is not None and isinstance(happened.result, EventsOutcome) else ()
@@ -302,7 +299,7 @@ def actions(lake: Lake, now: Found) -> list[str]:
 def _advice(lake: Lake, program: _Program) -> list[str]:
     """From the log of its longest run."""
     try:
-        result = ask("job", lake, {"job": str(program.longest.job_id), "detail": False}, fresh=False).result
+        result = ask("job", lake, {"job": str(program.longest.job_id), "detail": False}).result
     except IoweatherError:
         return []
     if not isinstance(result, JobOutcome) or not result.worth:

@@ -22,18 +22,14 @@ from ioweather.tables import TABLES
 from ioweather.web.refreshed import Refreshed
 from ioweather.workflows.analyse import ALL_TIME, Period, make_exhibits, study_of
 from ioweather.workflows.ask import ask
-from ioweather.workflows.events import find_episodes
 from ioweather.workflows.now import History, lake_history
 
 T = TypeVar("T")
 MAIN = "main"
-_EPISODES_EVERY_SECONDS = 60.0
 # How old the weather may be that is shown, and what the lake says beside it.
 _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
-# How long a page waits for events to be found; what takes longer is there the next time.
-_PATIENCE_SECONDS = 0.3
 _MOST_SMALL = 200
 _MOST_KEPT_BYTES = 64 << 20
 _MOST_MADE_AT_ONCE = 2
@@ -66,7 +62,6 @@ class Facilities:
     is_stopping: bool = False
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _small: dict[tuple[str, Hashable], tuple[Mark, Any]] = field(default_factory=dict)
-    _finding: dict[str, Refreshed[int]] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -163,29 +158,8 @@ class Facilities:
             return lake_history(snapshot)
 
     def events(self, name: str, kind: str | None, period: Period) -> Sequence[EventOutcome]:
-        """With episodes found again every minute, where the lake can be written. Unhealthy components were searched for
-        when rows came."""
-        if kind != "component_health":
-            self.look_for_events(name)
-        return self._listed(name, self.lake(name), kind, period)
-
-    def look_for_events(self, name: str) -> None:
-        lake = self.lake(name)
-
-        def look() -> int:
-            """Only where there is something new to look at: on a large lake it takes seconds."""
-            return self.remembered(name, "episodes found", lambda: find_episodes(lake), ("response_rollups",))
-
-        with self._guard:
-            looking = Refreshed(look, _EPISODES_EVERY_SECONDS, _PATIENCE_SECONDS)
-            looking = self._finding.setdefault(name, looking)
-        # A lake one may only read, or that cannot be looked through, shows what was found before.
-        with suppress(Exception):
-            looking.get()
-
-    def _listed(self, name: str, lake: Lake, kind: str | None, period: Period) -> Sequence[EventOutcome]:
         def make() -> Sequence[EventOutcome]:
-            answer = ask("events", lake, {"kind": kind}, period_ns=period, fresh=False)
+            answer = ask("events", self.lake(name), {"kind": kind}, period_ns=period)
             return answer.result.events if isinstance(answer.result, EventsOutcome) else ()
 
         return self.remembered(name, ("events", kind, period), make, ("events",))

@@ -67,9 +67,7 @@ class View:
         if question == "now":
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
-        elif question == "events":
-            self.facilities.look_for_events(self.name)
-        return ask(question, self.lake, params, period_ns=period, files=False, fresh=False)
+        return ask(question, self.lake, params, period_ns=period, files=False)
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:

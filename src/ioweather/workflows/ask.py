@@ -33,18 +33,15 @@ def ask(
     period_ns: Period = ALL_TIME,
     given: Mapping[str, Any] | None = None,
     files: bool = True,
-    fresh: bool = True,
 ) -> Answer:
     """The answer to the question of this name. `lake`: default the person's own, where the question needs one. Text
     among the parameters is read as a command reads it. `given` are needs that the caller has already; without `files`
-    nothing is read from a path; `fresh` events are looked for first."""
+    nothing is read from a path."""
     question = QUESTIONS[name]
     typed = {key: value for key, value in (params or {}).items() if value is not None}
     check_names([question], typed)
     with ExitStack() as until:
         place = Place(lake, until)
-        if fresh and question.name == "events":
-            _look_for_episodes(place.lake)
         values = resolve_params(question.params, typed, lambda: place.snapshot, lambda: zone_of(lake))
         data = resolve(question, Request(place, values, period_ns, files, dict(given or {})))
         answer = question.answer(data, place.facility, values)
@@ -66,12 +63,6 @@ def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:
     """Of times that are typed without one: the facility's."""
     place = Place(lake, ExitStack())
     return (place.lake.facility.zone if place.is_there else None) or "UTC"
-
-
-def _look_for_episodes(lake: Lake) -> None:
-    from ioweather.workflows.events import find_episodes
-
-    find_episodes(lake)
 
 
 def _provenance(

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.advice.advisor.fixes import main_verb
+from ioweather.advice.advisor.fixes import collective_calls, interface_of, main_verb
 from ioweather.advice.advisor.profile import VERBS, Profile, Verb, ratio
+from ioweather.advice.advisor.rule import Seen
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import GIB, KIB, MIB, format_bytes
 
@@ -76,3 +77,14 @@ def _block(profile: Profile, rows: Bools) -> str:
     """car11 V.D: 64 KiB writes against a block of 4 MiB."""
     block = int(profile.ints("file_alignment_bytes")[rows].max(initial=0))
     return f"; the file system's block is {format_bytes(block)}" if _LARGE_BLOCK <= block <= GIB else ""
+
+
+def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str) -> Seen:
+    """Requests that could be collective. Joining saves time where they are small and on shared files: `how` says which
+    those are, `plain` what there is otherwise."""
+    evidence, seconds, mine = plain, 0.0, rows & profile.shared
+    if (found := small_requests(profile, mine)) is not None:
+        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
+        evidence = f"{found.words}, {how}; {rate_words(profile, mine)}"
+    interface = interface_of(profile, rows, profile.operations.astype(np.float64))
+    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))

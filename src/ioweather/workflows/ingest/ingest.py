@@ -189,14 +189,7 @@ def ingest(
     order of the files, so that it does not matter who read them.
     """
     started = time.monotonic()
-    if source is not None:
-        SOURCES[source]  # an unknown name is one mistake, not one per file
-    if mapping is not None:
-        from ioweather.sources.mapped.source import read_mapped
-
-        read_mapped(Path(), *mapping, context or ReadContext())  # as is a mistake in the mapping; no file is read yet
-    if not os.access(lake.root, os.W_OK):
-        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
+    _check_asked(lake, context or ReadContext(), source, mapping)
     files = find_files(paths)
     if files:
         readers().start()  # which takes as long as opening the lake
@@ -231,6 +224,20 @@ def ingest(
     _LOG.info("%d files read, %d known, %d refused, %d rows added to %s in %.1f s", len(report.good), report.known,
               len(report.bad), sum(report.rows_added.values()), lake.root, report.seconds)  # fmt: skip
     return report
+
+
+def _check_asked(
+    lake: Lake, context: ReadContext, source: str | None, mapping: tuple[str, Mapping[str, Any]] | None
+) -> None:
+    """What is wrong with the command is one mistake, not one per file."""
+    if source is not None:
+        SOURCES[source]
+    if mapping is not None:
+        from ioweather.sources.mapped.source import read_mapped
+
+        read_mapped(Path(), *mapping, context)  # no file is read yet
+    if not os.access(lake.root, os.W_OK):
+        raise LakeError(f"The lake {lake.root} may only be read by you.", hint="Name another one with --lake.")
 
 
 def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:

@@ -48,10 +48,17 @@ def _search_health(lake: Lake, since_ns: int) -> int:
     return find_sick_components(lake, since_ns)
 
 
+def _search_episodes(lake: Lake, _since_ns: int) -> int:
+    from ioweather.workflows.events import find_episodes
+
+    return find_episodes(lake)
+
+
 FOLLOWS_ROWS: Final = (FollowsRows("responses", "response_rollups", refresh_rollups),)
 FOLLOWS_MAPPING: Final = (FollowsMapping("scan_entries", "scans", tally_entries),)
 FOLLOWS_ARRIVAL: Final = (
     FollowsArrival(("series", "responses", "applications", "job_operations"), "events", _search_health),
+    FollowsArrival(("responses",), "events", _search_episodes),
 )
 SEARCHED: Final = frozenset(table for each in FOLLOWS_ARRIVAL for table in each.tables)
 
@@ -63,11 +70,11 @@ def follow_rows(lake: Lake, table: str, written: Frame) -> dict[str, int]:
 
 def follow_arrival(lake: Lake, first_ns: Mapping[str, int]) -> dict[str, int]:
     """`first_ns`: the time of the first new row, by table. Rows that changed, by table."""
-    made = {}
+    made: dict[str, int] = {}
     for each in FOLLOWS_ARRIVAL:
         new = [first_ns[table] for table in each.tables if table in first_ns]
         if new:
-            made[each.makes] = each.make(lake, min(new))
+            made[each.makes] = made.get(each.makes, 0) + each.make(lake, min(new))
     return made
 
 

@@ -18,6 +18,6 @@ def tend(lake: Lake, *, everything: bool = False, progress: Progress = silent) -
     days = [day_start_ns(item.day) for item in sealed if item.table in SEARCHED]
     if not (everything or days):
         return sealed, 0
-    progress(0, None, "searching for unhealthy components")
+    progress(0, None, "searching for episodes and unhealthy components")
     first = 0 if everything else min(days)
     return sealed, sum(follow_arrival(lake, dict.fromkeys(SEARCHED, first)).values())

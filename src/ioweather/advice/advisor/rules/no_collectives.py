@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ioweather.advice.advisor.costs import (
-    BUFFER_BYTES,
-    FEWEST,
-    joined,
-    rate_words,
-    small_requests,
-)
-from ioweather.advice.advisor.fixes import (
-    collective_calls,
-    interface_of,
-    main_verb,
-)
+from ioweather.advice.advisor.costs import FEWEST, joined_by_collectives
 from ioweather.advice.advisor.profile import Profile
 from ioweather.advice.advisor.rule import Rule, Seen
 
@@ -25,13 +12,8 @@ def _look(profile: Profile) -> Seen | None:
     operations = int(profile.operations[rows].sum())
     if not profile.parallel or operations < FEWEST:
         return None
-    evidence, seconds = f"{operations:,} MPI-IO operations, most of them independent", 0.0
-    mine = rows & profile.shared
-    if (found := small_requests(profile, mine)) is not None:
-        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
-        evidence = f"{found.words}, by independent MPI-IO on shared files; {rate_words(profile, mine)}"
-    interface = interface_of(profile, rows, profile.operations.astype(np.float64))
-    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))
+    plain = f"{operations:,} MPI-IO operations, most of them independent"
+    return joined_by_collectives(profile, rows, plain, "by independent MPI-IO on shared files")
 
 
 RULE = Rule(

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioweather.advice.advisor.costs import (
-    BUFFER_BYTES,
-    FEWEST,
-    joined,
-    rate_words,
-    small_requests,
-)
-from ioweather.advice.advisor.fixes import (
-    collective_calls,
-    interface_of,
-    main_verb,
-)
+from ioweather.advice.advisor.costs import FEWEST, joined_by_collectives
 from ioweather.advice.advisor.profile import VERBS, Profile
 from ioweather.advice.advisor.rule import Rule, Seen
 
@@ -32,14 +21,8 @@ def _look(profile: Profile) -> Seen | None:
     if not profile.parallel or made < FEWEST:
         return None
     operations = int(profile.operations[rows].sum())
-    evidence = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
-    mine = rows & profile.shared
-    seconds = 0.0
-    if (found := small_requests(profile, mine)) is not None:
-        seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
-        evidence = f"{found.words}, on files shared by all, without MPI-IO; {rate_words(profile, mine)}"
-    interface = interface_of(profile, rows, profile.operations.astype(np.float64))
-    return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))
+    plain = f"{profile.nprocs:,} processes, {operations:,} reads and writes, none of them by MPI-IO"
+    return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
 RULE = Rule(
