@@ -26,7 +26,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, published
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
 from ioweather.questions.catalogue import QUESTIONS, TITLES
-from ioweather.report.methods import METHODS, equation_html
+from ioweather.report.page import METHODS, equation_html
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.darshan.model import DarshanLog
 from ioweather.stats.mixture import MixtureFit

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.collect.schedule import Schedule
+from ioweather.collect.member import Schedule
 
 
 def test_ticks_fall_on_the_grid_whoever_is_late():

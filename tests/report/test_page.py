@@ -15,8 +15,7 @@ from ioweather.core.results import Exhibit, Finding
 from ioweather.report import gather as gathering
 from ioweather.report.front import Found, director_sheet, during, lost_seconds
 from ioweather.report.gather import LeftOut, Made, without_repeats
-from ioweather.report.methods import METHODS, equation_html
-from ioweather.report.page import report_html
+from ioweather.report.page import METHODS, equation_html, report_html
 from ioweather.report.write import front_sheets, write_report
 from ioweather.workflows import analyse
 

@@ -46,7 +46,7 @@ def _patterns(module_name: str) -> Iterator[tuple[str, str | bytes, int, set[str
 
 
 # Of the first the caller makes sure that it fits wherever it is tried; the other reads files of this project.
-_EXCEPT = ("ioweather.sources.darshan.names._ENTRY", "ioweather.core.papers.printed._PRINTED")
+_EXCEPT = ("ioweather.sources.darshan.names._ENTRY", "ioweather.core.papers.catalogue._PRINTED")
 PATTERNS = [found for name in _modules() for found in _patterns(name) if found[0] not in _EXCEPT]
 
 

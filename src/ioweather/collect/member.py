@@ -13,13 +13,38 @@ from typing import Any, NamedTuple, Protocol
 
 from ioweather.collect.baseline import Key, RunningMedian
 from ioweather.collect.observed import ObservedOperation
-from ioweather.collect.schedule import Schedule
 from ioweather.collect.spool import row_line
 from ioweather.collect.status import InFlight, SourceStatus, State, TargetStatus
 from ioweather.core.units import NS
 from ioweather.sources.live.contract import LiveSource, Operation, Ready
 from ioweather.sources.live.monotonic_samples import Clocks
 from ioweather.sources.live.rows import Origin, event_row, unfinished_row
+
+# When ticks fall: at start + k * period on the monotonic clock, so that lateness never adds up.
+
+
+class Schedule:
+    """Hands out every tick once, in order; the clock's owner asks what is due."""
+
+    def __init__(self, start_ns: int, period_ns: int) -> None:
+        if period_ns <= 0:
+            raise ValueError(f"a period of {period_ns} ns")
+        self.start_ns = start_ns
+        self.period_ns = period_ns
+        self._next = 0
+
+    @property
+    def next_ns(self) -> int:
+        return self.start_ns + self._next * self.period_ns
+
+    def due(self, now_ns: int) -> range:
+        """Times of all ticks up to now that have not been handed out. More than one: somebody was late."""
+        if now_ns < self.next_ns:
+            return range(0)
+        first = self.next_ns
+        self._next = (now_ns - self.start_ns) // self.period_ns + 1
+        return range(first, self.next_ns, self.period_ns)
+
 
 _FIRST_WAIT_NS = 5 * NS
 _LONGEST_WAIT_NS = 300 * NS

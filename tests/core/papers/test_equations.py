@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.core.papers import exhibits
-from ioweather.report.methods import METHODS, equation_html
+from ioweather.report.page import METHODS, equation_html
 
 
 def test_every_exhibit_has_an_equation():

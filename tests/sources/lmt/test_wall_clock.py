@@ -10,7 +10,7 @@ import pytest
 
 from ioweather.core.clock import datetime_to_ns
 from ioweather.core.errors import UndatedInput
-from ioweather.sources.lmt.wall_clock import local_seconds_to_ns, ns_to_local_text, offset_seconds
+from ioweather.sources.lmt.database import local_seconds_to_ns, ns_to_local_text, offset_seconds
 
 EPOCH = dt.datetime(1970, 1, 1)
 

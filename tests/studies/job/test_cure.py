@@ -11,9 +11,8 @@ from ioweather.advice.advisor.advise import advise
 from ioweather.advice.advisor.words import advised_answer
 from ioweather.sources.darshan.model import Module
 from ioweather.sources.darshan.writer import new_records, write_log
-from ioweather.studies.job.cure import cure, is_incomplete
 from ioweather.studies.job.heat_map import SCREEN
-from ioweather.studies.job.summary import job_answer
+from ioweather.studies.job.summary import cure, is_incomplete, job_answer
 from ioweather.workflows.job_log import view_of_log
 from planted_logs import JOB, NS, START, write_climate
 

@@ -7,6 +7,7 @@ dropped belong to a server that restarted (RESET). The first stamp only opens th
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,13 +16,54 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from ioweather.core.arrays import Ints
+from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS, ns_to_datetime
 from ioweather.sources.lmt.counters import CounterMemory
-from ioweather.sources.lmt.wall_clock import local_seconds_to_ns, ns_to_local_text, offset_seconds
 from ioweather.tables.series import COMPONENTS
+
+# Many wall-clock times at once: a database of local times to UTC, through the days when clocks change.
+
+_EPOCH = dt.datetime(1970, 1, 1)
+# Zones change their offset on the half hour or the hour.
+_BLOCK_SECONDS = 1800
+
+
+def local_seconds_to_ns(local_seconds: Ints, zone: ZoneInfo) -> Ints:
+    """UTC ns of wall-clock times (seconds since 1970-01-01 00:00 on that wall), in the order they were recorded.
+
+    One look at the zone per half hour; only times that happen twice are placed one by one, after the one before.
+    """
+    blocks, member = np.unique(local_seconds // _BLOCK_SECONDS, return_inverse=True)
+    offsets = np.empty((len(blocks), 2), np.int64)
+    for row, block in enumerate(blocks.tolist()):
+        naive = _EPOCH + dt.timedelta(seconds=block * _BLOCK_SECONDS)
+        for fold in (0, 1):
+            offset = naive.replace(tzinfo=zone, fold=fold).utcoffset()
+            assert offset is not None
+            offsets[row, fold] = offset // dt.timedelta(seconds=1)
+    early, late = offsets[member, 0], offsets[member, 1]
+    result: Ints = (local_seconds - early) * NS
+    for position in np.nonzero(early != late)[0].tolist():
+        naive = _EPOCH + dt.timedelta(seconds=int(local_seconds[position]))
+        before = int(result[position - 1]) if position else None
+        result[position] = local_to_ns(naive, zone, after_ns=before)
+    return result
+
+
+def offset_seconds(value_ns: int, zone: ZoneInfo) -> int:
+    """How far the zone was ahead of UTC."""
+    offset = ns_to_datetime(value_ns, zone).utcoffset()
+    assert offset is not None
+    return offset // dt.timedelta(seconds=1)
+
+
+def ns_to_local_text(value_ns: int, zone: ZoneInfo) -> str:
+    """What the wall clock showed, as the database writes it."""
+    return ns_to_datetime(value_ns, zone).strftime("%Y-%m-%d %H:%M:%S")
+
 
 NEEDED_TABLES = frozenset({"TIMESTAMP_INFO", "FILESYSTEM_INFO", "OST_INFO", "OST_DATA"})
 # Samples are fetched and reduced in pieces of this length: a Cori-size one is 700,000 rows.

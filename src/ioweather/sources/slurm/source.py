@@ -24,10 +24,42 @@ from ioweather.core.units import NS
 from ioweather.sources.job_records import JobRecord, job_frames
 from ioweather.sources.plain_values import parse_json, whole_number
 from ioweather.sources.slurm import document
-from ioweather.sources.slurm.identity import parse_identity
 from ioweather.sources.slurm.nodelist import expand
 from ioweather.sources.textfiles import line_blocks, plain_head, unzipped_blocks
 from ioweather.tables.jobs import UNNAMED_CLUSTER
+
+# Slurm job ids as users see them: 22, 22_1, 22_[3-8], 43+0, and the step behind the dot.
+
+_JOB = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,18}|\[[^\]]+\]))?(?:\+([0-9]{1,18}))?")
+
+
+@dataclass(frozen=True)
+class JobIdentity:
+    """`job_id` is the text without the step; `step` is '' for the allocation."""
+
+    job_id: str
+    step: str
+    array_job_id: int | None
+    het_offset: int | None
+
+    @property
+    def plain(self) -> int | None:
+        """The number, where the id is no more than one: it is then the raw id too."""
+        return whole_number(self.job_id)
+
+
+def parse_identity(text: str) -> JobIdentity | None:
+    job, _, step = text.strip().partition(".")
+    match = _JOB.fullmatch(job)
+    if match is None:
+        return None
+    return JobIdentity(
+        job_id=job,
+        step=step,
+        array_job_id=int(match[1]) if match[2] else None,
+        het_offset=int(match[3]) if match[3] else None,
+    )
+
 
 NEEDED = ("State", "Start", "End")
 ADVICE = (
