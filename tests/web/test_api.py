@@ -179,10 +179,8 @@ def test_an_uploaded_log_is_answered(client, lake, tmp_path):
 
 
 def test_a_fault_inside_is_json_and_tells_nothing(client, monkeypatch):
-    from ioweather.web import api
-
-    monkeypatch.setattr(api, "availability", lambda snapshot: 1 / 0)
-    message = refused(client.get(f"{API}/exhibits"), 500, "Internal")
+    monkeypatch.setattr("ioweather.web.visible.ask", lambda *args, **kwargs: 1 / 0)
+    message = refused(client.get(f"{API}/ask/events"), 500, "Internal")
     assert "division" not in message
 
 
