@@ -173,6 +173,11 @@ class Histograms:
     def totals(self) -> Ints:
         return np.diff(self._up_to)
 
+    def counts_from(self, least: Floats) -> Ints:
+        """How many of each row are at least its `least`; none where that is not known."""
+        reach = self.values(self.bin) >= least[self.row]
+        return np.bincount(self.row[reach], self.count[reach], self.rows).astype(np.int64)
+
     def quantiles(self, at: Sequence[float]) -> Floats:
         """rows x len(at): the middle of the bin that holds the value of rank ceil(q n); NaN where there is none."""
         result = np.full((self.rows, len(at)), np.nan)

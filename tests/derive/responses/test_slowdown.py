@@ -184,3 +184,30 @@ def test_exact_series_are_the_order_statistics_and_roll_ups_are_within_a_percent
     for name in ("mean", "max"):
         np.testing.assert_allclose(rolled.statistics[name], exact.statistics[name], rtol=1e-12)
     assert exact.expected()[0] == np.quantile(seconds, 0.5, method="inverted_cdf")
+
+
+def week_of(rng, per_interval: int, slow: slice | None = None):
+    """Operations that are slow each for itself, every tenth twice the median; or longer throughout some minutes."""
+    seconds = rng.lognormal(np.log(0.01), 0.54, (1008, per_interval))
+    if slow is not None:
+        seconds[slow] *= 5
+    start = T + np.repeat(np.arange(1008), per_interval) * MINUTE_NS + np.tile(np.arange(per_interval), 1008)
+    frame = RESPONSES.frame(
+        start_ns=start, host="a", target="/scratch/p", op="read", request_bytes=1 << 20, mode="nocache",
+        duration_ns=np.round(seconds.ravel() * NS).astype(np.int64), system="mount:/scratch", status="ok",
+        rows=seconds.size,
+    )  # fmt: skip
+    (series,) = operation_series(roll_up(frame, MINUTE_NS), {}, MINUTE_NS)
+    return series
+
+
+@pytest.mark.parametrize("per_interval", [1, 3, 10])
+def test_chance_alone_gives_no_episodes_and_planted_ones_are_kept(per_interval):
+    rng = np.random.default_rng(per_interval)
+    weeks = [week_of(rng, per_interval) for _ in range(40)]
+    assert sum(bool(all_episodes([week], threshold=2.0)) for week in weeks) <= 5  # one of twenty: 5 at most, in 95%
+    if per_interval == 1:
+        assert min(len(episodes(week, week.slowdown(), 2.0)) for week in weeks) > 50, "what is to be left out"
+    (planted,) = all_episodes([week_of(rng, per_interval, slice(400, 412))], threshold=2.0)
+    assert planted.start_ns <= T + 402 * MINUTE_NS
+    assert planted.end_ns >= T + 410 * MINUTE_NS

@@ -27,6 +27,8 @@ COUNTINGS: Final = ("raw", "omission_corrected")
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
 # Fewer operations than this do not say what is usual.
 LEAST_BASELINE: Final = 30
+# A search in which nothing but chance is at work finds an episode so often.
+_CHANCE: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,11 +238,38 @@ def episodes(series: OperationSeries, slowdown: Floats, threshold: float, calm: 
     return found
 
 
+def beyond_chance(series: OperationSeries, found: Sequence[Episode], slow_seconds: Floats) -> list[Episode]:
+    """Episodes with so many slow operations (`slow_seconds` or longer, by interval) that operations which are slow each
+    for itself, as often as in the whole series, would give one in less than one search of twenty.
+
+    A probe that looks once in an interval finds one slow in every hundred, and a hundred intervals a day. The bound is
+    Chernoff's: P(X >= k) <= exp(-n KL(k/n, p)).
+    """
+    slow, count = series.reduced.histograms.counts_from(slow_seconds), series.count
+    usual = slow.sum() / max(1, count.sum())
+    kept = []
+    for episode in found:
+        first, last = np.searchsorted(series.start_ns, (episode.start_ns, episode.end_ns))
+        n = int(count[first:last].sum())
+        share = slow[first:last].sum() / max(1, n)
+        if share > usual and len(count) * np.exp(-n * _divergence(share, usual)) <= _CHANCE:
+            kept.append(episode)
+    return kept
+
+
+def _divergence(share: float, usual: float) -> float:
+    """Kullback-Leibler, of one coin from another."""
+    off = 0.0 if share >= 1 else (1 - share) * np.log((1 - share) / (1 - usual))
+    return float(share * np.log(share / usual) + off)
+
+
 def all_episodes(
     every: Sequence[OperationSeries], threshold: float, statistic: str = "median", baseline: Baseline = WHOLE
 ) -> list[Episode]:
-    """Of all series, in order of time."""
-    found = [
-        episode for series in every for episode in episodes(series, series.slowdown(statistic, baseline), threshold)
-    ]
+    """Of all series, in order of time; without those that chance alone would give now and then."""
+    found: list[Episode] = []
+    for series in every:
+        slowdown = series.slowdown(statistic, baseline)
+        usual = series.statistics[statistic] / slowdown
+        found += beyond_chance(series, episodes(series, slowdown, threshold), threshold * usual)
     return sorted(found, key=lambda episode: (episode.start_ns, episode.filesystem, episode.op))
