@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,13 @@ OURS = """
     def read(path):
         return read_log(path, modules={modules})
 """
+FRAMES = """
+    import pandas
+    from ioweather.sources.darshan.log import read_log
+    def read(path):
+        log = read_log(path)
+        return log, [module.to_pandas() for name, module in log.modules.items() if name in {modules}]
+"""
 PYDARSHAN = """
     import darshan, pandas
     def read(path):
@@ -43,6 +51,7 @@ PYDARSHAN = """
 READERS = {
     "ioweather, all": (OURS.format(modules=None), "ioweather, all"),
     "PyDarshan, all": (PYDARSHAN.format(modules=COUNTERS, heatmaps=True), "ioweather, all"),
+    "ioweather, to_pandas": (FRAMES.format(modules=COUNTERS), "PyDarshan, all"),
     "ioweather, counters": (OURS.format(modules=COUNTERS), "ioweather, counters"),
     "PyDarshan, counters": (PYDARSHAN.format(modules=COUNTERS, heatmaps=False), "ioweather, counters"),
     # A dictionary with two arrays for each record, and no table: PyDarshan's fastest way.
@@ -74,8 +83,9 @@ def measure(reader: str, paths: list[str], repeat: int) -> tuple[float, float, f
     runs = []
     for _ in range(repeat):
         child = subprocess.run(
-            [sys.executable, "-c", program], input=json.dumps(paths), capture_output=True, text=True, check=True
-        )
+            [sys.executable, "-c", program], input=json.dumps(paths), capture_output=True, text=True, check=True,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, timeout=300,
+        )  # fmt: skip
         runs.append(json.loads(child.stdout.strip().splitlines()[-1]))
     return tuple(min(values) for values in zip(*runs, strict=True))  # type: ignore[return-value]
 

@@ -55,7 +55,7 @@ def test_constraints_name_versions_alone() -> None:
     """No address, no path, no option: they are for every machine."""
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert line.startswith("#") or re.fullmatch(
-            r'[a-z0-9-]+==[0-9][0-9a-z.]*(; [a-z_]+ [<>=]+ "[^"/]+"( and .*)?)?', line
+            r'[a-z0-9-]+==[0-9][0-9a-z.]*(; [a-z_]+ [!<>=]+ "[^"/]+"( and .*)?)?', line
         )
         assert "://" not in line
         assert "@" not in line

@@ -120,9 +120,10 @@ class DarshanLog:
 
     def to_pandas(self, module: str = "POSIX") -> Any:
         """The module's records as a pandas.DataFrame, with the `path` of each."""
-        frame = self.modules[module].to_pandas()
-        frame.insert(0, "path", [self.names.get(record) for record in frame["id"].tolist()])
-        return frame
+        from ioweather.sources.darshan.dataframes import row_ids, to_pandas
+
+        one = self.modules[module]
+        return to_pandas(one, [self.names.get(record) for record in row_ids(one)])
 
     def to_polars(self, module: str = "POSIX") -> Any:
         """The module's records as a polars.DataFrame, with the `path` of each."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import struct
+from collections.abc import ItemsView, Iterator, Mapping
+from functools import cached_property
 from typing import Final
 
 from ioweather.core.errors import CorruptInput
@@ -17,6 +19,7 @@ _LENGTH_BYTES: Final = 4
 _FREE_NAMES: Final = 1_000_000
 _LEAST_BYTES: Final = 4
 _ENTRY: Final = re.compile(rb"(.{8})([^\0]*)\0", re.DOTALL)
+_ENTRIES: Final = re.compile(rb"(?:.{8}[^\0]*+\0)*+", re.DOTALL)
 
 
 def text(raw: bytes) -> str:
@@ -24,7 +27,41 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_lengths: bool) -> dict[int, str]:
+class NameMap(Mapping[int, str]):
+    """Names by record id, made of the checked bytes when the first is asked for: half of the time of reading a log of
+    100,000 records, and who counts operations asks for none."""
+
+    def __init__(self, entries: bytes, order: ByteOrder) -> None:
+        self._entries = entries
+        self._order: ByteOrder = order
+
+    def __getitem__(self, record_id: int) -> str:
+        return self._names[record_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def items(self) -> ItemsView[int, str]:
+        return self._names.items()
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        found = _ENTRY.findall(self._entries)
+        joined = b"\0".join([name for _, name in found])
+        ids = struct.unpack(
+            f"{ORDER_CHARACTER[self._order]}{len(found)}Q", b"".join([record_id for record_id, _ in found])
+        )
+        names: dict[int, str] = {}
+        for record_id, name in zip(ids, text(joined).split("\0"), strict=False):
+            if name and record_id not in names:
+                names[record_id] = name
+        return names
+
+
+def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_lengths: bool) -> Mapping[int, str]:
     """Every rank writes its own names, so ids repeat: the first non-empty name stands.
 
     `stored_bytes` is the size of the region in the file. Ids are hashes, which do not compress: what holds many more
@@ -35,23 +72,12 @@ def parse_names(region: Buffer, order: ByteOrder, *, stored_bytes: int, with_len
     return _parse_counted(raw, order, most) if with_lengths else _parse_terminated(raw, order, most)
 
 
-def _parse_terminated(raw: bytes, order: ByteOrder, most: int) -> dict[int, str]:
-    # Only where the last byte ends a name does the pattern fit at every step: else it would search to the end from
-    # each byte on.
-    if raw and raw[-1]:
+def _parse_terminated(raw: bytes, order: ByteOrder, most: int) -> NameMap:
+    if _ENTRIES.fullmatch(raw) is None:
         raise _broken(len(raw))
     if len(raw) // (_ID_BYTES + 1) > most and _more_than(most, raw):
         raise _too_many()
-    found = _ENTRY.findall(raw)
-    joined = b"\0".join([name for _, name in found])
-    if len(joined) + _ID_BYTES * len(found) + bool(found) != len(raw):
-        raise _broken(len(raw))
-    ids = struct.unpack(f"{ORDER_CHARACTER[order]}{len(found)}Q", b"".join([record_id for record_id, _ in found]))
-    names: dict[int, str] = {}
-    for record_id, name in zip(ids, text(joined).split("\0"), strict=False):
-        if name and record_id not in names:
-            names[record_id] = name
-    return names
+    return NameMap(raw, order)
 
 
 def _more_than(most: int, raw: bytes) -> bool:

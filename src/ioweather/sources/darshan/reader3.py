@@ -199,7 +199,12 @@ def _fork_dtype(
 
 
 def _fits(region: Buffer, dtype: np.dtype[Any], nprocs: int) -> bool:
-    ranks = np.frombuffer(region, dtype)["rank"].tolist()
+    return _ranks_exist(np.frombuffer(region, dtype)["rank"], nprocs)
+
+
+def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
+    # Most modules have few records, where a list is faster than a reduction.
+    ranks = column.tolist() if len(column) < 1000 else [column.min(), column.max()]
     return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
 
 
@@ -217,8 +222,7 @@ def _fixed(name: str, dtype: np.dtype[Any], region: Buffer, order: ByteOrder) ->
 
 def check_ranks(module: Module, nprocs: int) -> None:
     """The header is not protected by a checksum; a module read with another's layout shows here."""
-    ranks = module.records["rank"].tolist()  # most modules have few records, where a list is faster than a reduction
-    if ranks and not (min(ranks) >= -1 and max(ranks) < nprocs):
+    if not _ranks_exist(module.records["rank"], nprocs):
         raise damaged(f"The {module.name} module has records of ranks that the {nprocs} processes do not have.")
 
 
