@@ -7,11 +7,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sqlite3
 import struct
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +29,7 @@ from ioweather.workflows.ingest.reading import FileOutcome, Reading, read_file
 pytestmark = pytest.mark.shared
 
 Tables = dict[str, list[dict[str, Any]]]
+LOS_ANGELES = ReadContext(zone=zone_named("America/Los_Angeles"))
 NEW_YORK = ReadContext(zone=zone_named("America/New_York"))
 
 
@@ -235,7 +239,10 @@ def sar_disks(path: Path, tables: Tables) -> None:
 
 
 # What lies beside the files: expected rows, notes, what a benchmark printed (its own tests read that).
-NO_INPUT = ("schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt")
+NO_INPUT = (
+    "schedulers/*.expected.json", "slurm/sacct.json.gz", "slurm/sacct_*.txt", "darshan/real/rank0writer.out",
+    "darshan/real/subfile_partshared.out", "darshan/v2/README",
+)  # fmt: skip
 
 # Lustre, GPFS and NFS: a plain look at the lines.
 
@@ -300,7 +307,65 @@ def exporter_states(path: Path, tables: Tables) -> None:
     assert found == expected
 
 
+# Darshan 2: what the program does. 3.x is compared with PyDarshan, counter by counter, in test_darshan_oracle.py.
+
+
+def some_rows(path: Path, tables: Tables) -> None:
+    assert len(tables["applications"]) == 1
+
+
+def mpi_io_test_2(path: Path, tables: Tables) -> None:
+    """Four processes write and read 16 MiB each, by the program's defaults; IOR's are in its output beside it."""
+    moved = {name: sum(row[name] for row in tables["files"] if row["module"] == "POSIX") for name in MOVED}
+    assert moved["read_bytes"] == moved["write_bytes"] > 0
+    assert moved["write_bytes"] % (16 << 20) == 0
+
+
+MOVED = ("read_bytes", "write_bytes")
+
+
+# LMT: sums by h5py and by SQL.
+
+
+def h5lmt_day(path: Path, tables: Tables) -> None:
+    import h5py
+
+    with h5py.File(path) as file:
+        for metric, name in (("read_bytes", "OSTReadGroup/OSTBulkReadDataSet"),
+                             ("write_bytes", "OSTWriteGroup/OSTBulkWriteDataSet")):  # fmt: skip
+            rates = file[name][:]
+            total = rates[rates > 0].sum() * 5.0
+            assert sum(row["value"] for row in tables["series"] if row["metric"] == metric) == pytest.approx(total)
+
+
+def lmt_database(path: Path, tables: Tables) -> None:
+    """What grew between the first and the last row of each target."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        rows = database.execute(
+            "SELECT OST_ID, TS_ID, READ_BYTES, WRITE_BYTES FROM OST_DATA ORDER BY OST_ID, TS_ID"
+        ).fetchall()
+    for metric, place in (("read_bytes", 2), ("write_bytes", 3)):
+        total = sum(max(0.0, new[place] - old[place]) for old, new in pairwise(rows) if old[0] == new[0])
+        found = sum(row["value"] for row in tables["series"] if row["metric"] == metric)
+        assert found == pytest.approx(total, rel=1e-9)
+
+
 CORPUS = [
+    Entry("darshan/examples/*.darshan", "darshan", some_rows),
+    Entry("darshan/real/*.darshan", "darshan", some_rows),
+    Entry("darshan/v2/*.darshan.gz", "darshan", mpi_io_test_2),
+    Entry("darshan/real/ior_*.out", "ior", context=NEW_YORK),  # test_recordings.py
+    Entry("darshan/real/mdtest.out", "mdtest", context=NEW_YORK),
+    Entry("darshan/v2/350690.output", "ior", context=NEW_YORK),
+    Entry("lmt/*.hdf5", "tts", context=LOS_ANGELES),  # test_tts.py
+    Entry("lmt/lmt_schema-1.1.sql", None, refused="unknown_format"),
+    Entry("iostat/iostat_*.*", "iostat", context=NEW_YORK),  # devices/test_recordings.py
+    Entry("iostat/sadf_*.*", "sadf", context=NEW_YORK),
+    Entry("iostat/legacy_*.txt", "iostat", refused="empty_input", context=NEW_YORK),  # one report, since boot
+    Entry("iostat/proc_diskstats.t*.txt", "diskstats", refused="undated_input"),
+    Entry("iostat/collectl_P_sD.csv", "collectl", refused="source_error", context=NEW_YORK),  # names no host
+    Entry("lmt/*.h5lmt", "h5lmt", h5lmt_day, context=LOS_ANGELES),
+    Entry("lmt/*.sqlite3", "lmt", lmt_database, context=LOS_ANGELES),
     Entry("prometheus/lustre_exporter_metrics.prom", "prometheus", exporter_states),
     Entry("prometheus/lustre_exporter_jobstats.prom", "prometheus", refused="empty_input"),  # one scrape
     *(Entry(f"lustre/get_param/{name}.txt", "lustre", lustre_dump) for name in ("ex8761-lctl", "valid", "valid_mds")),
