@@ -131,6 +131,16 @@ def test_archives(source: str, change: Callable[[h5py.File], None], reason: str 
     assert outcome.reason == reason, outcome.message
 
 
+def test_names_in_an_encoding_that_there_is_not(tmp_path: Path) -> None:
+    """h5py says so by a TypeError."""
+    seed = seeds_of("h5lmt")[0]
+    path = put(tmp_path, seed, seed.data)
+    text = path.read_bytes()
+    assert b"\x13\x01\x00\x00" in text, "a type of padded text"
+    path.write_bytes(text.replace(b"\x13\x01\x00\x00", b"\x13\x81\x00\x00"))
+    assert outcome_of(path, "h5lmt").reason == "corrupt_input"
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -38,7 +38,7 @@ def open_archive(path: Path) -> Iterator[Any]:
     try:
         with file:
             yield file
-    except (OSError, RuntimeError, ValueError, KeyError, OverflowError, MemoryError) as error:
+    except (OSError, RuntimeError, TypeError, ValueError, KeyError, OverflowError, MemoryError) as error:
         raise _complaint(path, error) from None  # what h5py raises where the file's structure is damaged
 
 
