@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ioweather.core.advised import AdviceItem, FixedItem, TriageItem
 
@@ -315,6 +315,10 @@ class NowOutcome(Outcome):
     hangs: tuple[HangOutcome, ...]
     agents: tuple[AgentOutcome, ...]
     stale: tuple[str, ...]
+
+
+# Kinds of events that say that something was wrong; the most serious first.
+TROUBLES: Final = ("incident", "component_health", "episode")
 
 
 @dataclass(frozen=True)

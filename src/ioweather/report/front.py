@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import (
+    TROUBLES,
     EventOutcome,
     EventsOutcome,
     FileSystemState,
@@ -27,7 +28,6 @@ from ioweather.workflows.analyse import Period
 from ioweather.workflows.ask import ask
 
 _EVERY_RUN: Final = 10**9
-_TROUBLES: Final = ("incident", "component_health", "episode")
 _MOST_PROGRAMS: Final = 5
 _MOST_ACTIONS: Final = 3
 _MOST_EVENTS: Final = 20
@@ -94,7 +94,7 @@ class Found:
 
     @property
     def troubles(self) -> list[EventOutcome]:
-        return [event for event in self.events if event.kind in _TROUBLES]
+        return [event for event in self.events if event.kind in TROUBLES]
 
 
 def find(lake: Lake, periods: Sequence[Period]) -> list[Found]:
@@ -340,7 +340,7 @@ def _events_table(now: Found) -> ResultTable:
         ResultColumn("kind", "", "text"), ResultColumn("where", "", "text"), ResultColumn("what", "", "text"),
         ResultColumn("strength", "", "factor"),
     )  # fmt: skip
-    strongest = sorted(now.troubles, key=lambda e: (_TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
+    strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
     rows = tuple(
         (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
         for e in strongest

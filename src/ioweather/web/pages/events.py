@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import EventOutcome, RunsOutcome
+from ioweather.core.outcomes import TROUBLES, EventOutcome, RunsOutcome
 from ioweather.core.results import Reference
 from ioweather.core.units import DAY_NS
 from ioweather.figures import exhibit_section
@@ -38,10 +38,12 @@ def events(
     kind: str | None = None,
     most: Annotated[int, Query(ge=1, le=_MOST_EVENTS)] = _MOST_EVENTS,
     days: Annotated[int, Query(ge=0, le=36500)] = 0,
+    troubles: bool = False,
 ) -> Html:
-    """`days`: of the newest, where the page has no range."""
+    """`days`: of the newest, where the page has no range. `troubles`: only what was wrong."""
     try:
         found = view.events(kind or None, period_for(view, days * DAY_NS or None))
+        found = [event for event in found if event.kind in TROUBLES] if troubles else found
     except IoweatherError as error:
         return failed(error)
     notes = [f"{len(found) - most:,} older ones are not shown."] if len(found) > most else []
