@@ -72,6 +72,13 @@ def test_a_usual_time_needs_no_fine_samples():
     assert judge(planted_pool(inside=0.1), 0).kind == "normal"
 
 
+def test_samples_that_reach_beyond_the_run_do_not_rule_the_system_out():
+    """A little load on average may have been much of it just then."""
+    fine, coarse = (judge(planted_pool(seconds=150.0, load=0.1, inside=inside), 0) for inside in (1.0, 0.3))
+    assert fine.kind != "system"
+    assert coarse.probabilities["system"] > fine.probabilities["system"]
+
+
 def test_at_the_border_it_is_unknown():
     limit = judge(planted_pool(n=12), 0)
     found = judge(planted_pool(n=12, seconds=limit.usual.value + limit.harm_seconds), 0)

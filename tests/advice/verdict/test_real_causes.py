@@ -12,7 +12,7 @@ BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "verdict.py"
 
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "answered", "right"), [("causes", 0.9, 0.97), ("contention", 0.9, 0.92)])
+@pytest.mark.parametrize(("folder", "answered", "right"), [("causes", 0.9, 0.97), ("contention", 0.9, 0.95)])
 def test_real_runs(shared_data, tmp_path, folder, answered, right):
     runs = runpy.run_path(str(BENCHMARK))["judged_runs"](shared_data / folder, tmp_path)
     given = [run for run in runs if run.said.kind != "unknown"]

@@ -28,8 +28,11 @@ _CHANGE_OF_GROUP: Final = 0.35
 _CHANGE_SLOPE: Final = 0.15
 _STATE_COMMON: Final = 0.7
 _STATE_OF_GROUP: Final = 0.4
-# The effect of a state differs from run to run by this share of itself.
-STATE_SCATTER: Final = 0.3
+# The effect of a state differs from run to run by this share of itself. Where sampling intervals reach beyond the run
+# it differs by more: load comes in so many bursts per interval, and the samples do not say which of them met the run.
+_STATE_SCATTER: Final = 0.3
+_BURSTS: Final = 2.0
+_LEAST_INSIDE: Final = 0.05
 # Times of equal runs never agree better than this, whatever few of them say.
 _LEAST_NOISE: Final = 0.03
 # Noise of a group before it is seen is that of the others, with the weight of so many runs.
@@ -45,7 +48,7 @@ class Prediction:
     """Of one run, from the others: mean and covariance of (usual level, cost of its change, effect of the system), in
     logarithms; the noise of equal runs; the spread of their seconds (MAD) at quiet times. `direction` is 1 where
     the system was busier or slower than usual, -1 the other way round, 0 where it was as usual, and 2 where some
-    measures were higher and others lower."""
+    measures were higher and others lower. The effect of the system on one run is off by `state_scatter` of itself."""
 
     mean: Floats
     covariance: Floats
@@ -53,6 +56,7 @@ class Prediction:
     mad_seconds: float
     changed: bool
     direction: int
+    state_scatter: float
 
 
 def predict(pool: Pool, changes: Changes, states: States, row: int) -> Prediction:
@@ -71,7 +75,8 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     centre = float(np.median(times))
     fit = _fit(free, design, times - centre, noise[known])
     # What a busy system does differs from run to run: such runs say less.
-    fit = _fit(free, design, times - centre, np.hypot(noise[known], STATE_SCATTER * (design @ fit.slopes)), fit.trust)
+    scatter = _state_scatter(pool)
+    fit = _fit(free, design, times - centre, np.hypot(noise[known], scatter[known] * (design @ fit.slopes)), fit.trust)
     here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row]])
     towards = np.stack([part[row, known] for part in (level, change)])
     mean = np.append(towards @ fit.weights + np.array([centre, 0.0]), here @ fit.slopes)
@@ -81,8 +86,17 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     both = np.concatenate([by_slope, here[None, :]])
     covariance += both @ fit.slope_covariance @ both.T
     return Prediction(
-        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(beyond[row])
+        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(beyond[row]),
+        float(scatter[row]),
     )  # fmt: skip
+
+
+def _state_scatter(pool: Pool) -> Floats:
+    """By run, as a share of the effect: of the bursts in its sampling intervals a run meets those inside it."""
+    if not len(pool.inside_ratio):
+        return np.full(pool.rows, _STATE_SCATTER)
+    inside = np.clip(np.nan_to_num(pool.inside_ratio, nan=1.0), _LEAST_INSIDE, 1.0)
+    return np.hypot(_STATE_SCATTER, np.sqrt((1.0 / inside - 1.0) / _BURSTS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.advice.verdict.model import STATE_SCATTER, STUDENT, Prediction
+from ioweather.advice.verdict.model import STUDENT, Prediction
 from ioweather.core.arrays import Floats
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
@@ -134,7 +134,7 @@ def _draws(found: Prediction, errors: _Errors, rng: np.random.Generator) -> tupl
     normal = rng.standard_normal((count, 3)) * np.sqrt(np.maximum(values, 1e-12))
     level, change, state = (found.mean + normal @ vectors.T).T
     change = change * (1.0 + errors.change_scatter * rng.standard_normal(count)) if found.changed else np.zeros(count)
-    scatter = np.hypot(STATE_SCATTER * state, errors.state_root * np.sqrt(np.abs(state)))
+    scatter = np.hypot(found.state_scatter * state, errors.state_root * np.sqrt(np.abs(state)))
     state = state + scatter * rng.standard_normal(count)
     low, high = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}.get(found.direction, (-np.inf, np.inf))
     state = np.clip(state, low, high) + _SYSTEM_SHARE * found.noise * rng.standard_normal(count)
