@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ioweather.cli.main import COMMANDS
+from made_once import made_once
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def demo(tmp_path_factory):
     """The demonstration lake: made once, only read here."""
     from ioweather.workflows.site.demo import make_demo
 
-    return make_demo(tmp_path_factory.mktemp("demo") / "lake")
+    return made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo)
 
 
 def widest(text: str) -> int:

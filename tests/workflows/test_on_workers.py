@@ -20,12 +20,13 @@ from ioweather.report import gather as gathering
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.sources.scan.scanner import Scan, ScanState, plan_scan
-from ioweather.store.layout import exhibits_dir
+from ioweather.store.lake import open_lake
 from ioweather.studies.climate import aligned_blocks
 from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.score.card import score
 from ioweather.workflows.simulated import ingest_simulated
 from lake_contents import contents
+from made_once import made_once
 from scan_trees import counted, runs_tree
 
 PRESET = replace(
@@ -57,21 +58,28 @@ def workers(request):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("alone")
+    made = made_once(tmp_path_factory.mktemp("alone"), "alone", _made_alone)
+    return made, open_lake(made.out.parent / "lake")
+
+
+def _made_alone(folder):
     made = generate(PRESET, folder / "facility")
-    return made, ingest_simulated(made, folder / "lake")
+    ingest_simulated(made, folder / "lake")
+    return made
 
 
 @pytest.fixture(scope="module")
 def exhibits_alone(alone):
     _, lake = alone
-    return make_exhibits(lake, EXHIBITS, use_cache=False)
+    return made_once(lake.root, "exhibits_alone", lambda _: make_exhibits(lake, EXHIBITS, use_cache=False))
 
 
 @pytest.fixture(scope="module")
-def score_alone(alone, tmp_path_factory):
+def score_alone(alone):
     made, _ = alone
-    return score(made.out, questions=QUESTIONS, lake_dir=tmp_path_factory.mktemp("scored") / "lake").jsonable()
+    return made_once(
+        made.out, "scored", lambda folder: score(made.out, questions=QUESTIONS, lake_dir=folder).jsonable()
+    )
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -107,12 +115,12 @@ def test_exhibits(alone, exhibits_alone, workers):
     assert "climate: part 3 of 10" in [what for _, _, what in seen]
 
 
-def test_a_report(alone, exhibits_alone, workers, monkeypatch):
-    """None of it from what is kept: the others do not keep, and each asks anew."""
+def test_a_report(alone, exhibits_alone, workers, monkeypatch, tmp_path):
+    """None of it from what is kept."""
     _, lake = alone
+    lake = open_lake(shutil.copytree(lake.root, tmp_path / "lake", ignore=shutil.ignore_patterns("exhibits")))
     few = [gathering._Task((name,), "", {}, True) for name in EXHIBITS]
     monkeypatch.setattr(gathering, "_tasks", lambda *_: iter(few))
-    shutil.rmtree(exhibits_dir(lake.root), ignore_errors=True)
     there = gathering.gather(lake, executor=workers)
     assert sorted(said([m.exhibit for m in there.made])) == sorted(said(exhibits_alone))
 
