@@ -7,84 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_jobs import GIB, planted
-from store_lakes import series_frame
 
 from asking import why
 from ioweather.cli.main import run as command
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import to_jsonable
 from ioweather.core.units import MINUTE_NS, NS
-from ioweather.derive.jobs.job_io import job_io
 from ioweather.store.lake import open_lake
-from ioweather.tables.applications import FILES
 from ioweather.workflows.system_during_runs import Servers, merged_windows, week_before
 from planted_association import START_NS, system_load
-
-# Job ids of the runs to ask about: what was planted in them.
-ASKED = {"normal": 901, "system": 902, "you": 903, "both": 904, "gap": 905, "stranger": 906}
-MINUTES = 6 * 1440
-
-
-def planted_runs(load):
-    """40 runs whose I/O doubles with load, and one of each kind."""
-    rng = np.random.default_rng(3)
-    quiet = int(np.argmin(np.convolve(load, np.ones(60), "valid")[200:-3000])) + 200
-    busy = int(np.argmax(np.convolve(load, np.ones(60), "valid")[200:-3000])) + 200
-    jobs = []
-    for number, start in enumerate(np.sort(rng.integers(60, MINUTES - 2200, 40))):
-        jobs.append(job(number + 1, int(start), 600 * (1 + 0.8 * load[start : start + 20].mean())))
-    high = load[busy : busy + 20].mean()
-    # The same change in other runs says what it costs.
-    for number, start in enumerate(np.linspace(400, MINUTES - 3000, 4).astype(int)):
-        usual = 600 * (1 + 0.8 * load[start : start + 60].mean())
-        jobs.append(job(800 + number, int(start), 4.5 * usual, read_count=9_000_000))
-    jobs += [
-        job(ASKED["normal"], quiet, 600 * (1 + 0.8 * load[quiet : quiet + 20].mean())),
-        job(ASKED["system"], busy, 600 * (1 + 0.8 * high)),
-        job(ASKED["you"], quiet, 3000, read_count=9_000_000),
-        job(ASKED["both"], busy, 9000, read_count=9_000_000),
-        job(ASKED["gap"], MINUTES - 1000, 1500),
-        job(ASKED["stranger"], quiet, 700, uid=99, exe="/bin/other"),
-    ]
-    return jobs
-
-
-def job(job_id, start, seconds, **more):
-    began = START_NS + start * MINUTE_NS + 5 * NS
-    return {
-        "job_id": job_id, "exe": "/bin/strong x", "uid": 3, "nprocs": 64, "start_ns": began, "read": 900 * GIB,
-        "files": 4, "unique_file_count": 4, "io": float(seconds), "run_seconds": float(seconds) + 60,
-        "read_count": 900_000, "io_rank_count": 64, "main_mount": "/scratch",
-    } | more  # fmt: skip
+from planted_why import ASKED, MINUTES, make_why_lake
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory) -> Path:
-    root = tmp_path_factory.mktemp("why") / "lake"
-    made = open_lake(root, create=True)
-    load = system_load(np.random.default_rng(11), MINUTES)
-    jobs = planted_runs(load)
-    frames = planted(jobs)
-    digests = frames["applications"].text("log_digest").tolist()
-    rows = [
-        {"log_digest": digest, "start_ns": one["start_ns"], "record_id": n, "rank": n, "module": "POSIX",
-         "standard_stream": False, "mount": "/scratch", "read_bytes": 225 * GIB, "read_seconds": one["io"],
-         "meta_seconds": 0.0, "write_seconds": 0.0, "read_count": one["read_count"] // 4, "open_count": 1,
-         "first_read_ns": one["start_ns"], "last_read_ns": one["start_ns"] + int(one["io"] * NS)}
-        for digest, one in zip(digests, jobs, strict=True)
-        for n in range(4)
-    ]  # fmt: skip
-    columns = {s.name: [row.get(s.name, None if s.nullable else 0) for row in rows] for s in FILES.columns}
-    frames["files"] = FILES.frame(columns, rows=len(rows))
-    frames["job_io"] = job_io(frames["applications"], frames["files"])
-    for table, frame in frames.items():
-        made.append(table, frame, source="darshan")
-    for metric, scale in (("read_bytes", 5e12), ("write_bytes", 1e12)):
-        values = np.stack([scale * load / 2] * 2, axis=1)
-        values[MINUTES - 1000 :] = np.nan
-        made.append("series", series_frame(values, start_ns=START_NS, metric=metric), source="lmt")
-    return root
+    return make_why_lake(tmp_path_factory.mktemp("why") / "lake").root
 
 
 def asked(lake, what, **request):

@@ -13,8 +13,8 @@ from ioweather.core.default_paths import default_lake_dir, default_spool_dir
 
 EPILOG = """\b
 What runs, and how often, stands in facility.toml: `probes` of a file system,
-and [collect]. Runs in the foreground: see docs/how-to/run-the-agent.md for
-systemd and Slurm. Rows wait in the spool until the lake takes them.
+[collect] and [watch]. Runs in the foreground: docs/how-to/run-the-agent.md
+has systemd and Slurm. Rows wait in the spool until the lake takes them.
 
 \b
 Example: ioweather collect probe block --lake /srv/weather
@@ -40,10 +40,12 @@ def collect(
     Without a name: all that facility.toml and this machine offer.
     """
     from ioweather.collect.agent import Agent, AgentSettings
+    from ioweather.collect.catch_up_child import CatchUp
     from ioweather.collect.journal import Journal
     from ioweather.collect.settings import settings_from, sources_for
     from ioweather.collect.ship import Shipper
     from ioweather.collect.spool import Spool
+    from ioweather.collect.watch_settings import watch_settings_from
     from ioweather.core.facility import load_facility
 
     lake = Path(lake_dir).absolute() if lake_dir else default_lake_dir()
@@ -62,8 +64,13 @@ def collect(
             lake, settings.ship_period_ns, server=settings.server, lake_was_there=(lake / "lake.json").exists()
         )
     )
+    watch = watch_settings_from(facility.sections.get("watch", {}))
+    catch_up = None
+    if watch.directories and shipper is not None and shipper.server is None:
+        has_slurm = any(source.name == "slurm" for source in sources)
+        catch_up = CatchUp(lake, watch.every_ns, accounting=watch.accounting and not has_slurm)
     say(f"Collecting {', '.join(source.label for source in sources)}; status in {spool.directory}.", err=True)
     journal = Journal()
-    status = Agent(sources, spool, run, shipper=shipper, on_status=journal).run()
+    status = Agent(sources, spool, run, shipper=shipper, catch_up=catch_up, on_status=journal).run()
     journal.end(status)
     return 1 if status.spool.dropped_rows or status.spool.refused_files else 0

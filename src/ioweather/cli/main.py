@@ -30,6 +30,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # name -> (module, attribute, one line for the list)
 _OWN: dict[str, tuple[str, str, str]] = {
+    "catch_up": ("ioweather.cli.catch_up", "catch_up", "Read what is new in watched directories; judge finished runs."),
     "collect": ("ioweather.cli.collect", "collect", "Run the agent: probe, block devices, Lustre counters, Slurm."),
     "demo": ("ioweather.cli.demo", "demo", "Make a small sample facility and show what ioweather does with it."),
     "doctor": ("ioweather.cli.doctor", "doctor", "Say what works here, what is missing, and what to do."),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from ioweather._version import __version__
 from ioweather.collect.baseline import load_baselines, save_baselines
+from ioweather.collect.catch_up_child import CatchUp
 from ioweather.collect.member import Member, StartChild
 from ioweather.collect.ship import Shipment, Shipper
 from ioweather.collect.spool import Spool, row_line
@@ -64,12 +65,13 @@ class Agent:
         settings: AgentSettings,
         *,
         shipper: Shipper | None = None,
+        catch_up: CatchUp | None = None,
         clocks: Clocks | None = None,
         start_child: StartChild = Worker,
         on_status: Callable[[Status], None] | None = None,
         on_row: Callable[[str], None] | None = None,
     ) -> None:
-        self._spool, self._settings, self._shipper = spool, settings, shipper
+        self._spool, self._settings, self._shipper, self._catch_up = spool, settings, shipper, catch_up
         self._clocks = clocks or Clocks()
         self._on_status, self._on_row = on_status, on_row
         self._started_ns = self._clocks.wall_ns()
@@ -179,6 +181,8 @@ class Agent:
         with self._going_on():
             self._spool.rotate(wall)
             self._ship(wall, now)
+            if self._catch_up is not None:
+                self._catch_up.step(now, wall)
         if now >= self._next_baseline_ns:
             self._next_baseline_ns = now + _BASELINE_NS
             with self._going_on():
@@ -254,6 +258,8 @@ class Agent:
     def _shut_down(self, wakeup: int) -> None:
         """Children that answer may clean up; one that hangs is left behind, and what it was doing is written down."""
         now = self._clocks.monotonic_ns()
+        if self._catch_up is not None:
+            self._catch_up.stop()
         for member in self.members:
             member.poll()
             if self._deadline_ns is not None:
@@ -332,7 +338,10 @@ class Agent:
                 refused_why=self._refused_why,
             ),
             targets=tuple(member.target_status() for member in self.members if member.source.name in _PROBES),
-            sources=tuple(member.source_status() for member in self.members),
+            sources=(
+                *(member.source_status() for member in self.members),
+                *([self._catch_up.status()] if self._catch_up is not None else []),
+            ),
             software_version=__version__,
             ship_period_ns=self._shipper.every_ns if self._shipper and self._shipper.server else None,
         )

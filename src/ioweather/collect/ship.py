@@ -95,12 +95,12 @@ class Shipper:
         self._files = [path.absolute() for path in files[:_MOST_FILES]]  # the child stands elsewhere
         if not self._files and not (self.server and status):
             return
-        self._output = _in_memory()
-        with _in_memory(status if self.server else b"") as told:
+        self._output = in_memory()
+        with in_memory(status if self.server else b"") as told:
             self._child = subprocess.Popen(
                 [*self._child_command(), *map(str, self._files)],
                 stdin=told, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
-                preexec_fn=_yield_to_others, cwd="/",
+                preexec_fn=yield_to_others, cwd="/",
             )  # fmt: skip
 
     def _child_command(self) -> list[str]:
@@ -167,7 +167,7 @@ def _first_refusal(refused: Mapping[str, str | None]) -> str:
     return (said if name in said else f"{name}: {said}")[:300]
 
 
-def _in_memory(data: bytes = b"") -> IO[bytes]:
+def in_memory(data: bytes = b"") -> IO[bytes]:
     """Not on a disk, where there is another way: a full one is among the news."""
     file: IO[bytes] = (
         os.fdopen(os.memfd_create("shipment"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()  # noqa: SIM115 - closed by who asked
@@ -177,7 +177,7 @@ def _in_memory(data: bytes = b"") -> IO[bytes]:
     return file
 
 
-def _yield_to_others() -> None:
+def yield_to_others() -> None:
     os.nice(10)
 
 

@@ -84,8 +84,8 @@ class BatchSource(Source, Protocol):
 
 
 Shape: TypeAlias = Literal[
-    "rows", "matrix", "rollup", "log", "similar", "conditions", "suspects", "activity", "supposed", "history", "recent",
-    "status", "loads", "exhibits", "sites",
+    "rows", "matrix", "rollup", "log", "similar", "conditions", "suspects", "recorded", "activity", "supposed",
+    "history", "recent", "status", "loads", "exhibits", "sites",
 ]  # fmt: skip
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -107,12 +107,13 @@ class Need:
 
     The other shapes are of questions. `log`: a JobView of each Darshan log, given as a file, or of each job id found in
     the lake, that the parameter `param` names. `similar`: runs like the one of the need `after`. `conditions`: what the
-    system did during the runs of the need `after`. `suspects`: the jobs beside the run of `conditions`. `activity`: who
-    did what in a period, or beside a run, and whom it slowed. `supposed`: runs beside a job that is changed. `history`:
-    windows of load or slowdown of one file system. `recent`: what is usual, and the last half hour. `status`: what the
-    agents see now, beside the need `after`. `loads`: what the file systems or one component moved, and how slow probes
-    found them. `exhibits`: those of papers that claims rest on. `sites`: claims of other sites, from the files that
-    `param` names. One function of workflows.resolve serves each shape. `also` are further tables that it reads.
+    system did during the runs of the need `after`. `suspects`: the jobs beside the run of `conditions`. `recorded`:
+    verdicts on the run that the lake holds. `activity`: who did what in a period, or beside a run, and whom it slowed.
+    `supposed`: runs beside a job that is changed. `history`: windows of load or slowdown of one file system.
+    `recent`: what is usual, and the last half hour. `status`: what the agents see now, beside the need `after`.
+    `loads`: what the file systems or one component moved, and how slow probes found them. `exhibits`: those of papers
+    that claims rest on. `sites`: claims of other sites, from the files that `param` names. One function of
+    workflows.resolve serves each shape. `also` are further tables that it reads.
     """
 
     name: str

@@ -18,7 +18,7 @@ from ioweather.core.units import GIB, MIB, NS, parse_duration_ns, parse_size
 from ioweather.core.visibility import Visibility, parse_visibility
 
 _TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
-             "visibility", "collect", "engine", "ingest", "simulated", "node_limit_bytes_per_s", "node_cores",
+             "visibility", "collect", "watch", "engine", "ingest", "simulated", "node_limit_bytes_per_s", "node_cores",
              "baseline"}  # fmt: skip
 _FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s",
                     "servers"}  # fmt: skip
@@ -46,6 +46,9 @@ source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
 # start = "2026-01-05T08:00:00+01:00"
 # end = "2026-01-05T18:00:00+01:00"
 # label = "spring clean"
+
+# [watch]                       # read by `ioweather catch-up`, which the agent runs every minute
+# directories = ["/darshan/logs", "/lmt/h5"]
 
 # [engine]                      # for --slurm: what to ask the batch system for
 # partition = "regular"
@@ -227,7 +230,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         baseline=_baseline(_typed(data, "baseline", str, "whole"), zone),
         visibility=parse_visibility(data.get("visibility", {})),
         **_reading_limits(data.get("ingest", {})),
-        sections={key: data[key] for key in ("collect", "engine") if key in data},
+        sections={key: data[key] for key in ("collect", "engine", "watch") if key in data},
         digest=_digest(data),
     )
 

@@ -129,9 +129,25 @@ class HealthOutcome(Outcome):
 
 
 @dataclass(frozen=True)
+class RecordedVerdict:
+    """A verdict that the lake holds. `as_of_ns`: only runs that had ended by then were compared; `at_end`: that is the
+    end of the run. `probability` is that of `likeliest`."""
+
+    as_of_ns: int
+    at_end: bool
+    kind: VerdictKind
+    likeliest: VerdictKind
+    probability: float | None
+    headline: str
+    model_version: int
+    judged_ns: int
+
+
+@dataclass(frozen=True)
 class WhyOutcome(Outcome):
     """`probability` is that of `kind`, or of `likeliest` where `kind` is unknown; `n` counts the similar runs;
-    `coverage` is the share of the run in which the system was sampled."""
+    `coverage` is the share of the run in which the system was sampled; `as_of_ns` is None where every run counts;
+    `recorded` are the verdicts that were made before, the first as of the run's end."""
 
     kind: VerdictKind
     reason: Reason | None
@@ -148,6 +164,9 @@ class WhyOutcome(Outcome):
     n: int = 0
     coverage: float | None = None
     worth: tuple[AdviceItem, ...] = ()
+    model_version: int | None = None
+    as_of_ns: int | None = None
+    recorded: tuple[RecordedVerdict, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ioweather.advice.advisor.words import with_advice
 from ioweather.advice.culprits.blame import Suspects
 from ioweather.advice.culprits.words import with_culprits
+from ioweather.advice.verdict.as_of import with_recorded
 from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
@@ -21,7 +22,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     if "similar" in data.lacking:
         reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
     suspects = data.of("suspects", Suspects) if "suspects" in data.given else None
-    return with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), suspects), view)
+    judged = with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), suspects), view)
+    return with_recorded(judged, data.given.get("recorded", ()), params["as_of"])
 
 
 QUESTION = Question(
@@ -39,6 +41,7 @@ QUESTION = Question(
             optional=True,
         ),
         Need("suspects", "job_operations", shape="suspects", after="conditions", also=("jobs",), optional=True),
+        Need("recorded", "verdicts", shape="recorded", after="job", optional=True),
     ),
     answer=answer,
     params=(
@@ -61,5 +64,5 @@ Exit codes: 0 answered, unknown included; 1 the lake has no such job;
 \b
 Example: ioweather why run.darshan --lake lake
 """,
-    brief={"comparison": 3, "split": 4, "advice": 3, "changed": 1},
+    brief={"comparison": 3, "split": 4, "advice": 3, "changed": 1, "as_of": 1},
 )

@@ -6,6 +6,7 @@
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
 <lake>/exhibits/         cached results
+<lake>/catch_up.json     where `catch-up` looks next, and what it did last
 <lake>/inbox/<host>/     what hosts that push last told of themselves
 <lake>/queue/<host>/     what they pushed, until it is in the tables
 <lake>/counters/         what pushed counters showed last, by sender

@@ -27,11 +27,12 @@ OF_PEOPLE: Final[Mapping[str, str]] = {
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
     "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
     "scans": "TRUE",
+    "verdicts": f"({_OWN_LOG} OR (log_digest IS NULL AND uid IN (SELECT uid FROM {_UIDS})))",
     "scan_bins": f"(owner_kind = 'all' OR (owner_kind = 'user' AND owner IN (SELECT uid::VARCHAR FROM {_UIDS})))",
     "scan_entries": f"uid IN (SELECT uid FROM {_UIDS})",
 }
-# Columns that name paths of others in rows that are everybody's.
-_HIDDEN: Final = {"scans": ("errors", "largest")}
+# Columns that name paths of others in rows that are everybody's, and jobs of others in a person's own rows.
+_HIDDEN: Final = {"scans": ("errors", "largest"), "verdicts": ("culprits",)}
 
 
 def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, TableFiles], owner: Owner) -> None:

@@ -11,11 +11,13 @@ from ioweather.tables.ledger import INGESTS
 from ioweather.tables.responses import RESPONSE_ROLLUPS, RESPONSES
 from ioweather.tables.schema import TableSpec
 from ioweather.tables.series import COMPONENTS, SERIES
+from ioweather.tables.verdicts import VERDICTS
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec
     for spec in (
         APPLICATIONS, BENCHMARKS, COMPONENTS, EVENTS, FILES, INGESTS, JOB_IO, JOB_OPERATIONS, JOBS,
         RESPONSE_ROLLUPS, RESPONSES, SCAN_BINS, SCAN_ENTRIES, SCANS, SERIES,
+        VERDICTS,
     )
 }  # fmt: skip

@@ -52,13 +52,27 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
     numbers = job_numbers(applications, match_jobs(applications, jobs))
     if numbers.max() > 0:
         raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
+    return _view(snapshot, f"job {job_id}", applications, jobs, paths)
+
+
+def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
+    """One run alone, by the digest of its log and the UTC day of its start."""
+    applications = snapshot.frame("applications", where={"log_digest": digest}, days={day})
+    if not applications.rows:
+        raise DataUnavailable(f"The lake has no Darshan log with digest {digest} on {day}.")
+    raw_id = int(applications.ints("job_id")[0])
+    jobs = snapshot.frame("jobs", where={"raw_job_id": raw_id})
+    return _view(snapshot, f"job {raw_id}", applications, jobs, "keep")
+
+
+def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, paths: PathPolicy) -> JobView:
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
     ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
     known = map(str, ledger.text("path").tolist()) if paths == "keep" else ()
     return JobView(
-        f"job {job_id}", _hidden(applications, "exe", paths), _hidden(files, "path", paths),
+        label, _hidden(applications, "exe", paths), _hidden(files, "path", paths),
         job_io(applications, files), jobs=jobs, facility=snapshot.facility,
         log_paths=tuple(path for path in known if Path(path).exists()), target_count=_targets(snapshot, min(days)),
     )  # fmt: skip

@@ -107,6 +107,16 @@ def _suspects(request: Request, need: Need) -> Any:
     return suspects_beside(request.place.snapshot, request.found["job"], request.found[need.after])
 
 
+def _recorded(request: Request, need: Need) -> Any:
+    from ioweather.workflows.verdicts import recorded
+
+    snapshot = request.place.snapshot_if_there()
+    if snapshot is None:
+        return None
+    view = request.found[need.after]
+    return recorded(snapshot, str(view.applications.text("log_digest").tolist()[view.main_run]))
+
+
 def _activity(request: Request, need: Need) -> Any:
     from ioweather.workflows.who import activity
 
@@ -165,6 +175,7 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "similar": _similar,
     "conditions": _conditions,
     "suspects": _suspects,
+    "recorded": _recorded,
     "activity": _activity,
     "supposed": _supposed,
     "history": _history,

@@ -48,28 +48,31 @@ class SlurmAccounting:
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None:
         now = self.clocks.wall_ns()
         since = now - 24 * HOUR_NS if self._since_ns is None else self._since_ns - _OVERLAP_NS
-        text = self._poll((now - since) // NS)
+        text = poll_accounting((now - since) // NS, self.timeout_seconds)
         self._since_ns = now
         if text.count("\n") > 1 and text != self._last:
             reporter.document(f"sacct-{now}.txt", text)
         self._last = text
 
-    def _poll(self, back_seconds: int) -> str:
-        command = [
-            "sacct", "--allusers", "--parsable2", "--delimiter=\x1f", f"--starttime=now-{back_seconds}seconds",
-            f"--format={FIELDS}",
-        ]  # fmt: skip
-        environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}  # epochs: no zone to guess
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=self.timeout_seconds,
-                env=environment, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise SourceError(f"sacct did not answer in {self.timeout_seconds:g} s.") from None
-        if done.returncode != 0:
-            raise SourceError(f"sacct failed: {done.stderr.strip()[:200] or done.returncode}.")
-        return done.stdout
-
     def finish(self, reporter: Reporter) -> None:
         """Nothing was made, nothing is left."""
+
+
+def poll_accounting(back_seconds: int, timeout_seconds: float = 120.0) -> str:
+    """What `sacct` says of everybody's jobs of the last seconds, as the source `sacct` reads it."""
+    command = [
+        "sacct", "--allusers", "--parsable2", "--delimiter=\x1f", f"--starttime=now-{back_seconds}seconds",
+        f"--format={FIELDS}",
+    ]  # fmt: skip
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}  # epochs: no zone to guess
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=timeout_seconds, env=environment,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = f"did not answer in {timeout_seconds:g} s" if isinstance(error, subprocess.TimeoutExpired) else error
+        raise SourceError(f"sacct: {why}.") from None
+    if done.returncode != 0:
+        raise SourceError(f"sacct failed: {done.stderr.strip()[:200] or done.returncode}.")
+    return done.stdout

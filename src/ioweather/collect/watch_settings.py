@@ -1,0 +1,42 @@
+"""[watch] of facility.toml: what `ioweather catch-up` reads, and how often the agent runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ioweather.core.errors import FacilityError
+from ioweather.core.units import MINUTE_NS, parse_duration_ns
+
+_KEYS: Final = ("directories", "every", "accounting")
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """`accounting`: ask `sacct` too, where it is here."""
+
+    directories: tuple[Path, ...] = ()
+    every_ns: int = MINUTE_NS
+    accounting: bool = True
+
+
+def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
+    unknown = sorted(section.keys() - set(_KEYS))
+    if unknown:
+        raise FacilityError(f"unknown key {', '.join(unknown)} in [watch].", hint=f"Known: {', '.join(_KEYS)}.")
+    directories = section.get("directories", [])
+    if not isinstance(directories, list) or not all(isinstance(item, str) and item for item in directories):
+        raise FacilityError("[watch] directories must be a list of paths.")
+    relative = [item for item in directories if not Path(item).is_absolute()]
+    if relative:
+        raise FacilityError(f"[watch] directories: {relative[0]!r} is not an absolute path.")
+    accounting = section.get("accounting", True)
+    if not isinstance(accounting, bool):
+        raise FacilityError(f"[watch] accounting: {accounting!r} is neither true nor false.")
+    try:
+        every_ns = parse_duration_ns(str(section.get("every", "1m")))
+    except ValueError as error:
+        raise FacilityError(f"[watch] every: {error}.") from None
+    return WatchSettings(tuple(map(Path, directories)), every_ns, accounting)
