@@ -32,7 +32,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.signatures import program_of
-from ioweather.studies.job.view import printable
+from ioweather.studies.job.view import printable, recorded_whole
 from ioweather.studies.shared.runs import NEEDS, PROCESSES_PER_NODE, instances_of
 
 Row = Mapping[str, Any]
@@ -85,6 +85,7 @@ def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
         ),
         findings=numbered(_differences(rows, labels)),
         caveats=CAVEATS[:1],
+        coverage=recorded_whole([bool(row["partial"]) for row in rows], "runs"),
         name="compare",
         result=CompareOutcome(tuple(_compared(row, rows[0], name) for row, name in zip(rows, names, strict=True))),
     )

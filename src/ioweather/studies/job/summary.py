@@ -20,7 +20,7 @@ from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seco
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.signatures import SMALL_BYTES, program_of, signatures
 from ioweather.studies.job.heat_map import busiest, heat_chart
-from ioweather.studies.job.view import JobView, printable
+from ioweather.studies.job.view import JobView, printable, recorded_whole
 from ioweather.tables.applications import FILE_MODULES, READ_BINS, SIZE_BIN_UPPER_BYTES, STRATEGIES, WRITE_BINS
 
 # How to record a run whole next time: what Darshan was short of, and the values to set.
@@ -303,6 +303,7 @@ def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
         facts=facts,
         exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
         findings=said,
+        coverage=recorded_whole([bool(text) for text in view.applications.text("partial_modules").tolist()]),
         name="job",
         result=_outcome(view, row),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
+from ioweather.core.results import Coverage
 from ioweather.core.units import NS
 from ioweather.studies.job.heat_map import HeatMap
 from ioweather.studies.shared.runs import Runs, instances_of, jobs_of
@@ -19,6 +21,11 @@ from ioweather.studies.shared.runs import Runs, instances_of, jobs_of
 def printable(text: str) -> str:
     """A name from a log as it may go to a terminal: what would steer it is shown as a question mark."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def recorded_whole(partial: Sequence[bool], what: str = "logs") -> tuple[Coverage, ...]:
+    """How many of the logs or runs Darshan had memory enough for."""
+    return (Coverage(len(partial), len(partial) - sum(partial), what, detail="recorded whole"),)
 
 
 @dataclass(frozen=True, eq=False)
