@@ -128,3 +128,45 @@ def test_ldms(tmp_path):
     path.write_text(path.read_text() + "1710000300.5,1,nid00001\nx\n")
     with pytest.raises(CorruptInput, match="expected a time"):
         list(LDMS.read(path, ReadContext()))
+
+
+def test_ldms_of_disks_as_its_documentation_shows_it(tmp_path):
+    """procdiskstats: totals and rates in turn; sectors and milliseconds."""
+    path = tmp_path / "procdiskstats.csv"
+    path.write_text(
+        "#Time,Time_usec,ProducerName,component_id,job_id,app_id,reads_comp#sda,reads_comp.rate#sda,sect_read#sda,"
+        "sect_read.rate#sda,time_read#sda,time_ios#sda,sect_written#sda,reads_comp#loop0\n"
+        "1558387831.001731,1731,s0,0,0,0,197797,0,5382606,0,69312,5000,44600000,1\n"
+        "1558387841.001731,1731,s0,0,0,0,197807,1,5382706,10,69322,7500,44600200,2\n"
+    )
+    found = {(row["component"], row["metric"]): row["value"] for row in read(LDMS, path)}
+    assert found == {
+        ("sda", "read_ops"): 10, ("sda", "read_bytes"): 51_200, ("sda", "write_bytes"): 102_400,
+        ("sda", "read_busy_seconds"): pytest.approx(0.010), ("sda", "busy_ratio"): pytest.approx(0.25),
+    }  # fmt: skip
+
+
+def test_ldms_of_lustre_clients_by_its_other_names(tmp_path):
+    path = tmp_path / "lustre2_client.csv"
+    path.write_text(
+        "#Time,Time_usec,ProducerName,component_id,client.read_bytes#llite.testfs,client.open#llite.testfs\n"
+        "1558387831.0,0,n1,1,1000,5\n1558387841.0,0,n1,1,5000,8\n"
+    )
+    assert {(row["system"], row["metric"]): row["value"] for row in read(LDMS, path)} == {
+        ("testfs", "read_bytes"): 4000, ("testfs", "open_ops"): 3,
+    }  # fmt: skip
+
+
+def test_telegraf_counts_what_a_job_did_to_the_metadata_server(tmp_path):
+    path = tmp_path / "metrics.out"
+    path.write_text(
+        "lustre2,host=mds1,jobid=42990218,name=wrk-MDT0000 jobstats_open=800i,jobstats_unlink=3i 1465914450000000000\n"
+        "lustre2,host=mds1,jobid=42990218,name=wrk-MDT0000 jobstats_open=900i,jobstats_unlink=4i 1465914460000000000\n"
+        "lustre2,host=oss2,jobid=7,name=wrk-OST0041 jobstats_ost_sync=1i,jobstats_punch=0i 1465914450000000000\n"
+        "lustre2,host=oss2,jobid=7,name=wrk-OST0041 jobstats_ost_sync=6i,jobstats_punch=2i 1465914460000000000\n"
+    )
+    found = {(r["job_id"], r["component"], r["operation"]): r["count"] for r in read(TELEGRAF, path)}
+    assert found == {
+        (42990218, "wrk-MDT0000", "open"): 100, (42990218, "wrk-MDT0000", "unlink"): 1,
+        (7, "wrk-OST0041", "sync"): 5, (7, "wrk-OST0041", "punch"): 2,
+    }  # fmt: skip

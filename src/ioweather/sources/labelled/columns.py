@@ -77,7 +77,7 @@ def _place(path: Path) -> dict[str, str]:
 
 class LdmsSource:
     name = "ldms"
-    title = "CSV files of LDMS (store_csv: Lustre clients; others by a mapping)"
+    title = "CSV files of LDMS (store_csv: Lustre clients, disks; others by a mapping)"
     tables = ("series", "job_operations")
 
     def detect(self, head: bytes, path: Path) -> float:
