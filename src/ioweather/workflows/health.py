@@ -138,7 +138,8 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
     for filesystem in snapshot.filesystems():
         groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
         timed = [g for g in groups if g.component_kind in (*TARGETS, *METADATA) and METRICS[g.metric].extensive]
-        if not timed:
+        # One alone has no peers to be told apart from: the local disks of a thousand nodes are a thousand of these.
+        if not timed or (len({g.component_kind for g in timed}) == 1 and max(g.components for g in timed) == 1):
             continue
         sampled.add(filesystem)
         first, last = min(g.first_ns for g in timed), max(g.end_ns for g in timed)
