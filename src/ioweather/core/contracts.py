@@ -84,8 +84,8 @@ class BatchSource(Source, Protocol):
 
 
 Shape: TypeAlias = Literal[
-    "rows", "matrix", "rollup", "log", "similar", "conditions", "suspects", "recorded", "activity", "supposed",
-    "history", "recent", "status", "loads", "exhibits", "sites",
+    "rows", "matrix", "rollup", "volumes", "log", "counted", "similar", "conditions", "suspects", "recorded",
+    "activity", "supposed", "history", "recent", "status", "loads", "exhibits", "sites",
 ]  # fmt: skip
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -103,17 +103,18 @@ class Need:
     components: a Frame start_ns, metric, value, coverage (share of component-time present), in time order, one row
     per metric and step that has any data. `where` maps a column to a value, a tuple of values, or '$param' to take it
     from that parameter; 'column >=' and 'column <' bound it; `filesystem` is accepted as a column of every table that
-    has `system`.
+    has `system`. `volumes`: a Frame of what servers counted of each job (`job_operations`), a row per job.
 
     The other shapes are of questions. `log`: a JobView of each Darshan log, given as a file, or of each job id found in
-    the lake, that the parameter `param` names. `similar`: runs like the one of the need `after`. `conditions`: what the
-    system did during the runs of the need `after`. `suspects`: the jobs beside the run of `conditions`. `recorded`:
-    verdicts on the run that the lake holds. `activity`: who did what in a period, or beside a run, and whom it slowed.
-    `supposed`: runs beside a job that is changed. `history`: windows of load or slowdown of one file system.
-    `recent`: what is usual, and the last half hour. `status`: what the agents see now, beside the need `after`.
-    `loads`: what the file systems or one component moved, and how slow probes found them. `exhibits`: those of papers
-    that claims rest on. `sites`: claims of other sites, from the files that `param` names. One function of
-    workflows.resolve serves each shape. `also` are further tables that it reads.
+    the lake, that the parameter `param` names. `counted`: what servers counted of the job of the need `after`.
+    `similar`: runs like the one of the need `after`. `conditions`: what the system did during the runs of the need
+    `after`. `suspects`: the jobs beside the run of `conditions`. `recorded`: verdicts on the run that the lake holds.
+    `activity`: who did what in a period, or beside a run, and whom it slowed. `supposed`: runs beside a job that is
+    changed. `history`: windows of load or slowdown of one file system. `recent`: what is usual, and the last half hour.
+    `status`: what the agents see now, beside the need `after`. `loads`: what the file systems or one component moved,
+    and how slow probes found them. `exhibits`: those of papers that claims rest on. `sites`: claims of other sites, from
+    the files that `param` names. One function of workflows.resolve serves each shape. `also` are further tables that it
+    reads.
     """
 
     name: str

@@ -272,7 +272,8 @@ class CompareOutcome(Outcome):
 
 @dataclass(frozen=True)
 class ProjectOutcome(Outcome):
-    """`bytes_ratio`: of all bytes of all jobs. Medians are over jobs; seconds are those of all processes."""
+    """`bytes_ratio`: of all bytes of all jobs. Medians are over jobs; seconds are those of all processes. Where servers
+    count jobs: `server_bytes` of all its jobs, and which share of them is of jobs with a log."""
 
     project: str
     jobs: int
@@ -288,6 +289,8 @@ class ProjectOutcome(Outcome):
     read_seconds: float
     write_seconds: float
     metadata_seconds: float
+    server_bytes: int | None = None
+    server_bytes_with_log_ratio: float | None = None
 
 
 @dataclass(frozen=True)

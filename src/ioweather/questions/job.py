@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from ioweather.advice.advisor.advise import advise
 from ioweather.advice.advisor.words import advised_answer, brief_lines
-from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Finding
 from ioweather.derive.jobs.server_io import ServerIo
 from ioweather.questions.parameters import JOB, LOG, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.studies.job.chosen_files import only_files, target_exhibit
-from ioweather.studies.job.on_servers import server_answer
+from ioweather.studies.job.on_servers import beside_log, server_answer
 from ioweather.studies.job.page import page_exhibits
 from ioweather.studies.job.summary import job_answer
 from ioweather.studies.job.view import JobView
@@ -21,13 +21,15 @@ from ioweather.studies.job.view import JobView
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     if isinstance(data.given["job"], ServerIo):
-        return server_answer(params["job"], data.of("job", ServerIo))
+        return server_answer(params["job"], data.of("job", ServerIo), detail=params["detail"])
     whole = data.of("job", JobView)
     view = only_files(whole, params["file"]) if params["file"] else whole
     advised = advise(view)
     found = job_answer(view, lines_beside=brief_lines(advised))
     if params["detail"]:
         found = replace(found, exhibits=(*page_exhibits(view), *target_exhibit(view)))
+    if "counted" in data.given:
+        found = replace(found, facts=(*found.facts, beside_log(view, data.of("counted", ServerIo))))
     if params["file"]:
         used, every = (len(set(v.files.ints("record_id").tolist())) for v in (view, whole))
         note = Finding(f"Only files that fit {params['file']}: {used:,} of {every:,}.", name="only_these_files")
@@ -38,7 +40,10 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 QUESTION = Question(
     name="job",
     result=JobOutcome,
-    needs=(replace(LOG, also=(*LOG.also, "job_operations")),),
+    needs=(
+        replace(LOG, also=(*LOG.also, "job_operations")),
+        Need("counted", "job_operations", shape="counted", after="job", optional=True, when="not file"),
+    ),
     answer=answer,
     params=(
         JOB,

@@ -10,6 +10,7 @@ from ioweather.core.outcomes import ProjectOutcome
 from ioweather.core.results import Answer
 from ioweather.questions.parameters import PROCESSES_PER_NODE
 from ioweather.studies.applications.project import project_answer
+from ioweather.studies.applications.server_coverage import COUNTED
 from ioweather.studies.shared.runs import NEEDS as RUN_NEEDS
 
 _NO_LOGS = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
@@ -31,6 +32,7 @@ QUESTION = Question(
             where={"owner_kind": "project", "histogram": "size"},
             optional=True,
         ),
+        COUNTED,
     ),
     answer=answer,
     params=(Param("name", "The project, as accounting names it.", required=True), PROCESSES_PER_NODE),

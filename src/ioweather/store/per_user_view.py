@@ -16,14 +16,16 @@ from ioweather.store.delta import TableFiles
 
 # What storage does, as its servers, devices and probes tell; benchmarks are the facility's own.
 OF_THE_FACILITY: Final = frozenset({"benchmarks", "components", "events", "response_rollups", "responses", "series"})
-_UIDS, _LOGS, _JOBS = "__own_uids", "__own_logs", "__own_jobs"
+_UIDS, _LOGS, _JOBS, _IDS = "__own_uids", "__own_logs", "__own_jobs", "__own_job_ids"
 _OWN_LOG = f"log_digest IN (SELECT log_digest FROM {_LOGS})"
 # Which rows of a table are a person's; `$user` stands for the name.
 OF_PEOPLE: Final[Mapping[str, str]] = {
     "applications": _OWN_LOG,
     "files": _OWN_LOG,
     "job_io": _OWN_LOG,
-    "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})))",
+    # Where neither user nor cluster is counted, the id has to be the person's on all clusters.
+    "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})) "
+    f"OR (uid IS NULL AND cluster IS NULL AND job_id IN (FROM {_IDS})))",
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
     "ingests": f"digest IN (SELECT log_digest FROM {_LOGS})",
     "scans": "TRUE",
@@ -44,6 +46,11 @@ def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, Tabl
     con.execute(
         f"CREATE TABLE {_JOBS} AS SELECT DISTINCT cluster, raw_job_id FROM ({pinned['jobs'].scan()}) "
         f'WHERE "user" = {literal(owner.user)} OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS}))'
+    )
+    con.execute(
+        f"CREATE TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
+        f"SELECT raw_job_id FROM ({pinned['jobs'].scan()}) WHERE raw_job_id IS NOT NULL AND NOT coalesce("
+        f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE))'
     )
     con.execute(
         f"CREATE TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "

@@ -17,7 +17,7 @@ from ioweather.core.answer_schema import answer_schema
 from ioweather.core.cells import csv_text
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
-from ioweather.core.outcomes import EventOutcome
+from ioweather.core.outcomes import EventOutcome, JobOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.questions.catalogue import QUESTIONS, title_of
@@ -210,17 +210,20 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
 
 @router.get("/jobs/{job_id}")
 def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])]) -> dict[str, Any]:
-    """Why the job took as long as it did, and what it did."""
+    """Why the job took as long as it did, and what it did. Without a log `why` is null."""
     reason, facts = job_answers(view, job_id)
-    return {"schema_version": SCHEMA_VERSION, "why": answered(reason), "job": answered(facts)}
+    why = None if reason is None else answered(reason)
+    return {"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}
 
 
-def job_answers(view: View, job_id: str) -> tuple[Answer, Answer]:
-    """Only ids: a path would be read from the server's own disk."""
+def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
+    """Why it took so long, which a job without a log leaves open, and what it did. Only ids: a path would be read from
+    the server's own disk."""
     if re.fullmatch(_JOB_ID, job_id) is None:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
-    why, facts = (view.ask(name, {"job": job_id}) for name in ("why", "job"))
-    return why, facts
+    facts = view.ask("job", {"job": job_id})
+    has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
+    return view.ask("why", {"job": job_id}) if has_log else None, facts
 
 
 @router.get("/projects/{name}")

@@ -28,6 +28,7 @@ from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import Quality
+from ioweather.workflows.job_volumes import server_volumes
 from ioweather.workflows.params import check_names, resolve_params
 from ioweather.workflows.stamp import provenance_of, standing_caveats
 
@@ -118,7 +119,7 @@ def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple
 
 
 def _lacking(need: Need, rows: set[str], metrics: set[tuple[str, str]]) -> str | None:
-    if need.shape == "rows":
+    if need.shape in ("rows", "volumes"):
         return None if need.table in rows else f"no rows in `{need.table}`"
     kind = need.where.get("component_kind")
     absent = [
@@ -270,6 +271,9 @@ def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], 
                 frames[need.name] = snapshot.frame(
                     need.table, need.columns, where, None if period == ALL_TIME else period
                 )
+                continue
+            if need.shape == "volumes":
+                frames[need.name] = server_volumes(snapshot, period)
                 continue
             selection = snapshot.selection(
                 filesystem=where["filesystem"],

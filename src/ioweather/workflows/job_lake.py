@@ -14,7 +14,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
-from ioweather.core.units import format_time_ns
+from ioweather.core.units import DAY_NS, format_time_ns
 from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.derive.jobs.matching import match_jobs
@@ -79,9 +79,55 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
 
 
 def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerIo | None:
-    """What servers counted of the job; of several jobs of that id, a user or a period has to be named."""
-    where = {"job_id": _raw_id(snapshot, job_id)} | ({} if which.uid is None else {"uid": which.uid})
-    return server_io(snapshot.frame("job_operations", where=where, period_ns=which.period_ns))
+    """What servers counted of the job. Several jobs of that id are a question back to the person."""
+    raw_id = _raw_id(snapshot, job_id)
+    where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
+    rows = snapshot.frame("job_operations", where=where, period_ns=which.period_ns)
+    for column in ("uid", "cluster"):
+        values = rows.array(column).tolist() if column == "uid" else rows.text(column).tolist()
+        several = sorted({str(value) for value in values if value is not None})
+        if len(several) > 1:
+            raise UsageError(
+                f"Job id {job_id} stands for jobs of {len(several)} {_OWNERS[column]}: {', '.join(several)}.",
+                hint="Say which with --uid, --from or --to.",
+            )
+    found = server_io(rows)
+    return None if found is None else _accounted(found, snapshot, raw_id)
+
+
+_OWNERS = {"uid": "user ids", "cluster": "clusters"}
+
+
+def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
+    """What servers counted of a job that has logs: of its user, or of nobody known, within a day of its time."""
+    job_id, uid = (set(view.applications.ints(name).tolist()) for name in ("job_id", "uid"))
+    if len(job_id) != 1 or "job_operations" not in snapshot.filled():
+        return None
+    start, end = int(view.applications.ints("start_ns").min()), int(view.applications.ints("end_ns").max())
+    rows = snapshot.frame(
+        "job_operations", where={"job_id": job_id.pop()}, period_ns=(max(start - DAY_NS, 0), end + DAY_NS)
+    )
+    theirs = [each is None or each in uid for each in rows.array("uid").tolist()]
+    return server_io(rows.take(np.array(theirs, np.bool_)))
+
+
+def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
+    """With the names of accounting: of allocations of that id and user that ran meanwhile."""
+    columns = ("step", "uid", "user", "account", "start_ns", "end_ns")
+    jobs = [
+        row
+        for row in snapshot.frame("jobs", columns, where={"raw_job_id": raw_id}).records()
+        if not row["step"]
+        and row["start_ns"] is not None
+        and row["start_ns"] <= found.end_ns
+        and (row["end_ns"] is None or row["end_ns"] >= found.start_ns)
+        and (not found.uids or row["uid"] is None or row["uid"] in found.uids)
+    ]
+    owners = [(row["account"], row["uid"]) for row in jobs] or [(None, uid) for uid in found.uids]
+    exe = found.programs[0] if len(found.programs) == 1 else None
+    projects = {snapshot.facility.project_of(account=account, uid=uid, exe=exe) for account, uid in owners}
+    users = {row["user"] for row in jobs if row["user"]}
+    return replace(found, users=tuple(sorted(users)), projects=tuple(sorted(projects)))
 
 
 def _targets(snapshot: Snapshot, day: str) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ioweather.core.contracts import ALL_TIME, Need, Period, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
+from ioweather.studies.job.view import JobView
 from ioweather.workflows.place import Place
 
 
@@ -81,6 +82,16 @@ def _log(request: Request, need: Need) -> Any:
         if found is None:
             raise
         return found
+
+
+def _counted(request: Request, need: Need) -> Any:
+    """What the servers counted of the job of the need `after`, where that one is of logs and there is a lake."""
+    view = request.found[need.after]
+    if not isinstance(view, JobView) or not (request.place.was_named or request.place.opened):
+        return None
+    from ioweather.workflows.job_lake import counted_beside_log
+
+    return counted_beside_log(request.place.snapshot, view)
 
 
 def _similar(request: Request, need: Need) -> Any:
@@ -172,6 +183,7 @@ def _sites(request: Request, need: Need) -> Any:
 
 RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "log": _log,
+    "counted": _counted,
     "similar": _similar,
     "conditions": _conditions,
     "suspects": _suspects,

@@ -11,6 +11,7 @@ import pytest
 from ioweather.cli.main import run
 from ioweather.derive.jobs.server_io import Done, server_io
 from ioweather.store.lake import open_lake
+from ioweather.studies.job.on_servers import server_answer
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest.ingest import ingest
 
@@ -55,6 +56,43 @@ def test_what_lies_within_another_row_is_a_part_of_it(backwards: bool):
     assert found is not None
     assert found.operations["write"].count == 9 + 1 + 4
     assert found.restarted_rows == 1
+
+
+def test_times_and_sizes_where_servers_count_them():
+    found = server_io(
+        frame(
+            row(100, 160, 5, time_ns=2 * NS, histogram='{"4096":3,"1048576":2}'),
+            row(160, 200, 3, time_ns=NS, histogram='{"1048576":3}', target="fs1-OST0001"),
+            row(100, 160, 2, "read"),
+        )
+    )
+    assert found is not None
+    assert found.operations["write"] == Done(8, 8 << 20, 3.0, {4096: 3, 1048576: 5})
+    assert found.operations["read"] == Done(2, 2 << 20)
+    assert found.times == ((100 * NS, 160 * NS, 2 << 20, 5 << 20, 7), (160 * NS, 200 * NS, 0, 3 << 20, 3))
+    answer = server_answer("7", found, detail=True)
+    names = {exhibit.id for exhibit in answer.exhibits}
+    assert names == {"job.server_timeline", "job.server_operations", "job.server_targets", "job.server_sizes"}
+    assert {fact.name for group in answer.facts for fact in group.facts} >= {
+        "read_request_bytes",
+        "write_request_bytes",
+    }
+    many = server_io(frame(*(row(60 * i, 60 * i + 60, 1) for i in range(1000))))
+    assert many is not None
+    (chart,) = server_answer("7", many, detail=True).exhibits[0].charts
+    assert len(chart.table.rows) <= 2 * 400
+    moved = sum(rate for _, direction, rate in chart.table.rows if direction == "written")
+    assert moved == pytest.approx(len(chart.table.rows) / 2 * (1 << 20) / 60)
+
+
+def test_jobs_of_several_users_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    lake = open_lake(tmp_path / "lake", create=True)
+    lake.append("job_operations", frame(row(100, 160, 5, uid=1), row(200, 260, 5, uid=2)), source="lustre")
+    assert run(["job", "7", "--lake", str(lake.root)]) == 2
+    assert "jobs of 2 user ids: 1, 2" in " ".join(capsys.readouterr().err.split())
+    assert run(["job", "7", "--uid", "2", "--json", "--lake", str(lake.root)]) == 0
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert (result["write_bytes"], result["project"]) == (5 << 20, "uid 2")
 
 
 def test_job_without_a_log_shows_what_the_servers_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

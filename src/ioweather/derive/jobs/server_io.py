@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from ioweather.core.frames import Frame
+from ioweather.core.units import NS
 from ioweather.tables.series import Quality
 
 _SERIES: Final = ("system", "component", "job_key", "operation")
@@ -15,15 +18,19 @@ _SERIES: Final = ("system", "component", "job_key", "operation")
 
 @dataclass(frozen=True)
 class Done:
-    """How often, and how many bytes where the operation moves any."""
+    """How often, and how many bytes where the operation moves any. Where the servers count them: the seconds that they
+    took for it, and how many requests had up to so many bytes."""
 
     count: int
     bytes: int
+    seconds: float | None = None
+    sizes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ServerIo:
-    """`restarted_rows` are lower bounds: the servers' entry of the job started again."""
+    """`restarted_rows` are lower bounds: the servers' entry of the job started again. `times` are intervals in order:
+    start, end, bytes read, bytes written, operations. `users` and `projects` are as accounting has them."""
 
     start_ns: int
     end_ns: int
@@ -35,6 +42,9 @@ class ServerIo:
     operations: dict[str, Done]
     targets: dict[str, Done]
     restarted_rows: int
+    times: tuple[tuple[int, int, int, int, int], ...] = ()
+    users: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
 
     @property
     def read_bytes(self) -> int:
@@ -64,6 +74,7 @@ def server_io(rows: Frame) -> ServerIo | None:
         operations=_by(once, "operation"),
         targets=_by(once, "component"),
         restarted_rows=int(((quality & int(Quality.RESET)) != 0).sum()),
+        times=tuple(_times(once)),
     )
 
 
@@ -95,11 +106,43 @@ def _distinct(rows: Frame, column: str) -> tuple[Any, ...]:
 
 def _by(rows: Frame, column: str) -> dict[str, Done]:
     """Counts and bytes by the values of a column, most bytes first."""
+    names, counts = rows.text(column).tolist(), rows.ints("count").tolist()
+    moved, lasted = _filled(rows, "bytes"), rows.array("time_ns").tolist()
     sums: dict[str, list[int]] = {}
-    moved = np.ma.filled(np.ma.masked_array(rows.array("bytes")), 0).tolist()
-    for name, count, size in zip(rows.text(column).tolist(), rows.ints("count").tolist(), moved, strict=True):
+    times: dict[str, int] = {}
+    sizes: dict[str, dict[int, int]] = {}
+    histograms = rows.text("histogram").tolist()
+    for name, count, size, time_ns, histogram in zip(names, counts, moved, lasted, histograms, strict=True):
         total = sums.setdefault(str(name), [0, 0])
         total[0] += count
         total[1] += size
+        if time_ns is not None:
+            times[str(name)] = times.get(str(name), 0) + time_ns
+        for up_to, requests in json.loads(histogram or "{}").items():
+            found = sizes.setdefault(str(name), {})
+            found[int(up_to)] = found.get(int(up_to), 0) + int(requests)
     ordered = sorted(sums.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
-    return {name: Done(count, size) for name, (count, size) in ordered}
+    return {
+        name: Done(
+            count, size, times[name] / NS if name in times else None, dict(sorted(sizes.get(name, {}).items()))
+        )
+        for name, (count, size) in ordered
+    }  # fmt: skip
+
+
+def _times(rows: Frame) -> Iterator[tuple[int, int, int, int, int]]:
+    sums: dict[tuple[int, int], list[int]] = {}
+    columns = (rows.ints("start_ns").tolist(), rows.ints("interval_ns").tolist(), rows.text("operation").tolist(),
+               _filled(rows, "bytes"), rows.ints("count").tolist())  # fmt: skip
+    for start, length, operation, moved, count in zip(*columns, strict=True):
+        total = sums.setdefault((start, start + length), [0, 0, 0])
+        if operation in ("read", "write"):
+            total[0 if operation == "read" else 1] += moved
+        total[2] += count
+    for (start, end), total in sorted(sums.items()):
+        yield start, end, total[0], total[1], total[2]
+
+
+def _filled(rows: Frame, column: str) -> list[int]:
+    found: list[int] = np.ma.filled(np.ma.masked_array(rows.array(column)), 0).tolist()
+    return found

@@ -15,11 +15,13 @@ from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
-from ioweather.core.units import DAY_NS, NS, format_value
+from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.matching import match_jobs, state_counts
+from ioweather.studies.applications.server_coverage import CAVEAT, COUNTED, coverage_table, seen_by_servers
 from ioweather.studies.shared.intervals import number, plain
 from ioweather.studies.shared.job_estimates import share_estimate
+from ioweather.tables import encode_text
 
 _MOST_PROJECTS: Final = 10
 _LETTERS: Final = {"POSIX": "P", "STDIO": "S", "MPI-IO": "M", "HDF5": "H", "PnetCDF": "N"}
@@ -83,6 +85,21 @@ def _interfaces(matches: Frame, job_io: Frame, of_log: NDArray[Any], count: int)
     return [frozenset(names) for names in used]
 
 
+def _logs(applications: Frame, matches: Frame, job_io: Frame, facility: Facility) -> Frame:
+    """The logs with their project and bytes."""
+    place = rows_of(job_io.text("log_digest"), applications.text("log_digest"))
+    known = applications.take(np.flatnonzero(place >= 0))
+    moved = job_io.take(place[place >= 0])
+    accounts = matches.take(np.flatnonzero(place >= 0)).text("account").tolist()
+    owners = zip(accounts, known.ints("uid").tolist(), known.text("exe").tolist(), strict=True)
+    projects = [facility.project_of(account=account, uid=uid, exe=exe) for account, uid, exe in owners]
+    return Frame({
+        **{name: known[name] for name in ("job_id", "uid", "start_ns", "end_ns")},
+        **{name: moved[name] for name in ("read_bytes", "write_bytes")},
+        "project": encode_text(projects),
+    })  # fmt: skip
+
+
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     applications = data.frames["applications"]
     matches = match_jobs(applications, data.frames["jobs"])
@@ -114,9 +131,24 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
                 name="largest_project_without_logs",
             )
         )
+    seen = {}
+    if "counted" in data.frames:
+        logs = _logs(applications, matches, data.frames["job_io"], facility)
+        seen = seen_by_servers(data.frames["counted"], logs, data.frames["jobs"], facility)
+    counted, with_log = (
+        sum(getattr(each, name) for each in seen.values()) for name in ("server_bytes", "server_bytes_with_log")
+    )
+    if counted:
+        findings.append(
+            Finding(
+                f"Of {format_bytes(counted)} that the servers counted of jobs, {with_log / counted:.0%} are of jobs "
+                "with a log.",
+                name="server_bytes_with_logs",
+            )
+        )
     yield Exhibit(
         "car11.table2",
-        tables=(_by_project(known, instrumented),),
+        tables=(_by_project(known, instrumented), *((coverage_table(seen),) if seen else ())),
         charts=(_over_time(known, instrumented),),
         estimates=(
             plain("jobs_all", total, "count"),
@@ -133,6 +165,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
             "A job counts as instrumented when at least one log matches it by id, user and time; a log may cover only "
             "a part of the job.",
             "Interfaces: P POSIX, S POSIX streams, M MPI-IO, H HDF5, N PnetCDF, of instrumented jobs.",
+            *((CAVEAT,) if seen else ()),
         ),
         coverage=(
             Coverage(
@@ -210,8 +243,9 @@ STUDY = Study(
             columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns", "end_ns",
                      "node_count", "cpu_count"),
         ),
-        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns", "end_ns")),
-        Need("job_io", "job_io", columns=("log_digest", "interfaces")),
+        Need("applications", "applications", columns=("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
+        Need("job_io", "job_io", columns=("log_digest", "interfaces", "read_bytes", "write_bytes")),
+        COUNTED,
     ),
     run=run,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import allocations
 from ioweather.studies.applications.project_signatures import project_findings
+from ioweather.studies.applications.server_coverage import CAVEAT, Seen, seen_by_servers
 from ioweather.studies.shared.job_estimates import known
 from ioweather.studies.shared.runs import Runs, jobs_of
 
@@ -29,6 +30,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
     mine = jobs.of_project(name)
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
+    servers = seen_by_servers(data.frames.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
     groups = [
         FactGroup("volume", "Volume", (
@@ -39,6 +41,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         _job_facts(name, mine, data, facility),
         _performance(mine),
         _files(mine),
+        *_on_servers(servers),
         *_contents(name, data.frames.get("sizes")),
     ]  # fmt: skip
     return Answer(
@@ -47,14 +50,26 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         facts=tuple(groups),
         exhibits=(_daily(name, mine),),
         findings=tuple(project_findings(name, jobs)),
-        caveats=mine.node_caveats,
+        caveats=(*mine.node_caveats, *((CAVEAT,) if servers else ())),
         coverage=mine.coverage,
         name="project",
-        result=_outcome(name, mine, share),
+        result=_outcome(name, mine, share, servers),
     )
 
 
-def _outcome(name: str, mine: Runs, share: float) -> ProjectOutcome:
+def _on_servers(seen: Seen | None) -> list[FactGroup]:
+    if seen is None:
+        return []
+    without, ratio = seen.jobs - seen.jobs_with_log, seen.with_log_ratio
+    return [FactGroup("servers", "As the servers count it", (
+        Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
+        Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
+        Fact("log_bytes", "moved meanwhile, as logs say", seen.log_bytes, "bytes"),
+        Fact("jobs_without_log", "jobs without a log", without, "count", note=f"of {seen.jobs:,} that servers counted"),
+    ))]  # fmt: skip
+
+
+def _outcome(name: str, mine: Runs, share: float, servers: Seen | None) -> ProjectOutcome:
     read, write, metadata = _process_seconds(mine)
     return ProjectOutcome(
         project=name,
@@ -71,6 +86,8 @@ def _outcome(name: str, mine: Runs, share: float) -> ProjectOutcome:
         read_seconds=read,
         write_seconds=write,
         metadata_seconds=metadata,
+        server_bytes=servers.server_bytes if servers else None,
+        server_bytes_with_log_ratio=servers.with_log_ratio if servers else None,
     )
 
 

@@ -43,9 +43,11 @@ def job(view: OwnView, job_id: str) -> Html:
     return kept(view, ("job", job_id), lambda: _job_parts(view, *job_answers(view, job_id)), f"Job {job_id}")
 
 
-def _job_parts(view: View, reason: Answer, facts: Answer) -> str:
+def _job_parts(view: View, reason: Answer | None, facts: Answer) -> str:
     """The answer, where to go from it, the system meanwhile; then the evidence, then what the run did. The same advice
     not twice, nor an id."""
+    if reason is None:
+        return _counted_parts(view, facts)
     told = {exhibit.id for exhibit in reason.exhibits}
     groups = {group.name for group in reason.facts}
     rest = replace(
@@ -65,7 +67,17 @@ def _job_parts(view: View, reason: Answer, facts: Answer) -> str:
         )  # fmt: skip
 
 
-def _where_to(place: Place, reason: Answer, facts: Answer) -> Iterator[tuple[str, str, str]]:
+def _counted_parts(view: View, facts: Answer) -> str:
+    """Of a job without a log: what the servers counted."""
+    head = Markup('<p class="kicker">What the servers counted of it</p><h1>{}</h1>').format(facts.headline)
+    with view.facilities.drawing():
+        return part(
+            "job_parts.html", verdict_head=head, verdict=answer_part(facts, headed=False), job="",
+            facts=list(_where_to(Place(view, ""), None, facts)), tables=[], timeline="",
+        )  # fmt: skip
+
+
+def _where_to(place: Place, reason: Answer | None, facts: Answer) -> Iterator[tuple[str, str, str]]:
     """What the run belongs to, each with its page; the links show the time of the run."""
     result = facts.result
     if not isinstance(result, JobOutcome):
@@ -77,7 +89,7 @@ def _where_to(place: Place, reason: Answer, facts: Answer) -> Iterator[tuple[str
         yield "project", result.project, place.to("projects", result.project)
     if result.program:
         yield "program", result.program, place.to("programs", result.program)
-    filesystem = reason.result.filesystem if isinstance(reason.result, WhyOutcome) else None
+    filesystem = reason.result.filesystem if reason is not None and isinstance(reason.result, WhyOutcome) else None
     if filesystem:
         yield "file system", filesystem, place.to("filesystems", filesystem, **around)
     took = f"{format_time_ns(result.start_ns)[:16]}, {format_seconds((result.end_ns - result.start_ns) / 1e9)}"
