@@ -212,7 +212,7 @@ def test_everything_follows_from_the_line(name: str) -> None:
     assert f"def {name}(" in STUB.read_text(encoding="utf-8")
     assert name in ioweather.__all__
     for need in question.needs:
-        assert need.shape in (*RESOLVERS, "rows", "matrix", "rollup", "volumes")
+        assert need.shape in (*RESOLVERS, "rows", "matrix", "rollup")
         assert need.after in ("", *(other.name for other in question.needs[: question.needs.index(need)]))
 
 

@@ -63,11 +63,13 @@ def test_rows_of_single_days_are_the_persons_too(lake, people):
     assert set(frame.array("uid").tolist()) == {uid}
 
 
-def test_what_servers_counted_of_jobs_is_the_persons_by_uid_or_by_job(tmp_path):
+@pytest.mark.parametrize("other_cluster", ["big", "small"])
+def test_what_servers_counted_of_jobs_is_the_persons_by_uid_or_by_job(tmp_path, other_cluster):
+    """Rows without a cluster are of the only one that accounting knows, if it does not know several."""
     lake = open_lake(tmp_path / "lake", create=True)
     jobs = TABLES["jobs"].frame(
-        cluster=["big", "big"], raw_job_id=[7, 8], step=["", ""], job_id=["7", "8"], uid=[1000, 2000],
-        user=["ann", "bob"], state=["RUNNING", "RUNNING"], submit_ns=[10**18, 10**18],
+        cluster=["big", "big", other_cluster], raw_job_id=[7, 8, 9], step=[""] * 3, job_id=["7", "8", "9"],
+        uid=[1000, 2000, 2000], user=["ann", "bob", "bob"], state=["RUNNING"] * 3, submit_ns=[10**18] * 3,
     )  # fmt: skip
     lake.append("jobs", jobs, source="sacct")
     table = TABLES["job_operations"]
@@ -82,7 +84,8 @@ def test_what_servers_counted_of_jobs_is_the_persons_by_uid_or_by_job(tmp_path):
     lake.append("job_operations", frame, source="lustre")
     with lake.seen_by(Owner("ann")).snapshot() as mine:
         seen = mine.con.sql("SELECT job_key, cluster FROM job_operations ORDER BY 1").fetchall()
-    assert seen == [("7", "big"), ("cp.1000", None)]
+    alone = [("7", None)] if other_cluster == "big" else []
+    assert seen == [("7", "big"), *alone, ("cp.1000", None)]
 
 
 @pytest.mark.parametrize("user", ["", "nobody", "' OR 1=1 --", '" OR 1=1 --'])

@@ -112,9 +112,9 @@ class Need:
     `activity`: who did what in a period, or beside a run, and whom it slowed. `supposed`: runs beside a job that is
     changed. `history`: windows of load or slowdown of one file system. `recent`: what is usual, and the last half hour.
     `status`: what the agents see now, beside the need `after`. `loads`: what the file systems or one component moved,
-    and how slow probes found them. `exhibits`: those of papers that claims rest on. `sites`: claims of other sites, from
-    the files that `param` names. One function of workflows.resolve serves each shape. `also` are further tables that it
-    reads.
+    and how slow probes found them. `exhibits`: those of papers that claims rest on. `sites`: claims of other sites,
+    from the files that `param` names. One function of workflows.resolve serves each shape. `also` are further tables
+    that it reads.
     """
 
     name: str

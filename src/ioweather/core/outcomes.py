@@ -1,7 +1,6 @@
 """What a program reads of an answer: one dataclass per question, plain data with stable names.
 
-Words of an answer may change from version to version; these fields do not. The published JSON Schema
-(docs/reference/answer.schema.json) is made from them.
+Words of an answer may change; these fields do not. The published JSON Schema is made from them.
 """
 
 from __future__ import annotations
@@ -272,8 +271,7 @@ class CompareOutcome(Outcome):
 
 @dataclass(frozen=True)
 class ProjectOutcome(Outcome):
-    """`bytes_ratio`: of all bytes of all jobs. Medians are over jobs; seconds are those of all processes. Where servers
-    count jobs: `server_bytes` of all its jobs, and which share of them is of jobs with a log."""
+    """`bytes_ratio`: of all bytes of all jobs. Medians over jobs; seconds of all processes; `server_*` by servers."""
 
     project: str
     jobs: int

@@ -23,7 +23,7 @@ OF_PEOPLE: Final[Mapping[str, str]] = {
     "applications": _OWN_LOG,
     "files": _OWN_LOG,
     "job_io": _OWN_LOG,
-    # Where neither user nor cluster is counted, the id has to be the person's on all clusters.
+    # Without user and cluster: accounting must know one cluster only, and nobody else's job of that id.
     "job_operations": f"(uid IN (SELECT uid FROM {_UIDS}) OR (uid IS NULL AND (cluster, job_id) IN (FROM {_JOBS})) "
     f"OR (uid IS NULL AND cluster IS NULL AND job_id IN (FROM {_IDS})))",
     "jobs": f'("user" = $user OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS})))',
@@ -50,7 +50,8 @@ def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, Tabl
     con.execute(
         f"CREATE TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
         f"SELECT raw_job_id FROM ({pinned['jobs'].scan()}) WHERE raw_job_id IS NOT NULL AND NOT coalesce("
-        f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE))'
+        f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE)) '
+        f"AND (SELECT count(DISTINCT cluster) FROM ({pinned['jobs'].scan()})) = 1"
     )
     con.execute(
         f"CREATE TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "

@@ -94,6 +94,12 @@ def _counted(request: Request, need: Need) -> Any:
     return counted_beside_log(request.place.snapshot, view)
 
 
+def _volumes(request: Request, need: Need) -> Any:
+    from ioweather.workflows.job_volumes import server_volumes
+
+    return server_volumes(request.place.snapshot, request.period)
+
+
 def _similar(request: Request, need: Need) -> Any:
     from ioweather.workflows.similar_runs import similar_runs
 
@@ -184,6 +190,7 @@ def _sites(request: Request, need: Need) -> Any:
 RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "log": _log,
     "counted": _counted,
+    "volumes": _volumes,
     "similar": _similar,
     "conditions": _conditions,
     "suspects": _suspects,

@@ -18,7 +18,7 @@ from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, Resu
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.matching import match_jobs, state_counts
-from ioweather.studies.applications.server_coverage import CAVEAT, COUNTED, coverage_table, seen_by_servers
+from ioweather.studies.applications.server_coverage import CAVEAT, COUNTED, Seen, coverage_table, seen_by_servers
 from ioweather.studies.shared.intervals import number, plain
 from ioweather.studies.shared.job_estimates import share_estimate
 from ioweather.tables import encode_text
@@ -100,6 +100,24 @@ def _logs(applications: Frame, matches: Frame, job_io: Frame, facility: Facility
     })  # fmt: skip
 
 
+def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> dict[str, Seen]:
+    if "counted" not in data.frames:
+        return {}
+    logs = _logs(data.frames["applications"], matches, data.frames["job_io"], facility)
+    return seen_by_servers(data.frames["counted"], logs, data.frames["jobs"], facility)
+
+
+def _server_findings(seen: dict[str, Seen]) -> Iterator[Finding]:
+    counted = sum(each.server_bytes for each in seen.values())
+    with_log = sum(each.server_bytes_with_log for each in seen.values())
+    if counted:
+        yield Finding(
+            f"Of {format_bytes(counted)} that the servers counted of jobs, {with_log / counted:.0%} are of jobs with a "
+            "log.",
+            name="server_bytes_with_logs",
+        )
+
+
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     applications = data.frames["applications"]
     matches = match_jobs(applications, data.frames["jobs"])
@@ -131,21 +149,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
                 name="largest_project_without_logs",
             )
         )
-    seen = {}
-    if "counted" in data.frames:
-        logs = _logs(applications, matches, data.frames["job_io"], facility)
-        seen = seen_by_servers(data.frames["counted"], logs, data.frames["jobs"], facility)
-    counted, with_log = (
-        sum(getattr(each, name) for each in seen.values()) for name in ("server_bytes", "server_bytes_with_log")
-    )
-    if counted:
-        findings.append(
-            Finding(
-                f"Of {format_bytes(counted)} that the servers counted of jobs, {with_log / counted:.0%} are of jobs "
-                "with a log.",
-                name="server_bytes_with_logs",
-            )
-        )
+    seen = _on_servers(data, matches, facility)
+    findings += _server_findings(seen)
     yield Exhibit(
         "car11.table2",
         tables=(_by_project(known, instrumented), *((coverage_table(seen),) if seen else ())),

@@ -30,7 +30,7 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
         raise DataUnavailable(f"No job of project {name!r} is in the lake.", hint=f"There are: {', '.join(near)}.")
     mine = jobs.of_project(name)
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
-    servers = seen_by_servers(data.frames.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
+    servers = seen_by_servers(data.given.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
     groups = [
         FactGroup("volume", "Volume", (
