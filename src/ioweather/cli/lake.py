@@ -100,7 +100,7 @@ def _summary(snapshot: Snapshot, form: str) -> None:
 def _row_counts(snapshot: Snapshot) -> dict[str, int]:
     """Rows that the table's rules left out, and that they flagged, of all files that came."""
     sums = ", ".join(f"coalesce(sum({name}_count), 0)::BIGINT" for name in ("refused", "flagged"))
-    refused, flagged = snapshot.con.sql(f"SELECT {sums} FROM ingests").fetchall()[0]
+    refused, flagged = snapshot.query(f"SELECT {sums} FROM ingests").fetchall()[0]
     return {"refused": refused, "flagged": flagged}
 
 
@@ -162,7 +162,7 @@ def quarantine(lake_dir: str | None, as_json: bool, as_csv: bool) -> None:
     from ioweather.cli.render import print_rows
 
     with open_lake_at(lake_dir).snapshot() as snapshot:
-        rows = snapshot.con.sql("SELECT path, status, reason, message FROM quarantine ORDER BY path").fetchall()
+        rows = snapshot.query("SELECT path, status, reason, message FROM quarantine ORDER BY path").fetchall()
     print_rows(("path", "status", "reason", "message"), rows, output_form(as_json, as_csv))
 
 

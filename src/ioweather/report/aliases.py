@@ -143,7 +143,7 @@ def _first_seen(snapshot: Snapshot, table: str, column: str, where: str = "TRUE"
         f'SELECT "{column}" FROM {table} WHERE "{column}" IS NOT NULL AND {where} '
         f'GROUP BY "{column}" ORDER BY min({time}), "{column}"'
     )
-    return [row[0] for row in snapshot.con.sql(sql).fetchall() if row[0] != ""]
+    return [row[0] for row in snapshot.query(sql).fetchall() if row[0] != ""]
 
 
 def _words_of(command: str) -> list[str]:

@@ -8,9 +8,11 @@ again from the newer version. So of several writers of the same rows exactly one
 from __future__ import annotations
 
 import json
+import logging
 import random
 import time
 import zlib
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +28,20 @@ from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.convert import SQL_TYPES, encodable, literal, quote, register_frame
+from ioweather.store.database import connection
+from ioweather.store.overlap import Extent, extent_of, files_near, is_one_row_each
 from ioweather.store.panics import without_panics
+from ioweather.store.rewrite import rewrite_day
 from ioweather.tables import LAKE_COLUMNS, TableSpec
 
+_LOG = logging.getLogger("ioweather.store")
 _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
 # A commit names its streams; thousands of devices are folded into this many, which only means a few more retries.
 _STREAM_BUCKETS = 16
 _PATIENCE_SECONDS = 300.0
 ONE_PER_KEY = "once"
+# Files of one day: so many are merged where that is little work, and so many in any case.
+_MANY_FILES, _MOST_FILES = 64, 512
 _NO_DAY = "1970-01-01"  # rows whose time is null
 
 
@@ -157,27 +165,30 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
     Safe against any number of racing writers."""
     if frame.rows == 0:
         return 0
-    con = duckdb.connect(":memory:")
+    con = connection()
     try:
-        _load_batch(con, spec, frame, source, ingest_id)
+        extent = extent_of(spec, frame, source)
+        _load_batch(con, spec, frame, source, ingest_id, extent)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         attempt = completed = 0
         while True:
             table = open_table(root, spec) or make_table(root, spec)
-            stored = _stored_sql(con, files_at(table, spec))
-            if spec.revisable:
+            stored = _stored_sql(table, spec, extent)
+            if spec.revisable and stored is not None:
                 _let_come_last(con, stored, ingest_id)
                 _name_origins(con, spec, stored)
             try:
                 before = table.version()
-                if _count(con, "finished", _finished_sql(spec, stored)):
+                if spec.unfinished and stored is not None and _keep(con, "finished", _finished_sql(spec, stored)):
                     completed += _complete(table, con, spec)
                     commits_to_disk(root / spec.name, before, table.version())
                     continue  # what is to be added is found in the version that this made
-                added = _count(con, "fresh", _fresh_sql(spec, stored))
+                fresh = "batch" if stored is None else "fresh"
+                added = _count(con, "batch") if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
                 if added:
-                    _commit(table, con, _streams(spec, frame, source))
+                    _commit(table, con, fresh, _streams(spec, frame, source))
                     commits_to_disk(root / spec.name, before, table.version())
+                    merge_small_files(con, root / spec.name, table, spec, extent.days)
                 return completed + added
             except CommitFailedError as error:
                 attempt += 1
@@ -210,6 +221,40 @@ def commits_to_disk(folder: Path, before: int, last: int) -> None:
         sync_to_disk(directory)
 
 
+def merge_small_files(
+    con: duckdb.DuckDBPyConnection, folder: Path, table: DeltaTable, spec: TableSpec, days: Collection[str]
+) -> None:
+    """Each commit leaves a file. Where a day has many they become one, so that neither reading nor the next commit
+    takes longer the longer the day goes on. What fails here has been written before, and stays."""
+    if {field.name for field in table.schema().fields} - {*spec.names, *LAKE_COLUMNS}:
+        return  # a newer version of this software wrote columns that would be lost
+    listed = table.get_add_actions(flatten=True)
+    rows_of: dict[str, list[int]] = {}
+    for day, rows in zip(listed["partition.day"].to_pylist(), listed["num_records"].to_pylist(), strict=True):
+        if day in days:
+            rows_of.setdefault(day, []).append(rows or 0)
+    for day in sorted(day for day, rows in rows_of.items() if _is_worth_merging(rows)):
+        files = files_at(table, spec)
+        columns = ", ".join(quote(name) for name in (*spec.names, "source", "ingest_id"))
+        # In the order of time, a reader of some hours passes over the others.
+        rows_by_time = f"SELECT {columns} FROM ({files.scan({day})}) ORDER BY {quote(spec.time)}"
+        before = table.version()
+        try:
+            # None where another writer was faster: then there is no need.
+            if rewrite_day(con, folder, table, spec, day, "part", rows_by_time) is not None:
+                commits_to_disk(folder, before, table.version())
+        except (OSError, DeltaError, duckdb.Error) as error:
+            _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)
+
+
+def _is_worth_merging(rows: list[int]) -> bool:
+    """When a quarter of the rows came since the last time, so that every row is rewritten four times or so and not
+    hundreds of times; and when there are too many files for readers."""
+    if len(rows) < _MANY_FILES:
+        return False
+    return 4 * (sum(rows) - max(rows)) >= sum(rows) or len(rows) >= _MOST_FILES
+
+
 def not_written(table: str, error: Exception) -> LakeError:
     """The Delta library reports errors of the operating system within sentences of its own."""
     for text in ("No space left on device", "Disk quota exceeded"):
@@ -219,45 +264,58 @@ def not_written(table: str, error: Exception) -> LakeError:
     return LakeError(f"`{table}` cannot be written: {error}.", hint="Check space and permissions.")
 
 
-def _load_batch(con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> None:
-    """Table `batch`: the frame with the lake's columns, one row per identity; of several, the one to show."""
+def _load_batch(
+    con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str, extent: Extent
+) -> None:
+    """`batch`: the frame with the lake's columns, one row per identity; of several, the one to show. Where rows are
+    known to be different and stay as they are, it is a view: three copies of a large batch took a gigabyte."""
     selected = register_frame(con, "incoming", frame.select(spec.names))
-    time_column = quote(spec.time)
-    day = f"CAST(DATE '1970-01-01' + CAST({time_column} // {DAY_NS} AS INTEGER) AS VARCHAR)"
-    identity = ", ".join(quote(name) for name in spec.identity)
-    rows = (
-        f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
-        f"coalesce({day}, '{_NO_DAY}') AS day, row_number() OVER () AS place FROM ({selected})"
+    day = f"CAST(DATE '1970-01-01' + CAST({quote(spec.time)} // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    if len(extent.days) == 1:
+        day = literal(next(iter(extent.days)))
+    lake_columns = (
+        f"{literal(source)} AS source, {literal(ingest_id)} AS ingest_id, coalesce({day}, '{_NO_DAY}') AS day"
     )
+    if is_one_row_each(spec, frame):
+        kind = "TABLE" if spec.revisable else "VIEW"
+        con.execute(f"CREATE TEMP {kind} batch AS SELECT *, {lake_columns} FROM ({selected})")
+        return
+    rows = f"SELECT *, {lake_columns}, row_number() OVER () AS place FROM ({selected})"
     order = ""
     if spec.revisable:
         order = f" ORDER BY {_newest_first(spec, 'place')}"
     elif spec.unfinished and (frame.array("quality") & spec.unfinished).any():
         order = f" ORDER BY quality & {spec.unfinished}, place"
+    identity = ", ".join(quote(name) for name in spec.identity)
     con.execute(
         f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
         f"FROM ({rows}){order})"
     )
-    con.unregister("incoming")
 
 
-def _count(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
-    """Rows of a query, which is kept as a table of that name."""
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+def _count(con: duckdb.DuckDBPyConnection, name: str) -> int:
     count: int = con.sql(f"SELECT count(*) FROM {name}").fetchall()[0][0]
     return count
 
 
-def _stored_sql(con: duckdb.DuckDBPyConnection, files: TableFiles) -> str:
-    """What the table holds in the batch's own days and time range; of revisable rows, those that count now."""
-    spec = files.spec
-    days = {row[0] for row in con.sql("SELECT DISTINCT day FROM batch").fetchall()}
+def _keep(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> int:
+    """Rows of a query, which is kept as a table of that name."""
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}")
+    return _count(con, name)
+
+
+def _stored_sql(table: DeltaTable, spec: TableSpec, extent: Extent) -> str | None:
+    """What the table may hold of the batch's rows; of revisable rows, those that count now. None where it can hold none
+    of them."""
+    near = files_near(table, extent)
+    if not near:
+        return None
+    everything = files_at(table, spec)
+    files = TableFiles(spec, everything.version, tuple(u for u in everything.uris if u.rsplit("/", 1)[1] in near))
     if spec.revisable:
-        uris = tuple(uri for uri in files.uris if day_of_uri(uri) in days)
-        return TableFiles(spec, files.version, uris).view()
+        return files.view()
     moment = f"coalesce({quote(spec.time)}, 0)"
-    low, high = con.sql(f"SELECT min({moment}), max({moment}) FROM batch").fetchall()[0]
-    return f"SELECT * FROM ({files.scan(days)}) WHERE {moment} BETWEEN {low} AND {high}"
+    return f"SELECT * FROM ({files.scan()}) WHERE {moment} BETWEEN {extent.low_ns} AND {extent.high_ns}"
 
 
 def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
@@ -296,8 +354,6 @@ def _fresh_sql(spec: TableSpec, stored: str) -> str:
 
 def _finished_sql(spec: TableSpec, stored: str) -> str:
     """Rows of the batch that are stored unfinished, and are not any more."""
-    if not spec.unfinished:
-        return "SELECT * FROM batch LIMIT 0"
     flag = f"quality & {spec.unfinished}"
     held = f"SELECT * FROM ({stored}) WHERE {flag} <> 0"
     return f"SELECT b.* FROM batch b SEMI JOIN ({held}) s ON {_same(spec.identity)} WHERE b.{flag} = 0"
@@ -324,7 +380,7 @@ def _streams(spec: TableSpec, frame: Frame, source: str) -> set[str]:
     }
 
 
-def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, streams: set[str]) -> None:
+def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, rows: str, streams: set[str]) -> None:
     transactions = [
         Transaction(stream, (table.transaction_version(stream) or 0) + 1, int(time.time() * 1000))
         for stream in sorted(streams)
@@ -332,7 +388,7 @@ def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, streams: set[str]
     with without_panics():
         write_deltalake(
             table,
-            con.sql("SELECT * FROM fresh"),
+            con.sql(f"SELECT * FROM {rows}"),
             mode="append",
             schema_mode="merge",
             commit_properties=CommitProperties(app_transactions=transactions),

@@ -37,8 +37,8 @@ def export_table(
     _one_select(query)
     draft = out.with_name(f".{out.name}.partial")
     try:
-        snapshot.con.execute(f"COPY ({query}) TO {literal(draft)} ({form})")
-        rows: int = snapshot.con.fetchall()[0][0]
+        copied = snapshot.query(f"COPY ({query}) TO {literal(draft)} ({form})")
+        rows: int = copied.fetchall()[0][0]
         draft.replace(out)
     except duckdb.IOException as error:
         raise UsageError(f"--out {out}: {error}") from None

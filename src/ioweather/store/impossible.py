@@ -29,7 +29,7 @@ def impossible_rows(snapshot: Snapshot, now_ns: int) -> Iterator[Impossible]:
         # Filters reach the statistics of the Parquet files, which most often tell that there is no such row.
         anywhere = " OR ".join(conditions.values())
         counted = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in conditions.values())
-        rows = snapshot.con.sql(f"SELECT {counted} FROM ({files.scan()}) WHERE {anywhere}").fetchall()[0]
+        rows = snapshot.query(f"SELECT {counted} FROM ({files.scan()}) WHERE {anywhere}").fetchall()[0]
         yield from (Impossible(files.spec.name, column, n) for column, n in zip(conditions, rows, strict=True) if n)
 
 

@@ -42,19 +42,19 @@ def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, Tabl
     listed = ", ".join(f"({uid})" for uid in owner.uids)
     known = f'SELECT uid FROM ({pinned["jobs"].scan()}) WHERE "user" = {literal(owner.user)} AND uid IS NOT NULL'
     said = f" UNION SELECT * FROM (VALUES {listed})" if listed else ""
-    con.execute(f"CREATE TABLE {_UIDS} AS SELECT DISTINCT uid FROM ({known}{said})")
+    con.execute(f"CREATE TEMP TABLE {_UIDS} AS SELECT DISTINCT uid FROM ({known}{said})")
     con.execute(
-        f"CREATE TABLE {_JOBS} AS SELECT DISTINCT cluster, raw_job_id FROM ({pinned['jobs'].scan()}) "
+        f"CREATE TEMP TABLE {_JOBS} AS SELECT DISTINCT cluster, raw_job_id FROM ({pinned['jobs'].scan()}) "
         f'WHERE "user" = {literal(owner.user)} OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS}))'
     )
     con.execute(
-        f"CREATE TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
+        f"CREATE TEMP TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
         f"SELECT raw_job_id FROM ({pinned['jobs'].scan()}) WHERE raw_job_id IS NOT NULL AND NOT coalesce("
         f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE)) '
         f"AND (SELECT count(DISTINCT cluster) FROM ({pinned['jobs'].scan()})) = 1"
     )
     con.execute(
-        f"CREATE TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "
+        f"CREATE TEMP TABLE {_LOGS} AS SELECT log_digest FROM ({pinned['applications'].scan()}) "
         f"WHERE uid IN (SELECT uid FROM {_UIDS})"
     )
 

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import json
 import os
-import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction
+from deltalake.exceptions import DeltaError
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
 from ioweather.core.errors import LakeVersionError
 from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
-from ioweather.core.whole_files import sync_to_disk
 from ioweather.store import layout
 from ioweather.store.convert import literal, quote
+from ioweather.store.database import connection
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, not_written, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.store.panics import without_panics
+from ioweather.store.rewrite import rewrite_day
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
@@ -83,23 +81,14 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     table = DeltaTable(str(layout.tables_dir(root) / spec.name))
     files = files_at(table, spec)
     uris = files.days().get(day, [])
-    con = duckdb.connect(":memory:")
+    con = connection()
     try:
         before = con.sql(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
-        name = f"day={day}/{'part' if spec.keeps_revisions else ONE_PER_KEY}-{uuid.uuid4()}.zstd.parquet"
-        target = layout.tables_dir(root) / spec.name / name
-        con.execute(
-            f"COPY ({_sorted_once(files, day)}) TO {literal(target)} "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows})"
-        )
-        rows = con.sql(f"SELECT count(*) FROM read_parquet({literal(target)})").fetchall()[0][0]
-        sync_to_disk(target)
-        sync_to_disk(target.parent)
-        try:
-            _replace_files(table, spec, day, name, target.stat().st_size, rows)
-        except CommitFailedError:
-            target.unlink()  # another sealer was faster
+        prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
+        done = rewrite_day(con, layout.tables_dir(root) / spec.name, table, spec, day, prefix, _sorted_once(files, day))
+        if done is None:  # another sealer was faster
             return None
+        target, rows = done
         if spec.name == "series":
             _write_seal(root, con, TableFiles(spec, None, (str(target),)), day)
     except (OSError, DeltaError, duckdb.IOException) as error:
@@ -117,30 +106,6 @@ def _sorted_once(files: TableFiles, day: str) -> str:
         return f"SELECT {columns} FROM ({files.view({day})}) ORDER BY {order}"
     identity = ", ".join(quote(n) for n in ((*spec.key, "ingest_id", "source") if spec.revisable else spec.identity))
     return f"SELECT {columns} FROM (SELECT DISTINCT ON ({identity}) * FROM ({files.scan({day})})) ORDER BY {order}"
-
-
-def _replace_files(table: DeltaTable, spec: TableSpec, day: str, name: str, size: int, rows: int) -> None:
-    """One commit: out with the files this version knows of that day, in with the sorted one.
-
-    By an explicit add action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows,
-    and would refuse when a writer appended meanwhile.
-    """
-    stats = json.dumps({"numRecords": rows})
-    action = AddAction(
-        path=name,
-        size=size,
-        partition_values={"day": day},
-        modification_time=int(time.time() * 1000),
-        data_change=False,
-        stats=stats,
-    )
-    table.create_write_transaction(
-        [action],
-        mode="overwrite",
-        schema=table.schema(),
-        partition_by=["day"],
-        partition_filters=[("day", "=", day)],
-    )
 
 
 def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, day: str) -> None:
@@ -189,7 +154,7 @@ def _drop_rows(
     if table is None:
         return 0
     files = files_at(table, TABLES[name])
-    con = duckdb.connect(":memory:")
+    con = connection()
     total = 0
     try:
         for day in sorted(day for day in files.days() if day_start_ns(day) + 24 * HOUR_NS <= before_ns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,12 +21,14 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
+from ioweather.store.database import connection
 from ioweather.store.delta import TableFiles
 from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
 _LISTED_DAYS = 400
+_WORD = re.compile(r"\w+")
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
 
@@ -39,6 +42,7 @@ class Snapshot:
     facility: Facility
     owner: Owner | None = None
     _series: list[SeriesGroup] | None = field(default=None, repr=False)
+    _shown: set[str] = field(default_factory=set, repr=False)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self.root}: {sum(bool(files.uris) for files in self.pinned.values())} tables with rows>"
@@ -46,18 +50,31 @@ class Snapshot:
     @cached_property
     def bare(self) -> duckdb.DuckDBPyConnection:
         """The connection before it has views: to make a view of a year, DuckDB opens every file of it."""
-        con = duckdb.connect(":memory:")
-        if self.owner is not None:
-            note_who_owns_what(con, self.pinned, self.owner)
+        if self.owner is None:
+            return connection()
+        con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
+        note_who_owns_what(con, self.pinned, self.owner)
         return con
 
     @cached_property
     def con(self) -> duckdb.DuckDBPyConnection:
-        """One connection with a view per table."""
-        for name, files in self.pinned.items():
-            self.bare.execute(f"CREATE VIEW {quote(name)} AS {self._visible(name, files.view())}")
-        self.bare.execute(f"CREATE VIEW quarantine AS {QUARANTINE}")
+        """The connection with a view per table. Who knows the question asks `query`."""
+        self._show([*self.pinned, "quarantine"])
         return self.bare
+
+    def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
+        """The answer to a question in SQL. A view is made of each table that it names, and of no other."""
+        self._show(_WORD.findall(sql))
+        return self.bare.execute(sql, values)
+
+    def _show(self, names: Collection[str]) -> None:
+        wanted = dict.fromkeys(["ingests", *names] if "quarantine" in names else names)
+        for name in [name for name in wanted if name not in self._shown]:
+            if name in self.pinned:
+                self.bare.execute(f"CREATE TEMP VIEW {quote(name)} AS {self._visible(name, self.pinned[name].view())}")
+            elif name == "quarantine":
+                self.bare.execute(f"CREATE TEMP VIEW quarantine AS {QUARANTINE}")
+            self._shown.add(name)
 
     def _visible(self, table: str, select: str) -> str:
         return select if self.owner is None else owned(table, select, self.owner)
@@ -82,7 +99,7 @@ class Snapshot:
 
     def scalar(self, sql: str) -> Cell:
         try:
-            rows = self.con.sql(sql).fetchall()
+            rows = self.query(sql).fetchall()
         except duckdb.Error as error:
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
@@ -189,6 +206,7 @@ class Snapshot:
         if "bare" in self.__dict__:
             self.bare.close()
             self.__dict__.pop("con", None)
+            self._shown.clear()
             del self.__dict__["bare"]
 
     def __enter__(self) -> Snapshot:

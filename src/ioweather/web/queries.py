@@ -49,12 +49,12 @@ def last_ns(snapshot: Snapshot) -> int | None:
     ends = [group.end_ns for group in snapshot.series()]
     for table, column in (("applications", "end_ns"), ("responses", "start_ns")):
         if snapshot.pinned[table].uris:
-            ends += [row[0] for row in snapshot.con.sql(f"SELECT max({column}) FROM {table}").fetchall() if row[0]]
+            ends += [row[0] for row in snapshot.query(f"SELECT max({column}) FROM {table}").fetchall() if row[0]]
     return max(ends, default=None)
 
 
 def inventory(snapshot: Snapshot) -> dict[str, Any]:
-    quarantined = snapshot.con.sql("SELECT path, reason, message FROM quarantine ORDER BY path LIMIT 500").fetchall()
+    quarantined = snapshot.query("SELECT path, reason, message FROM quarantine ORDER BY path LIMIT 500").fetchall()
     return {
         "schema_version": SCHEMA_VERSION,
         "facility": snapshot.facility.name,
@@ -82,5 +82,5 @@ def find_jobs(snapshot: Snapshot, words: str = "", limit: int = 50) -> list[dict
                m.io_seconds
         FROM applications a LEFT JOIN j ON j.raw_job_id = a.job_id LEFT JOIN job_io m ON m.log_digest = a.log_digest
         WHERE {where} ORDER BY a.start_ns DESC LIMIT {min(max(limit, 1), _MOST_JOBS)}"""
-    found = snapshot.con.execute(sql, wanted)
+    found = snapshot.query(sql, wanted)
     return [dict(zip(JOB_COLUMNS, map(plain, row), strict=True)) for row in found.fetchall()]

@@ -111,7 +111,7 @@ def _probed(snapshot: Snapshot) -> dict[tuple[str, str], int]:
         return {}
     sql = f"SELECT system, op, sum(count) FROM response_rollups WHERE interval_ns = {HOUR_NS} GROUP BY system, op"
     found: dict[tuple[str, str], int] = {}
-    for system, op, count in snapshot.con.sql(sql).fetchall():
+    for system, op, count in snapshot.query(sql).fetchall():
         key = (snapshot.facility.filesystem_of(system), op)
         found[key] = found.get(key, 0) + int(count)
     return {key: count for key, count in found.items() if count}

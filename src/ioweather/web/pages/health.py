@@ -131,7 +131,7 @@ def held(view: OwnView) -> Html:
 def quality(view: PublicView) -> Html:
     def make() -> str:
         with view.lake.snapshot() as snapshot:
-            counted = snapshot.con.sql(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
+            counted = snapshot.query(_QUALITY_SQL).fetchall() if snapshot.pinned["series"].uris else []
         rows = [(source, _flags(flags), count) for source, flags, count in counted]
         columns = (("source", "text"), ("flags", "text"), ("samples", "count"))
         return tables_part(Listed("Samples by quality", columns, rows, empty="The lake holds no series."))

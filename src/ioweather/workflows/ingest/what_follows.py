@@ -31,10 +31,10 @@ def tally_entries(lake: Lake) -> int:
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["scan_entries"].uris:
             return 0
-        found = snapshot.con.execute(_NEW).fetchall()
+        found = snapshot.query(_NEW).fetchall()
         for scan_id, start_ns, source in found:
             counted = ListTally(start_ns)
-            rows = snapshot.con.cursor().execute(
+            rows = snapshot.query(
                 f"SELECT path, escaped, kind, {', '.join(_NUMBERS)} FROM scan_entries "
                 "WHERE scan_id = ? AND start_ns = ? ORDER BY path",
                 [scan_id, start_ns],

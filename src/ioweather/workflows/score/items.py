@@ -83,7 +83,7 @@ class Evidence:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self.lake.snapshot() as snapshot:
-            return [tuple(row) for row in snapshot.con.sql(sql).fetchall()]
+            return [tuple(row) for row in snapshot.query(sql).fetchall()]
 
 
 Question: TypeAlias = Callable[[Evidence], Iterator[Item]]

@@ -50,7 +50,7 @@ def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["job_io"].uris:
             return None
-        found = snapshot.con.sql(
+        found = snapshot.query(
             f"""
             WITH runs AS (SELECT a.job_id, m.io_seconds, median(m.io_seconds) OVER like_it AS usual,
                                  count(*) OVER like_it AS alike

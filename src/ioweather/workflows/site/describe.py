@@ -21,7 +21,7 @@ def _probed(snapshot: Snapshot) -> set[str]:
     if not snapshot.pinned["responses"].uris:
         return set()
     named = "SELECT DISTINCT system FROM responses WHERE system IS NOT NULL"
-    return {row[0] for row in snapshot.con.sql(named).fetchall()}
+    return {row[0] for row in snapshot.query(named).fetchall()}
 
 
 def draft_facility(snapshot: Snapshot, *, name: str, zone: str) -> str:

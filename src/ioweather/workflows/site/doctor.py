@@ -360,7 +360,7 @@ def _clocks(lake: Lake) -> Iterator[Check]:
                 # An ingest id begins with the time of its writer.
                 sql = f"""SELECT host, max(start_ns - CAST(split_part(ingest_id, '-', 1) AS BIGINT)) AS ahead_ns
                     FROM ({recent}) GROUP BY host HAVING ahead_ns > {_CLOCKS_APART_SECONDS * NS:.0f} ORDER BY 2 DESC"""
-                for host, ahead_ns in snapshot.con.sql(sql).fetchall():
+                for host, ahead_ns in snapshot.query(sql).fetchall():
                     wrong = True
                     yield Check("clocks", "problem", f"{host} is {format_seconds(ahead_ns / NS)} or more ahead of the "
                                 "host that writes the lake", "set both by NTP: chronyc tracking")  # fmt: skip

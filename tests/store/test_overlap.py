@@ -1,0 +1,147 @@
+"""What an append looks at, and the files of an open day."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioweather.core.frames import Frame, Text
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.store import delta, layout, rewrite
+from ioweather.store.lake import Lake, open_lake
+from ioweather.store.overlap import extent_of, files_near, is_one_row_each
+from ioweather.tables import TABLES
+
+SERIES = TABLES["series"]
+START_NS = 20_000 * DAY_NS
+LONG = "a-name-of-more-than-thirty-two-characters-"
+
+
+def samples(rows: list[tuple[int, str, str]], value: float = 1.0) -> Frame:
+    """Of (minute, system, component)."""
+    return SERIES.frame(
+        {
+            "start_ns": [START_NS + minute * MINUTE_NS for minute, _, _ in rows],
+            "system": [system for _, system, _ in rows],
+            "component": [component for _, _, component in rows],
+        },
+        interval_ns=MINUTE_NS, component_kind="device", metric="read_bytes", value=value, quality=0, rows=len(rows),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "lake", create=True)
+
+
+def table_of(lake: Lake) -> DeltaTable:
+    return DeltaTable(str(layout.tables_dir(lake.root) / "series"))
+
+
+def near(lake: Lake, rows: list[tuple[int, str, str]], source: str = "block") -> int:
+    return len(files_near(table_of(lake), extent_of(SERIES, samples(rows), source)))
+
+
+rows_drawn = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.sampled_from(["x", "y", "zé"])), min_size=1
+)
+
+
+@given(rows_drawn)
+def test_the_same_rows_are_told_by_integers(rows):
+    assert is_one_row_each(SERIES, samples(rows)) == (len(set(rows)) == len(rows))
+
+
+def test_rows_far_apart_in_time():
+    frame = samples([(0, "a", "x"), (0, "a", "x")])
+    apart = np.array([1, 2**61], np.int64)
+    assert is_one_row_each(SERIES, Frame({**frame, "start_ns": apart})) in (True, False)  # false is the slow way
+    assert not is_one_row_each(SERIES, Frame({**frame, "start_ns": np.array([1, 1])}))
+
+
+def test_texts_that_are_listed_twice_are_one():
+    frame = samples([(0, "a", "x"), (0, "a", "y")])
+    doubled = Text(np.array([0, 1], np.int32), ("x", "x"))
+    assert not is_one_row_each(SERIES, Frame({**frame, "component": doubled}))
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.lists(rows_drawn, min_size=1, max_size=4))
+def test_a_row_enters_once_whatever_files_there_are(tmp_path_factory, batches):
+    lake = open_lake(tmp_path_factory.mktemp("lake") / "lake", create=True)
+    held: set[tuple[int, str, str]] = set()
+    for rows in batches:
+        assert lake.append("series", samples(rows), source="block") == len(set(rows) - held)
+        held |= set(rows)
+    assert lake.tables()["series"] == len(held)
+
+
+def test_files_of_other_hosts_times_and_sources_are_not_opened(lake):
+    lake.append("series", samples([(0, "host1", "x"), (4, "host1", "y")]), source="block")
+    assert near(lake, [(2, "host1", "x")]) == 1
+    assert near(lake, [(5, "host1", "x")]) == 0
+    assert near(lake, [(2, "host2", "x")]) == 0
+    assert near(lake, [(2, "host1", "x")], source="other") == 0
+    assert near(lake, [(2 + 1440, "host1", "x")]) == 0
+
+
+def test_a_cut_statistic_hides_nothing(lake):
+    lake.append("series", samples([(0, LONG + "1", "x"), (0, LONG + "3", "x")]), source="block")
+    assert lake.append("series", samples([(0, LONG + "3", "x")]), source="block") == 0
+    assert lake.append("series", samples([(0, LONG + "2", "x")]), source="block") == 1
+
+
+def test_an_unknown_text_is_looked_for_everywhere():
+    frame = samples([(0, "a", "x"), (1, "b", "x")])
+    unknown = Text(np.array([-1, 0], np.int32), ("a",))
+    assert "system" not in extent_of(SERIES, Frame({**frame, "system": unknown}), "block").ranges
+
+
+def test_small_files_of_an_open_day_become_few(lake, monkeypatch):
+    monkeypatch.setattr(delta, "_MANY_FILES", 4)
+    shipped = Counter()
+    for number in range(10):
+        rows = [(number, f"host{number % 3}", "x"), (number, f"host{number % 3}", "y")]
+        shipped.update(rows)
+        assert lake.append("series", samples(rows, float(number)), source="block") == 2
+        assert len(table_of(lake).file_uris()) < 4
+    assert lake.append("series", samples(list(shipped)), source="block") == 0
+    with lake.snapshot() as snapshot:
+        found = snapshot.query("SELECT (start_ns - ?) // ?, system, component FROM series", [START_NS, MINUTE_NS])
+        assert Counter(found.fetchall()) == shipped
+
+
+def test_files_of_closed_days_stay_as_they_are(lake, monkeypatch):
+    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    lake.append("series", samples([(0, "a", "x")]), source="block")
+    before = set(table_of(lake).file_uris())
+    for minute in range(3):
+        lake.append("series", samples([(1440 + minute, "a", "x")]), source="block")
+    assert before <= set(table_of(lake).file_uris())
+
+
+def test_a_column_of_a_newer_version_is_not_lost_by_merging(lake, monkeypatch):
+    lake.append("series", samples([(0, "a", "x")]), source="block")
+    table_of(lake).alter.add_columns([Field("newer", PrimitiveType("long"))])
+    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    for minute in range(1, 4):
+        lake.append("series", samples([(minute, "a", "x")]), source="block")
+    assert len(table_of(lake).file_uris()) == 4
+
+
+def test_rows_are_in_where_merging_fails(lake, monkeypatch, caplog):
+    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    monkeypatch.setattr(rewrite, "sync_to_disk", lambda _: (_ for _ in ()).throw(OSError("the disk is full")))
+    for minute in range(3):
+        assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
+    assert lake.tables()["series"] == 3
+    assert "the disk is full" in caplog.text
+    day = layout.tables_dir(lake.root) / "series" / "day=2024-10-04"
+    assert len(list(day.iterdir())) == 3, "a draft was left behind"
