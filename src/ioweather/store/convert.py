@@ -5,7 +5,7 @@ Nulls: DuckDB gets NaN and infinities as NULL and masks as companion columns; Fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import arro3.core as arro
@@ -18,6 +18,8 @@ from ioweather.tables import ColumnSpec
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _NULL = "__null_"
 _MANY_TEXTS = 1000
+# Up to so many rows, an object for each text takes less time than the questions for distinct ones.
+_FEW_ROWS = 20_000
 
 
 def quote(name: str) -> str:
@@ -82,27 +84,37 @@ def fetch_frame(
     if not is_plain:
         con.execute(f"CREATE OR REPLACE TEMP TABLE __fetched AS {sql}")
     try:
+        plain = {c.name: f"CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
+        asked = f"SELECT {', '.join(plain.values())} FROM {source}"
+        arrays = con.sql(f"{asked} LIMIT {_FEW_ROWS + 1}").fetchnumpy()
         categories: dict[str, tuple[str, ...]] = {}
-        selects = []
-        distinct_texts = _mostly_distinct(con, source, [spec.name for spec in columns if spec.type == "text"])
-        for index, spec in enumerate(columns):
-            name = quote(spec.name)
-            if spec.name in distinct_texts:  # then an object per row is the short way
-                selects.append(name)
-            elif spec.type == "text":
-                # Text crosses the border as small codes and distinct values, not as an object per row.
-                kind = f"__text{index}"
-                distinct = f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1"
-                con.execute(f"CREATE OR REPLACE TEMP TYPE {kind} AS ENUM ({distinct})")
-                found = con.sql(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
-                categories[spec.name] = tuple(row[0] for row in found)
-                selects.append(f"coalesce(enum_code(CAST({name} AS {kind}))::INTEGER, -1) AS {name}")
-            else:
-                selects.append(f"CAST({name} AS {SQL_TYPES[spec.type]}) AS {name}")
-        arrays = con.sql(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy()
+        if columns and len(arrays[columns[0].name]) > _FEW_ROWS:
+            arrays, categories = _many_rows(con, source, columns, plain)
     finally:
         con.execute("DROP TABLE IF EXISTS __fetched")
     return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
+
+
+def _many_rows(
+    con: duckdb.DuckDBPyConnection, source: str, columns: tuple[ColumnSpec, ...], plain: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """Text crosses the border as small codes and distinct values, not as an object per row; unless most are distinct,
+    where that is the short way."""
+    categories: dict[str, tuple[str, ...]] = {}
+    selects = []
+    distinct_texts = _mostly_distinct(con, source, [spec.name for spec in columns if spec.type == "text"])
+    for index, spec in enumerate(columns):
+        name = quote(spec.name)
+        if spec.type != "text" or spec.name in distinct_texts:
+            selects.append(plain[spec.name])
+            continue
+        kind = f"__text{index}"
+        distinct = f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1"
+        con.execute(f"CREATE OR REPLACE TEMP TYPE {kind} AS ENUM ({distinct})")
+        found = con.sql(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
+        categories[spec.name] = tuple(row[0] for row in found)
+        selects.append(f"coalesce(enum_code(CAST({name} AS {kind}))::INTEGER, -1) AS {name}")
+    return con.sql(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy(), categories
 
 
 def _mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> set[str]:

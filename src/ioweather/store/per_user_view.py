@@ -48,7 +48,8 @@ def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, Tabl
         f'WHERE "user" = {literal(owner.user)} OR ("user" IS NULL AND uid IN (SELECT uid FROM {_UIDS}))'
     )
     con.execute(
-        f"CREATE TEMP TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
+        f"CREATE TEMP TABLE {_IDS} AS SELECT raw_job_id FROM {_JOBS} "
+        f"WHERE raw_job_id IS NOT NULL AND raw_job_id NOT IN ("
         f"SELECT raw_job_id FROM ({pinned['jobs'].scan()}) WHERE raw_job_id IS NOT NULL AND NOT coalesce("
         f'"user" = {literal(owner.user)}, uid IN (SELECT uid FROM {_UIDS}), FALSE)) '
         f"AND (SELECT count(DISTINCT cluster) FROM ({pinned['jobs'].scan()})) = 1"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import nnls
 
 from ioweather.advice.verdict.changes import Changes
 from ioweather.advice.verdict.pool import Pool
 from ioweather.advice.verdict.states import MAD_TO_SD, States
 from ioweather.core.arrays import Floats
+from ioweather.stats.nonnegative import nonnegative_minimum
 
 # Standard deviations before any run is seen, in logarithms of time. [ours]
 _LEVEL: Final = 2.0
@@ -131,8 +131,7 @@ def _at_least_zero(information: Floats, towards: Floats) -> tuple[Floats, Floats
     """Most likely slopes, and the covariance of those that are not held at 0."""
     if not len(towards):
         return np.zeros(0), np.zeros((0, 0))
-    factor = np.linalg.cholesky(information).T
-    slopes, _ = nnls(factor, np.linalg.solve(factor.T, towards))
+    slopes = nonnegative_minimum(information, towards)
     kept = np.flatnonzero(slopes > 0)
     covariance = np.zeros(information.shape)
     covariance[np.ix_(kept, kept)] = np.linalg.inv(information[np.ix_(kept, kept)])

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr
 
 from ioweather.core.arrays import Bools, Floats, Ints
 
@@ -216,6 +215,8 @@ def _odds(
 ) -> Floats:
     """log p(excess | sick) / p(excess | healthy). Healthy: Student's t, and now and then slower, as others are. Sick:
     now and then as healthy, else slower by any factor of `slower_by`."""
+    from scipy.special import ndtr  # a third of a second, and only here
+
     low, high = np.log(slower_by)
     z = excess / spread
     scale = 0.3675525969478614 / spread  # Gamma(2) / (sqrt(3 pi) Gamma(3/2))
