@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput
 from ioweather.core.units import NS
+from ioweather.sources.inflate import InflateError, decompressobj
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # No counter grows by an exabyte in a step, and no share of a CPU is negative.
 MAX_VALUE = 1e18
 # More empty steps than this for each one that is there: the times are broken, not the collection.
 MAX_HOLES = 20
+_DEFLATE = 1  # the number of HDF5's filter
 
 
 @contextmanager
@@ -93,6 +96,46 @@ def attribute_names(dataset: Any, name: str, expected: int, path: Path) -> list[
             f"{path}: {dataset.name} has {expected} components, its attribute {name} {len(names)} names."
         )
     return names
+
+
+def rows_of(dataset: Any, first: int = 0, end: int | None = None) -> NDArray[Any]:
+    """Rows [first, end) of a dataset of two dimensions. Chunks that are deflated and no more are inflated here, in half
+    of the time that HDF5's own zlib takes; what is stored in another way, or damaged, is left to HDF5."""
+    end = dataset.shape[0] if end is None else min(end, dataset.shape[0])
+    values = _inflated(dataset, first, end) if first < end and _is_deflated(dataset) else None
+    return dataset[first:end] if values is None else values
+
+
+def _is_deflated(dataset: Any) -> bool:
+    if dataset.ndim != 2 or dataset.chunks is None or dataset.dtype.kind not in "iuf":
+        return False
+    layout = dataset.id.get_create_plist()
+    if [layout.get_filter(place)[0] for place in range(layout.get_nfilters())] != [_DEFLATE]:
+        return False
+    chunks = [-(-size // step) for size, step in zip(dataset.shape, dataset.chunks, strict=True)]
+    return bool(dataset.id.get_num_chunks() == math.prod(chunks))  # else some were never written
+
+
+def _inflated(dataset: Any, first: int, end: int) -> NDArray[Any] | None:
+    height, width = dataset.chunks
+    size = height * width * dataset.dtype.itemsize
+    values = np.empty((end - first, dataset.shape[1]), dataset.dtype)
+    for top in range(first // height * height, end, height):
+        for left in range(0, dataset.shape[1], width):
+            skipped_filters, raw = dataset.id.read_direct_chunk((top, left))
+            stream = decompressobj()
+            try:
+                chunk = stream.decompress(raw, size + 1)
+            except InflateError:
+                return None
+            if skipped_filters or len(chunk) != size or not stream.eof:
+                return None
+            block = np.frombuffer(chunk, dataset.dtype).reshape(height, width)
+            low, high = max(top, first), min(top + height, end)
+            values[low - first : high - first, left : left + width] = block[
+                low - top : high - top, : dataset.shape[1] - left
+            ]
+    return values
 
 
 def checked(values: NDArray[np.float64], dataset: Any, path: Path) -> NDArray[np.float64]:

@@ -142,7 +142,9 @@ def _check_shapes(parts: dict[str, Any], path: Path) -> None:
 
 def _columns(dataset: Any, width: int, path: Path) -> Floats:
     """(component, time) to (time, component), without step 0."""
-    return archive.checked(np.ascontiguousarray(dataset[:, 1:width].T, dtype=np.float64), dataset, path)
+    return archive.checked(
+        np.ascontiguousarray(archive.rows_of(dataset)[:, 1:width].T, dtype=np.float64), dataset, path
+    )
 
 
 def _operations(dataset: Any, width: int, step: float, path: Path) -> dict[str, Floats]:
@@ -175,7 +177,7 @@ def _unsent(dataset: Any, width: int, targets: int, moved: dict[str, Floats]) ->
     """
     if dataset is None:
         return None
-    servers = dataset[:, 1:width].T != 0
+    servers = archive.rows_of(dataset)[:, 1:width].T != 0
     idle = np.logical_and.reduce([values == 0 for values in moved.values()])
     if servers.shape[1] and targets % servers.shape[1] == 0:
         return np.repeat(servers, targets // servers.shape[1], axis=1) & idle, servers

@@ -53,11 +53,11 @@ class _Table:
     def rows(self, first: int, end: int) -> Floats:
         """Steps [first, end) of the grid; NaN where nothing was written."""
         if self.axis.positions is not None:  # holes are rare: read all, place, cut
-            return self.axis.placed(self._values(slice(None)))[first:end]
-        return self._values(slice(first, end))
+            return self.axis.placed(self._values(0, None))[first:end]
+        return self._values(first, end)
 
-    def _values(self, rows: slice) -> Floats:
-        values: Floats = self.dataset[rows]
+    def _values(self, first: int, end: int | None) -> Floats:
+        values: Floats = archive.rows_of(self.dataset, first, end)
         if len(self.columns) < values.shape[1]:
             values = values[:, self.columns]
         values = archive.checked(values.astype(np.float64, copy=False), self.dataset, self.path)
