@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from ioweather.advice.advisor import record as record_module
+from ioweather.advice.advisor.advise import FLOOR_SECONDS as FLOOR
 from ioweather.advice.advisor.advise import advise
 from ioweather.advice.advisor.record import Past, Promise, promised_from, record
 from ioweather.advice.advisor.rules.catalogue import RULES
@@ -51,6 +52,8 @@ sys.path.insert(0, str(Path(__file__).parent / "pairs"))
 from programs import PROGRAMS
 
 RECORD = Path(record_module.__file__).with_name("record.toml")
+# What is promised below this is not said.
+FLOOR_SECONDS = float(FLOOR.default)
 PART_OF = {rule.name: rule.part for rule in RULES}
 # What undoes each change of a simulated run.
 UNDONE_BY = {
@@ -291,11 +294,13 @@ def main() -> None:
         mine = [(pair, promise) for pair, promise in judged if origin in (None, pair.origin)]
         if mine:
             hits = sum(inside(pair, promise) for pair, promise in mine)
-            high = sum(promise.seconds > 1.5 * max(pair.won_seconds, 0.0) for pair, promise in mine)
+            said = [(pair, promise) for pair, promise in mine if promise.seconds >= FLOOR_SECONDS]
+            high = [pair.name for pair, promise in said if promise.seconds > 1.5 * max(pair.won_seconds, 0.0)]
             print(
-                f"\n{origin or 'all'}: {len(mine)} pairs; 90% intervals hold {hits / len(mine):.0%}; "
-                f"{high} promised more than 1.5 times what was won"
+                f"\n{origin or 'all'}: {len(mine)} pairs; 90% intervals hold {hits / len(mine):.0%}; of {len(said)} "
+                f"promises that are said, {len(high)} are more than 1.5 times what was won"
             )
+            print(*(f"- {name}" for name in high), sep="\n")
     if options.write:
         RECORD.write_text(record_text(past))
 

@@ -138,7 +138,7 @@ def stripe(
 ) -> Answer: ...
 def triage(
     *,
-    since: str | int | None = ...,
+    since: str | int = ...,
     most: int = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,

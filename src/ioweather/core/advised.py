@@ -41,6 +41,24 @@ class TriageItem:
 
 
 @dataclass(frozen=True)
+class OthersItem:
+    """What runs of a program of a user cost `runs` of others: seconds with their 90% interval, and how sure it is that
+    it was this program. `name` is the pattern that it should change first, empty where its own I/O is well; `job_id` is
+    the run that cost one of the others most."""
+
+    program: str
+    user: str
+    project: str
+    runs: int
+    seconds: float
+    low: float
+    high: float
+    probability: float
+    name: str
+    job_id: int | None
+
+
+@dataclass(frozen=True)
 class FixedItem:
     """A pattern that is gone: medians of the I/O time of a run, before and since."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from ioweather.core.advised import AdviceItem, FixedItem, TriageItem
+from ioweather.core.advised import AdviceItem, FixedItem, OthersItem, TriageItem
 
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
@@ -569,7 +569,8 @@ class PredictabilityOutcome(Outcome):
 
 @dataclass(frozen=True)
 class TriageOutcome(Outcome):
-    """`runs` were judged between `start_ns` and `end_ns`; `fixed` looks as far back again."""
+    """`runs` were judged between `start_ns` and `end_ns`; `fixed` looks as far back again. `others`: programs that
+    cost others time, the most first; empty too where no samples of the system tell."""
 
     start_ns: int
     end_ns: int
@@ -577,6 +578,7 @@ class TriageOutcome(Outcome):
     seconds: float
     programs: tuple[TriageItem, ...]
     fixed: tuple[FixedItem, ...]
+    others: tuple[OthersItem, ...] = ()
 
 
 OUTCOMES: Mapping[str, type[Outcome]] = {

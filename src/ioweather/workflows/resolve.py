@@ -135,8 +135,11 @@ def _recorded(request: Request, need: Need) -> Any:
 
 
 def _activity(request: Request, need: Need) -> Any:
-    from ioweather.workflows.who import activity
+    """Of the period or the run that is asked for; with `param`, of so much time before the newest."""
+    from ioweather.workflows.who import activity, activity_since
 
+    if need.param:
+        return activity_since(request.place.snapshot, request.values[need.param])
     return activity(request.place, request.values, request.period, request.files)
 
 

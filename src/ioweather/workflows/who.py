@@ -185,6 +185,12 @@ def activity(place: Place, values: Mapping[str, Any], period: Period, files: boo
     return of_period(snapshot, filesystem, (low, high))
 
 
+def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
+    """On the busiest file system, so long before the newest."""
+    newest = _newest(snapshot)
+    return of_period(snapshot, None, (newest - duration_ns, newest))
+
+
 def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """By its id, or a beginning of it that only one has."""
     events = [row for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()

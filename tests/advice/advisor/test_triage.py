@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ioweather.advice.advisor.triage import fixed, judged, worst
+from ioweather.advice.culprits.activity import Activity
+from ioweather.advice.culprits.blame import Party, Slowed, Suspect, Suspects
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
+from ioweather.core.outcomes import Amount
 from ioweather.questions.triage import QUESTION
 from ioweather.tables import concat
 from planted_advice import LARGE, SMALL, each, requests, view_of
@@ -51,7 +56,7 @@ def test_what_comes_and_goes_is_not_fixed(tmp_path, pattern):
 
 def test_the_answer_is_of_the_last_days(tmp_path):
     data = lake(tmp_path, [("old", 1, BAD), ("new", 20, BAD), ("new", 21, GOOD)])
-    answer = QUESTION.answer(data, Facility(), {"since": None, "most": 500})
+    answer = QUESTION.answer(data, Facility(), {"since": 7 * DAY, "most": 500})
     assert [item.program for item in answer.result.programs] == ["new"]
     assert answer.headline.startswith("1 program could win")
     assert [fact.name for fact in answer.facts[0].facts] == ["program_1"]
@@ -59,3 +64,36 @@ def test_the_answer_is_of_the_last_days(tmp_path):
     assert {item.program for item in all_of_it.result.programs} == {"old", "new"}
     # Only the run with most I/O time is judged.
     assert QUESTION.answer(data, Facility(), {"since": 40 * DAY, "most": 1}).result.runs == 1
+
+
+def slowed_by(program, user, seconds, hidden=False):
+    """A run that waited so long for a job, and would have taken a tenth of its time without it."""
+    party = Party("7", job_id=7, user=user, program=program, hidden=hidden)
+    suspect = Suspect(party, "servers", seconds, 0.0, 1e12, 0.0, 1e6, 0.0, 0.9, 0.0, (("OST0001", 1.0),))
+    return Slowed(Party("1"), seconds * 1.1, Amount(seconds * 0.1, 0.0, seconds * 0.12), None, 1.0,
+                  Suspects((suspect,), 1.0, "OST0001", 0.0, "scratch", True))  # fmt: skip
+
+
+def test_programs_that_cost_others_stand_with_what_they_should_change(tmp_path):
+    data = lake(tmp_path, [("bad", 2, BAD), ("bad", 3, BAD), ("good", 3, GOOD)])
+    owner = next(iter(judged(data, Facility(), 0, 100))).whose[1]
+    asked = Activity("scratch", 0, 1, tuple(
+        slowed_by(program, user, seconds, hidden)
+        for program, user, seconds, hidden in (
+            ("bad", owner, 100.0, False), ("bad", owner, 50.0, False), ("good", "eve", 30.0, False),
+            ("secret", "mallory", 500.0, True),
+        )
+    ))  # fmt: skip
+    answer = QUESTION.answer(replace(data, given={"activity": asked}), Facility(), {"since": 7 * DAY, "most": 500})
+    first, second = answer.result.others
+    assert (first.program, first.runs, first.name) == ("bad", 2, "small_requests")
+    assert (second.program, second.name) == ("good", "")
+    assert first.low <= first.seconds <= min(first.high, 150.0)
+    assert "mallory" not in str(answer)
+
+
+def test_without_samples_of_the_system_nobody_is_blamed(tmp_path):
+    data = replace(lake(tmp_path, [("bad", 2, BAD)]), lacking={"activity": "no samples of it"})
+    answer = QUESTION.answer(data, Facility(), {"since": 7 * DAY, "most": 500})
+    assert answer.result.others == ()
+    assert answer.caveats[-1] == "What programs cost others is not known: no samples of it."
