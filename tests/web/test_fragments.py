@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from ioweather.collect.status import SourceStatus, SpoolStatus, Status, TargetStatus, write_status
 from ioweather.core.clock import now_ns
+from ioweather.core.papers.claims import claims
 from ioweather.web.app import create_app
 
 
@@ -36,6 +37,17 @@ def test_the_question_is_part_of_the_address(client):
     text = client.get("/responses?size=2GiB&op=read").text
     assert "/fragments/transfer?size=2GiB&amp;op=read" in text
     assert '<option value="read" selected>' in text
+
+
+def test_claims_stand_beside_the_papers_and_lead_to_their_exhibits(client):
+    assert 'href="/claims"' in client.get("/exhibits").text
+    text = client.get("/fragments/claims").text
+    assert re.search(r"Of \d+ statements of the papers \d+ agree here", text)
+    assert {"✓", "–"} <= set(re.findall(r"<td>([✓✗?–])</td>", text))
+    assert "✓ agrees with the paper" in text
+    links = re.findall(r'href="(/exhibits/[^"]+)"', text)
+    assert len(links) == len(claims())
+    assert {link.partition("/exhibits/")[2] for link in links} == {claim.exhibit for claim in claims()}
 
 
 def test_projects_lead_to_their_pages(client):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ioweather.web.pages import (
+    claims,
     events,
     exhibits,
     health,
@@ -19,5 +20,5 @@ from ioweather.web.pages import (
     who,
 )
 
-_PAGES: Final = (overview, now, who, jobs, places, people, events, search, subjects, health, exhibits, sql)
+_PAGES: Final = (overview, now, who, jobs, places, people, events, search, subjects, health, exhibits, claims, sql)
 ROUTERS: Final = tuple(module.router for module in _PAGES)
