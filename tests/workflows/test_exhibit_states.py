@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioweather.core.results import Chart, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.report.gather import LeftOut, _outcome
 from ioweather.workflows.analyse import Availability
 
@@ -20,6 +20,10 @@ def test_what_has_none_says_why() -> None:
     assert Exhibit("a.b", tables=(NONE,), findings=(claim, why)).empty_because == "No log of it."
     assert Exhibit("a.b", caveats=("Nothing was sampled.",)).empty_because == "Nothing was sampled."
     assert Exhibit("a.b").empty_because
+    # Counts of nothing and numbers that are not known show nothing either.
+    none = Estimate("share", None, "ratio"), Estimate("odd", 0, "count", n=0)
+    assert Exhibit("a.b", tables=(NONE,), estimates=none, findings=(why,)).empty_because == "No log of it."
+    assert Exhibit("a.b", estimates=(Estimate("odd", 0, "count", n=3),)).empty_because == ""
 
 
 def test_the_report_lists_it_as_left_out() -> None:

@@ -216,7 +216,8 @@ class Exhibit:
     @property
     def empty_because(self) -> str:
         """Why there is nothing to see: no chart, no row of a table, no number. '' where there is something."""
-        if self.charts or self.estimates or any(table.rows for table in self.tables):
+        numbers = any(estimate.value is not None and estimate.n != 0 for estimate in self.estimates)
+        if self.charts or numbers or any(table.rows for table in self.tables):
             return ""
         words = [f.text for f in self.findings if not f.claim] or list(self.caveats)
         return words[0] if words else "these data give nothing to show"
