@@ -93,6 +93,28 @@ def test_an_exhibit_stacks_its_charts(charts: Mapping[str, Chart]) -> None:
     assert DARK["#ffffff"] in drawn
 
 
+def test_a_figure_is_as_wide_as_a_column_of_a_paper_and_says_whose_it_is(charts: Mapping[str, Chart]) -> None:
+    exhibit = Exhibit("car11.fig7", charts=(charts["cdf"],))
+    for column, inches in (("single", 3.5), ("double", 7.16)):
+        svg, png, pdf = (
+            exhibit_figure(exhibit, form, origin="Some site, car11.fig7", column=column)
+            for form in ("svg", "png", "pdf")
+        )
+        assert ElementTree.fromstring(svg).attrib["width"] == f"{inches:g}in"
+        assert "Some site, car11.fig7" in words(svg.decode())
+        assert struct.unpack(">I", png[16:20])[0] == pytest.approx(inches * 300, abs=2)
+        (box,) = re.findall(rb"MediaBox ?\[0 0 ([\d.]+)", pdf)
+        assert float(box) == pytest.approx(inches * 72, abs=1)
+
+
+def test_a_legend_stays_with_its_plot_where_an_origin_is_written(charts: Mapping[str, Chart]) -> None:
+    """Hoisted out of it, it would stand above the title."""
+    chart = next(chart for kind, chart in charts.items() if kind == "scatter")
+    shown = words(exhibit_figure(Exhibit("car11.fig7", charts=(chart,)), "svg", origin="Some site").decode())
+    alone = words(static(chart, "svg").decode())
+    assert [text for text in shown if text != "Some site"] == alone
+
+
 def test_a_single_untitled_chart_takes_the_title_of_its_exhibit(charts: Mapping[str, Chart]) -> None:
     exhibit = Exhibit("x.fig1", "What it shows", charts=(replace(charts["bars"], title=""),))
     assert exhibit_spec(exhibit)["title"]["text"] == "What it shows"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -34,6 +34,9 @@ from ioweather.core.errors import UsageError
     type=click.Path(path_type=Path),
     help="Write to a file: .svg .png .pdf .html .json; its tables: .tex .md .csv",
 )
+@click.option(
+    "--column", type=click.Choice(["single", "double"]), help="A figure as wide as one column of a paper, or as both."
+)
 @click.option("--dark", is_flag=True, help="Draw on a dark background.")
 @click.option("--fresh", is_flag=True, help="Compute again, even if the result is known.")
 @click.option("--exact", is_flag=True, help="From every operation, not from roll-ups (probe exhibits).")
@@ -48,6 +51,7 @@ def show(
     to_text: str | None,
     assignments: tuple[str, ...],
     out: Path | None,
+    column: Literal["single", "double"] | None,
     dark: bool,
     fresh: bool,
     exact: bool,
@@ -78,7 +82,8 @@ def show(
             raise UsageError("--out takes one exhibit.")
         from ioweather.workflows.publish import origin_of, write_exhibit
 
-        write_exhibit(made[0], out, theme="dark" if dark else "light", origin=origin_of(lake, made[0], period))
+        origin = origin_of(lake, made[0], period)
+        write_exhibit(made[0], out, theme="dark" if dark else "light", origin=origin, column=column)
         say(f"Wrote {out}.", err=True)
     elif form == "json":
         body = [result_json(exhibit) for exhibit in made]

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from ioweather.core.advised import AdviceItem, FixedItem, OthersItem, TriageItem
+from ioweather.core.claimed import SiteClaims
 
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
@@ -516,31 +517,6 @@ class RunsOutcome(Outcome):
     write_bytes: int
     io_seconds: float
     runs: tuple[RunOutcome, ...]
-
-
-@dataclass(frozen=True)
-class ClaimOutcome:
-    """How one statement of a paper stands at one site: `standing` is supported (it agrees), refuted (it contradicts),
-    undecided or untestable, `why` what stands in the way. `p_value` is None for exact counts."""
-
-    id: str
-    standing: Literal["supported", "refuted", "undecided", "untestable"]
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    n: int | None = None
-    p_value: float | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class SiteClaims:
-    """All statements at one site, whose name is its own."""
-
-    site: str
-    simulated: bool
-    claims: tuple[ClaimOutcome, ...]
 
 
 @dataclass(frozen=True)

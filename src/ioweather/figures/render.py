@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -16,12 +17,23 @@ from ioweather.figures.theme import Spec, Theme, config, recolour
 from ioweather.figures.tooltips import HOVER
 
 Format: TypeAlias = Literal["svg", "png", "pdf"]
+Column: TypeAlias = Literal["single", "double"]
+# Columns of IEEE and ACM. Letters of 11 pixels of 1/96 inch are about 8 points there.
+COLUMN_INCHES: Final[Mapping[Column, float]] = {"single": 3.5, "double": 7.16}
+_PX_PER_INCH: Final = 96
+_PRINT_DOTS_PER_INCH: Final = 300
+_POINTS_PER_INCH: Final = 72
 
 # For editors and notebooks. What is written here is the same in versions 5 and 6; the installed vl-convert draws
 # with the newest it has, which is the one its Vega was made for.
 _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 _STACK_SPACING: Final = 34
+# A legend stays with its plot, below the title; a shared one would stand above everything.
+_INDEPENDENT: Final = {
+    "scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")
+}
 _ID: Final = re.compile(r'\bid="([^"]+)"')
+_SIZE: Final = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 _USE: Final = re.compile(r"url\(#([^)]+)\)")
 # Vega gives its groups of marks a role without a name, whatever the configuration says. The picture as a whole has one.
 _NAMELESS: Final = re.compile(r' role="graphics-(?:symbol|object)" aria-roledescription="[^"]*"')
@@ -48,8 +60,7 @@ def exhibit_spec(exhibit: Exhibit, theme: Theme = "light", width: int = 640) -> 
     for body in bodies:  # plots stand one below the other, so their titles begin where the plots do
         if "title" in body:
             body["title"] = body["title"] | {"frame": "group"}
-    independent = {"scale": dict.fromkeys(("color", "fill", "stroke", "strokeDash", "shape", "size"), "independent")}
-    stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": independent}
+    stacked: Spec = {"vconcat": bodies, "spacing": _STACK_SPACING, "resolve": _INDEPENDENT}
     return _finished(stacked, text, theme)
 
 
@@ -64,10 +75,13 @@ def exhibit_figure(
     theme: Theme = "light",
     scale: float = 2.0,
     origin: str = "",
+    column: Column | None = None,
 ) -> bytes:
-    """All charts of an exhibit as one picture; `origin`, whose it is and of when, stands below it."""
-    made = exhibit_spec(exhibit, theme)
-    return draw(_with_origin(made, origin, theme) if origin else made, format, scale)
+    """All charts of an exhibit as one picture; `origin`, whose it is and of when, stands below it. `column`: as wide as
+    one column of a printed paper or as both, PNG then in 300 dots per inch."""
+    inches = COLUMN_INCHES[column] if column else None
+    made = exhibit_spec(exhibit, theme, round(inches * _PX_PER_INCH) if inches else 640)
+    return draw(_with_origin(made, origin, theme) if origin else made, format, scale, inches)
 
 
 def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
@@ -75,12 +89,17 @@ def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
     inner = {key: value for key, value in whole.items() if key not in outer}
     below = {"text": legible(origin), "orient": "bottom", "anchor": "start", "fontSize": 10, "fontWeight": "normal",
              "offset": 12, "frame": "bounds"}  # fmt: skip
-    made: Spec = recolour({**outer, "vconcat": [inner], "title": below}, theme)
+    made: Spec = recolour({**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}, theme)
     return made
 
 
-def draw(specification: Spec, format: Format = "svg", scale: float = 1.0) -> bytes:  # noqa: A002
-    """Any specification made here as a picture."""
+def draw(
+    specification: Spec,
+    format: Format = "svg",  # noqa: A002
+    scale: float = 1.0,
+    inches: float | None = None,
+) -> bytes:
+    """Any specification made here as a picture; exactly so many `inches` wide, where they are given."""
     if format not in get_args(Format):
         raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     import vl_convert  # 30 ms and a V8: only when something is drawn
@@ -88,9 +107,23 @@ def draw(specification: Spec, format: Format = "svg", scale: float = 1.0) -> byt
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
     svg = prefixed_ids(_NAMELESS.sub("", drawn), "i")
+    if inches is not None:
+        svg, scale = _as_wide_as(svg, inches, format)
     if format == "svg":
         return svg.encode()
     return bytes(vl_convert.svg_to_png(svg, scale=scale) if format == "png" else vl_convert.svg_to_pdf(svg))
+
+
+def _as_wide_as(svg: str, inches: float, format: Format) -> tuple[str, float]:  # noqa: A002
+    """The drawing, and the scale that PNG needs. A PDF has a point for each unit of the drawing."""
+    found = _SIZE.search(svg)
+    assert found is not None
+    width, height = float(found[1]), float(found[2])
+    if format == "png":
+        return svg, inches * _PRINT_DOTS_PER_INCH / width
+    unit, per_inch = ("in", 1) if format == "svg" else ("", _POINTS_PER_INCH)
+    across, down = (f"{inches * per_inch * part / width:.5g}{unit}" for part in (width, height))
+    return _SIZE.sub(f'width="{across}" height="{down}"', svg, count=1), 1.0
 
 
 def prefixed_ids(svg: str, prefix: str) -> str:

@@ -36,7 +36,10 @@ def origin_of(lake: Lake, exhibit: Exhibit, period_ns: Period = ALL_TIME) -> str
     return f"{facility.name}{simulated}, {exhibit.id}{when}, ioweather {__version__}"
 
 
-def write_exhibit(exhibit: Exhibit, out: Path, *, theme: Literal["light", "dark"] = "light", origin: str = "") -> None:
+def write_exhibit(
+    exhibit: Exhibit, out: Path, *, theme: Literal["light", "dark"] = "light", origin: str = "",
+    column: Literal["single", "double"] | None = None,
+) -> None:  # fmt: skip
     ending = out.suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(f"--out {out}: the ending must be one of {', '.join(ENDINGS)}.")
@@ -59,7 +62,8 @@ def write_exhibit(exhibit: Exhibit, out: Path, *, theme: Literal["light", "dark"
             )
         from ioweather.figures.render import exhibit_figure
 
-        data = exhibit_figure(exhibit, cast(Literal["svg", "png", "pdf"], ending[1:]), theme, origin=origin)
+        form = cast(Literal["svg", "png", "pdf"], ending[1:])
+        data = exhibit_figure(exhibit, form, theme, origin=origin, column=column)
     try:
         write_whole(out, data)
     except OSError as error:
