@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ioweather.web import bodies, connections
+from ioweather.web import bodies
+from ioweather.web import server as web_server
 from pushed_segments import START_NS, post, segment
 
 
@@ -81,7 +82,7 @@ def test_the_slowest_make_room(server, token, monkeypatch):
     "begun", [b"", b"GET / HTTP/1.1\r\nhost: lo", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"]
 )
 def test_a_connection_asks_in_time_or_is_closed(server, monkeypatch, begun):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(web_server, "HEAD_SECONDS", 0.4)
     with connected(server) as idle:
         idle.sendall(begun)
         if begun.endswith(b"\r\n\r\n"):  # answered; then half of another request
@@ -105,7 +106,7 @@ def is_closed_while_it_drips(connection: socket.socket, drop: bytes) -> bool:
 
 
 def test_idle_connections_make_room_for_others(server, token, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(web_server, "MOST_CONNECTIONS", 20)
     with ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(connected(server)).sendall(b"GET / HT")

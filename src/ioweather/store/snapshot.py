@@ -28,7 +28,7 @@ from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
 _LISTED_DAYS = 400
-_WORD = re.compile(r"\w+")
+_BETWEEN_WORDS = re.compile(r"\W")
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
 
@@ -64,7 +64,7 @@ class Snapshot:
 
     def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
         """The answer to a question in SQL. A view is made of each table that it names, and of no other."""
-        self._show(_WORD.findall(sql))
+        self._show(_BETWEEN_WORDS.split(sql))
         return self.bare.execute(sql, values)
 
     def _show(self, names: Collection[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.sources.live import datafile, probe, residency
+from ioweather.sources.live import datafile, probe
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from live_reporter import Heard
 
@@ -344,27 +344,27 @@ class TestResidency:
         try:
             os.fdatasync(fd)
             os.pread(fd, 1 << 20, 0)
-            assert residency.resident_pages(fd, 0, 1 << 20) == 256
-            residency.drop(fd, 0, 1 << 20)
-            left = residency.resident_pages(fd, 0, 1 << 20)
+            assert datafile.resident_pages(fd, 0, 1 << 20) == 256
+            datafile.drop(fd, 0, 1 << 20)
+            left = datafile.resident_pages(fd, 0, 1 << 20)
             if left:
                 pytest.skip("this file system does not let its cache be emptied")
             os.pread(fd, 4096, 1 << 19)
-            assert residency.resident_pages(fd, 1 << 19, 4096) == 1
+            assert datafile.resident_pages(fd, 1 << 19, 4096) == 1
         finally:
             os.close(fd)
 
     def test_without_mincore_a_read_that_does_not_wait_tells(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(residency, "_LIBC", None)
+        monkeypatch.setattr(datafile, "_LIBC", None)
         path = tmp_path / "file"
         path.write_bytes(os.urandom(8192))
         fd = os.open(path, os.O_RDWR)
         try:
             os.pread(fd, 8192, 0)
-            assert residency.resident_pages(fd, 0, 8192) in (1, None)
+            assert datafile.resident_pages(fd, 0, 8192) in (1, None)
         finally:
             os.close(fd)
         reader, writer = os.pipe()
-        assert residency.resident_pages(reader, 0, 4096) is None
+        assert datafile.resident_pages(reader, 0, 4096) is None
         os.close(reader)
         os.close(writer)
