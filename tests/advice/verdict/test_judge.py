@@ -79,6 +79,20 @@ def test_samples_that_reach_beyond_the_run_do_not_rule_the_system_out():
     assert coarse.probabilities["system"] > fine.probabilities["system"]
 
 
+def test_usual_is_what_happens_to_a_typical_run():
+    """Each of five kinds of load is absent in most runs, and all of them are absent in one run of thirteen."""
+    rng = np.random.default_rng(7)
+    pool = planted_pool(n=60, others=0)
+    load = np.where(rng.random((5, pool.rows)) < 0.4, rng.uniform(0.3, 0.9, (5, pool.rows)), 0.0)
+    seconds = 100 * np.exp(0.5 * load.sum(axis=0) + 0.03 * rng.standard_normal(pool.rows))
+    seconds[0], load[:, 0] = np.median(seconds), 0.3 * (np.arange(5) < 2)
+    one = pool.loads["bytes"]
+    loads = {name: replace(one, amount=100.0 + 1000.0 * each) for name, each in zip("abcde", load, strict=True)}
+    found = judge(replace(pool, io_seconds=seconds, loads=loads), 0)
+    assert found.kind == "normal"
+    assert found.usual.value == pytest.approx(np.median(seconds), rel=0.06)
+
+
 def test_at_the_border_it_is_unknown():
     limit = judge(planted_pool(n=12), 0)
     found = judge(planted_pool(n=12, seconds=limit.usual.value + limit.harm_seconds), 0)

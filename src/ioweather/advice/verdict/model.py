@@ -41,6 +41,7 @@ STUDENT: Final = 4.0
 # So many times more in one direction than in the other is that direction.
 _CLEARLY: Final = 3.0
 _ROUNDS: Final = 2
+_MIDDLE: Final = (0.4, 0.6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,18 +78,31 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     # What a busy system does differs from run to run: such runs say less.
     scatter = _state_scatter(pool)
     fit = _fit(free, design, times - centre, np.hypot(noise[known], scatter[known] * (design @ fit.slopes)), fit.trust)
-    here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row]])
+    # The level is that of a typical run, not of one to which nothing of all that is measured happened.
+    typical = _typical(beyond[known[mine[known] & ~changes.changed[known]]], fit.slopes[beyond.shape[1] :])
+    here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row] - typical])
+    usually = np.concatenate([np.zeros(beyond.shape[1]), typical])
     towards = np.stack([part[row, known] for part in (level, change)])
-    mean = np.append(towards @ fit.weights + np.array([centre, 0.0]), here @ fit.slopes)
-    by_slope = -towards @ fit.inverse @ design
+    mean = np.append(towards @ fit.weights + np.array([centre + usually @ fit.slopes, 0.0]), here @ fit.slopes)
+    by_slope = np.stack([usually, np.zeros(len(usually))]) - towards @ fit.inverse @ design
     covariance = np.zeros((3, 3))
     covariance[:2, :2] = np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
     both = np.concatenate([by_slope, here[None, :]])
     covariance += both @ fit.slope_covariance @ both.T
     return Prediction(
-        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(beyond[row]),
+        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(beyond[row] - typical),
         float(scatter[row]),
     )  # fmt: skip
+
+
+def _typical(beyond: Floats, slopes: Floats) -> Floats:
+    """State of the runs in the middle by what it does. Of ten measures each may be usual in most runs and none in all:
+    where all of them are usual, it is quieter than usual."""
+    if not len(beyond):
+        return np.zeros(len(slopes))
+    effect = beyond @ slopes
+    low, high = np.quantile(effect, _MIDDLE)
+    return np.asarray(beyond[(effect >= low) & (effect <= high)].mean(axis=0))
 
 
 def _state_scatter(pool: Pool) -> Floats:

@@ -1,6 +1,6 @@
 """Was it you or the system? Every run's verdict against the seconds that it really lost, by the same inequalities.
 
-The verdicts are made as `ioweather why` makes them, for all runs at once.
+Each is asked about as `ioweather why` does: the same similar runs, sampling interval and conditions.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from ioweather.advice.verdict.judge import KINDS, Verdict, judge
-from ioweather.advice.verdict.patterns import sync_counts
-from ioweather.advice.verdict.pool import compared_rows, pool_of
 from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.frames import Frame
-from ioweather.core.units import MINUTE_NS
+from ioweather.derive.jobs.file_records import rows_of
 from ioweather.store.snapshot import Snapshot
+from ioweather.studies.job.view import JobView
 from ioweather.workflows.score.items import Evidence, Item
-from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_conditions
+from ioweather.workflows.similar_runs import conditions, similar_runs
 
-_MOST_RUNS = 600
+# A verdict takes about a second.
+_MOST_RUNS = 60
 _SURE = 0.9
 _WORDS = {"usual": "the usual time", "system": "the system's seconds", "own": "the run's own seconds"}
 # A program with fewer runs has no usual time, and no truth of who made it late.
@@ -99,40 +98,25 @@ def judged_runs(evidence: Evidence) -> list[Judged]:
 def _judged_runs(evidence: Evidence) -> list[Judged]:
     truth = true_kinds([row for row in evidence.truth("run") if row["darshan"]])
     with evidence.lake.snapshot() as snapshot:
-        runs = _runs(snapshot)
-        if not runs.rows:
-            return []
-        files = snapshot.frame("files", FILE_COLUMNS)
-        runs = runs.with_columns(sync_count=sync_counts(runs, files))
-        system = _system(snapshot, runs, files)
-    instances: dict[int, int] = {}
-    keys = []
-    for job in runs.array("job_id").tolist():
-        keys.append((job, instances.get(job, 0)))
-        instances[job] = keys[-1][1] + 1
-    wanted = [row for row, key in enumerate(keys) if key in truth]
-    found = []
-    for row in wanted[:: max(1, len(wanted) // _MOST_RUNS)]:
-        rows, group = compared_rows(runs, row)
-        found.append(Judged(truth[keys[row]], judge(pool_of(runs.take(rows), system.take(rows), group), 0)))
-    return found
+        views = [(truth[key], view) for key, view in _views(snapshot) if key in truth]
+        chosen = views[:: max(1, -(-len(views) // _MOST_RUNS))]
+        return [
+            Judged(true, judge(conditions(similar_runs(view, snapshot), snapshot).pool, 0)) for true, view in chosen
+        ]
 
 
-def _runs(snapshot: Snapshot) -> Frame:
-    """`job_io` with job id, uid and exe, by job and time."""
-    applications = snapshot.frame("applications", ("log_digest", "job_id", "uid", "exe", "start_ns"))
-    metrics = snapshot.frame("job_io")
+def _views(snapshot: Snapshot) -> Iterator[tuple[tuple[int, int], JobView]]:
+    """Each log by itself, with its job and which of the job's logs it is."""
+    applications, metrics, files = (snapshot.frame(name) for name in ("applications", "job_io", "files"))
     order = np.lexsort([np.asarray(applications.array("start_ns")), np.asarray(applications.array("job_id"))])
     applications = applications.take(order)
-    place = {digest: row for row, digest in enumerate(metrics.text("log_digest").tolist())}
-    metrics = metrics.take(np.array([place[d] for d in applications.text("log_digest").tolist()], np.int64))
-    return metrics.with_columns(**{name: applications[name] for name in ("job_id", "uid", "exe")})
-
-
-def _system(snapshot: Snapshot, runs: Frame, files: Frame) -> Frame:
-    """What the servers did during each run, and how it was for it."""
-    servers = Servers(snapshot.facility.filesystems[0].name, "ost", MINUTE_NS)
-    return run_conditions(snapshot, runs, files, runs, servers).rows
+    metrics = metrics.take(rows_of(metrics.text("log_digest"), applications.text("log_digest")))
+    log_of_file = rows_of(applications.text("log_digest"), files.text("log_digest"))
+    instances: dict[int, int] = {}
+    for row, job in enumerate(applications.array("job_id").tolist()):
+        instance = instances[job] = instances.get(job, -1) + 1
+        mine = files.take(np.flatnonzero(log_of_file == row))
+        yield (job, instance), JobView(f"job {job}", applications.take([row]), mine, metrics.take([row]))
 
 
 def verdicts(evidence: Evidence) -> Iterator[Item]:
