@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: run quick test coverage build test-real test-slow lint bench docs screenshots format clean help
+.PHONY: run quick test coverage build test-real test-slow lint bench bench-all docs screenshots format clean help
 
 help:
 	@echo "make run        set up, measure this directory, and show it with a demonstration"
@@ -16,7 +16,7 @@ help:
 	@echo "make coverage   the tests of make test, and which lines they run"
 	@echo "make build      wheel and source distribution, in dist/"
 	@echo "make lint       ruff, mypy, import contracts"
-	@echo "make bench      the benchmarks, each beside a peer"
+	@echo "make bench      one table of what is fast, each beside a peer; bench-all: every benchmark"
 	@echo "make docs       the documentation site, in site/; opens without a network"
 	@echo "make screenshots  every page of the dashboard as pictures (needs Chromium)"
 
@@ -74,6 +74,9 @@ format: $(STAMP)
 	$(BIN)/ruff format src tests benchmarks
 
 bench: $(STAMP)
+	$(BIN)/python benchmarks/table.py --write docs/reference/speed.md
+
+bench-all: $(STAMP)
 	@for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)

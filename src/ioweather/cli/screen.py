@@ -14,7 +14,6 @@ import click
 
 from ioweather.core.cells import csv_text
 from ioweather.core.printable import many_lines, one_line
-from ioweather.core.results import SCHEMA_VERSION
 
 FOR_SPREADSHEETS: Final = "ioweather.for_spreadsheets"  # in click's context: --spreadsheet was given
 
@@ -29,6 +28,8 @@ def say(*lines: str, err: bool = False, wrap: int | None = None, first: str = ""
 
 def say_json(body: Any, *, indent: int | None = 2) -> None:
     """In ASCII: JSON's own escapes stand for whatever a terminal would obey. An object says which version it is of."""
+    from ioweather.core.results import SCHEMA_VERSION  # `--help` needs none of it
+
     if isinstance(body, dict):
         body = {"schema_version": SCHEMA_VERSION, **body}
     click.echo(json.dumps(body, indent=indent, default=str))

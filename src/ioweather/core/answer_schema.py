@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ioweather.core.outcomes import OUTCOMES
+from ioweather.core.outcomes import OUTCOMES, Outcome
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit
 
 # JSON Schema of dataclasses, as `to_jsonable` writes them: what is published cannot differ from what is made.
@@ -54,7 +54,7 @@ def _definition(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"enum": [member.value for member in kind]}
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} is not plain data")
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, localns={"Outcome": Outcome})  # which results name and do not load
     described = {} if kind.__doc__ is None or kind.__doc__.startswith(f"{kind.__name__}(") else _doc(kind.__doc__)
     return {
         **described,

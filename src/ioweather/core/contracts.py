@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, ru
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Cell, Exhibit
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from ioweather.core.outcomes import Outcome
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
 

@@ -9,12 +9,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from ioweather.core.outcomes import Outcome
 from ioweather.core.printable import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value
+
+if TYPE_CHECKING:
+    from ioweather.core.outcomes import Outcome
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[

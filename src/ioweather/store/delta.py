@@ -242,6 +242,7 @@ def merge_small_files(
         try:
             # None where another writer was faster: then there is no need.
             if rewrite_day(con, folder, table, spec, day, "part", rows_by_time) is not None:
+                table.update_incremental()
                 commits_to_disk(folder, before, table.version())
         except (OSError, DeltaError, duckdb.Error) as error:
             _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)

@@ -1,0 +1,202 @@
+"""The goals of speed in one table: work, ours, a peer in the same run, ratio, goal, met or not.
+
+    python benchmarks/table.py [--lake DEMO] [--ships 300] [--small 1000] [--write docs/reference/speed.md]
+
+Processor seconds of child processes, the least of --repeat: other work on the machine only ever adds to them. A figure
+in seconds depends on the machine; beside it stands what importing NumPy, DuckDB and Delta alone takes there. Without
+--lake a demonstration is made first, which takes about a minute. The other scripts of this folder look at one subject
+each, with more cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import darshan_read
+import hdf5_day
+
+HERE = Path(__file__).parent
+IOWEATHER = Path(sys.executable).with_name("ioweather")
+IMPORTS = [sys.executable, "-c", "import numpy, duckdb, deltalake"]
+PLAIN_DAY = "import sys, hdf5_day; from pathlib import Path; hdf5_day.plain(Path(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Line:
+    work: str
+    ours: str
+    peer: str
+    theirs: str
+    ratio: str
+    goal: str
+    met: bool | None
+
+    def cells(self) -> tuple[str, ...]:
+        met = {True: "yes", False: "no", None: "–"}[self.met]
+        return (self.work, self.ours, self.peer, self.theirs, self.ratio, self.goal, met)
+
+
+HEAD = ("work", "ours", "peer", "peer's", "ratio", "goal", "met")
+
+
+def cost(command: Sequence[str | Path], repeat: int) -> tuple[float, float]:
+    """Processor seconds and peak MiB of a command and its children, the least of each."""
+    program = (
+        "import json, resource, subprocess, sys\n"
+        "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)\n"
+        "u = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "print(json.dumps([u.ru_utime + u.ru_stime, u.ru_maxrss / 1024]))"
+    )
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled
+    runs = []
+    for _ in range(repeat):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *map(str, command)], capture_output=True, text=True, env=environment
+        )
+        if done.returncode:
+            raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
+        runs.append(json.loads(done.stdout))
+    return min(run[0] for run in runs), min(run[1] for run in runs)
+
+
+def times(work: str, ours: float, peer: str, theirs: float, at_least: float) -> Line:
+    ratio = theirs / ours
+    return Line(work, f"{ours:.3f} s", peer, f"{theirs:.3f} s", f"{ratio:.1f}x", f">= {at_least:g}x", ratio >= at_least)
+
+
+def seconds(work: str, ours: float, peer: str, theirs: float, at_most: float) -> Line:
+    ratio = f"{ours / theirs:.1f} of it"
+    return Line(work, f"{ours:.2f} s", peer, f"{theirs:.2f} s", ratio, f"<= {at_most:g} s", ours <= at_most)
+
+
+def darshan(folder: Path, small: int, repeat: int) -> Iterator[Line]:
+    spec = importlib.util.find_spec("darshan")
+    if spec is None or spec.origin is None:
+        return
+    paths = darshan_read.small_logs(Path(spec.origin).parent, small)
+    ours, frames, peer = (
+        darshan_read.measure(name, paths, repeat)[0]
+        for name in ("ioweather, all", "ioweather, to_pandas", "PyDarshan, all")
+    )
+    yield times(f"{small:,} small Darshan logs", ours, "PyDarshan", peer, 30)
+    yield times("the same, `to_pandas()` of every module", frames, "PyDarshan", peer, 15)
+    large = folder / "large.darshan"
+    darshan_read.write_large_log(large, 100_000)
+    read, theirs = (darshan_read.measure(name, [str(large)], repeat) for name in ("ioweather, all", "PyDarshan, all"))
+    yield times("a Darshan log of 100,000 records", read[0], "PyDarshan", theirs[0], 12)
+    share = read[2] / theirs[2]
+    yield Line("the same, memory", f"{read[2]:.0f} MiB", "PyDarshan", f"{theirs[2]:.0f} MiB", f"{share:.2f} of it",
+               "<= 0.25 of it", share <= 0.25)  # fmt: skip
+
+
+def lmt_day(folder: Path, repeat: int) -> Iterator[Line]:
+    path = folder / "fs1_2018-01-28.hdf5"
+    hdf5_day.make_archive(path)
+    ours = []
+    for number in range(repeat):
+        ours.append(cost([IOWEATHER, "ingest", path, "--lake", folder / f"lake{number}"], 1))
+    taken, memory = min(run[0] for run in ours), min(run[1] for run in ours)
+    theirs = cost([sys.executable, "-c", PLAIN_DAY, path], repeat)
+    peer = "h5py + pandas, to memory alone"
+    yield seconds("`ingest` of a day of LMT, 248 OSTs", taken, peer, theirs[0], 1.0)
+    yield Line("the same, memory", f"{memory:.0f} MiB", peer, f"{theirs[1]:.0f} MiB", f"{memory / theirs[1]:.1f} of it",
+               "<= 300 MiB", memory <= 300)  # fmt: skip
+
+
+def ships(count: int) -> Iterator[Line]:
+    done = subprocess.run(
+        [sys.executable, HERE / "ships.py", "--ships", str(count)], capture_output=True, text=True, check=True,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    lines = [line.split() for line in done.stdout.splitlines()[1:] if line.split()[0].isdigit()]
+    first, last = (sum(float(line[1]) for line in half) / len(half) for half in (lines[:5], lines[5:]))
+    plain = [sum(float(line[2]) for line in half) / len(half) for half in (lines[:5], lines[5:])]
+    growth, theirs = last / first, plain[1] / plain[0]
+    peer = "write_deltalake alone"
+    ratio = f"{growth:.2f} of the first half (peer {theirs:.2f})"
+    work = f"a commit and its ledger entry, second half of {count:,} ships into one day"
+    yield Line(
+        work, f"{last:.0f} ms", peer, f"{plain[1]:.0f} ms", ratio, "as the peer, or 1.15", growth <= max(theirs, 1.15)
+    )
+    files = max(int(line[4]) for line in lines)
+    yield Line("the same, files of the day", str(files), peer, lines[-1][5], "", "<= 64", files <= 64)
+
+
+def answers(lake: Path, repeat: int) -> Iterator[Line]:
+    least = cost(IMPORTS, repeat)[0]
+    peer = "import numpy, duckdb, deltalake"
+    found = subprocess.run(
+        [IOWEATHER, "sql", "SELECT max(job_id) AS job FROM applications", "--lake", lake, "--json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    job = str(json.loads(found.stdout)[0]["job"])
+    for name, goal in (("why", 0.8), ("job", 0.8)):
+        yield seconds(f"`{name} JOB`", cost([IOWEATHER, name, job, "--lake", lake], repeat)[0], peer, least, goal)
+    show = [IOWEATHER, "show", "car11.fig7", "--lake", lake]
+    cost(show, 1)
+    yield seconds("`show car11.fig7`, kept", cost(show, repeat)[0], peer, least, 0.4)
+    yield seconds("`--help`", cost([IOWEATHER, "--help"], repeat)[0], peer, least, 0.1)
+
+
+def machine() -> str:
+    told = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in told if "model name" in line), platform.machine())
+    return (
+        f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {model}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} at the end"
+    )
+
+
+def page(lines: Sequence[Line]) -> str:
+    rows = "\n".join(f"| {' | '.join(line.cells())} |" for line in lines)
+    return (
+        "# Speed\n\nWritten by `make bench`: processor seconds, the least of several, beside a peer in the same run.\n"
+        "On a machine that others use too, all seconds are longer, ours and the peer's: compare ratios.\n\n"
+        f"{machine()}.\n\n| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n{rows}\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--lake", type=Path)
+    parser.add_argument("--ships", type=int, default=300)
+    parser.add_argument("--small", type=int, default=1000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--write", type=Path)
+    arguments = parser.parse_args()
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        lake = arguments.lake
+        if lake is None:
+            lake = folder / "demo"
+            subprocess.run([IOWEATHER, "demo", "--out", lake], check=True, stdout=subprocess.DEVNULL)
+        for part in (
+            darshan(folder, arguments.small, arguments.repeat),
+            lmt_day(folder, arguments.repeat),
+            answers(lake, arguments.repeat),
+            ships(arguments.ships),
+        ):
+            for line in part:
+                lines.append(line)
+                print(" | ".join(line.cells()), flush=True)
+    text = page(lines)
+    print(f"\n{text}")
+    if arguments.write is not None:
+        arguments.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
