@@ -295,6 +295,6 @@ def _change(rng: Random, parent: Any, key: Any) -> None:
     elif how == 3:
         parent[key] = {"number": parent[key], "set": rng.choice((True, None)), "infinite": rng.choice((False, True))}
     elif how == 4 and isinstance(parent[key], (int, float)) and not isinstance(parent[key], bool):
-        parent[key] = rng.choice((str(parent[key]), -parent[key], parent[key] * 10**9, parent[key] + 0.5))
+        parent[key] = rng.choice((str(parent[key]), -parent[key], parent[key] * 10**9, parent[key] - 1))
     else:
         parent[key] = deepcopy(rng.choice(_VALUES))  # a later change must not reach the list

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,16 @@ def test_archives(source: str, change: Callable[[h5py.File], None], reason: str 
         change(file)
     outcome = outcome_of(path, source)
     assert outcome.reason == reason, outcome.message
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_half_a_surrogate_in_a_name(ascii_only: bool, tmp_path: Path) -> None:
+    """JSON can hold it, UTF-8 cannot."""
+    seed = next(seed for seed in seeds_of("sacct") if seed.data.startswith(b"{"))
+    document = json.loads(seed.data)
+    document["jobs"][0]["user"] = "a\ud800"
+    path = put(tmp_path, seed, json.dumps(document, ensure_ascii=ascii_only).encode(errors="surrogatepass"))
+    assert outcome_of(path, "sacct").reason == "corrupt_input"
 
 
 def test_names_in_an_encoding_that_there_is_not(tmp_path: Path) -> None:

@@ -19,10 +19,12 @@ def whole_number(text: str) -> int | None:
 def parse_json(text: str | bytes) -> Any:
     """As json.loads, with a ValueError also for nesting that no writer of ours has, and for halves of characters, which
     JSON can escape and UTF-8 cannot hold."""
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text))  # json.loads lets halves pass
     try:
         document = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if _HALF.search(text if isinstance(text, str) else text.decode("utf-8", "replace")):
+    if _HALF.search(text):
         json.dumps(document, ensure_ascii=False).encode()  # an error is a ValueError
     return document
