@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import delta, layout, rewrite
+from ioweather.store import day_files, delta, layout
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.overlap import extent_of, files_near, is_one_row_each
 from ioweather.tables import TABLES
@@ -138,7 +138,11 @@ def test_a_column_of_a_newer_version_is_not_lost_by_merging(lake, monkeypatch):
 
 def test_rows_are_in_where_merging_fails(lake, monkeypatch, caplog):
     monkeypatch.setattr(delta, "_MANY_FILES", 2)
-    monkeypatch.setattr(rewrite, "sync_to_disk", lambda _: (_ for _ in ()).throw(OSError("the disk is full")))
+
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(day_files, "replace_files", fails)
     for minute in range(3):
         assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     assert lake.tables()["series"] == 3

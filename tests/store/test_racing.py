@@ -168,17 +168,17 @@ def test_a_writer_killed_between_two_tables_is_completed(tmp_path):
 
 def test_sealing_keeps_what_is_appended_meanwhile(tmp_path, monkeypatch):
     """An append between the sealer's read and its commit stays beside the sealed file."""
-    from ioweather.store import rewrite
+    from ioweather.store import day_files
 
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    replace_files = rewrite.replace_files
+    replace_files = day_files.replace_files
 
     def append_then_replace(*arguments: object) -> None:
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + 5 * MINUTE_NS), source="tts")
         replace_files(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rewrite, "replace_files", append_then_replace)
+    monkeypatch.setattr(day_files, "replace_files", append_then_replace)
     compact(lake, everything=True)
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT count(*) FROM series") == 4

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
@@ -29,9 +29,9 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.convert import SQL_TYPES, encodable, literal, quote, register_frame
 from ioweather.store.database import connection
+from ioweather.store.day_files import add_files, rewrite_day, written
 from ioweather.store.overlap import Extent, extent_of, files_near, is_one_row_each
 from ioweather.store.panics import without_panics
-from ioweather.store.rewrite import rewrite_day
 from ioweather.tables import LAKE_COLUMNS, TableSpec
 
 _LOG = logging.getLogger("ioweather.store")
@@ -149,15 +149,20 @@ def files_at(table: DeltaTable | None, spec: TableSpec) -> TableFiles:
 
 
 def make_table(root: Path, spec: TableSpec) -> DeltaTable:
-    columns = [*((c.name, _DELTA_TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
-    schema = Schema([Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns])
     try:
         with without_panics():
-            DeltaTable.create(str(root / spec.name), schema, mode="ignore", partition_by=["day"], name=spec.name)
+            DeltaTable.create(
+                str(root / spec.name), Schema(_fields(spec)), mode="ignore", partition_by=["day"], name=spec.name
+            )
     except (CommitFailedError, DeltaError):
         if open_table(root, spec) is None:  # lost the race to make it, or cannot make it
             raise
     return DeltaTable(str(root / spec.name))
+
+
+def _fields(spec: TableSpec) -> list[Field]:
+    columns = [*((c.name, _DELTA_TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
+    return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
 
 
 def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id: str) -> int:
@@ -186,7 +191,7 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
                 fresh = "batch" if stored is None else "fresh"
                 added = _count(con, "batch") if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
                 if added:
-                    _commit(table, con, fresh, _streams(spec, frame, source))
+                    _commit(table, con, root / spec.name, spec, fresh, extent.days, _streams(spec, frame, source))
                     commits_to_disk(root / spec.name, before, table.version())
                     merge_small_files(con, root / spec.name, table, spec, extent.days)
                 return completed + added
@@ -242,7 +247,6 @@ def merge_small_files(
         try:
             # None where another writer was faster: then there is no need.
             if rewrite_day(con, folder, table, spec, day, "part", rows_by_time) is not None:
-                table.update_incremental()
                 commits_to_disk(folder, before, table.version())
         except (OSError, DeltaError, duckdb.Error) as error:
             _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)
@@ -381,16 +385,21 @@ def _streams(spec: TableSpec, frame: Frame, source: str) -> set[str]:
     }
 
 
-def _commit(table: DeltaTable, con: duckdb.DuckDBPyConnection, rows: str, streams: set[str]) -> None:
+def _commit(
+    table: DeltaTable,
+    con: duckdb.DuckDBPyConnection,
+    folder: Path,
+    spec: TableSpec,
+    rows: str,
+    days: Collection[str],
+    streams: set[str],
+) -> None:
     transactions = [
         Transaction(stream, (table.transaction_version(stream) or 0) + 1, int(time.time() * 1000))
         for stream in sorted(streams)
     ]
-    with without_panics():
-        write_deltalake(
-            table,
-            con.sql(f"SELECT * FROM {rows}"),
-            mode="append",
-            schema_mode="merge",
-            commit_properties=CommitProperties(app_transactions=transactions),
-        )
+    known = {field.name for field in table.schema().fields}
+    if new := [field for field in _fields(spec) if field.name not in known]:
+        table.alter.add_columns(new)
+    with written(con, folder, spec, f"SELECT * FROM {rows}", days, "part") as actions:
+        add_files(table, actions, CommitProperties(app_transactions=transactions))

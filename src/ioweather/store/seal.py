@@ -24,11 +24,11 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
+from ioweather.store.day_files import rewrite_day
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, not_written, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.store.panics import without_panics
-from ioweather.store.rewrite import rewrite_day
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.

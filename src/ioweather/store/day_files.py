@@ -1,0 +1,135 @@
+"""Parquet files of a table and the commits that add them: DuckDB writes, Delta keeps the list.
+
+A file is on disk before a commit speaks of it. DuckDB streams a batch in half of the processor time and memory that
+Delta's own writer takes, and tells the least and greatest values that Delta keeps of a file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from ioweather.core.clock import day_start_ns
+from ioweather.core.units import DAY_NS
+from ioweather.core.whole_files import sync_to_disk
+from ioweather.store.convert import SQL_TYPES, literal, quote
+from ioweather.store.panics import without_panics
+from ioweather.tables import TableSpec
+
+# A longer text may be cut in statistics: then nothing is said of it.
+_WHOLE_TEXT: Final = 32
+
+
+@contextmanager
+def written(
+    con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, rows: str, days: Collection[str], prefix: str
+) -> Iterator[list[AddAction]]:
+    """One file for each of the days that has rows, as the actions of a commit. Where the commit fails they are taken
+    away again."""
+    targets: list[Path] = []
+    actions: list[AddAction] = []
+    moment = f"coalesce({quote(spec.time)}, 0)"
+    columns = [*((c.name, SQL_TYPES[c.type]) for c in spec.columns), ("source", "VARCHAR"), ("ingest_id", "VARCHAR")]
+    selected = ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in columns)
+    try:
+        for day in sorted(days):
+            low = day_start_ns(day)
+            of_day = "" if len(days) == 1 else f" WHERE {moment} BETWEEN {low} AND {low + DAY_NS - 1}"
+            targets.append(folder / f"day={day}" / f"{prefix}-{uuid.uuid4()}.zstd.parquet")
+            targets[-1].parent.mkdir(exist_ok=True)
+            told = con.execute(
+                f"COPY (SELECT {selected} FROM ({rows}){of_day}) TO {literal(targets[-1])} "
+                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows}, RETURN_STATS)"
+            ).fetchall()
+            if not told or not told[0][1]:
+                targets.pop().unlink(missing_ok=True)
+                continue
+            sync_to_disk(targets[-1])
+            sync_to_disk(targets[-1].parent)
+            actions.append(_action(targets[-1], day, told[0][1], _statistics(spec, told[0][1], told[0][4])))
+        yield actions
+    except BaseException:
+        for target in targets:
+            target.unlink(missing_ok=True)
+        raise
+
+
+def _action(target: Path, day: str, rows: int, statistics: Mapping[str, Any]) -> AddAction:
+    return AddAction(
+        path=f"day={day}/{target.name}",
+        size=target.stat().st_size,
+        partition_values={"day": day},
+        modification_time=int(time.time() * 1000),
+        data_change=True,
+        stats=json.dumps({"numRecords": rows, **statistics}),
+    )
+
+
+def _statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Least and greatest values of whole numbers and short texts, and how many nulls there are."""
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    kinds = {column.name: column.type for column in spec.columns} | {"source": "text", "ingest_id": "text"}
+    for name, kind in kinds.items():
+        of_column = told.get(quote(name), {})
+        nulls[name] = int(of_column.get("null_count", rows))
+        if "min" not in of_column or "max" not in of_column:
+            continue
+        if kind == "int64":
+            least[name], most[name] = int(of_column["min"]), int(of_column["max"])
+        elif kind == "text" and max(len(of_column["min"]), len(of_column["max"])) < _WHOLE_TEXT:
+            least[name], most[name] = of_column["min"], of_column["max"]
+    return {"minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def add_files(table: DeltaTable, actions: Sequence[AddAction], properties: CommitProperties) -> None:
+    """One commit of new rows."""
+    with without_panics():
+        table.create_write_transaction(
+            list(actions), mode="append", schema=table.schema(), partition_by=["day"], commit_properties=properties
+        )
+    table.update_incremental()
+
+
+def rewrite_day(
+    con: duckdb.DuckDBPyConnection, folder: Path, table: DeltaTable, spec: TableSpec, day: str, prefix: str, rows: str
+) -> tuple[Path, int] | None:
+    """Put the result of a query into the place of the files that this version of the table has of the day: to seal it,
+    or to merge its small files. Returns the new file and its rows; None where another writer replaced one of these
+    files meanwhile. Files that came meanwhile stay beside it.
+
+    By an explicit action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows, and
+    would refuse when a writer appended meanwhile. Not by Delta's own `optimize.compact` either: of two that run at the
+    same time on the same files both are accepted, and every row is there twice (deltalake 1.6).
+    """
+    try:
+        with written(con, folder, spec, rows, [day], prefix) as actions:
+            replace_files(table, day, actions)
+    except CommitFailedError:
+        return None
+    table.update_incremental()
+    if not actions:
+        return None
+    return folder / actions[0].path, int(json.loads(actions[0].stats)["numRecords"])
+
+
+def replace_files(table: DeltaTable, day: str, actions: Sequence[AddAction]) -> None:
+    """One commit: out with the files this version knows of that day, in with these, which hold the same rows."""
+    same_rows: list[Any] = [
+        AddAction(a.path, a.size, a.partition_values, a.modification_time, data_change=False, stats=a.stats)
+        for a in actions
+    ]
+    table.create_write_transaction(
+        same_rows, mode="overwrite", schema=table.schema(), partition_by=["day"], partition_filters=[("day", "=", day)]
+    )
