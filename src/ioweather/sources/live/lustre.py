@@ -1,4 +1,5 @@
-"""Counters of a Lustre server or client on this machine, as amounts in `series`, and of its jobs in `job_operations`.
+"""Counters of a Lustre server or client on this machine, as amounts in `series`, and of its jobs in `job_operations`;
+of a server also how busy its processors are.
 
 `root` may be a copy of its /proc and /sys. A target may list ten thousand jobs: the list is read in pieces, and only
 entries that changed are looked into.
@@ -18,6 +19,7 @@ from ioweather.sources.disk_counters import RESET
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks
 from ioweather.sources.live.rows import event_row, report_growth, series_row
+from ioweather.sources.live.server_cpu import ServerCpu
 from ioweather.sources.lustre.job_rows import job_rows
 from ioweather.sources.lustre.job_stats import ENTRY, JobAmounts, TargetJobs, parse_entry, unquoted
 from ioweather.sources.lustre.snapshot import Snapshot, is_tree, job_stats_files, read_tree
@@ -44,6 +46,7 @@ class LustreServer:
         self._set_back: set[Origin] = set()
         self._hours: dict[tuple[Target, str], int] = {}
         self._jobs: dict[Target, JobList] = {}
+        self._cpu = ServerCpu(self.root, self.host, self.clocks)
 
     @property
     def label(self) -> str:
@@ -64,6 +67,7 @@ class LustreServer:
             if self._moves_forward(origin, grown, reporter):
                 report_growth(reporter, origin.target, grown)
         self._states(snapshot, reporter)
+        self._cpu.cycle({*(origin.target for origin in snapshot.samples), *snapshot.gauges}, reporter)
         for target, path in job_stats_files(self.root):
             known = self._jobs.setdefault(target, JobList(str(path)))
             for amounts in known.look(_pieces(path), self.clocks.wall_ns()):
