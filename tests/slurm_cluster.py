@@ -82,8 +82,9 @@ def missing(*, accounting: bool = False) -> str:
 
 
 @contextmanager
-def slurm_nodes(count: int, *, accounting: bool = False) -> Iterator[dict[str, str]]:
-    """The environment in which Slurm's commands find the cluster. RuntimeError, with its log, if it does not start."""
+def slurm_nodes(count: int, *, accounting: bool = False, more: str = "") -> Iterator[dict[str, str]]:
+    """The environment in which Slurm's commands find the cluster; `more` are further lines of slurm.conf.
+    RuntimeError, with its log, if it does not start."""
     # Not under pytest's folders: munge wants a short path that others may enter.
     root = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
     root.chmod(0o755)
@@ -97,7 +98,7 @@ def slurm_nodes(count: int, *, accounting: bool = False) -> Iterator[dict[str, s
             daemons.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
 
     try:
-        _configure(root, count, accounting)
+        _configure(root, count, accounting, more)
         subprocess.run(["mungekey", "-c", "-k", str(root / "munge.key")], env=environment, check=True)
         start("munged", "-F", f"--key-file={root}/munge.key", f"--socket={root}/munge.socket",
               f"--pid-file={root}/munged.pid", f"--log-file={root}/munged.log",
@@ -134,7 +135,7 @@ def _ask(environment: dict[str, str], *command: str) -> subprocess.CompletedProc
     return subprocess.run(command, env=environment, capture_output=True)
 
 
-def _configure(root: Path, count: int, accounting: bool) -> None:
+def _configure(root: Path, count: int, accounting: bool, more: str) -> None:
     controller, database, *ports = _free_ports(count + 2)
     lines = [_CONFIGURATION.format(root=root, controller=controller)]
     if accounting:
@@ -145,7 +146,7 @@ def _configure(root: Path, count: int, accounting: bool) -> None:
         lines.append(f"NodeName=n{node} NodeAddr=127.0.0.1 NodeHostname={socket.gethostname()} Port={port} "
                      "CPUs=4 CoresPerSocket=4 RealMemory=4000\n")  # fmt: skip
     lines.append("PartitionName=work Nodes=ALL Default=YES MaxTime=60 State=UP\n")
-    (root / "slurm.conf").write_text("".join(lines))
+    (root / "slurm.conf").write_text("".join([*lines, more]))
 
 
 def _free_ports(count: int) -> list[int]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import stat
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
@@ -118,3 +119,32 @@ def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = dict(_bound(item) for item in project["dependencies"])
     assert found == {"python": project["requires-python"].removeprefix(">="), **needed}
+
+
+@pytest.mark.parametrize("name", ["tell-slurm", "mail-with-line"])
+def test_scripts_for_slurm_are_shell(name):
+    subprocess.run(["sh", "-n", DEPLOY / "slurm" / name], check=True)
+    assert os.access(DEPLOY / "slurm" / name, os.X_OK)
+
+
+def test_the_mail_of_an_ended_job_has_its_block_and_any_other_goes_at_once(tmp_path):
+    for name, text in {"ioweather": 'echo "block of $2"', "mail": f'{{ echo "$2"; cat; }} > {tmp_path}/out'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    script = [str(DEPLOY / "slurm" / "mail-with-line"), "-s"]
+    known = {**os.environ, "IOWEATHER": str(tmp_path / "ioweather"), "MAILER": str(tmp_path / "mail")}
+    subprocess.run([*script, "Slurm Job_id=7 Name=x Began, Queued time 0", "me"], env=known, check=True)
+    assert "block" not in (tmp_path / "out").read_text()
+    (tmp_path / "out").unlink()
+    subprocess.run([*script, "Slurm Job_id=7 Name=x Ended, Run time 0", "me"], env=known, check=True)
+    for _ in range(100):
+        if (tmp_path / "out").exists() and "block of 7" in (tmp_path / "out").read_text():
+            return
+        time.sleep(0.1)
+    raise AssertionError("no mail")
+
+
+def test_the_card_asks_with_the_users_token():
+    text = (DEPLOY / "ondemand" / "_ioweather.html.erb").read_text()
+    assert '"why", id, "--line", "--server", server' in text
+    parse("ioweather why 4711 --line --server https://weather.example.org")

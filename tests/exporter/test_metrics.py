@@ -171,3 +171,17 @@ def test_every_metric_is_documented(found):
     page = (DOCS / "how-to/prometheus.md").read_text()
     for name in {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in found}:
         assert f"`{name}`" in page, name
+
+
+def test_verdicts_are_counted_by_kind_and_never_by_job(tmp_path):
+    told = {"kinds_last_day": {"system": 3, "4711": 9}, "made_ns": 90 * 10**9, "left_verdicts": 2, "left_files": 0}
+    (tmp_path / "catch_up.json").write_text(json.dumps({"version": 1, "last": told}))
+    text = render(tmp_path / "spool", lambda: 100 * 10**9, pushed_to=tmp_path).decode()
+    assert 'ioweather_verdicts_last_day{kind="system"} 3.0' in text
+    assert 'ioweather_verdicts_last_day{kind="you"} 0.0' in text
+    assert "4711" not in text
+    assert "ioweather_catch_up_age_seconds 10.0" in text
+    assert "ioweather_catch_up_left_verdicts 2.0" in text
+    for damaged in ("", "[]", '{"last": 3}', '{"last": {"kinds_last_day": [], "made_ns": "x"}}'):
+        (tmp_path / "catch_up.json").write_text(damaged)
+        assert "verdicts" not in render(tmp_path / "spool", pushed_to=tmp_path).decode()

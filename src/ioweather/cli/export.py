@@ -24,6 +24,8 @@ Example: ioweather export --host 127.0.0.1 --port 9754
 
 @click.command(epilog=EPILOG)
 @spool_option
+@click.option("--lake", "lake_dir", metavar="DIR", type=click.Path(path_type=Path),
+              help="Also what this lake's catch_up.json and queue tell: counts by verdict.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
 @click.option("--listen", hidden=True, metavar="HOST:PORT", help="As --host and --port; deprecated.")
@@ -32,28 +34,35 @@ Example: ioweather export --host 127.0.0.1 --port 9754
 @click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
 @click.option("--once", is_flag=True, help="With --textfile: write it once.")
 def export(
-    spool_dir: Path | None, host: str, port: int, listen: str | None, textfile: Path | None, every: str, once: bool
+    spool_dir: Path | None,
+    lake_dir: Path | None,
+    host: str,
+    port: int,
+    listen: str | None,
+    textfile: Path | None,
+    every: str,
+    once: bool,
 ) -> int:
-    """Show the agent's status to Prometheus. A scrape reads status.json alone."""
+    """Show the agent's status to Prometheus. A scrape reads status.json, and opens no table."""
     from ioweather.exporter.serve import parse_listen, serve, write_textfile, write_textfile_every
 
     directory = spool_dir or default_spool_dir()
     if once and textfile is None:
         raise UsageError("--once writes a file and needs its name.", hint="Give --textfile FILE.")
     if textfile is not None and once:
-        write_textfile(directory, textfile)
+        write_textfile(directory, textfile, lake=lake_dir)
         return 0
     until = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: until.set())
     if textfile is not None:
-        write_textfile_every(directory, textfile, duration_ns(every, "--every") / 1e9, until)
+        write_textfile_every(directory, textfile, duration_ns(every, "--every") / 1e9, until, lake=lake_dir)
         return 0
     if listen is not None:
         host, port = parse_listen(listen)
     say(f"Metrics of {directory} at http://{host}:{port}/metrics", err=True)
     log = logging.getLogger("ioweather.export")
     log.info("started: %s at %s:%d", directory, host, port)
-    serve(directory, host, port, until)
+    serve(directory, host, port, until, lake=lake_dir)
     log.info("stopped")
     return 0

@@ -54,7 +54,12 @@ _OWN: dict[str, tuple[str, str, str]] = {
     "up": ("ioweather.cli.up", "up", "Measure this directory's storage and show it, in one go."),
 }
 # Questions with a screen of their own; the command of any other follows from its line in the catalogue.
-_SCREENS = {"claims": "ioweather.cli.claims", "events": "ioweather.cli.events", "now": "ioweather.cli.now"}
+_SCREENS = {
+    "claims": "ioweather.cli.claims",
+    "events": "ioweather.cli.events",
+    "now": "ioweather.cli.now",
+    "why": "ioweather.cli.why",
+}
 _ASKED = {name: (_SCREENS.get(name, "ioweather.cli.questions"), name, title) for name, title in TITLES.items()}
 COMMANDS = dict(sorted((_OWN | _ASKED).items()))
 

@@ -10,16 +10,18 @@ from typing import Any, Final
 from ioweather.core.errors import FacilityError
 from ioweather.core.units import MINUTE_NS, parse_duration_ns
 
-_KEYS: Final = ("directories", "every", "accounting")
+_KEYS: Final = ("directories", "every", "accounting", "tell")
 
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """`accounting`: ask `sacct` too, where it is here."""
+    """`accounting`: ask `sacct` too, where it is here. `tell`: a program that is run for each new verdict, with the job
+    id and the line (deploy/slurm/tell-slurm)."""
 
     directories: tuple[Path, ...] = ()
     every_ns: int = MINUTE_NS
     accounting: bool = True
+    tell: Path | None = None
 
 
 def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
@@ -39,4 +41,7 @@ def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
         every_ns = parse_duration_ns(str(section.get("every", "1m")))
     except ValueError as error:
         raise FacilityError(f"[watch] every: {error}.") from None
-    return WatchSettings(tuple(map(Path, directories)), every_ns, accounting)
+    tell = section.get("tell")
+    if tell is not None and not (isinstance(tell, str) and Path(tell).is_absolute()):
+        raise FacilityError(f"[watch] tell: {tell!r} is not the absolute path of a program.")
+    return WatchSettings(tuple(map(Path, directories)), every_ns, accounting, Path(tell) if tell else None)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ioweather.collect.caught_up import read_caught_up
 from ioweather.collect.journal import troubles
 from ioweather.collect.queue import Waiting, queue_dir, waiting
 from ioweather.collect.remote import Remote, remote_agents
 from ioweather.collect.status import BUCKETS_NS, OperationStatus, Status, TargetStatus, read_status
 from ioweather.core.errors import IoweatherError
+from ioweather.core.outcomes import VerdictKind
 
 _KIND = ("target", "op", "request_bytes", "mode")
 # More than anybody probes from one host; what comes after is left out and counted.
 _MOST_TARGETS = 64
 _MOST_OPERATIONS = 64
 _MOST_HOSTS = 1024
+_VERDICTS = get_args(VerdictKind)
 _BOUNDS = [f"{bound / 1e9:g}" for bound in BUCKETS_NS]
 
 
@@ -40,6 +44,8 @@ class StatusCollector(Collector):
         yield from _of_remote(remote_agents(self._pushed_to, now)[:_MOST_HOSTS], now)
         if self._pushed_to is not None and queue_dir(self._pushed_to).is_dir():
             yield from _of_queue(waiting(self._pushed_to), now)
+        if self._pushed_to is not None:
+            yield from _of_verdicts(read_caught_up(self._pushed_to).get("last", {}), now)
         try:
             status: Status | None = read_status(self._directory)
         except IoweatherError:
@@ -97,6 +103,24 @@ def _of_queue(found: Waiting, now: int) -> Iterator[Metric]:
     yield _gauge("ioweather_queue_files", "Files that were pushed and wait for the lake.", found.files)
     yield _gauge("ioweather_queue_bytes", "Their size.", found.bytes)
     yield _gauge("ioweather_queue_oldest_seconds", "Since the oldest of them came.", found.age_seconds(now))
+
+
+def _of_verdicts(last: Mapping[str, Any], now: int) -> Iterator[Metric]:
+    """Counts by verdict, never by job. As of the ends of the runs; by the last pass of `ioweather catch-up`."""
+    kinds, made_ns = last.get("kinds_last_day"), last.get("made_ns")
+    if not isinstance(kinds, dict) or not isinstance(made_ns, int):
+        return
+    counted = GaugeMetricFamily(
+        "ioweather_verdicts_last_day", "Runs that ended within a day, by verdict.", labels=("kind",)
+    )
+    for kind in _VERDICTS:
+        count = kinds.get(kind, 0)
+        counted.add_metric((kind,), float(count) if isinstance(count, int) else 0.0)
+    yield counted
+    yield _gauge("ioweather_catch_up_age_seconds", "Since runs were last judged.", max(0.0, (now - made_ns) / 1e9))
+    for name, text in (("left_verdicts", "Verdicts that are due."), ("left_files", "New files that were not read.")):
+        if isinstance(last.get(name), int):
+            yield _gauge(f"ioweather_catch_up_{name}", text, float(last[name]))
 
 
 def _of_agent(status: Status) -> Iterator[Metric]:

@@ -24,10 +24,10 @@ def parse_listen(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def serve(directory: Path, host: str, port: int, until: threading.Event) -> None:
+def serve(directory: Path, host: str, port: int, until: threading.Event, *, lake: Path | None = None) -> None:
     """Answer scrapes until told to end."""
     registry = CollectorRegistry()
-    registry.register(StatusCollector(directory))
+    registry.register(StatusCollector(directory, pushed_to=lake))
     try:
         server, thread = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
@@ -42,19 +42,21 @@ def serve(directory: Path, host: str, port: int, until: threading.Event) -> None
         thread.join()
 
 
-def write_textfile(directory: Path, file: Path) -> None:
+def write_textfile(directory: Path, file: Path, *, lake: Path | None = None) -> None:
     """Replaced at once: node_exporter never reads half of it."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        draft.write_bytes(render(directory))
+        draft.write_bytes(render(directory, pushed_to=lake))
         draft.chmod(0o644)  # read by another user
         draft.replace(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}.") from None
 
 
-def write_textfile_every(directory: Path, file: Path, seconds: float, until: threading.Event) -> None:
+def write_textfile_every(
+    directory: Path, file: Path, seconds: float, until: threading.Event, *, lake: Path | None = None
+) -> None:
     while True:
-        write_textfile(directory, file)
+        write_textfile(directory, file, lake=lake)
         if until.wait(seconds):
             return

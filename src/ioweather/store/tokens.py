@@ -1,5 +1,6 @@
-"""Tokens that let other hosts send rows: `<lake>/tokens.json`, readable by its owner alone, beside the tables.
+"""Tokens that let other hosts send rows, or a person ask for their own jobs.
 
+They lie in `<lake>/tokens.json`, readable by its owner alone, beside the tables.
 A token is 256 random bits, so its plain SHA-256 at rest tells nothing; only the hash is kept. Tokens are read again at
 every use: one that was revoked is refused from then on.
 """
@@ -29,22 +30,24 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class Token:
-    """`hosts` is a pattern (n1, nid*): whose rows it may bring."""
+    """`hosts` is a pattern (n1, nid*): whose rows it may bring. With `user` it brings none: it shows that person's own
+    jobs."""
 
     name: str
     hosts: str
     sha256: str
     created_ns: int
+    user: str | None = None
 
     def is_for(self, host: str) -> bool:
-        return fnmatch.fnmatchcase(host, self.hosts)
+        return self.user is None and fnmatch.fnmatchcase(host, self.hosts)
 
 
 def tokens_file(root: Path) -> Path:
     return root / "tokens.json"
 
 
-def create_token(root: Path, name: str, hosts: str) -> str:
+def create_token(root: Path, name: str, hosts: str, user: str | None = None) -> str:
     """The token itself: it is told once and cannot be told again."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name for a token.", hint="Letters, digits, dot, dash and underscore.")
@@ -52,7 +55,7 @@ def create_token(root: Path, name: str, hosts: str) -> str:
     with _changing(root) as tokens:
         if any(token.name == name for token in tokens):
             raise UsageError(f"There is a token {name} already.", hint="Revoke it first, or choose another name.")
-        tokens.append(Token(name, hosts, _digest(text), now_ns()))
+        tokens.append(Token(name, hosts, _digest(text), now_ns(), user))
     return text
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from ioweather._version import __version__
 from ioweather.core.answer_schema import answer_schema
@@ -30,6 +30,7 @@ from ioweather.web.topics import topic_of
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME, Availability, availability, parameters_of
+from ioweather.workflows.job_text import job_text
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
 _JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
@@ -214,6 +215,17 @@ def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examp
     reason, facts = job_answers(view, job_id)
     why = None if reason is None else answered(reason)
     return {"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}
+
+
+@router.get("/jobs/{job_id}/text", response_class=PlainTextResponse)
+def job_as_text(
+    view: OwnView,
+    job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])],
+    form: Literal["line", "block"] = "line",
+) -> str:
+    """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
+    found = job_text(view.lake, job_id, files=False)
+    return f"{found.line()}\n" if form == "line" else found.block()
 
 
 def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:

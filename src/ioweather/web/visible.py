@@ -6,6 +6,8 @@ An endpoint declares its class by the view it takes. `check_declared` refuses an
   OwnView       rows of the person who asks; of everybody where [visibility] is open or an operator asks
   OperatorView  the whole lake
   Sender        no view: a host that brings rows, known by its token
+
+A token of a person takes the place of the proxy's word in OwnView, and shows that person's rows alone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from ioweather.workflows.ask import ask
 _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
 _LONGEST_TIME: Final = 100
+_LONGEST_HEADER: Final = 500
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,12 @@ async def public_view(request: Request, lake: LakeName = MAIN) -> View:
 
 async def own_view(request: Request, lake: LakeName = MAIN) -> View:
     visibility = _visibility(request)
+    if visibility.user_header not in request.headers and "authorization" in request.headers:
+        # A token's rows are those of its owner, whatever others may see.
+        token = _token(request, request.headers["authorization"])
+        if token is not None and token.user is not None:
+            return _view(request, lake, visibility.owner(token.user), sees_sql=False)
+        raise TokenRefused("A token of a person is needed.", hint="ioweather serve token create NAME --user USER")
     if visibility.mode == "open":
         return _view(request, lake, None)
     user = user_of(request, visibility)
@@ -130,13 +139,17 @@ async def operator_view(request: Request, lake: LakeName = MAIN) -> View:
     return view
 
 
+def _token(request: Request, authorization: str) -> Token | None:
+    scheme, _, text = authorization[:_LONGEST_HEADER].partition(" ")
+    return find_token(_facilities(request).directory(MAIN), text.strip()) if scheme.lower() == "bearer" else None
+
+
 def sender(
     request: Request, authorization: Annotated[str, Header(description="Bearer and the token", max_length=500)] = ""
 ) -> Token:
     """The token of a host that brings rows to the main lake."""
-    scheme, _, text = authorization.partition(" ")
-    found = find_token(_facilities(request).directory(MAIN), text.strip()) if scheme.lower() == "bearer" else None
-    if found is None:
+    found = _token(request, authorization)
+    if found is None or found.user is not None:
         raise TokenRefused("A token that this server knows is needed.", hint="ioweather serve token create NAME")
     return found
 

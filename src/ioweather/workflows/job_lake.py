@@ -39,7 +39,7 @@ class Which:
 
 def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
     """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
-    raw_id = _raw_id(snapshot, job_id)
+    raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
     applications = snapshot.frame("applications", where=where, period_ns=which.period_ns)
     if not applications.rows:
@@ -80,7 +80,7 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
 
 def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerIo | None:
     """What servers counted of the job. Several jobs of that id are a question back to the person."""
-    raw_id = _raw_id(snapshot, job_id)
+    raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
     rows = snapshot.frame("job_operations", where=where, period_ns=which.period_ns)
     for column in ("uid", "cluster"):
@@ -142,7 +142,7 @@ def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:
     return replace(view, jobs=snapshot.frame("jobs", where={"raw_job_id": raw_id}), facility=snapshot.facility)
 
 
-def _raw_id(snapshot: Snapshot, job_id: str) -> int:
+def raw_id_of(snapshot: Snapshot, job_id: str) -> int:
     """Darshan knows the scheduler's raw id only; what people type for array jobs is found in the accounting."""
     if job_id.isdigit():
         return int(job_id)

@@ -138,3 +138,25 @@ def test_the_command_reads_facility_toml_and_tells_who_does_not_open_the_lake(pl
     assert (told["read"], told["refused"], told["kinds_last_day"]) == (1, 1, {})
     assert command(["catch-up", "--lake", str(lake.root)]) == 0
     assert "0 new files read" in capsys.readouterr().out
+
+
+def test_each_verdict_is_told_once_and_again_after_a_kill(place, tmp_path, monkeypatch):
+    lake, settings, logs = place
+    now = time.time_ns()
+    for path in logs.rglob("*.darshan"):
+        path.unlink()
+    write_climate(logs / "new.darshan", job_id=77, start_ns=now - 100 * 10**9, end_ns=now)
+    program = tmp_path / "tell"
+    program.write_text(f'#!/bin/sh\necho "$1: $2" >> {tmp_path}/told\n')
+    program.chmod(0o755)
+    settings = replace(settings, tell=program)
+    with monkeypatch.context() as patch:
+        patch.setattr(catching, "tell_verdicts", lambda *_: None)  # killed before it came to this
+        assert catch_up(lake, settings, clock=later).verdicts == 1
+    assert catch_up(lake, settings, clock=later).told == 1
+    assert catch_up(lake, settings, clock=later).told == 0
+    (line,) = (tmp_path / "told").read_text().splitlines()
+    assert line.startswith("77: Unknown: ")
+    program.unlink()
+    state_file(lake.root).unlink()
+    assert "No such file" in catch_up(lake, settings, clock=later).troubles[0]

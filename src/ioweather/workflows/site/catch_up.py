@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -36,6 +37,7 @@ from ioweather.workflows.ingest.ingest import IngestReport, ingest
 from ioweather.workflows.ingest.reading import UNREADABLE
 from ioweather.workflows.ingest.site_mapping import own_mapping
 from ioweather.workflows.ingest.watched import MOST_BYTES, MOST_FILES, Changed, Watched, one_pass
+from ioweather.workflows.job_text import text_of_row
 from ioweather.workflows.verdicts import REACH_DAYS, counts, judge_due
 
 _LOG = logging.getLogger("ioweather.catch_up")
@@ -43,6 +45,8 @@ _LOCK: Final = ".catch_up.lock"
 # Accounting arrives late: each poll looks back further than the last one, and the lake takes no row twice.
 _FIRST_POLL_NS: Final = DAY_NS
 _POLL_OVERLAP_NS: Final = HOUR_NS
+_TELL_SECONDS: Final = 20.0
+_TOLD_NS: Final = DAY_NS
 MOST_JUDGING_SECONDS: Final = 30.0
 
 
@@ -56,6 +60,7 @@ class CaughtUp:
     refused: dict[str, str] = field(default_factory=dict)
     rows_added: dict[str, int] = field(default_factory=dict)
     verdicts: int = 0
+    told: int = 0
     left_files: int = 0
     left_verdicts: int = 0
     troubles: list[str] = field(default_factory=list)
@@ -70,14 +75,17 @@ class _State:
     watched: dict[str, Any] = field(default_factory=dict)
     polled_ns: int = 0
     polled_digest: str = ""
+    told_ns: int = 0
 
     @classmethod
     def of(cls, root: Path) -> _State:
         body = read_caught_up(root)
         watched, polled_ns, digest = (body.get(key) for key in ("watched", "polled_ns", "polled_digest"))
+        told_ns = body.get("told_ns")
         return cls(
-            watched if isinstance(watched, dict) else {}, polled_ns if isinstance(polled_ns, int) else 0, str(digest)
-        )
+            watched if isinstance(watched, dict) else {}, polled_ns if isinstance(polled_ns, int) else 0, str(digest),
+            told_ns if isinstance(told_ns, int) else 0,
+        )  # fmt: skip
 
 
 def catch_up(
@@ -107,6 +115,8 @@ def catch_up(
         if judge:
             judged = judge_due(lake, most_seconds=most_seconds, clock=clock, reach_days=reach_days)
             done.verdicts, done.left_verdicts = judged.made, judged.left
+        if settings.tell is not None:
+            tell_verdicts(lake, settings.tell, state, done, clock())
         done.seconds = round(time.monotonic() - started, 3)
         _keep(lake.root, state, _told(lake, done, clock()))
     return done
@@ -139,6 +149,30 @@ def _keep(root: Path, state: _State, told: Mapping[str, Any] | None = None) -> N
     before = read_caught_up(root).get("last", {})
     body = {"version": 1, **asdict(state), "last": before if told is None else told}
     write_whole(state_file(root), json.dumps(body).encode())
+
+
+def tell_verdicts(lake: Lake, program: Path, state: _State, done: CaughtUp, at_ns: int) -> None:
+    """Run the program for each verdict as of a run's end that is newer than the last one told. Killed in between, some
+    are told again; none is left out."""
+    since = max(state.told_ns, at_ns - _TOLD_NS)
+    with lake.snapshot() as snapshot:
+        found = snapshot.frame("verdicts", where={"judged_ns >": since}, period_ns=(at_ns - _TOLD_NS, at_ns + 1))
+    rows = [row for row in found.records() if row["as_of_ns"] == row["end_ns"] and (row["raw_job_id"] or 0) > 0]
+    for row in sorted(rows, key=lambda row: row["judged_ns"]):
+        job = str(row["raw_job_id"])
+        try:
+            ended = subprocess.run(
+                [str(program), job, text_of_row(row, job).line()], capture_output=True, text=True, errors="replace",
+                timeout=_TELL_SECONDS, check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            done.told += ended.returncode == 0
+            if ended.returncode:
+                said = (ended.stderr or ended.stdout).strip()[-200:] or f"exit code {ended.returncode}"
+                done.troubles.append(f"{program} for job {job}: {said}")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            done.troubles.append(f"{program}: {error}")
+            return
+        state.told_ns = row["judged_ns"]
 
 
 def _context(facility: Facility, root: Path) -> ReadContext:

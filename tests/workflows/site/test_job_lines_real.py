@@ -1,0 +1,107 @@
+"""On a real Slurm: a finished job has its line in the accounting, and in its mail, without anybody asking."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slurm_cluster
+from ioweather.store.lake import open_lake
+
+pytestmark = pytest.mark.real
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "slurm"
+TESTS = Path(__file__).resolve().parents[2]
+# Instead of an application under Darshan: it writes the log that Darshan would, with the id that Slurm gave it.
+JOB = """#!/bin/sh
+exec {python} -c "
+import os, sys, time
+sys.path.insert(0, '{tests}')
+from pathlib import Path
+from planted_logs import write_climate
+now = time.time_ns()
+job = int(os.environ['SLURM_JOB_ID'])
+write_climate(Path('{logs}') / (str(job) + '.darshan'), job_id=job, start_ns=now - 100 * 10**9, end_ns=now)
+"
+"""
+
+
+def call(environment, *command):
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, cwd="/tmp")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Iterator[tuple[dict[str, str], Path, Path]]:
+    """A cluster whose mails become files, a lake that watches a directory, and its agent."""
+    if why := slurm_cluster.missing(accounting=True):
+        pytest.skip(f"no Slurm with accounting here: {why}")
+    root = tmp_path_factory.mktemp("site")
+    logs, mails = root / "logs", root / "mails"
+    logs.mkdir()
+    mails.mkdir()
+    program = root / "ioweather"
+    # Slurm starts the mailer with an environment of its own.
+    here = f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"
+    program.write_text(f'#!/bin/sh\n{here} exec {sys.executable} -m ioweather "$@"\n')
+    mailer = root / "mail"
+    mailer.write_text(f'#!/bin/sh\n{{ echo "$2"; cat; }} > {mails}/new.$$ && mv {mails}/new.$$ {mails}/$$.txt\n')
+    wrapped = root / "mail-prog"
+    variables = f"IOWEATHER={program} LAKE={root / 'lake'} MAILER={mailer}"
+    wrapped.write_text(f'#!/bin/sh\n{variables} exec {DEPLOY / "mail-with-line"} "$@"\n')
+    for file in (program, mailer, wrapped):
+        file.chmod(0o755)
+    with slurm_cluster.slurm_nodes(1, accounting=True, more=f"MailProg={wrapped}\n") as environment:
+        lake = open_lake(root / "lake", create=True)
+        (lake.root / "facility.toml").write_text(
+            f'[watch]\ndirectories = ["{logs}"]\nevery = "10s"\ntell = "{DEPLOY / "tell-slurm"}"\n'
+        )
+        agent = subprocess.Popen(
+            [sys.executable, "-m", "ioweather", "collect", "block", "--lake", str(lake.root), "--spool",
+             str(root / "spool")],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            yield environment, logs, mails
+        finally:
+            agent.terminate()
+            try:
+                agent.wait(60)
+            except subprocess.TimeoutExpired:
+                agent.kill()
+                agent.wait()
+
+
+def test_a_finished_job_has_its_line_and_its_mail(site):
+    environment, logs, mails = site
+    script = JOB.format(python=sys.executable, tests=TESTS, logs=logs)
+    job = subprocess.run(
+        ["sbatch", "--parsable", "-o", "/dev/null", "--mail-type=END", "--mail-user=me"], input=script, text=True,
+        capture_output=True, env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)}, cwd="/tmp", check=True,
+    ).stdout.strip()  # fmt: skip
+    ended = line = None
+    until = time.monotonic() + 240
+    while time.monotonic() < until and not line:
+        told = call(environment, "sacct", "-n", "-X", "-P", "-j", job, "-o", "State,AdminComment").strip()
+        state, _, line = told.partition("|")
+        assert state != "FAILED"
+        if state == "COMPLETED" and ended is None:
+            ended = time.monotonic()
+        time.sleep(2)
+    assert line, "no line"
+    assert ended is not None
+    waited = time.monotonic() - ended
+    print(f"\njob {job}: {line!r} after {waited:.0f} s")
+    assert "(ioweather, as of its end)" in line
+    mail = ""
+    while time.monotonic() < until and not mail:
+        mail = "".join(file.read_text() for file in mails.glob("*.txt"))
+        time.sleep(2)
+    assert f"Job_id={job}" in mail
+    assert f"I/O of job {job}" in mail
