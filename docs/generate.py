@@ -39,6 +39,7 @@ from ioweather.workflows.ask import signature_of
 from ioweather.workflows.ingest.ingest import IngestReport
 
 REFERENCE = Path(__file__).parent / "reference"
+MAN = REFERENCE.parents[1] / "deploy" / "man"
 _LAKE_DOCS = {
     "source": "which source the row came from",
     "ingest_id": "which ingest brought it; sorts by time",
@@ -113,6 +114,33 @@ def _help(command: click.Command, name: str, parent: click.Context) -> list[str]
             if child is not None:
                 lines += _help(child, sub, context)
     return lines
+
+
+def man_pages() -> dict[Path, str]:
+    """ioweather(1), and a page for every command: the same text as --help."""
+    root = click.Context(cli, info_name="ioweather", terminal_width=80, **cli.context_settings)
+    found = {MAN / "ioweather.1": _man("ioweather", "the weather of your storage", cli.get_help(root))}
+    for name, (_, _, line) in COMMANDS.items():
+        command = cli.get_command(root, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=root, max_content_width=80, terminal_width=80)
+        title = f"ioweather-{name.replace('_', '-')}"
+        found[MAN / f"{title}.1"] = _man(title, line.rstrip("."), command.get_help(context))
+    return found
+
+
+def _man(title: str, line: str, text: str) -> str:
+    usage, _, rest = text.partition("\n")
+    head = [f'.TH "{title.upper()}" "1" "" "ioweather"', ".SH NAME", f"{_roff(title)} \\- {_roff(line)}"]
+    body = [".SH SYNOPSIS", ".nf", _roff(usage.removeprefix("Usage: ")), ".fi", ".SH DESCRIPTION", ".nf"]
+    lines = map(_roff, rest.strip("\n").split("\n"))
+    return "\n".join([*head, *body, *lines, ".fi", ".SH SEE ALSO", "ioweather(1)"]) + "\n"
+
+
+def _roff(line: str) -> str:
+    """A backslash is roff's escape, a dash a hyphen unless escaped, and a dot or quote at the start a request."""
+    escaped = line.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped
 
 
 def sources_page() -> str:
@@ -388,6 +416,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "questions.md": questions_page(),
         Path(ioweather.__path__[0]) / "__init__.pyi": stub(),
         REFERENCE / "answer.schema.json": json.dumps(answer_schema(), indent=1) + "\n",
+        **man_pages(),
     }
 
 

@@ -423,7 +423,8 @@ class WidthOutcome:
 
 @dataclass(frozen=True)
 class StripeOutcome(Outcome):
-    """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered."""
+    """`width` is the recommended stripe count, None where there is no advice; `widths` are all that were considered.
+    Times are those of `piece_bytes` of the file where it is larger than what was sampled, else of the file."""
 
     op: str
     file_bytes: int
@@ -434,6 +435,7 @@ class StripeOutcome(Outcome):
     agreement: float | None = None
     quantiles: tuple[Quantile, ...] = ()
     widths: tuple[WidthOutcome, ...] = ()
+    piece_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,22 @@ def test_samples_that_do_not_name_their_target_do_not_count(sampled: Frame) -> N
 
 
 def test_nothing_is_extrapolated(sampled: Frame) -> None:
-    answer = recommend_stripe(sampled, FACILITY, file_bytes=1024 * GIB, replicates=0)
+    answer = recommend_stripe(sampled, FACILITY, file_bytes=MIB // 2, replicates=0)
     assert "outside the sampled sizes (1 MiB to 64 MiB on scratch-nocache)" in answer.headline
     with pytest.raises(ValueError, match="cannot be striped"):
         recommend_stripe(sampled, FACILITY, file_bytes=0)
+
+
+def test_a_file_beyond_what_was_sampled_moves_in_pieces_that_were(sampled: Frame) -> None:
+    """The advice is that for the largest sampled size, and its times are said to be those of a piece."""
+    whole = recommend_stripe(sampled, FACILITY, file_bytes=64 * MIB, replicates=0).result
+    answer = recommend_stripe(sampled, FACILITY, file_bytes=1024 * GIB, replicates=0)
+    assert "That is for each 64 MiB" in answer.headline
+    assert "16,384 such pieces" in answer.headline
+    assert isinstance(answer.result, StripeOutcome)
+    assert isinstance(whole, StripeOutcome)
+    assert (answer.result.width, answer.result.quantiles) == (whole.width, whole.quantiles)
+    assert (answer.result.piece_bytes, whole.piece_bytes) == (64 * MIB, None)
 
 
 def test_synchronous_writes_count_as_writes() -> None:

@@ -72,17 +72,21 @@ def recommend_stripe(
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
     widest = min(_WIDEST, targets or _WIDEST)
+    sizes = [item.sample.request_bytes for item in single.fitted]
+    piece_bytes = file_bytes
     predictions = predict_widths(single.fitted, file_bytes, widest=widest)
+    if not predictions and file_bytes > sizes[-1]:
+        # Even all targets together take more than was sampled: the file moves in pieces that were.
+        piece_bytes = sizes[-1]
+        predictions = predict_widths(single.fitted, piece_bytes, widest=widest)
     if not predictions:
-        sizes = [item.sample.request_bytes for item in single.fitted]
         lacking = (
             f"with 1 to {widest} stripes the requests of a file of {format_bytes(file_bytes)} lie outside the sampled "
-            f"sizes ({single.range_text} on {single.place}). Files of {format_bytes(sizes[0])} to "
-            f"{format_bytes(widest * sizes[-1])} can be answered; for others sample their requests too. Nothing is "
-            "extrapolated."
+            f"sizes ({single.range_text} on {single.place}). Files of {format_bytes(sizes[0])} or more can be "
+            "answered; for others sample their requests too. Nothing is extrapolated."
         )
         return Lacking(lacking, single.samples.coverage).answer(question, "stripe", unanswered)
-    return _answer(question, single, predictions, file_bytes, targets, directory)
+    return _answer(question, single, predictions, (file_bytes, piece_bytes), targets, directory)
 
 
 def _is_confounded(times: RequestTimes) -> bool:
@@ -92,17 +96,19 @@ def _is_confounded(times: RequestTimes) -> bool:
 
 
 def _answer(
-    question: str, times: RequestTimes, predictions: Sequence[WidthPrediction], file_bytes: int, targets: int | None,
-    directory: str,
+    question: str, times: RequestTimes, predictions: Sequence[WidthPrediction], sizes: tuple[int, int],
+    targets: int | None, directory: str,
 ) -> Answer:  # fmt: skip
+    """`sizes` are those of the file and of a piece that moves at once."""
+    file_bytes, piece_bytes = sizes
     best = best_width(predictions)
     chosen = next(prediction for prediction in predictions if prediction.width == best.width)
     command = setstripe(best.width, chosen.request_bytes, directory)
     test, _ = targets_together(times.fitted)
-    exhibit = striping_exhibit(times.samples, times.fitted, predictions, file_bytes, times.caveats)
+    exhibit = striping_exhibit(times.samples, times.fitted, predictions, piece_bytes, times.caveats)
     return Answer(
         question=question,
-        headline=_headline(times, predictions, best, chosen, command),
+        headline=_headline(times, predictions, best, chosen, command) + _in_pieces(file_bytes, piece_bytes),
         facts=(_recommended(chosen, command), _others(predictions, best), _sureness(times, best)),
         exhibits=(exhibit,),
         findings=(*_worth(predictions, best), independence_finding(test)),
@@ -112,6 +118,7 @@ def _answer(
         result=StripeOutcome(
             op=times.op,
             file_bytes=file_bytes,
+            piece_bytes=piece_bytes if piece_bytes < file_bytes else None,
             filesystem=times.fitted[0].sample.filesystem,
             width=best.width,
             request_bytes=chosen.request_bytes,
@@ -120,6 +127,15 @@ def _answer(
             quantiles=_quantiles(chosen),
             widths=tuple(WidthOutcome(p.width, p.request_bytes, _quantiles(p)) for p in predictions),
         ),
+    )
+
+
+def _in_pieces(file_bytes: int, piece_bytes: int) -> str:
+    if piece_bytes == file_bytes:
+        return ""
+    return (
+        f" That is for each {format_bytes(piece_bytes)}, the largest size that was sampled; the file has "
+        f"{math.ceil(file_bytes / piece_bytes):,} such pieces, one after the other."
     )
 
 
