@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from ioweather.advice.advisor.record import Promise
 from ioweather.advice.advisor.rule import Advice
 from ioweather.advice.advisor.words import advice_facts, advice_findings, brief_lines, with_advice
 from ioweather.cli.main import run as command
-from ioweather.core.outcomes import Amount, SplitSeconds, WhyOutcome
+from ioweather.core.outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import format_seconds
 from planted_advice import GOOD, each, own, requests, view_of
@@ -141,3 +142,31 @@ def test_seconds_that_the_system_took_are_not_promised(tmp_path, kind):
     assert sum(item.seconds for item in found.result.worth[:1]) <= 5.0
     assert "of 5 s" in found.facts[-1].title
     assert with_advice(Answer("q", "h"), view).exhibits[0].estimates[0].value > 15.0
+
+
+def why_slower(kind: str, *changed: Change) -> Answer:
+    split = SplitSeconds(usual=Amount(4.0), system=Amount(0.0), own=Amount(1.0))
+    return Answer("q", "Headline.", name="why", result=WhyOutcome(
+        kind, None, io_seconds=20.0, harm_seconds=1.0, seconds=split, changed=changed
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["unexplained", "unknown"])
+def test_what_other_runs_do_not_say_the_model_may(tmp_path, kind):
+    _, view = small(tmp_path)
+    smaller, larger = Change("request_bytes", 4096.0, 2.0**20), Change("request_bytes", 2.0**20, 4096.0)
+    said = with_advice(why_slower(kind, smaller), view).headline
+    assert said.startswith("Headline; by the advisor's model its change (small requests) may explain 1")
+    assert said.endswith("of the 16 s beyond the usual.")
+    for change in (larger, Change("file_count", 9.0, 1.0), Change("moved_bytes", 2e9, 1e9)):
+        assert with_advice(why_slower(kind, change), view).headline == "Headline."
+    assert with_advice(why_slower(kind), view).headline == "Headline."
+    assert with_advice(why_slower("you", smaller), view).headline == "Headline."
+
+
+def test_a_run_that_was_not_slower_needs_no_model(tmp_path):
+    _, view = small(tmp_path)
+    answer = why_slower("unknown", Change("request_bytes", 4096.0, 2.0**20))
+    result = replace(answer.result, seconds=SplitSeconds(usual=Amount(19.5)))
+    assert with_advice(replace(answer, result=result), view).headline == "Headline."
+    assert with_advice(replace(answer, result=replace(result, seconds=SplitSeconds())), view).headline == "Headline."

@@ -19,16 +19,49 @@ TITLE: Final = "Worth changing"
 HOW: Final = "docs/reference/advice.md"
 MOST_SHOWN: Final = 3
 _MOST_NAMED: Final = 3
+# Which way a change of the pattern costs time, and the rules that reckon with it.
+_RULES_OF_CHANGE: Final = {
+    "request_bytes": (-1, ("small_requests", "unbuffered", "small_files")),
+    "file_count": (1, ("many_files", "file_per_process", "small_files", "metadata_storm")),
+    "io_rank_count": (-1, ("rank_zero", "subset")),
+    "seek_share": (1, ("seeks", "random_access")),
+    "collective_share": (-1, ("no_collectives", "no_mpiio")),
+    "random_share": (1, ("random_access",)),
+    "sync_share": (1, ("fsync_storm",)),
+}
 
 
 def with_advice(answer: Answer, view: JobView) -> Answer:
     """The answer, and beside it what the run could change. The verdict stays what it is: seconds that the system took
     are not promised."""
     advised = advise(view)
-    if isinstance(answer.result, WhyOutcome) and answer.result.kind in ("system", "both"):
-        part = answer.result.seconds.system
+    result = answer.result
+    if isinstance(result, WhyOutcome) and result.kind in ("system", "both"):
+        part = result.seconds.system
         advised = advised.without(part.value if part is not None and part.value is not None else 0.0)
+    if isinstance(result, WhyOutcome) and result.kind in ("unexplained", "unknown"):
+        answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
     return advised_answer(answer, advised)
+
+
+def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
+    """Where other runs do not say what the run's change costs, a rule that looks at what changed may. What all similar
+    runs do as well does not explain why this one was slower."""
+    usual = result.seconds.usual
+    if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
+        return ""
+    beyond = result.io_seconds - usual.value
+    changed = {c.name for c in result.changed if (c.value - c.usual) * _RULES_OF_CHANGE.get(c.name, (0, ()))[0] > 0}
+    rules = {rule for name in changed for rule in _RULES_OF_CHANGE[name][1]}
+    fitting = [advice for advice in advised.worth if advice.name in rules]
+    if beyond < result.harm_seconds or not fitting:
+        return ""
+    largest = max(fitting, key=lambda advice: advice.seconds)
+    explains = format_seconds(min(largest.seconds, beyond))
+    return (
+        f"; by the advisor's model its change ({largest.headline}) may explain {explains} of the "
+        f"{format_seconds(beyond)} beyond the usual"
+    )
 
 
 def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> Answer:
