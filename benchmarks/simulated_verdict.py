@@ -39,8 +39,17 @@ def line(name: str, runs: list[Judged]) -> None:
         right = sum(run.said.kind == kind for run in answered)
         cells.append(f"{right} of {len(answered)} of {len(mine)}")
     errors = [error(runs, which) for which in ("system", "own")]
+    held = [in_range(runs, which) for which in ("usual", "system", "own")]
+    sure = [run for run in given if run.said.kind in ("you", "both") and run.said.probability >= 0.9]
+    accused = f"{sum(run.truth.kind in ('you', 'both') for run in sure)} of {len(sure)}"
     found = f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} | {alone(given):.3f}"
-    print(f"| {name} | {len(runs)} | {found} | {' | '.join(cells)} | {' | '.join(errors)} |")
+    print(f"| {name} | {len(runs)} | {found} | {' | '.join([*cells, accused, *held, *errors])} |")
+
+
+def in_range(runs: list[Judged], which: str) -> str:
+    """Share of true seconds in their 90% range."""
+    held = [said.low <= getattr(run.truth, which) <= said.high for run in runs if (said := getattr(run.said, which))]
+    return f"{np.mean(held):.2f}" if held else "-"
 
 
 def alone(given: list[Judged]) -> float:
@@ -71,8 +80,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[101, 102, 103, 104, 105])
     given = parser.parse_args()
     kinds = " | ".join(f"{kind}: right of answered of all" for kind in KINDS)
-    print(f"| seed | runs | answered | balanced accuracy | time alone | {kinds} | S off | J off |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"| seed | runs | answered | balanced accuracy | time alone | {kinds} | sure accusations right "
+        "| B in its range | S | J | S off | J off |"
+    )
+    print("|" + "---|" * (11 + len(KINDS)))
     everything: list[Judged] = []
     for preset in given.preset:
         for seed in given.seeds:
