@@ -11,16 +11,18 @@ from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import PredictOutcome
 from ioweather.core.results import Answer
+from ioweather.derive.system.health import without_incidents
 from ioweather.questions.parameters import FILESYSTEM_SAMPLED, MODE
-from ioweather.studies.responses.samples import NEED
+from ioweather.studies.responses.samples import INCIDENTS, NEED
 
 RESPONSES: Final[Need] = replace(NEED, missing="The lake has no response times. Take some: ioweather sample PATH")
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
+    responses, left_out = without_incidents(data.frames["responses"], data.frames.get("events"), facility)
     try:
-        return predict_transfer(
-            data.frames["responses"],
+        found = predict_transfer(
+            responses,
             facility,
             total_bytes=params["size"],
             request_bytes=params["request"],
@@ -29,6 +31,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
             filesystem=params["filesystem"],
             mode=params["mode"],
         )
+        return replace(found, caveats=(*found.caveats, *left_out))
     except ValueError as error:
         raise UsageError(f"{error}.") from None
 
@@ -36,7 +39,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
 QUESTION = Question(
     name="predict",
     result=PredictOutcome,
-    needs=(RESPONSES,),
+    needs=(RESPONSES, INCIDENTS),
     answer=answer,
     params=(
         Param("size", "Bytes to move.", "size", required=True),

@@ -12,10 +12,11 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer
 from ioweather.core.units import parse_size
-from ioweather.derive.system.health import EVENT_COLUMNS, in_incidents
+from ioweather.derive.system.health import without_incidents
 from ioweather.questions.parameters import FILESYSTEM_SAMPLED, MODE
 from ioweather.questions.predict import RESPONSES
 from ioweather.studies.job.view import JobView
+from ioweather.studies.responses.samples import INCIDENTS
 from ioweather.studies.responses.striping import known_targets
 
 
@@ -26,7 +27,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
             file_bytes = largest_file_bytes(data.of("log", JobView).files, op)
         else:
             file_bytes = parse_size(params["size"])
-        responses, left_out = _quiet(data)
+        responses, left_out = without_incidents(data.frames["responses"], data.frames.get("events"), facility)
         found = recommend_stripe(
             responses,
             facility,
@@ -40,18 +41,6 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         return replace(found, caveats=(*found.caveats, *left_out))
     except ValueError as error:
         raise UsageError(f"SIZE: {error}.") from None
-
-
-def _quiet(data: StudyData) -> tuple[Frame, tuple[str, ...]]:
-    """Response times without those of targets that were unhealthy at the time: an incident of one target is no law."""
-    responses = data.frames["responses"]
-    if "events" not in data.frames:
-        return responses, ()
-    hit = in_incidents(responses, data.frames["events"])
-    if not hit.any():
-        return responses, ()
-    count = int(hit.sum())
-    return responses.take(~hit), (f"{count:,} response times of unhealthy components were left out.",)
 
 
 def largest_file_bytes(files: Frame, op: str) -> int:
@@ -77,7 +66,7 @@ QUESTION = Question(
     needs=(
         Need("log", "", shape="log", param="size", optional=True),
         RESPONSES,
-        Need("events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True),
+        INCIDENTS,
     ),
     answer=answer,
     params=(

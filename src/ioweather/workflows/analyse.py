@@ -269,7 +269,7 @@ def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], 
         try:
             if need.shape == "rows":
                 frames[need.name] = snapshot.frame(
-                    need.table, need.columns, where, None if period == ALL_TIME else period
+                    need.table, need.columns, where, None if need.any_time or period == ALL_TIME else period
                 )
                 continue
             if need.shape == "volumes":

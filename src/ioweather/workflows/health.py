@@ -347,18 +347,19 @@ _LOOKS: Final = (
 
 
 def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, ...], Ints, Ints, Floats, Floats]:
-    """Operations of probes and samplers over what is usual of their series, by component and minute."""
+    """Operations of probes and samplers over what is usual of their series, by component, minute and kind of operation:
+    a server that stands still may take writes all the same, which are then in its memory."""
     rows = search.snapshot.rows(
         "responses", {"filesystem": search.filesystem, "status": "ok"}, (search.start_ns, search.end_ns)
     )
     step_ns = min(MINUTE_NS, search.bin_ns)
-    sql = f"""WITH timed AS (SELECT start_ns, {component} AS component, ln(duration_ns) AS took,
+    sql = f"""WITH timed AS (SELECT start_ns, {component} AS component, op, ln(duration_ns) AS took,
             host || ' ' || target || ' ' || op || ' ' || request_bytes || ' ' || mode AS series
             FROM ({rows}) WHERE duration_ns > 0 AND cached IS NOT TRUE AND {where}),
         usual AS (SELECT series, median(took) AS middle FROM timed GROUP BY series)
         SELECT component, start_ns // {step_ns} * {step_ns} AS minute, median(took - middle) AS took,
             count(*) AS looks
-        FROM timed JOIN usual USING (series) GROUP BY ALL ORDER BY component, minute"""
+        FROM timed JOIN usual USING (series) GROUP BY component, minute, op ORDER BY component, minute, op"""
     found = fetch_frame(search.snapshot.bare, sql, _LOOKS)
     text = found.text("component")
     return (

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 from ioweather.advice.transfers.stripe import recommend_stripe, setstripe
+from ioweather.core.contracts import StudyData
 from ioweather.core.frames import Frame, Text
 from ioweather.core.outcomes import StripeOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import GIB, MIB, NS
 from ioweather.derive.system.health import Incident, health_events, in_incidents
+from ioweather.questions import predict
 from ioweather.stats.orderstats import BySize
+from ioweather.studies.responses import striping
 from ioweather.tables.schema import concat
-from planted_responses import FACILITY, SIZES, START_NS, law_of, rows
+from planted_responses import FACILITY, SIZES, START_NS, law_of, params_of, rows
 
 
 @pytest.fixture(scope="module")
@@ -115,14 +118,31 @@ def test_an_incident_of_one_target_is_no_law(sampled: Frame) -> None:
     sick = target & (start >= first) & (start < last)
     slow = sampled.with_columns(duration_ns=np.where(sick, 8, 1) * sampled.ints("duration_ns"))
     events = health_events([Incident("OST0003", "slow", first, last, 0.99, 8.0, ("probe",))], "snx11025")
-    hit = in_incidents(slow, events)
+    hit = in_incidents(slow, events, FACILITY)
     assert np.array_equal(hit, sick)
+    elsewhere = health_events([Incident("MDS", "slow", first, last, 0.99, 8.0, ("metadata",))], "another")
+    assert not in_incidents(slow, elsewhere, FACILITY).any()
     truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    _asked_without_it(slow, events, int(sick.sum()))
     answer = recommend_stripe(slow.take(~hit), FACILITY, file_bytes=64 * MIB, targets=8, replicates=0)
     assert isinstance(answer.result, StripeOutcome)
     for width in answer.result.widths:
         expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))
         assert width.quantiles[1].seconds == pytest.approx(expected, rel=0.1)
+
+
+def _asked_without_it(slow: Frame, events: Frame, count: int) -> None:
+    """`predict` and don15.maxorder leave the incident out as `stripe` does, and say so."""
+    said = f"{count} response times of unhealthy components were left out."
+    data = StudyData({"responses": slow, "events": events})
+    params = {"size": 64 * MIB, "request": None, "width": 8, "op": "write", "filesystem": None, "mode": None}
+    predicted = predict.QUESTION.answer(data, FACILITY, params)
+    assert said in predicted.caveats
+    (exhibit,) = striping.STUDY.run(data, FACILITY, params_of(striping.STUDY, replicates=0, transfer_size=64 * MIB))
+    assert said in exhibit.caveats
+    quiet = [each for each in exhibit.estimates if each.name == "q90[8]"]
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    assert quiet[0].value == pytest.approx(float(truth.transfer(64 * MIB, 8).quantile(0.9)), rel=0.1)
 
 
 def test_sizes_on_different_targets_give_no_advice() -> None:

@@ -208,7 +208,7 @@ def _fact(name: str, label: str, estimate: Estimate) -> Fact:
 def _agreement(best: BestWidth) -> Fact:
     if best.agreement is None:
         return Fact("agreement", "agreement", None, "ratio", note="no bootstrap asked for")
-    note = "of bootstrap replicates choose this count or its neighbour"
+    note = "of bootstrap replicates choose this count"
     return Fact("agreement", "agreement", best.agreement, "ratio", share=best.agreement, note=note)
 
 

@@ -22,6 +22,8 @@ from ioweather.core.arrays import Bools, Floats, Ints
 # testbed; benchmarks/health.py reports others.
 # Observations of its own that tell what is usual of a component; with fewer, its peers' are taken.
 _OWN_USUAL: Final = 50
+# Components may be of different kinds (disks, flash): by up to this factor.
+_OTHER_KIND: Final = float(np.log(4.0))
 # Components that must be seen in a bin before their median speaks for what all have in common.
 _LEAST_PEERS: Final = 3
 _LEAST_IN_CLASS: Final = 40
@@ -111,13 +113,14 @@ def shared_observations(found: Observations, component: str, start_ns: Ints, loa
 
 
 def _own_excess(values: Floats, column: Ints, columns: int) -> Floats:
-    """Less what is usual of each component."""
+    """Less what is usual of each component. One that is always many times slower than the others is not another kind of
+    component: it was sick for most of the time."""
     middle = float(np.median(values)) if len(values) else 0.0
     usual = np.full(columns, middle)
     for each in range(columns):
         own = values[column == each]
         if len(own) >= _OWN_USUAL:
-            usual[each] = float(np.median(own))
+            usual[each] = min(float(np.median(own)), middle + _OTHER_KIND)
     return np.asarray(values - usual[column])
 
 

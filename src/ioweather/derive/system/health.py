@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
@@ -323,17 +324,29 @@ def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unh
 EVENT_COLUMNS: Final = ("system", "component", "label", "start_ns", "end_ns", "strength_ratio", "details")
 
 
-def in_incidents(responses: Frame, events: Frame) -> Bools:
+def without_incidents(responses: Frame, events: Frame | None, facility: Facility) -> tuple[Frame, tuple[str, ...]]:
+    """Response times without those of components that were unhealthy at the time, and a caveat where any were: an
+    incident of one target is no law."""
+    hit = in_incidents(responses, events, facility) if events is not None else np.zeros(responses.rows, np.bool_)
+    if not hit.any():
+        return responses, ()
+    return responses.take(~hit), (f"{int(hit.sum()):,} response times of unhealthy components were left out.",)
+
+
+def in_incidents(responses: Frame, events: Frame, facility: Facility) -> Bools:
     """Operations of probes and samplers on components that were unhealthy at that time; of what all targets share, and
-    of metadata servers, all of them."""
+    of metadata servers, all of that file system."""
     start = responses.ints("start_ns")
-    component = responses.text("component")
+    component, system = responses.text("component"), responses.text("system")
+    homes = [facility.filesystem_of(name) for name in system.categories]
     hit = np.zeros(responses.rows, np.bool_)
     for event in events.records():
         names = {event["component"], *json.loads(event["details"] or "{}").get("through", [])}
         known = [code for code, name in enumerate(component.categories) if name in names]
+        home = facility.filesystem_of(event["system"]) if event["system"] else None
+        here = np.isin(system.codes, [code for code, name in enumerate(homes) if home in (None, name)])
         end = np.iinfo(np.int64).max if event["end_ns"] is None else event["end_ns"]
-        during = (start >= event["start_ns"]) & (start < end)
+        during = here & (start >= event["start_ns"]) & (start < end)
         hit |= during & np.isin(component.codes, known) if known else during
     return hit
 

@@ -19,6 +19,7 @@ from ioweather.core.frames import Frame, Text
 from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.results import Coverage
 from ioweather.core.units import MIB, NS, format_bytes
+from ioweather.derive.system.health import EVENT_COLUMNS
 
 # Data requests; what metadata operations take says nothing about a request of some size.
 OPERATIONS: Final = ("read", "write", "write_sync")
@@ -31,6 +32,9 @@ NEED: Final = Need(
     ),
     where={"op": OPERATIONS},
 )  # fmt: skip
+INCIDENTS: Final = Need(
+    "events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
+)
 FILESYSTEM: Final = Param("filesystem", "one file system; all of them where it is not given")
 # The probe's requests (kun19: 1 MB) are no sampler's: those are whole pages, and their OST is known.
 _PAGE: Final = 4096

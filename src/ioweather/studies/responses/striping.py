@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,10 +18,12 @@ from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import NS, format_bytes, format_seconds
+from ioweather.derive.system.health import without_incidents
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
 from ioweather.studies.responses.fits import COMBINATION, REPLICATES, FittedSample, choices, fit_samples, spread_about
 from ioweather.studies.responses.samples import (
     FILESYSTEM,
+    INCIDENTS,
     MINIMUM,
     NEED,
     ResponseSample,
@@ -59,8 +61,8 @@ class WidthPrediction:
 
 @dataclass(frozen=True)
 class BestWidth:
-    """`width`: the narrowest within 5% of the least q90. `agreement`: share of bootstrap replicates that choose
-    the same width, or its neighbour; None without replicates."""
+    """`width`: the narrowest within 5% of the least q90. `agreement`: share of bootstrap replicates that choose the
+    same width; None without replicates."""
 
     width: int
     fastest: int
@@ -68,6 +70,8 @@ class BestWidth:
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
+    responses, left_out = without_incidents(data.frames[NEED.name], data.frames.get(INCIDENTS.name), facility)
+    data = replace(data, frames={**data.frames, NEED.name: responses})
     samples = samples_of(data, facility, params)
     if not samples.samples:
         return
@@ -83,7 +87,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     widest = int(params.get("targets") or _WIDEST)
     predictions = predict_widths(fitted, total, overhead_seconds=params["overhead"] / NS, widest=widest)
     if predictions:
-        yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused))
+        yield striping_exhibit(samples, fitted, predictions, total, (choices(fitted[0].fit), *refused, *left_out))
 
 
 def predict_widths(
@@ -131,7 +135,7 @@ def best_width(predictions: Sequence[WidthPrediction]) -> BestWidth:
     if not replicates.size:
         return BestWidth(widths[chosen], fastest, None)
     places = np.array([_narrowest(column) for column in replicates.T])
-    return BestWidth(widths[chosen], fastest, float(np.mean(np.abs(places - chosen) <= 1)))
+    return BestWidth(widths[chosen], fastest, float(np.mean(places == chosen)))
 
 
 def _narrowest(seconds: Floats) -> int:
@@ -292,7 +296,7 @@ TARGETS: Final = Param("targets", "OSTs there are; default: what the lake knows"
 STUDY = Study(
     "striping",
     ("don15.maxorder",),
-    (NEED,),
+    (NEED, INCIDENTS),
     run,
     (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
     spreads=True,
