@@ -22,6 +22,7 @@ from ioweather.store import layout
 from ioweather.web import api, errors, sending
 from ioweather.web.bodies import Bodies
 from ioweather.web.facilities import MAIN, Facilities
+from ioweather.web.lake_metrics import LakeMetrics
 from ioweather.web.live import Feed
 from ioweather.web.pages import ROUTERS
 from ioweather.web.visible import PublicView, check_declared
@@ -105,10 +106,11 @@ def create_app(
         return DARK
 
     if metrics is not None:
+        of_lake = LakeMetrics(facilities, named=app.state.visibility.mode == "open")
 
         @app.get("/metrics", include_in_schema=False)
         def scrape(view: PublicView) -> Response:
-            return Response(metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+            return Response(metrics() + of_lake.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     check_declared(app, _PLAIN_PATHS)
