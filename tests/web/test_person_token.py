@@ -88,6 +88,8 @@ def test_a_login_node_without_the_lake_asks_the_server(lake, tokens, tmp_path, c
         file.write_text(tokens["ann"])
         assert command(["why", job, "--line"]) == 0
         assert "(ioweather, judged now)" in capsys.readouterr().out
+        assert command(["why", job]) == 0
+        assert len(capsys.readouterr().out.splitlines()) > 8
         file.write_text(tokens["bob"])
         assert command(["why", job]) == 1
         file.write_text("wrong")

@@ -63,4 +63,6 @@ def test_recorded_where_it_is_and_else_judged_now(lake, capsys):
     assert job_text(lake, str(ASKED["system"]), uid=3) == recorded
     assert command(["why", str(ASKED["system"]), "--lake", str(lake.root), "--line"]) == 0
     assert capsys.readouterr().out == recorded.line() + "\n"
+    assert command(["why", str(ASKED["system"]), "--lake", str(lake.root), "--block"]) == 0
+    assert capsys.readouterr().out == recorded.block()
     assert command(["why", str(ASKED["you"]), "--lake", str(lake.root), "--block", "--recorded"]) == 1

@@ -30,7 +30,7 @@ def _show(
         from ioweather.workflows.job_text import job_text
 
         text = job_text(given["lake_dir"], given["job"], _uid(given["uid"]), recorded=recorded)
-        say(text.line() if line else text.block().rstrip("\n"))
+        say(*([text.line()] if line else text.block().splitlines()))
     else:
         question = QUESTIONS["why"]
         brief = {} if given["full_screen"] else question.brief
@@ -45,7 +45,7 @@ def _from_server(url: str, token_file: Path | None, job: str, form: str) -> None
     from ioweather.collect.ask_server import ask_server
 
     path = f"/api/v1/ask/why?job={quote(job)}" if form == "json" else f"/api/v1/jobs/{quote(job)}/text?form={form}"
-    say(many_lines(ask_server(url, token_file, path)).rstrip("\n"))
+    say(*many_lines(ask_server(url, token_file, path)).split("\n"))
 
 
 _OWN = [

@@ -43,19 +43,21 @@ class JobText:
         rule = "=" * _WIDTH
         yield from (rule, f"I/O of job {self.job}".center(_WIDTH).rstrip(), rule)
         yield from textwrap.wrap(self.headline, _WIDTH)
-        took = self.outcome.io_seconds
-        if took:
-            yield ""
-            for name, label in _PARTS.items():
-                part: Amount | None = getattr(self.outcome.seconds, name)
-                if part is not None and part.value is not None:
-                    yield _bar(label, max(0.0, min(part.value, took)), took)
+        bars = list(self._bars())
+        yield from ("", *bars) if bars else ()
         if self.outcome.worth:
             yield from ("", "Worth changing (each alone)")
             for item in self.outcome.worth[:3]:
                 yield from textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
         compared = f"{self.outcome.n} similar runs" if self.outcome.n else "no similar runs"
         yield from ("", f"Compared with {compared}; judged {self.when}.", f"More: ioweather why {self.job}", rule)
+
+    def _bars(self) -> Iterator[str]:
+        took = self.outcome.io_seconds
+        for name, label in _PARTS.items() if took else ():
+            part: Amount | None = getattr(self.outcome.seconds, name)
+            if took and part is not None and part.value is not None:
+                yield _bar(label, max(0.0, min(part.value, took)), took)
 
 
 def _advice(item: AdviceItem) -> str:
