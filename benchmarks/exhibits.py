@@ -35,7 +35,7 @@ def outcomes(folder: Path) -> dict[str, Outcome]:
     lake = Lake(folder)
     with lake.snapshot() as snapshot:
         ready = {item.id: item.ready for item in availability(snapshot)}
-        reasons = {item.id: item.state for item in availability(snapshot)}
+        reasons = {item.id: "; ".join(item.missing) for item in availability(snapshot)}
     found = {name: Outcome("not possible", reasons[name]) for name, is_ready in ready.items() if not is_ready}
     made = each_exhibit(lake, [name for name, is_ready in ready.items() if is_ready])
     return found | {name: _outcome(exhibit) for name, exhibit in made.items()}
