@@ -47,6 +47,7 @@ class Line:
         return (self.work, self.ours, self.peer, self.theirs, self.ratio, self.goal, met)
 
 
+_FLAT = 1.15
 HEAD = ("work", "ours", "peer", "peer's", "ratio", "goal", "met")
 
 
@@ -127,9 +128,9 @@ def ships(count: int) -> Iterator[Line]:
     peer = "write_deltalake alone"
     ratio = f"{growth:.2f} of the first half (peer {theirs:.2f})"
     work = f"a commit and its ledger entry, second half of {count:,} ships into one day"
-    yield Line(
-        work, f"{last:.0f} ms", peer, f"{plain[1]:.0f} ms", ratio, "as the peer, or 1.15", growth <= max(theirs, 1.15)
-    )
+    # Where the peer's own cost moved as much, the run tells of the machine and not of the lake.
+    flat = None if theirs > _FLAT else growth <= _FLAT
+    yield Line(work, f"{last:.0f} ms", peer, f"{plain[1]:.0f} ms", ratio, f"<= {_FLAT} of the first half", flat)
     files = max(int(line[4]) for line in lines)
     yield Line("the same, files of the day", str(files), peer, lines[-1][5], "", "<= 64", files <= 64)
 
@@ -163,7 +164,8 @@ def page(lines: Sequence[Line]) -> str:
     rows = "\n".join(f"| {' | '.join(line.cells())} |" for line in lines)
     return (
         "# Speed\n\nWritten by `make bench`: processor seconds, the least of several, beside a peer in the same run.\n"
-        "On a machine that others use too, all seconds are longer, ours and the peer's: compare ratios.\n\n"
+        "On a machine that others use too, all seconds are longer, ours and the peer's: compare ratios.\n"
+        "A dash: the peer's own figure moved too much in this run to tell.\n\n"
         f"{machine()}.\n\n| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}\n{rows}\n"
     )
 

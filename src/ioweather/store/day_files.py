@@ -107,7 +107,7 @@ def rewrite_day(
 ) -> tuple[Path, int] | None:
     """Put the result of a query into the place of the files that this version of the table has of the day: to seal it,
     or to merge its small files. Returns the new file and its rows; None where another writer replaced one of these
-    files meanwhile. Files that came meanwhile stay beside it.
+    files meanwhile, or where there are no rows. Files that came meanwhile stay beside it.
 
     By an explicit action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows, and
     would refuse when a writer appended meanwhile. Not by Delta's own `optimize.compact` either: of two that run at the
@@ -115,12 +115,12 @@ def rewrite_day(
     """
     try:
         with written(con, folder, spec, rows, [day], prefix) as actions:
+            if not actions:
+                return None
             replace_files(table, day, actions)
     except CommitFailedError:
         return None
     table.update_incremental()
-    if not actions:
-        return None
     return folder / actions[0].path, int(json.loads(actions[0].stats)["numRecords"])
 
 
