@@ -1,8 +1,7 @@
 """The minimum of a quadratic form over numbers of at least 0.
 
 The active sets of Lawson and Hanson, Solving Least Squares Problems (1974), algorithm NNLS, on the normal equations.
-`scipy.optimize.nnls` does the same for a matrix of observations; to import it takes longer than the verdict that asks
-for it (0.4 of 0.9 s).
+`scipy.optimize.nnls` does the same for a matrix of observations; to import it was 45% of all imports of `why`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parquet files of a table and the commits that add them: DuckDB writes, Delta keeps the list.
 
-A file is on disk before a commit speaks of it. DuckDB streams a batch in half of the processor time and memory that
+A file is on disk before a commit speaks of it. DuckDB streams a large batch in half of the processor time that
 Delta's own writer takes, and tells the least and greatest values that Delta keeps of a file.
 """
 
