@@ -132,6 +132,13 @@ def test_archives(source: str, change: Callable[[h5py.File], None], reason: str 
     assert outcome.reason == reason, outcome.message
 
 
+def test_a_job_that_did_more_than_64_bits_hold(tmp_path: Path) -> None:
+    line = "lustre2,host=o,jobid=7,name=fs-OST0001 jobstats_write_bytes={}i 1710000000000000000\n"
+    path = tmp_path / "metrics.out"
+    path.write_text(line.format(1) + line.format("9" * 30).replace("17100000000", "17100000100"))
+    assert outcome_of(path, "telegraf").reason == "corrupt_input"
+
+
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_half_a_surrogate_in_a_name(ascii_only: bool, tmp_path: Path) -> None:
     """JSON can hold it, UTF-8 cannot."""

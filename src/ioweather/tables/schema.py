@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.tables.checks import Checked, Fault, check
 from ioweather.tables.ranges import SAMPLE, Range, range_of
@@ -135,7 +136,10 @@ def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
     dtype = np.bool_ if spec.type == "bool" else np.int64
     if isinstance(value, (list, tuple)):
         mask = np.fromiter((v is None for v in value), np.bool_, len(value))
-        data: np.ndarray[Any, Any] = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
+        try:
+            data: np.ndarray[Any, Any] = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
+        except OverflowError:
+            raise CorruptInput(f"{spec.name} has a number of more than 64 bits.") from None
         return _masked(spec, data, mask)
     if isinstance(value, np.ma.MaskedArray):
         return _masked(spec, value.filled(0).astype(dtype, copy=False), np.ma.getmaskarray(value))
