@@ -217,15 +217,18 @@ def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examp
     return {"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}
 
 
-@router.get("/jobs/{job_id}/text", response_class=PlainTextResponse)
+@router.get(
+    "/jobs/{job_id}/text", response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)  # fmt: skip
 def job_as_text(
     view: OwnView,
     job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])],
     form: Literal["line", "block"] = "line",
-) -> str:
+) -> PlainTextResponse:
     """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
     found = job_text(view.lake, job_id, files=False)
-    return f"{found.line()}\n" if form == "line" else found.block()
+    return PlainTextResponse(f"{found.line()}\n" if form == "line" else found.block())
 
 
 def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
