@@ -34,34 +34,51 @@ _WHOLE_TEXT: Final = 32
 def written(
     con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, rows: str, days: Collection[str], prefix: str
 ) -> Iterator[list[AddAction]]:
-    """One file for each of the days that has rows, as the actions of a commit. Where the commit fails they are taken
-    away again."""
+    """One file for each of the days that has rows, as the actions of a commit. Where this or the commit is refused they
+    are taken away again. After any other error of a commit they stay: it may have been made before the error came, and
+    a file that no commit names is in nobody's way."""
     targets: list[Path] = []
-    actions: list[AddAction] = []
+    try:
+        actions = list(_write(con, folder, spec, rows, days, prefix, targets))
+    except BaseException:
+        _remove(targets)
+        raise
+    try:
+        yield actions
+    except CommitFailedError:
+        _remove(targets)
+        raise
+
+
+def _remove(targets: Sequence[Path]) -> None:
+    for target in targets:
+        target.unlink(missing_ok=True)
+
+
+def _write(
+    con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, rows: str, days: Collection[str], prefix: str,
+    targets: list[Path],
+) -> Iterator[AddAction]:  # fmt: skip
+    """Into files that stand in `targets` before they are there."""
     moment = f"coalesce({quote(spec.time)}, 0)"
     columns = [*((c.name, SQL_TYPES[c.type]) for c in spec.columns), ("source", "VARCHAR"), ("ingest_id", "VARCHAR")]
     selected = ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in columns)
-    try:
-        for day in sorted(days):
-            low = day_start_ns(day)
-            of_day = "" if len(days) == 1 else f" WHERE {moment} BETWEEN {low} AND {low + DAY_NS - 1}"
-            targets.append(folder / f"day={day}" / f"{prefix}-{uuid.uuid4()}.zstd.parquet")
-            targets[-1].parent.mkdir(exist_ok=True)
-            told = con.execute(
-                f"COPY (SELECT {selected} FROM ({rows}){of_day}) TO {literal(targets[-1])} "
-                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows}, RETURN_STATS)"
-            ).fetchall()
-            if not told or not told[0][1]:
-                targets.pop().unlink(missing_ok=True)
-                continue
-            sync_to_disk(targets[-1])
-            sync_to_disk(targets[-1].parent)
-            actions.append(_action(targets[-1], day, told[0][1], _statistics(spec, told[0][1], told[0][4])))
-        yield actions
-    except BaseException:
-        for target in targets:
+    for day in sorted(days):
+        low = day_start_ns(day)
+        of_day = "" if len(days) == 1 else f" WHERE {moment} BETWEEN {low} AND {low + DAY_NS - 1}"
+        target = folder / f"day={day}" / f"{prefix}-{uuid.uuid4()}.zstd.parquet"
+        targets.append(target)
+        target.parent.mkdir(exist_ok=True)
+        told = con.execute(
+            f"COPY (SELECT {selected} FROM ({rows}){of_day}) TO {literal(target)} "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows}, RETURN_STATS)"
+        ).fetchall()
+        if not told or not told[0][1]:
             target.unlink(missing_ok=True)
-        raise
+            continue
+        sync_to_disk(target)
+        sync_to_disk(target.parent)
+        yield _action(target, day, told[0][1], _statistics(spec, told[0][1], told[0][4]))
 
 
 def _action(target: Path, day: str, rows: int, statistics: Mapping[str, Any]) -> AddAction:
