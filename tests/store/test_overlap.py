@@ -8,13 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from deltalake import DeltaTable, Field
+from deltalake.exceptions import CommitFailedError
 from deltalake.schema import PrimitiveType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import day_files, delta, layout
+from ioweather.store.day_files import add_files
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.overlap import extent_of, files_near, is_one_row_each
 from ioweather.tables import TABLES
@@ -147,5 +150,30 @@ def test_rows_are_in_where_merging_fails(lake, monkeypatch, caplog):
         assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     assert lake.tables()["series"] == 3
     assert "the disk is full" in caplog.text
+
+
+def test_a_refused_merge_leaves_no_draft(lake, monkeypatch):
+    """After any other error the commit may have been made: what it names stays."""
+    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+
+    def refuses(*_: object) -> None:
+        raise CommitFailedError("somebody was faster")
+
+    monkeypatch.setattr(day_files, "replace_files", refuses)
+    for minute in range(3):
+        assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     day = layout.tables_dir(lake.root) / "series" / "day=2024-10-04"
-    assert len(list(day.iterdir())) == 3, "a draft was left behind"
+    assert len(list(day.iterdir())) == 3
+
+
+def test_an_error_after_a_commit_takes_no_rows_with_it(lake, monkeypatch):
+    def made_and_broken(table, *arguments):
+        add_files(table, *arguments)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(delta, "add_files", made_and_broken)
+    with pytest.raises(LakeError, match="disk is gone"):
+        lake.append("series", samples([(0, "a", "x")]), source="block")
+    monkeypatch.undo()
+    assert lake.tables()["series"] == 1
+    assert lake.append("series", samples([(0, "a", "x"), (1, "a", "x")]), source="block") == 1
