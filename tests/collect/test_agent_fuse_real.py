@@ -227,7 +227,7 @@ def test_the_end_does_not_wait_for_a_hanging_child(mount, probe):
     rows = running.stop()
     assert time.monotonic() - began < 10
     pending = [row for row in rows if row["status"] == "pending"]
-    assert [row["op"] for row in pending] == ["read"]
+    assert [row["op"] for row in pending] in (["read"], ["file_read"])  # whichever reads first
     assert pending[0]["duration_ns"] is None
     # It may still be there: in uninterruptible sleep until the file system answers. Then it is gone.
     mount.disturb({})

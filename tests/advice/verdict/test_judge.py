@@ -10,6 +10,7 @@ import pytest
 from planted_jobs import planted
 
 from ioweather.advice.verdict.judge import judge
+from ioweather.advice.verdict.model import _typical
 from ioweather.advice.verdict.patterns import MEASURES, patterns_of
 from ioweather.core.outcomes import Reason
 from planted_pools import planted_pool
@@ -189,3 +190,10 @@ def test_patterns_of_no_runs():
     frame = planted([{"read": 1 << 20}])["job_io"]
     assert patterns_of(frame).shape == (1, len(MEASURES))
     assert patterns_of(frame.take(np.zeros(1, bool))).shape == (0, len(MEASURES))
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 4, 7])
+def test_a_typical_run_of_few(runs):
+    """Of an even number none may lie in the middle fifth."""
+    beyond = np.arange(2.0 * runs).reshape(runs, 2)
+    assert _typical(beyond, np.ones(2)) == pytest.approx(np.median(beyond, axis=0))

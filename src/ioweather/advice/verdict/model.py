@@ -102,7 +102,10 @@ def _typical(beyond: Floats, slopes: Floats) -> Floats:
         return np.zeros(len(slopes))
     effect = beyond @ slopes
     low, high = np.quantile(effect, _MIDDLE)
-    return np.asarray(beyond[(effect >= low) & (effect <= high)].mean(axis=0))
+    middle = (effect >= low) & (effect <= high)
+    if not middle.any():  # an even number, and few: the two in the middle
+        middle = np.argsort(effect)[len(effect) // 2 - 1 : len(effect) // 2 + 1]
+    return np.asarray(beyond[middle].mean(axis=0))
 
 
 def _state_scatter(pool: Pool) -> Floats:
