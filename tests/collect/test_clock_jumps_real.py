@@ -44,8 +44,9 @@ def count_to(root: Path, reads: int) -> None:
 
 
 @pytest.mark.skipif(not LIBRARY, reason="faketime is not installed")
-@pytest.mark.parametrize("jumps", [("+45m", "-2h", "+0"), ("-3650d", "+10h")])
+@pytest.mark.parametrize("jumps", [("+45m", "-2h", "+0"), ("-20h", "+10h")])
 def test_what_was_counted_is_told_once_however_the_clock_is_set(tmp_path, capsys, jumps):
+    """By less than a day: for a clock that is years back, what was measured before is of the future, and is refused."""
     lake = tmp_path / "lake"
     open_lake(lake, create=True)
     (lake / "facility.toml").write_text(
