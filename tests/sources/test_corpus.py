@@ -315,7 +315,7 @@ def some_rows(path: Path, tables: Tables) -> None:
 
 
 def mpi_io_test_2(path: Path, tables: Tables) -> None:
-    """Four processes write and read 16 MiB each, by the program's defaults; IOR's are in its output beside it."""
+    """What is written is read again, in whole pieces of 16 MiB."""
     moved = {name: sum(row[name] for row in tables["files"] if row["module"] == "POSIX") for name in MOVED}
     assert moved["read_bytes"] == moved["write_bytes"] > 0
     assert moved["write_bytes"] % (16 << 20) == 0

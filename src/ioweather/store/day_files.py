@@ -26,8 +26,9 @@ from ioweather.store.convert import SQL_TYPES, literal, quote
 from ioweather.store.panics import without_panics
 from ioweather.tables import TableSpec
 
-# A longer text may be cut in statistics: then nothing is said of it.
-_WHOLE_TEXT: Final = 32
+# Delta cuts texts in its statistics at so many characters: one of that length may stand for a greater one, and of our
+# own files nothing is said of it.
+WHOLE_TEXT: Final = 32
 
 
 @contextmanager
@@ -105,7 +106,7 @@ def _statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str, str]
             continue
         if kind == "int64":
             least[name], most[name] = int(of_column["min"]), int(of_column["max"])
-        elif kind == "text" and max(len(of_column["min"]), len(of_column["max"])) < _WHOLE_TEXT:
+        elif kind == "text" and max(len(of_column["min"]), len(of_column["max"])) < WHOLE_TEXT:
             least[name], most[name] = of_column["min"], of_column["max"]
     return {"minValues": least, "maxValues": most, "nullCount": nulls}
 

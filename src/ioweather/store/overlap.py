@@ -18,10 +18,9 @@ from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable
+from ioweather.store.day_files import WHOLE_TEXT
 from ioweather.tables import TableSpec
 
-# Delta cuts texts in its statistics at 32 characters: a greatest one of that length may stand for a greater one.
-_WHOLE_TEXT: Final = 32
 # A table of all possible keys is faster than sorting, up to this many for each row.
 _KEYS_PER_ROW: Final = 8
 
@@ -84,7 +83,7 @@ def files_near(table: DeltaTable, extent: Extent) -> set[str]:
 def _meet(least: Any, most: Any, low: Any, high: Any) -> bool:
     if least is None or most is None or type(least) is not type(low) or type(most) is not type(low):
         return True
-    return bool(least <= high and (low <= most or (isinstance(most, str) and len(most) >= _WHOLE_TEXT)))
+    return bool(least <= high and (low <= most or (isinstance(most, str) and len(most) >= WHOLE_TEXT)))
 
 
 def is_one_row_each(spec: TableSpec, frame: Frame) -> bool:

@@ -13,10 +13,11 @@
 
 `metric`, `system`, `kind`, `component`, `job` and `operation` are texts with {labels}, or tables: { label = "target",
 match = "(.+)-OST.*" } is the first group of a label that matches, and `map = {...}` with `other = "..."` translate it.
-{host} is the label `instance` (or `host`) without its port, else --host. With `job` and `operation` a rule fills
-`job_operations`, and `field` is count, bytes or time_ns. `value` says what the numbers are: "counter" (grows), "amount"
-(since the sample before), "rate" (in a second) or "state" (as it is). Without it, a metric that adds up is a counter
-and any other a state. A state of a counter is its growth in a second: busy_ratio of a counter of seconds.
+{host} is the label `instance` (or `host`) without its port, else --host; `__name__` is the name of the metric. With
+`job` and `operation` a rule fills `job_operations`, and `field` is count, bytes or time_ns. `value` says what the
+numbers are: "counter" (grows), "amount" (since the sample before), "rate" (in a second) or "state" (as it is). Without
+it, a metric that adds up is a counter and any other a state. A state of a counter is its growth in a second: busy_ratio
+of a counter of seconds.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Mappings:
         rules = self._rules.get(name)
         if rules is None:
             return None
-        whole = {**labels, "host": _host(labels) or host or ""}
+        whole = {**labels, "__name__": name, "host": _host(labels) or host or ""}
         return next((mapped for rule in rules if (mapped := rule.of(whole)) is not None), None)
 
     def needs_host(self, name: str, labels: Labels) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -118,6 +118,17 @@ def _server_findings(seen: dict[str, Seen]) -> Iterator[Finding]:
         )
 
 
+def _without_logs(known: Allocations, unseen: Collection[str], hours: float) -> Iterator[Finding]:
+    used = {name: float(np.nansum(known.core_hours[known.of(name)])) for name in sorted(unseen)}
+    if used and hours:
+        largest = max(used, key=used.__getitem__)
+        share = format_value(used[largest] / hours, "ratio")
+        yield Finding(
+            f"The largest project without a log is {largest}: {share} of the core-hours.",
+            name="largest_project_without_logs",
+        )
+
+
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     applications = data.frames["applications"]
     matches = match_jobs(applications, data.frames["jobs"])
@@ -130,6 +141,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     share = share_estimate("jobs_instrumented_ratio", int(instrumented.sum()), total)
     projects = set(known.project)
     captured = {name for name, there in zip(known.project, instrumented.tolist(), strict=True) if there}
+    seen = _on_servers(data, matches, facility)
     findings = [
         Finding(
             f"{int(instrumented.sum()):,} of {total:,} jobs ({format_value(share.value, 'ratio')}) left a Darshan log; "
@@ -139,18 +151,9 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         Finding(
             f"{len(captured):,} of {len(projects):,} projects are seen in at least one log.", name="projects_with_logs"
         ),
+        *_without_logs(known, projects - captured, hours),
+        *_server_findings(seen),
     ]
-    unseen = sorted(projects - captured, key=lambda name: -float(np.nansum(known.core_hours[known.of(name)])))
-    if unseen and hours:
-        lost = float(np.nansum(known.core_hours[known.of(unseen[0])])) / hours
-        findings.append(
-            Finding(
-                f"The largest project without a log is {unseen[0]}: {format_value(lost, 'ratio')} of the core-hours.",
-                name="largest_project_without_logs",
-            )
-        )
-    seen = _on_servers(data, matches, facility)
-    findings += _server_findings(seen)
     yield Exhibit(
         "car11.table2",
         tables=(_by_project(known, instrumented), *((coverage_table(seen),) if seen else ())),

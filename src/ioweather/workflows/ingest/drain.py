@@ -35,6 +35,7 @@ from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.ingest.pushed_samples import take_samples
 from ioweather.workflows.ingest.reading import UNREADABLE
 from ioweather.workflows.ingest.receive import reading_of, source_of
+from ioweather.workflows.ingest.watched import one_pass
 from ioweather.workflows.ingest.what_follows import follow_arrival
 
 _LOG = logging.getLogger("ioweather.drain")
@@ -98,14 +99,7 @@ def next_batch(waiting: Sequence[Queued], most_files: int = BATCH_FILES) -> list
     quick = [file for file in waiting if file.kind != "wide"]
     if not quick:
         return list(waiting[:1])
-    batch: list[Queued] = []
-    size = 0
-    for file in quick[:most_files]:
-        if batch and size + file.bytes > BATCH_BYTES:
-            break
-        batch.append(file)
-        size += file.bytes
-    return batch
+    return one_pass(quick, most_files, BATCH_BYTES)
 
 
 def take(lake: Lake, files: Sequence[Queued]) -> dict[str, int]:

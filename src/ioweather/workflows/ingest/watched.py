@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from ioweather.core.units import DAY_NS, GIB, MIB, MINUTE_NS, NS
 from ioweather.store import layout
@@ -32,6 +32,14 @@ _LARGE_BYTES: Final = 16 * MIB
 _GROWING_NS: Final = 10 * MINUTE_NS
 # Darshan writes under this name, and renames at the end.
 _UNFINISHED: Final = "_partial"
+
+
+class Sized(Protocol):
+    @property
+    def bytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
 
 
 @dataclass(frozen=True)
@@ -124,9 +132,9 @@ class Watched:
             self.quiet[str(folder)] = changed
 
 
-def one_pass(files: Sequence[Changed], most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> list[Changed]:
+def one_pass(files: Sequence[T], most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> list[T]:
     """The first of them, one at least."""
-    taken: list[Changed] = []
+    taken: list[T] = []
     size = 0
     for file in files[:most_files]:
         if taken and size + file.bytes > most_bytes:
