@@ -53,9 +53,9 @@ class Counts:
     """Filled by many threads; appending to a list is atomic."""
 
     push_seconds: list[float] = field(default_factory=list)
-    read_seconds: list[float] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
+    by_page: dict[str, list[float]] = field(default_factory=lambda: {page: [] for page in PAGES})
     most_waits: list[int] = field(default_factory=list)
     truth: list[tuple[str, int]] = field(default_factory=list)
     wide: list[tuple[int, float]] = field(default_factory=list)
@@ -131,9 +131,10 @@ def send(port: int, token: str, host: str, until: float, every: float, offset: f
 
 def read(port: int, until: float, number: int, counts: Counts) -> None:
     while time.monotonic() < until:
-        status, seconds, _ = request(port, "GET", PAGES[number % len(PAGES)])
+        page = PAGES[number % len(PAGES)]
+        status, seconds, _ = request(port, "GET", page)
         counts.reads.append(status)
-        counts.read_seconds.append(seconds)
+        counts.by_page[page].append(seconds)
         number += 1
         time.sleep(0.5)
 
@@ -177,12 +178,15 @@ def percentile(values: Sequence[float], part: float) -> float:
 def tell(name: str, counts: Counts) -> None:
     load = os.getloadavg()[0]
     print(f"{name} (load average {load:.1f}):")
+    read_seconds = [seconds for page in PAGES for seconds in counts.by_page[page]]
     for what, seconds, answers in (("pushes", counts.push_seconds, counts.answers),
-                                   ("reads", counts.read_seconds, counts.reads)):  # fmt: skip
+                                   ("reads", read_seconds, counts.reads)):  # fmt: skip
         if seconds:
             print(f"  {what}: {len(seconds):,}; median {statistics.median(seconds) * 1e3:.0f} ms, p95 "
                   f"{percentile(seconds, 0.95) * 1e3:.0f} ms, most {max(seconds) * 1e3:.0f} ms; answers "
                   f"{dict(Counter(answers))}")  # fmt: skip
+    print("  p95 by page:", ", ".join(f"{page} {percentile(seconds, 0.95) * 1e3:.0f} ms"
+                                      for page, seconds in counts.by_page.items()))  # fmt: skip
     if counts.most_waits:
         print(f"  told to wait at most {max(counts.most_waits)} times for one segment")
     if counts.wide:

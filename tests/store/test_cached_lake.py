@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import pytest
 from store_lakes import series_frame
 
 from ioweather.core.visibility import Owner
-from ioweather.store import cached_lake
+from ioweather.store import cached_lake, inventory
 from ioweather.store.cached_lake import Kept, KeptLake, mark_of
 from ioweather.store.lake import open_lake
+from ioweather.tables import TABLES
 
 
 @pytest.fixture
@@ -32,24 +34,58 @@ def age(lake) -> None:
         os.utime(name / "_delta_log", ns=(0, name.joinpath("_delta_log").stat().st_mtime_ns - 3_600 * 10**9))
 
 
-def test_a_still_lake_is_read_once_and_a_commit_is_seen_at_once(lake, monkeypatch):
+@pytest.fixture
+def opened(monkeypatch):
+    """Which tables were opened."""
+    names = []
+    real = cached_lake.Lake.files_of
+    monkeypatch.setattr(cached_lake.Lake, "files_of", lambda self, name: names.append(name) or real(self, name))
+    return names
+
+
+def test_a_still_lake_is_read_once_and_a_commit_is_seen_at_once(lake, opened):
     age(lake)
-    opened = []
-    real = cached_lake.Lake.snapshot
-    monkeypatch.setattr(cached_lake.Lake, "snapshot", lambda self: opened.append(1) or real(self))
     shared = KeptLake(lake.root, Kept())
     assert [rows(shared) for _ in range(3)] == [10, 10, 10]
     assert rows(shared.seen_by(Owner("x"))) == 10
-    assert len(opened) == 1
+    assert sorted(opened) == sorted(TABLES)
+    opened.clear()
     lake.append("series", series_frame(np.ones((7, 2))), source="tts")
-    assert rows(shared) == rows(lake) == 14
+    assert rows(shared) == 14
+    assert opened == ["series"], "only what changed is opened again"
+    assert rows(lake) == 14
 
 
-def test_a_lake_that_just_changed_is_not_kept(lake):
-    """Two commits in one tick of the file system's clock must not look like one."""
-    memory = Kept()
-    assert rows(KeptLake(lake.root, memory)) == 10
-    assert memory.pinned is None
+def test_a_table_that_just_changed_is_soon_looked_at_again(lake, opened, monkeypatch):
+    """Two commits in one tick of the file system's clock look like one; the second is missed for a second at most."""
+    age(lake)
+    monkeypatch.setattr(cached_lake, "_changed_ns", lambda path: time.time_ns() if "series" in str(path) else 0)
+    now_ns = time.time_ns()
+    monkeypatch.setattr(cached_lake.time, "time_ns", lambda: now_ns)
+    shared = KeptLake(lake.root, Kept())
+    assert rows(shared) == 10
+    lake.append("series", series_frame(np.ones((7, 2))), source="tts")
+    opened.clear()
+    assert rows(shared) == 10
+    monkeypatch.setattr(cached_lake, "_changed_ns", lambda path, then=now_ns: then if "series" in str(path) else 0)
+    monkeypatch.setattr(cached_lake.time, "time_ns", lambda: now_ns + 1_000_000_001)
+    assert rows(shared) == 14
+    assert opened == ["series"]
+
+
+def test_what_series_hold_is_counted_once(lake, monkeypatch):
+    counted = []
+    real = inventory.inventory
+    monkeypatch.setattr(inventory, "inventory", lambda *args: counted.append(1) or real(*args))
+    shared = KeptLake(lake.root, Kept())
+    for _ in range(3):
+        with shared.snapshot() as snapshot:
+            assert sum(group.rows for group in snapshot.series()) == 10
+    assert len(counted) == 1
+    lake.append("series", series_frame(np.ones((7, 2))), source="tts")
+    with shared.snapshot() as snapshot:
+        assert sum(group.rows for group in snapshot.series()) == 14
+    assert len(counted) == 2
 
 
 def test_the_mark_changes_with_its_tables_and_the_facility_file(lake):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from ioweather.core.contracts import SeriesGroup
+from ioweather.core.facility import Facility
 from ioweather.core.visibility import Owner
 from ioweather.store import layout
 from ioweather.store.delta import TableFiles
@@ -21,25 +22,39 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
 
 Mark: TypeAlias = tuple[int, ...]
-# Two commits within one tick of the clock of the file system look like one; a lake is trusted when it has been still.
+# Two commits within one tick of the file system's clock look like one. A table that was read so soon after a commit is
+# read again after as long; what was missed in between is then seen.
 _STILL_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class _Table:
+    files: TableFiles
+    changed_ns: int
+    read_ns: int
+
+    def is_as_on_disk(self, changed_ns: int) -> bool:
+        was_still = self.read_ns - self.changed_ns >= _STILL_NS
+        return self.changed_ns == changed_ns and (was_still or time.time_ns() - self.read_ns < _STILL_NS)
 
 
 @dataclass
 class Kept:
     """What is known of one lake; shared by all who ask."""
 
-    mark: Mark = ()
-    pinned: Mapping[str, TableFiles] | None = None
-    series: list[SeriesGroup] | None = None
+    tables: dict[str, _Table] = field(default_factory=dict)
+    series: tuple[TableFiles, Facility, list[SeriesGroup]] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+    counting: threading.Lock = field(default_factory=threading.Lock)
 
 
 def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
     """Changes with every commit to one of the tables and every change of facility.toml."""
-    tables = layout.tables_dir(root)
-    logs = [tables / name / "_delta_log" for name in sorted(names)]
-    return tuple(map(_changed_ns, (*logs, layout.facility_file(root))))
+    return (*(_changed_ns(_log_of(root, name)) for name in sorted(names)), _changed_ns(layout.facility_file(root)))
+
+
+def _log_of(root: Path, name: str) -> Path:
+    return layout.tables_dir(root) / name / "_delta_log"
 
 
 def _changed_ns(path: Path) -> int:
@@ -59,12 +74,26 @@ class KeptLake(Lake):
 
     def snapshot(self) -> Snapshot:
         with self._kept.lock:
-            mark = mark_of(self.root)
-            if self._kept.pinned is None or mark != self._kept.mark:
-                fresh = super().snapshot()
-                if time.time_ns() - max(mark) < _STILL_NS:
-                    self._kept.pinned = None
-                    return fresh
-                self._kept.mark, self._kept.pinned, self._kept.series = mark, fresh.pinned, fresh.series()
-                fresh.close()
-            return Snapshot(self.root, self._kept.pinned, self.facility, self.owner, self._kept.series)
+            return KeptSnapshot(self.root, self.pinned(), self.facility, self.owner, kept=self._kept)
+
+    def files_of(self, name: str) -> TableFiles:
+        changed_ns = _changed_ns(_log_of(self.root, name))
+        known = self._kept.tables.get(name)
+        if known is None or not known.is_as_on_disk(changed_ns):
+            read_ns = time.time_ns()
+            known = self._kept.tables[name] = _Table(super().files_of(name), changed_ns, read_ns)
+        return known.files
+
+
+@dataclass(repr=False)
+class KeptSnapshot(Snapshot):
+    """What `series` holds is counted once for all snapshots of its version."""
+
+    kept: Kept = field(default_factory=Kept, repr=False)
+
+    def series(self) -> list[SeriesGroup]:
+        with self.kept.counting:
+            known = self.kept.series
+            if known is None or known[0] is not self.pinned["series"] or known[1] != self.facility:
+                known = self.kept.series = (self.pinned["series"], self.facility, super().series())
+            return known[2]

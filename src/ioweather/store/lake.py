@@ -17,6 +17,7 @@ from ioweather.core.facility import Facility, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.visibility import Owner
 from ioweather.store import delta, layout
+from ioweather.store.delta import TableFiles
 from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
 
@@ -113,11 +114,15 @@ class Lake:
             self.append("ingests", frame, source=source)
 
     def snapshot(self) -> Snapshot:
-        """All tables at their versions of this moment, the ledger first: whatever it lists is then visible."""
-        tables = layout.tables_dir(self.root)
-        order = ["ingests", *(name for name in TABLES if name != "ingests")]
-        pinned = {name: delta.files_at(delta.open_table(tables, TABLES[name]), TABLES[name]) for name in order}
-        return Snapshot(self.root, pinned, self.facility, self.owner)
+        """All tables at their versions of this moment."""
+        return Snapshot(self.root, self.pinned(), self.facility, self.owner)
+
+    def pinned(self) -> dict[str, TableFiles]:
+        """The ledger first: whatever it lists is then visible."""
+        return {name: self.files_of(name) for name in ["ingests", *(name for name in TABLES if name != "ingests")]}
+
+    def files_of(self, name: str) -> TableFiles:
+        return delta.files_at(delta.open_table(layout.tables_dir(self.root), TABLES[name]), TABLES[name])
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:

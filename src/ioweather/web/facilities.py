@@ -48,6 +48,13 @@ class Weather:
 
 
 @dataclass
+class _Small:
+    mark: Mark | None = None
+    value: Any = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
 class Facilities:
     """`lakes` maps a name to a directory, which need not be there yet. Only agents of the main lake have spools."""
 
@@ -61,7 +68,7 @@ class Facilities:
     _at_once: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_MOST_MADE_AT_ONCE))
     is_stopping: bool = False
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
-    _small: dict[tuple[str, Hashable], tuple[Mark, Any]] = field(default_factory=dict)
+    _small: dict[tuple[str, Hashable], _Small] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -165,19 +172,18 @@ class Facilities:
         return self.remembered(name, ("events", kind, period), make, ("events",))
 
     def remembered(self, name: str, key: Hashable, make: Callable[[], T], tables: Collection[str] = TABLES) -> T:
-        """Something small that changes with these tables alone."""
-        mark = mark_of(self.directory(name), tables)
+        """Something small that changes with these tables alone; made once for all who ask at the same time."""
         with self._guard:
-            known = self._small.get((name, key))
-        if known is not None and known[0] == mark:
-            found: T = known[1]
-            return found
-        found = make()
-        with self._guard:
+            kept = self._small.pop((name, key), None) or _Small()
             while len(self._small) >= _MOST_SMALL:
                 self._small.pop(next(iter(self._small)))
-            self._small[name, key] = (mark, found)
-        return found
+            self._small[name, key] = kept
+        with self._turn(kept.lock):
+            mark = mark_of(self.directory(name), tables)
+            if kept.mark != mark:
+                kept.mark, kept.value = mark, make()
+            found: T = kept.value
+            return found
 
     def answered(self, name: str, key: Hashable, make: Callable[[], bytes], tables: Collection[str] = TABLES) -> bytes:
         """An answer that is kept until one of the tables changes. `key` says all that it depends on beside them. It is

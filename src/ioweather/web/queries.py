@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
 
 from ioweather.core.cells import plain
 from ioweather.core.results import SCHEMA_VERSION
@@ -44,13 +44,21 @@ def series_held(snapshot: Snapshot) -> list[SeriesHeld]:
     return list(found.values())
 
 
-def last_ns(snapshot: Snapshot) -> int | None:
-    """Where the data end, so that "the last week" means one with data in it."""
-    ends = [group.end_ns for group in snapshot.series()]
-    for table, column in (("applications", "end_ns"), ("responses", "start_ns")):
-        if snapshot.pinned[table].uris:
-            ends += [row[0] for row in snapshot.query(f"SELECT max({column}) FROM {table}").fetchall() if row[0]]
-    return max(ends, default=None)
+# Where a row of a table ends, and whether the newest day has the last: a run lies in the day on which it began.
+_ENDS: Final = {"series": ("start_ns + interval_ns", True), "applications": ("end_ns", False),
+                "responses": ("start_ns", True)}  # fmt: skip
+TIMED_TABLES: Final = tuple(_ENDS)
+
+
+def last_ns(snapshot: Snapshot, table: str) -> int | None:
+    """Where the rows of a table end that may be seen."""
+    days = snapshot.pinned[table].days()
+    if not days:
+        return None
+    end, is_in_newest = _ENDS[table]
+    rows = snapshot.rows(table, days={max(days)} if is_in_newest and snapshot.owner is None else None)
+    (last,) = snapshot.bare.sql(f"SELECT max({end}) FROM ({rows})").fetchall()[0]
+    return cast("int | None", last)
 
 
 def inventory(snapshot: Snapshot) -> dict[str, Any]:

@@ -4,11 +4,12 @@ end, so that "the last week" is one with data in it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns
-from ioweather.web.queries import last_ns
+from ioweather.web.queries import TIMED_TABLES, last_ns
 from ioweather.web.requests import period_of
 from ioweather.web.visible import View
 from ioweather.workflows.analyse import ALL_TIME, Period
@@ -20,14 +21,18 @@ PRESETS: Final = {
 
 
 def data_end_ns(view: View) -> int | None:
-    def look() -> int | None:
+    def look(table: str) -> int | None:
         with view.lake.snapshot() as snapshot:
-            return last_ns(snapshot)
+            return last_ns(snapshot, table)
 
     try:
-        return view.facilities.remembered(view.name, ("end", view.key), look)
+        ends = [
+            view.facilities.remembered(view.name, ("end", table, view.key), partial(look, table), (table,))
+            for table in TIMED_TABLES
+        ]
     except IoweatherError:
         return None
+    return max((end for end in ends if end is not None), default=None)
 
 
 def period_for(view: View, default_ns: int | None = None) -> Period:
