@@ -7,7 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ioweather.sources.darshan.log import read_log
@@ -23,42 +22,6 @@ def load(name: str):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def events(recording, *calls):
-    """(call, offset, bytes), a second apart, half a second each."""
-    made = np.zeros(len(calls), recording.EVENT)
-    for number, (call, offset, size) in enumerate(calls):
-        made[number] = (call, 0, offset, size, number, number + 0.5)
-    return made
-
-
-def test_counters_are_those_of_darshan():
-    recording = load("recording")
-    read, write, sync = recording.READ, recording.WRITE, recording.SYNC
-    row = recording.counters(events(
-        recording, (recording.OPEN, 0, 0), (write, 0, 4096), (write, 4096, 4096), (write, 100_000, 200), (sync, 0, 0),
-        (recording.SEEK, 0, 0), (read, 0, 100_000), (read, 0, 50), (recording.CLOSE, 0, 0), (recording.STAT, 0, 0),
-    ))  # fmt: skip
-    assert (row["OPENS"], row["WRITES"], row["READS"], row["SEEKS"], row["STATS"], row["FSYNCS"]) == (1, 3, 2, 1, 1, 1)
-    assert (row["BYTES_WRITTEN"], row["MAX_BYTE_WRITTEN"], row["BYTES_READ"]) == (8392, 100_199, 100_050)
-    assert (row["SEQ_WRITES"], row["CONSEC_WRITES"], row["SEQ_READS"]) == (2, 1, 0)
-    assert (row["SIZE_WRITE_1K_10K"], row["SIZE_WRITE_100_1K"], row["SIZE_READ_0_100"]) == (2, 1, 1)
-    # Darshan counts a sync as writing; open, close, seek and stat are metadata.
-    assert (row["F_WRITE_TIME"], row["F_READ_TIME"], row["F_META_TIME"]) == (2.0, 1.0, 2.0)
-    assert (row["RW_SWITCHES"], row["FILE_NOT_ALIGNED"]) == (1, 1)
-    assert (row["ACCESS1_ACCESS"], row["ACCESS1_COUNT"]) == (4096, 2)
-
-
-def test_a_file_of_all_processes_is_one_record():
-    recording = load("recording")
-    two = [
-        recording.Recorded(events(recording, (recording.OPEN, 0, 0), *[(recording.WRITE, 0, 10)] * n), ("/d/all",))
-        for n in (1, 3)
-    ]
-    ((path, rank, row),) = recording.rows_of(two)
-    assert (path, rank, row["WRITES"], row["BYTES_WRITTEN"]) == ("/d/all", -1, 4, 40)
-    assert (row["SLOWEST_RANK"], row["F_SLOWEST_RANK_TIME"], row["F_FASTEST_RANK_TIME"]) == (1, 2.0, 1.0)
 
 
 def test_a_recording_cut_short_is_refused():

@@ -1,0 +1,150 @@
+"""From recorded calls to a Darshan log: the calls of each process, counted as Darshan counts them.
+
+Counters are those of Darshan's POSIX module; a file that all processes opened has one record, with its slowest and
+fastest process, as Darshan reduces them. A log that is made here says of itself that no Darshan runtime made it
+(`recorder` in its metadata).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioweather.sources.darshan.model import DarshanJob
+from ioweather.sources.darshan.writer import new_records, write_log
+
+EVENT: Final = np.dtype(
+    [("call", "i4"), ("file", "i4"), ("offset", "i8"), ("bytes", "i8"), ("start", "f8"), ("end", "f8")]
+)
+OPEN, CLOSE, READ, WRITE, SEEK, STAT, SYNC = range(7)
+UPPER: Final = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
+BINS: Final = (
+    "0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS",
+)  # fmt: skip
+BLOCK: Final = 4096  # of the local file system
+
+Counters = dict[str, float]
+
+
+class Call(NamedTuple):
+    """A row of `EVENT`; times are seconds since the run began, `file` the place of its path."""
+
+    call: int
+    file: int
+    offset: int
+    bytes: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The calls of one process, and the paths that they name."""
+
+    events: NDArray[Any]
+    paths: tuple[str, ...]
+
+    @classmethod
+    def of(cls, calls: Sequence[Call], paths: Sequence[str]) -> Recorded:
+        return cls(np.array(calls, EVENT), tuple(paths))
+
+
+def counters(events: NDArray[Any]) -> Counters:
+    """Of one process on one file."""
+    found: defaultdict[str, float] = defaultdict(float)
+    call, spent = events["call"], events["end"] - events["start"]
+    for verb, done, kind in (("READ", "READ", READ), ("WRITE", "WRITTEN", WRITE)):
+        mine = events[call == kind]
+        if not len(mine):
+            continue
+        size, first = mine["bytes"], mine["offset"]
+        last = first + size
+        found[f"{verb}S"] = len(mine)
+        found[f"BYTES_{done}"] = int(size.sum())
+        found[f"MAX_BYTE_{done}"] = int(last.max()) - 1
+        # Darshan begins at byte 0: a first request beyond it counts as sequential.
+        found[f"SEQ_{verb}S"] = int((first[1:] >= last[:-1]).sum()) + int(first[0] > 0)
+        found[f"CONSEC_{verb}S"] = int((first[1:] == last[:-1]).sum())
+        for number, amount in zip(*np.unique(np.searchsorted(UPPER, size), return_counts=True), strict=True):
+            found[f"SIZE_{verb}_{BINS[number]}"] = int(amount)
+        found[f"F_{verb}_TIME"] = float(spent[call == kind].sum())
+        found[f"F_{verb}_START_TIMESTAMP"] = float(mine["start"].min())
+        found[f"F_{verb}_END_TIMESTAMP"] = float(mine["end"].max())
+    found["F_WRITE_TIME"] += float(spent[call == SYNC].sum())
+    found["F_META_TIME"] = float(spent[np.isin(call, (OPEN, CLOSE, SEEK, STAT))].sum())
+    for name, kind in (("OPENS", OPEN), ("SEEKS", SEEK), ("STATS", STAT), ("FSYNCS", SYNC)):
+        found[name] = int((call == kind).sum())
+    data = events[(call == READ) | (call == WRITE)]
+    found["RW_SWITCHES"] = int((data["call"][1:] != data["call"][:-1]).sum())
+    found["FILE_NOT_ALIGNED"] = int((data["offset"] % BLOCK != 0).sum())
+    found["FILE_ALIGNMENT"] = BLOCK
+    for place, (size, amount) in enumerate(Counter(data["bytes"].tolist()).most_common(4), 1):
+        found[f"ACCESS{place}_ACCESS"], found[f"ACCESS{place}_COUNT"] = size, amount
+    if (call == OPEN).any():
+        found["F_OPEN_START_TIMESTAMP"] = float(events["start"][call == OPEN].min())
+    return dict(found)
+
+
+def seconds_of(row: Counters) -> float:
+    return sum(row.get(f"F_{name}_TIME", 0.0) for name in ("READ", "WRITE", "META"))
+
+
+def reduced(rows: list[Counters]) -> Counters:
+    """One record of all processes, as Darshan makes it."""
+    total: Counters = {}
+    for name in {name for row in rows for name in row}:
+        values = [row[name] for row in rows if name in row]
+        if name.startswith(("MAX_BYTE", "FILE_ALIGNMENT")) or name.endswith(("END_TIMESTAMP", "_ACCESS")):
+            total[name] = max(values)
+        elif name.endswith("START_TIMESTAMP"):
+            total[name] = min(values)
+        else:
+            total[name] = sum(values)
+    spent = [seconds_of(row) for row in rows]
+    slowest, fastest = int(np.argmax(spent)), int(np.argmin(spent))
+    moved = [row.get("BYTES_READ", 0) + row.get("BYTES_WRITTEN", 0) for row in rows]
+    return total | {
+        "SLOWEST_RANK": slowest, "F_SLOWEST_RANK_TIME": spent[slowest], "SLOWEST_RANK_BYTES": moved[slowest],
+        "FASTEST_RANK": fastest, "F_FASTEST_RANK_TIME": spent[fastest], "FASTEST_RANK_BYTES": moved[fastest],
+    }  # fmt: skip
+
+
+def rows_of(processes: list[Recorded]) -> list[tuple[str, int, Counters]]:
+    """(path, rank, counters)."""
+    by_path: dict[str, dict[int, Counters]] = {}
+    for rank, process in enumerate(processes):
+        first: dict[str, int] = {}
+        numbers = np.array([first.setdefault(path, number) for number, path in enumerate(process.paths)], np.int64)
+        files = numbers[process.events["file"]] if len(numbers) else process.events["file"]
+        order = np.argsort(files, kind="stable")
+        ordered, starts = process.events[order], np.flatnonzero(np.diff(files[order], prepend=-1))
+        for part in np.split(ordered, starts[1:]) if len(ordered) else ():
+            path = process.paths[int(numbers[part["file"][0]])]
+            by_path.setdefault(path, {})[rank] = counters(part)
+    made: list[tuple[str, int, Counters]] = []
+    for path, ranks in by_path.items():
+        if len(processes) > 1 and len(ranks) == len(processes):
+            made.append((path, -1, reduced(list(ranks.values()))))
+        else:
+            made += [(path, rank, row) for rank, row in ranks.items()]
+    return made
+
+
+def write_recorded(path: Path, job: DarshanJob, recorder: str, processes: list[Recorded]) -> Path:
+    """The log of a run of these processes; `recorder` says who recorded their calls."""
+    rows = rows_of(processes)
+    records = new_records("POSIX", len(rows))
+    ids = {file: number for number, file in enumerate(sorted({row[0] for row in rows}), 1)}
+    for record, (file, rank, row) in zip(records, rows, strict=True):
+        record["id"], record["rank"] = ids[file], rank
+        for counter, value in row.items():
+            record[f"POSIX_{counter}"] = value
+    job = replace(job, nprocs=len(processes), metadata={**job.metadata, "recorder": recorder})
+    write_log(path, job, {"POSIX": records}, {number: file for file, number in ids.items()})
+    return path
