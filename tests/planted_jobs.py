@@ -10,7 +10,7 @@ from ioweather.core.facility import Facility, parse_facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Estimate, Exhibit, to_jsonable
 from ioweather.studies.catalogue import STUDIES
-from ioweather.tables.applications import APPLICATIONS, JOB_IO
+from ioweather.tables.applications import APPLICATIONS, JOB_IO, STRATEGIES
 from ioweather.tables.jobs import JOBS
 
 NS = 1_000_000_000
@@ -19,6 +19,14 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 _ALIASES = {"read": "read_bytes", "written": "write_bytes", "files": "file_count", "io": "io_seconds"}
+
+# Null only where text of a log was read that does not tell them.
+_COUNTS = (
+    "file_count", "read_only_file_count", "write_only_file_count", "read_write_file_count",
+    *(f"{name}_file_count" for name in STRATEGIES), "create_count", "seek_count", "stat_count", "collective_count",
+    "independent_count", "sequential_count", "consecutive_count", "alignment_tested_count", "not_aligned_count",
+)  # fmt: skip
+_BYTES = (*(f"{name}_{verb}_bytes" for name in STRATEGIES for verb in ("read", "write")), "rank0_bytes")
 
 
 def planted(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Frame]:
@@ -49,6 +57,7 @@ def planted(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Frame]:
 
 def _metrics(about: Mapping[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {spec.name: None if spec.nullable else 0 for spec in JOB_IO.columns}
+    row |= dict.fromkeys((*_COUNTS, *_BYTES), 0)
     row |= {name: about[name] for name in ("log_digest", "start_ns", "end_ns", "nprocs")}
     row |= {"run_seconds": 100.0, "partial": False, "interfaces": "POSIX", "meta_seconds": 0.0, "read_seconds": 0.0,
             "write_seconds": 0.0, "io_rank_count": about["nprocs"]}  # fmt: skip

@@ -28,6 +28,8 @@ NOISE = "ERROR: ld.so: object '/opt/lib/libdarshan.so' from LD_PRELOAD cannot be
         ("             JOBID PARTITION     NAME\n", "not accounting", "sacct -a -P"),
         ("==============\nqname        all.q\nhostname     n1\n", "qacct", "common/accounting"),
         ("#\n# LMT2\n#\ncreate table OST_INFO (\n", "text of a database", "mysql://"),
+        ("# DXT, file_id: 11, file_name: /a\n", "part of darshan-dxt-parser", "darshan-dxt-parser JOB"),
+        ("total_POSIX_OPENS: 4\n", "without its first lines", "darshan-parser --total"),
         ("procs -----------memory---------- ---swap--\n", "vmstat", "iostat -xtky"),
         ("Linux 6.1.0 (n1) \t11/15/26\n\n10:00:00  kbmemfree\n", "without disks", "sadf -j"),
     ],

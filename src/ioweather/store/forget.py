@@ -71,6 +71,15 @@ def forget(lake: Lake, found: Forgettable) -> None:
     _delete(lake, "ingests", f"digest IN ({_listed(found.files.values())})")
 
 
+def forget_runs(lake: Lake, digests: Collection[str]) -> None:
+    """Take out what is kept of these runs; their files stay in the ledger. `applications` goes last, which tells that
+    they are there."""
+    if digests:
+        named = [name for name, spec in TABLES.items() if "log_digest" in spec.names]
+        for name in sorted(named, key=lambda name: name == "applications"):
+            _delete(lake, name, f"log_digest IN ({_listed(digests)})")
+
+
 def _delete(lake: Lake, name: str, condition: str) -> None:
     table = open_table(layout.tables_dir(lake.root), TABLES[name])
     if table is not None:

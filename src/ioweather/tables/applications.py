@@ -40,6 +40,19 @@ APPLICATIONS = TableSpec(
         ColumnSpec("mounts", "text", "JSON: mount point to file system type", nullable=True),
         ColumnSpec("modules", "text", "comma-separated modules present"),
         ColumnSpec("hosts", "int64", "distinct host names in DXT, where recorded", nullable=True, range=PARTS),
+        ColumnSpec(
+            "form",
+            "text",
+            "what the run was read from: null = its log, text = records of darshan-parser, trace = text of "
+            "darshan-dxt-parser, totals = sums of darshan-parser --total",
+            nullable=True,
+        ),
+        ColumnSpec(
+            "file_counts",
+            "text",
+            "JSON: files by module and kind, where form is totals and they were printed",
+            nullable=True,
+        ),
     ),
     key=("log_digest",),
     time="start_ns",
@@ -83,7 +96,10 @@ FILES = TableSpec(
         ColumnSpec("log_digest", "text", "content digest of the log"),
         ColumnSpec("start_ns", "int64", "start of the run"),
         ColumnSpec(
-            "record_id", "int64", "Darshan's record id (a hash of the path), its 64 bits read as signed", range=ANY
+            "record_id",
+            "int64",
+            "Darshan's record id (a hash of the path), its 64 bits read as signed; 0 = all files together",
+            range=ANY,
         ),
         ColumnSpec("rank", "int64", "rank that opened the file; -1 = one record for all ranks", range=RANK),
         ColumnSpec("module", "text", "MPI-IO, POSIX or STDIO"),
@@ -91,7 +107,7 @@ FILES = TableSpec(
         ColumnSpec("mount", "text", "longest mount point of the log that holds the path", nullable=True),
         ColumnSpec("library", "text", "HDF5 or PnetCDF where the file was opened through it", nullable=True),
         ColumnSpec("standard_stream", "bool", "standard input, output or error: no file of the job's"),
-        _count("open_count", "opens, stream opens included"),
+        _optional("open_count", "opens, stream opens included; null = made of a trace"),
         _optional("stream_open_count", "fopen() calls, where POSIX records count them (Darshan 2.x, 3.0)"),
         _count("read_count", "read operations"),
         _count("write_count", "write operations"),
@@ -141,14 +157,17 @@ FILES = TableSpec(
 
 JOB_IO = TableSpec(
     name="job_io",
-    doc="Job I/O metrics that one log alone yields (METHODS section 1); bytes and times of the layer the job called.",
+    doc="Job I/O metrics that one log alone yields (METHODS section 1); bytes and times of the layer the job called. "
+    "Counts are null where only text of the log was read that does not tell them.",
     columns=(
         ColumnSpec("log_digest", "text", "content digest of the log"),
         ColumnSpec("start_ns", "int64", "start of the run"),
         ColumnSpec("end_ns", "int64", "end of the run"),
         ColumnSpec("nprocs", "int64", "processes", range=PROCESSES),
         ColumnSpec("run_seconds", "float64", "D_J: end - start"),
-        ColumnSpec("partial", "bool", "a module ran out of memory: counts and times are lower bounds"),
+        ColumnSpec(
+            "partial", "bool", "a module ran out of memory, or only sums or a trace were read: figures are lower bounds"
+        ),
         _seconds("d_u_m_seconds", "D_U_M: metadata time of the slowest rank on unshared files; null = there are none"),
         _seconds("d_u_rw_seconds", "D_U_RW: read and write time of that rank"),
         _seconds("d_s_seconds", "D_S: time on files shared by all ranks, by d_s_definition; null = none did I/O"),
@@ -171,17 +190,17 @@ JOB_IO = TableSpec(
         _seconds("read_seconds", "read time over all processes"),
         _seconds("write_seconds", "write time over all processes"),
         _seconds("metadata_ratio", "meta_seconds of the three together (car11 Table IV)"),
-        _count("file_count", "files opened or accessed"),
-        _count("read_only_file_count", "files only read"),
-        _count("write_only_file_count", "files only written"),
-        _count("read_write_file_count", "files read and written"),
-        *(_count(f"{name}_file_count", f"{name.replace('_', ' ')} files") for name in STRATEGIES),
+        _optional("file_count", "files opened or accessed"),
+        _optional("read_only_file_count", "files only read"),
+        _optional("write_only_file_count", "files only written"),
+        _optional("read_write_file_count", "files read and written"),
+        *(_optional(f"{name}_file_count", f"{name.replace('_', ' ')} files") for name in STRATEGIES),
         *(
-            _count(f"{name}_{verb}_bytes", f"bytes of {verb}s on {name.replace('_', ' ')} files")
+            _optional(f"{name}_{verb}_bytes", f"bytes of {verb}s on {name.replace('_', ' ')} files")
             for name in STRATEGIES
             for verb in ("read", "write")
         ),
-        _count("create_count", "files written and created by the job, by create_rule"),
+        _optional("create_count", "files written and created by the job, by create_rule"),
         ColumnSpec("create_rule", "text", "size_at_open, or the proxy written_whole", nullable=True),
         _optional("size_known_file_count", "written files whose size at open is recorded; null = none (Darshan 3.x)"),
         _optional("new_or_empty_file_count", "of these, the files that were new or empty when opened"),
@@ -194,14 +213,14 @@ JOB_IO = TableSpec(
         _count("fs_write_count", "write operations the file system saw"),
         _count("fs_read_bytes", "bytes of these reads"),
         _count("fs_write_bytes", "bytes of these writes"),
-        _count("seek_count", "seeks (POSIX, STDIO)"),
-        _count("stat_count", "stats (POSIX)"),
-        _count("collective_count", "collective reads and writes (MPI-IO)"),
-        _count("independent_count", "independent reads and writes (MPI-IO)"),
-        _count("sequential_count", "POSIX accesses at a higher offset than the one before"),
-        _count("consecutive_count", "POSIX accesses that begin where the one before ended"),
-        _count("alignment_tested_count", "POSIX accesses whose alignment was tested"),
-        _count("not_aligned_count", "of these, the accesses not aligned in the file"),
+        _optional("seek_count", "seeks (POSIX, STDIO)"),
+        _optional("stat_count", "stats (POSIX)"),
+        _optional("collective_count", "collective reads and writes (MPI-IO)"),
+        _optional("independent_count", "independent reads and writes (MPI-IO)"),
+        _optional("sequential_count", "POSIX accesses at a higher offset than the one before"),
+        _optional("consecutive_count", "POSIX accesses that begin where the one before ended"),
+        _optional("alignment_tested_count", "POSIX accesses whose alignment was tested"),
+        _optional("not_aligned_count", "of these, the accesses not aligned in the file"),
         _seconds("sequential_ratio", "sequential of POSIX accesses (SEQ, not CONSEC)"),
         _seconds("aligned_ratio", "1 - FILE_NOT_ALIGNED / POSIX accesses tested"),
         *_bins("at the layer the application called", nullable=False),
@@ -213,8 +232,8 @@ JOB_IO = TableSpec(
             for interface in INTERFACES
             for verb in ("read", "write")
         ),
-        _count("io_rank_count", "ranks that moved data; a file shared by all counts all of them"),
-        _count("rank0_bytes", "bytes that rank 0 alone moved"),
+        _optional("io_rank_count", "ranks that moved data; a file shared by all counts all of them"),
+        _optional("rank0_bytes", "bytes that rank 0 alone moved"),
         ColumnSpec("main_mount", "text", "mount point with most of the bytes", nullable=True),
         *_SPAN_COLUMNS,
     ),

@@ -6,6 +6,7 @@ import pytest
 
 from darshan_logs import LogParts, record
 from ioweather.core.errors import CorruptInput, TruncatedInput, UnsupportedVersion
+from ioweather.derive.jobs.job_io import job_io
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import DARSHAN, rows_of_logs
 
@@ -71,7 +72,133 @@ def test_what_is_refused(log, old, new, error, reason):
         read_log(text.replace(old, new).encode())
 
 
-def test_totals_are_no_records(tmp_path, log):
-    text = parser_text(log).split("POSIX\t")[0] + "total_POSIX_OPENS: 16\n"
-    path = tmp_path / "total.txt"
-    assert DARSHAN.detect(text.encode(), path) == 0.0
+def head(log) -> str:
+    return parser_text(log).split("POSIX\t")[0]
+
+
+def sums_text(log, **perf) -> str:
+    """As darshan-parser --total prints a log."""
+    lines = [head(log)]
+    for name, module in log.modules.items():
+        lines.append(f"\n# {name} module data\n")
+        for counter in module.records.dtype.names[2:]:
+            value = module.records[counter].sum()
+            lines.append(f"total_{counter}: {f'{value:f}' if '_F_' in counter else value}")
+        lines += [f"# {kind}: {count} 9 9" for kind, count in perf.get("files", {}).items()]
+        if "seconds" in perf:
+            lines += [f"# unique files: slowest_rank_io_time: {perf['seconds'][0]:f}",
+                      f"# shared files: time_by_slowest: {perf['seconds'][1]:f}"]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+TRACE = """
+# ***************************************************
+# DXT_POSIX module data
+# ***************************************************
+
+# DXT, file_id: 11, file_name: /scratch/a b
+# DXT, rank: 2, hostname: nid001
+# DXT, write_count: 2, read_count: 1
+# DXT, mnt_pt: /scratch, fs_type: lustre
+# DXT, Lustre stripe_size: 1048576, Lustre stripe_count: 2
+# DXT, Lustre OST obdidx: 3 4
+# Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)  [OST]
+ X_POSIX       2  write        0               0         1000      1.0000      2.5000  [  3]
+ X_POSIX       2  write        1            1000      2000000      3.0000      3.2500  [  3]  [  4]
+ X_POSIX       2   read        0              10          100      4.0000      4.0001  [  3]
+"""
+
+
+def job_row(log):
+    return job_io(*rows_of_logs([log])).records()[0]
+
+
+def test_sums_are_one_record_of_all_files(log):
+    text = read_log(sums_text(log).encode())
+    assert (text.form, text.names, list(text.modules)) == ("totals", {}, ["POSIX", "STDIO"])
+    assert text.modules["POSIX"].records["id"].tolist() == [0]
+    row, whole = job_row(text), job_row(log)
+    for known in ("read_count", "fs_write_bytes", "seek_count", "sequential_count", "write_seconds"):
+        assert row[known] == whole[known], known
+    unknown = ("file_count", "unique_file_count", "shared_write_bytes", "io_seconds", "bytes_per_s", "io_rank_count",
+               "rank0_bytes", "main_mount", "files_per_process", "d_f_w_seconds")  # fmt: skip
+    assert {name: row[name] for name in unknown} == dict.fromkeys(unknown)
+    assert row["partial"]
+
+
+def test_file_counts_and_speeds_of_sums(log):
+    kinds = {"total": 5, "read_only": 1, "write_only": 3, "read_write": 0, "unique": 4, "shared": 1}
+    row = job_row(read_log(sums_text(log, files=kinds, seconds=(1.5, 2.0)).encode()))
+    assert (row["file_count"], row["write_only_file_count"], row["unique_file_count"]) == (10, 6, 8)
+    assert row["shared_file_count"] is None  # by some or by all: one number
+    assert row["io_seconds"] == pytest.approx(2 * 3.5)
+    assert row["bytes_per_s"] == pytest.approx((row["read_bytes"] + row["write_bytes"]) / 7.0)
+
+
+def test_records_count_where_sums_stand_beside_them(log):
+    """--all prints both."""
+    both = parser_text(log) + sums_text(log, seconds=(1.0, 1.0)).split("\n\n")[-1]
+    both += "# POSIX module data\n12345\t/a/path\t4\t0.1\t0.2\n"  # and --file-list
+    pasted = read_log(both.encode())
+    assert pasted.form == "text"
+    assert job_row(pasted)["read_bytes"] == job_row(log)["read_bytes"]
+
+
+def test_a_trace_gives_what_follows_from_operations(log):
+    text = read_log((head(log) + TRACE).encode())
+    assert text.form == "trace"
+    (segments,) = (text.modules["DXT_POSIX"].segments,)
+    assert segments["length"].tolist() == [1000, 2000000, 100]
+    assert segments["offset"].tolist() == [0, 1000, 10]
+    (_, files) = rows_of_logs([text])
+    (row,) = files.records()
+    known = {"path": "/scratch/a b", "mount": "/scratch", "rank": 2, "read_count": 1, "write_count": 2,
+             "read_bytes": 100, "write_bytes": 2001000, "write_extent_bytes": 2001000, "read_0_100_count": 1,
+             "write_100_1k_count": 1, "write_1m_4m_count": 1, "write_seconds": 1.75, "max_write_seconds": 1.5,
+             "open_count": None, "seek_count": None, "sequential_read_count": None}  # fmt: skip
+    assert {name: row[name] for name in known} == pytest.approx(known, nan_ok=True)
+    assert row["meta_seconds"] is None
+    assert row["first_write_ns"] == log.job.start_ns // 10**9 * 10**9 + 10**9
+    assert read_log((head(log) + TRACE).encode(), modules=["POSIX"]).skipped_modules == ("DXT_POSIX",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "reason"),
+    [
+        (" X_POSIX       2   read", "# cut", TruncatedInput, "2 of 3 operations"),
+        ("1.0000      2.5000", "1.0000      soon", CorruptInput, "no operation"),
+        ("X_POSIX       2  write        1", "X_POSIX       1  write        1", CorruptInput, "no operation"),
+        ("X_POSIX       2   read", "X_MPIIO       2   read", CorruptInput, "lines before"),
+        ("rank: 2,", "rank: 9,", CorruptInput, "no operation"),
+        ("# DXT, file_id: 11, file_name: /scratch/a b\n", "", TruncatedInput, "before the file"),
+        (TRACE[TRACE.index("# DXT, ") :], "", TruncatedInput, "no operation"),
+    ],
+)
+def test_traces_that_are_refused(log, old, new, error, reason):
+    assert old in TRACE
+    text = head(log).replace("# POSIX module:", "# DXT_POSIX module: 9 bytes, ver=1\n# POSIX module:")
+    with pytest.raises(error, match=reason):
+        read_log((text + TRACE.replace(old, new)).encode())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "reason"),
+    [
+        ("total_POSIX_READS: ", "total_POSIX_READS: x", CorruptInput, "not a number"),
+        ("total_POSIX_READS: ", "# ", TruncatedInput, "lack POSIX_READS"),
+        ("total_", "# ", TruncatedInput, "file counts or speeds"),
+    ],
+)
+def test_sums_that_are_refused(log, old, new, error, reason):
+    text = sums_text(log, seconds=(1.0, 2.0))
+    with pytest.raises(error, match=reason) as refused:
+        read_log(text.replace(old, new).encode())
+    assert error is not TruncatedInput or "darshan-parser" in refused.value.hint
+
+
+def test_noise_before_the_first_line(tmp_path, log):
+    noise = "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.\n$ darshan-parser job.darshan\n"
+    path = tmp_path / "pasted.txt"
+    path.write_bytes((noise + parser_text(log)).replace("\n", "\r\n").encode())
+    assert DARSHAN.detect(path.read_bytes(), path) == 0.95
+    assert job_row(read_log(path))["write_bytes"] == job_row(log)["write_bytes"]

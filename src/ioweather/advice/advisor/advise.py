@@ -85,7 +85,8 @@ def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_sh
     floor = max(least, share * (profile.run_seconds or 0.0))
     # Counters of a damaged log may hold anything: what is not finite costs nothing.
     with np.errstate(all="ignore"):
-        seen = [advice for rule in RULES if (advice := rule.advice(profile)) is not None]
+        rules = () if profile.sums_only else RULES
+        seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
     ranked = sorted(seen, key=lambda advice: -advice.seconds)
     patterns = tuple(replace(a, matters=a.seconds >= floor and a.seconds > 0) for a in ranked)
     return Advised(patterns, profile.io_seconds, profile.run_seconds, floor, incomplete=profile.incomplete)

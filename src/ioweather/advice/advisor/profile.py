@@ -71,6 +71,11 @@ class Profile:
         return bool(self.row["partial"]) or (self.log is not None and self.log.unrecorded_file_count > 0)
 
     @property
+    def sums_only(self) -> bool:
+        """Darshan's sums were read, not its records: no file and no process can be told from the others."""
+        return bool((self.records.ints("record_id") == 0).any())
+
+    @property
     def parallel(self) -> bool:
         """Several processes of one program, which could use MPI-IO."""
         return self.nprocs > 1 and not self.separate
@@ -100,9 +105,13 @@ class Profile:
         seconds = self.row["run_seconds"]
         return float(seconds) if seconds is not None and seconds > 0 else None
 
+    def count(self, name: str) -> int:
+        """A count of the run, 0 where it is not known."""
+        return int(self.row[name] or 0)
+
     @property
     def io_ranks(self) -> int:
-        return max(1, int(self.row["io_rank_count"]))
+        return max(1, self.count("io_rank_count"))
 
     @property
     def moved_bytes(self) -> int:

@@ -39,7 +39,7 @@ def one_rank(profile: Profile) -> bool:
         profile.parallel
         and not profile.incomplete
         and moved > 0
-        and (int(profile.row["io_rank_count"]) == 1 or int(profile.row["rank0_bytes"]) >= ALMOST_ALL * moved)
+        and (profile.count("io_rank_count") == 1 or profile.count("rank0_bytes") >= ALMOST_ALL * moved)
     )
 
 

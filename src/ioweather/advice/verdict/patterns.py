@@ -49,7 +49,18 @@ def patterns_of(job_io: Frame) -> Floats:
         np.maximum(column["io_rank_count"], 1.0), np.maximum(moved, 1.0), 1.0 + column["seek_count"] / operations,
         1.0 + column["collective_count"] / mpi, 1.0 + out_of_order, 1.0 + syncs / files,
     ], axis=1)  # fmt: skip
-    return np.asarray(np.log(table))
+    return _as_usual(np.asarray(np.log(table)))
+
+
+def _as_usual(patterns: Floats) -> Floats:
+    """What text of a log does not tell is taken to be as with the other runs."""
+    unknown = np.isnan(patterns)
+    if not unknown.any():
+        return patterns
+    usual = [
+        np.median(column[known]) if known.any() else 0.0 for column, known in zip(patterns.T, ~unknown.T, strict=True)
+    ]
+    return np.where(unknown, np.array(usual), patterns)
 
 
 def sync_counts(runs: Frame, files: Frame) -> Ints:

@@ -73,7 +73,7 @@ def bandwidth_caveats(row: Mapping[str, Any], verb: Verb) -> tuple[Cause, ...]:
     if row["d_s_definition"] == "per_file":
         causes.append(Cause("spans", "no slowest rank is recorded: the time on shared files is first open to last I/O"))
     if row["partial"]:
-        causes.append(Cause("partial", "Darshan ran out of memory: bytes and times are lower bounds"))
+        causes.append(Cause("partial", "not all was recorded or read: bytes and times are lower bounds"))
     if row["read_bytes"] and row["write_bytes"] and (row["metadata_ratio"] or 0) > 0.5:
         causes.append(
             Cause("metadata", "most of the time is metadata, divided between reading and writing by operations")

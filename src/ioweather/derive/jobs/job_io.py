@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Final
+
 import numpy as np
 
+from ioweather.core.arrays import Bools
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.derive.jobs.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, file_records, maximum, minimum
 from ioweather.derive.jobs.files import (
@@ -15,15 +20,29 @@ from ioweather.derive.jobs.files import (
 )
 from ioweather.derive.jobs.ratios import ratio_columns
 from ioweather.derive.jobs.times import file_spans, times
-from ioweather.tables.applications import FILE_MODULES, JOB_IO, READ_BINS, WRITE_BINS
+from ioweather.tables.applications import FILE_MODULES, JOB_IO, READ_BINS, STRATEGIES, WRITE_BINS
 
 _NS = 1e-9
+# What sums over all files do not tell (`form` totals), and what a trace of reads and writes does not.
+_OF_SINGLE_FILES: Final = (
+    "d_u_m_seconds", "d_u_rw_seconds", "d_s_seconds", "d_s_definition", "d_s_span_seconds", "d_s_per_file_seconds",
+    "d_s_slowest_seconds", "posix_io_seconds", "d_f_r_seconds", "d_f_w_seconds", "file_count", "read_only_file_count",
+    "write_only_file_count", "read_write_file_count", *(f"{name}_file_count" for name in STRATEGIES),
+    *(f"{name}_{verb}_bytes" for name in STRATEGIES for verb in ("read", "write")), "create_count", "create_rule",
+    "size_known_file_count", "new_or_empty_file_count", "io_rank_count", "rank0_bytes", "main_mount",
+)  # fmt: skip
+_NOT_TRACED: Final = (
+    "meta_seconds", "seek_count", "stat_count", "collective_count", "independent_count", "sequential_count",
+    "consecutive_count", "alignment_tested_count", "not_aligned_count",
+)  # fmt: skip
 _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
 
 
 def job_io(applications: Frame, files: Frame) -> Frame:
-    """One row per application, in their order. A log without file records has zero files and bytes, and no times."""
+    """One row per application, in their order. A log without file records has zero files and bytes, and no times.
+    What text of a log does not tell is null."""
     records = file_records(applications, files)
+    totals, trace = (applications.text("form").equals(form) for form in ("totals", "trace"))
     start_ns = applications.ints("start_ns")
     end_ns = applications.ints("end_ns")
     columns: dict[str, Column] = {
@@ -32,8 +51,8 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         "end_ns": end_ns,
         "nprocs": records.nprocs,
         "run_seconds": (end_ns - start_ns) * _NS,
-        "partial": _partial(applications.text("partial_modules")),
-        **_time_columns(records),
+        "partial": _partial(applications.text("partial_modules")) | totals | trace,
+        **_time_columns(records, totals),
         **_amount_columns(records),
         **_operation_columns(records),
         **file_columns(records),
@@ -43,11 +62,42 @@ def job_io(applications: Frame, files: Frame) -> Frame:
         "main_mount": main_mount_column(records),
         **_span_columns(records),
     }
+    for names, unknown in ((_OF_SINGLE_FILES, totals), (_NOT_TRACED, trace)):
+        if unknown.any():
+            columns |= {name: _without(columns[name], unknown) for name in names}
+    if totals.any():
+        columns |= _printed_counts(columns, applications.text("file_counts"))
     return JOB_IO.frame(columns | ratio_columns(Frame(columns)), rows=records.logs)
 
 
-def _time_columns(records: FileRecords) -> dict[str, Column]:
-    result = times(records, records.counted)
+def _without(column: Column, unknown: Bools) -> Column:
+    """The column with nulls where it is not known."""
+    if isinstance(column, Text):
+        return Text(np.where(unknown, -1, column.codes).astype(np.int32), column.categories)
+    if column.dtype.kind == "f":
+        return np.where(unknown, np.nan, column)
+    return np.ma.MaskedArray(column, mask=np.ma.getmaskarray(column) | unknown)
+
+
+def _printed_counts(columns: Mapping[str, Column], printed: Text) -> dict[str, Column]:
+    """Files of the layer that the program called, as darshan-parser --file counted them. It has one number for files of
+    several ranks and of all."""
+    filled = {name: np.ma.MaskedArray(columns[name]) for name in _OF_SINGLE_FILES if name.endswith("_file_count")}
+    filled |= {"file_count": np.ma.MaskedArray(columns["file_count"])}
+    for row, text in enumerate(printed.tolist()):
+        by_module = json.loads(text) if text else {}
+        layers = ["MPI-IO" if "MPI-IO" in by_module else "POSIX", "STDIO"]
+        counts = [by_module[layer] for layer in layers if layer in by_module]
+        for kind in ("total", "read_only", "write_only", "read_write", "unique") if counts else ():
+            name = "file_count" if kind == "total" else f"{kind}_file_count"
+            filled[name][row] = sum(count[kind] for count in counts)
+    return dict(filled)
+
+
+def _time_columns(records: FileRecords, totals: Bools) -> dict[str, Column]:
+    # First to last over all files is no time of I/O: of sums, only the slowest process's seconds count.
+    told = ~totals[records.log] | (records.seconds("slowest_rank_seconds") > 0)
+    result = times(records, records.counted & told)
     with_mpiio = np.bincount(records.log[records.mpiio], minlength=records.logs) > 0
     below = times(records, records.posix & with_mpiio[records.log])
     there = np.isfinite(result.d_s)

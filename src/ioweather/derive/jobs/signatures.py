@@ -48,7 +48,7 @@ SIGNATURES: Final = {
 def signatures(jobs: Frame) -> Frame:
     """One boolean column per signature, and the numbers behind them: `io_ratio` (I/O time of run time), `request_bytes`
     (mean), `seeks_per_operation`, `rank0_ratio`."""
-    nprocs, io_ranks = jobs.ints("nprocs"), jobs.ints("io_rank_count")
+    nprocs, io_ranks = jobs.ints("nprocs"), jobs.ints("io_rank_count", missing=np.iinfo(np.int64).max)
     moved = jobs.ints("read_bytes") + jobs.ints("write_bytes")
     operations = jobs.ints("read_count") + jobs.ints("write_count")
     # Seeks are those of POSIX and of streams. Streams are no calls of the file system's, calls below MPI-IO are no
@@ -63,7 +63,7 @@ def signatures(jobs: Frame) -> Frame:
     instances = jobs.ints("instance_count") if "instance_count" in jobs else np.ones(jobs.rows, np.int64)
     return Frame(
         {
-            "zero_files": jobs.ints("file_count") == 0,
+            "zero_files": jobs.ints("file_count", missing=-1) == 0,
             "rank0_io": one,
             "subset_io": parallel & ~one & (io_ranks < nprocs) & (jobs.ints("collective_count") == 0),
             "file_per_process": (nprocs > 1) & (jobs.ints("unique_file_count") >= nprocs),
@@ -88,7 +88,7 @@ def similar_groups(jobs: Frame) -> Ints:
     programs: dict[str, int] = {}
     codes = [programs.setdefault(program_of(command), len(programs)) for command in exe.categories]
     program = np.array([*codes, -1], np.int64)[exe.codes]
-    files = np.log1p(jobs.ints("file_count"))
+    files = np.log1p(jobs.ints("file_count", missing=0))
     moved = np.log1p(jobs.ints("read_bytes") + jobs.ints("write_bytes"))
     step = np.log1p(NEAR)
     group = np.zeros(jobs.rows, np.int64)

@@ -12,7 +12,7 @@ from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged, column
 from ioweather.sources.darshan.reader2 import BZIP2_MAGIC, GZIP_MAGIC, NO_JOB_ID, read_version_2
 from ioweather.sources.darshan.reader3 import read_version_3
-from ioweather.sources.darshan.reader_text import FIRST_LINE, read_parser_text
+from ioweather.sources.darshan.reader_text import is_darshan_text, read_parser_text
 
 # 'user_program_id178062_12-31-64877_1.darshan.gz'
 _ID_IN_NAME = re.compile(r"_id([0-9]{1,18})_")
@@ -42,7 +42,7 @@ def _bytes_of(path: Path | str) -> bytes:
 def _read(data: bytes, modules: Collection[str] | None) -> DarshanLog:
     if not data:
         raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
-    if data.startswith(FIRST_LINE):
+    if is_darshan_text(data):
         return read_parser_text(data, modules)
     if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
         return read_version_2(data, modules)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from ioweather.core.arrays import Ints
 
 if TYPE_CHECKING:
     from ioweather.sources.darshan.layout import ByteOrder, Compression
+
+Form: TypeAlias = Literal["log", "text", "trace", "totals"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class DarshanLog:
 
     `unknown_modules` are in the log but not read: their format is private to another tool, or newer than this reader.
     `skipped_modules` could be read but were not asked for. `longer_records` are modules whose records a fork of Darshan
-    made longer: what it put behind the known counters is not read.
+    made longer: what it put behind the known counters is not read. `form` is what was read: the log, or text or an
+    export made of it; `file_counts` are files by module and kind, where sums (`totals`) were printed with them.
     """
 
     version: str
@@ -149,6 +152,8 @@ class DarshanLog:
         return f"<table><tbody>{body}</tbody></table>"
 
     longer_records: tuple[str, ...] = ()
+    form: Form = "log"
+    file_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def column(module: Module, name: str) -> NDArray[Any] | None:

@@ -27,8 +27,7 @@ from ioweather.sources.darshan.file_locations import Places, StripeColumns, path
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, column
-from ioweather.sources.darshan.reader_text import FIRST_LINE, looks_like_parser
-from ioweather.sources.textfiles import plain_head
+from ioweather.sources.darshan.reader_text import is_darshan_text
 from ioweather.tables import encode_text
 from ioweather.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
 
@@ -39,15 +38,17 @@ _NS: Final = 1e9
 # No run lasts longer (30 years): what a damaged timestamp would say.
 _LONGEST_SECONDS: Final = 1e9
 
-# Counters without their module's prefix; a mapping where modules differ.
+# Counters without their module's prefix; a mapping where modules differ. MPI-IO's READS and WRITES are of traces, which
+# do not tell collective calls from others.
 COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
     "open_count": {"POSIX": "OPENS FOPENS", "MPI-IO": "INDEP_OPENS COLL_OPENS", "STDIO": "OPENS FDOPENS"},
     "stream_open_count": "FOPENS",
     "read_count": {
-        "POSIX": "READS FREADS", "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS", "STDIO": "READS",
+        "POSIX": "READS FREADS", "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS READS", "STDIO": "READS",
     },
     "write_count": {
-        "POSIX": "WRITES FWRITES", "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES", "STDIO": "WRITES",
+        "POSIX": "WRITES FWRITES", "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES",
+        "STDIO": "WRITES",
     },
     "seek_count": "SEEKS FSEEKS",
     "stat_count": "STATS",
@@ -80,7 +81,7 @@ COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
     "read_extent_bytes": "MAX_BYTE_READ",
     "write_extent_bytes": "MAX_BYTE_WRITTEN",
 }  # fmt: skip
-_REQUIRED: Final = frozenset({"open_count", "read_count", "write_count", "read_bytes", "write_bytes"})
+_REQUIRED: Final = frozenset({"read_count", "write_count", "read_bytes", "write_bytes"})
 _EXTENT_BYTES: Final = {"read_extent_bytes": "read_bytes", "write_extent_bytes": "write_bytes"}
 _TESTED_BY: Final = {"file_not_aligned_count": "FILE_ALIGNMENT", "file_alignment_bytes": "FILE_ALIGNMENT"}
 
@@ -171,7 +172,7 @@ class DarshanSource:
     """Reads Darshan logs of every version. With `hosts` the traces are opened too, for the host names in them."""
 
     name: str = "darshan"
-    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser"
+    title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser and darshan-dxt-parser"
     tables: tuple[str, ...] = ("applications", "files")
     hosts: bool = False
 
@@ -182,8 +183,8 @@ class DarshanSource:
     def detect(self, head: bytes, path: Path) -> float:
         """A 3.x log begins with its version and a magic number; older ones are compressed as a whole, and 1.x has no
         magic number."""
-        if head.startswith(FIRST_LINE):
-            return 0.95 if looks_like_parser(plain_head(head)) else 0.0
+        if is_darshan_text(head):
+            return 0.95
         start = head[:16]
         is_compressed = head[:2] == b"\x1f\x8b" or head[:3] == b"BZh"
         if head[:2] == b"\x1f\x8b":
@@ -242,6 +243,8 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         modules=encode_text([",".join((*log.modules, *log.skipped_modules, *log.unknown_modules)) for log in logs]),
         longer_records=encode_text([",".join(log.longer_records) or None for log in logs]),
         hosts=[_host_count(log) for log in logs],
+        form=encode_text([None if log.form == "log" else log.form for log in logs]),
+        file_counts=encode_text([json.dumps(log.file_counts) if log.file_counts else None for log in logs]),
     )
 
 

@@ -237,7 +237,7 @@ def _files(runs: Runs) -> Exhibit:
     """car11.fig5: every application run on its own."""
     shown = runs.largest_projects()
     mine = np.isin(runs.projects.codes, [runs.projects.categories.index(name) for name in shown])
-    runs = runs.take(mine)
+    runs = runs.take(mine & runs.frame.known("file_count"))
     files, nprocs = runs.ints("file_count"), runs.ints("nprocs")
     category = category_of(files, nprocs)
     counts = np.bincount(category, minlength=len(_CATEGORIES))

@@ -105,7 +105,7 @@ def _project(name: str, jobs: Runs, every: Runs) -> _Project:
     return _Project(
         name, jobs, signatures(jobs.frame), (times[0], times[1], times[2]),
         int(np.bincount(groups).max(initial=0)), scaling(jobs.ints("nprocs"), jobs.ints("moved_bytes")),
-        float(np.mean(every.ints("file_count") == 0)),
+        float(np.mean(every.floats("file_count") == 0)),
     )  # fmt: skip
 
 

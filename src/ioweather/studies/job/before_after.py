@@ -221,6 +221,8 @@ def _share_change(row: Row, first: Row, name: str, sentence: str) -> Iterator[st
 
 
 def _collective_change(row: Row, first: Row) -> Iterator[str]:
+    if None in (first["collective_count"], row["collective_count"]):
+        return
     before, after = (collective_ratio(each) or 0.0 for each in (first, row))
     if abs(before - after) > _SHARE_CHANGED:
         yield f"{after:.0%} of accesses are collective, before {before:.0%}"
@@ -228,6 +230,8 @@ def _collective_change(row: Row, first: Row) -> Iterator[str]:
 
 def collective_ratio(row: Row) -> float | None:
     """Collective of all reads and writes that the application made; None without MPI-IO."""
+    if row["collective_count"] is None or row["independent_count"] is None:
+        return None
     calls = row["collective_count"] + row["independent_count"]
     operations = max(calls, row["read_count"] + row["write_count"])
     return row["collective_count"] / operations if calls else None

@@ -42,7 +42,7 @@ def page_exhibits(view: JobView) -> Iterator[Exhibit]:
         yield _interfaces(view, used)
     for usage in used:
         yield _interface(usage)
-    if records.counted.any():
+    if records.counted.any() and not view.sums_only:
         yield _mounts(view, records)
         yield _files(records)
 
@@ -108,14 +108,17 @@ def _activity(view: JobView) -> Exhibit:
     return Exhibit("job.activity", title, charts=charts, caveats=tuple(caveats))
 
 
-def _overview(used: list[Usage]) -> ResultTable:
+def _overview(used: list[Usage], sums_only: bool) -> ResultTable:
     return ResultTable(
         "interfaces",
         _columns(
             ("interface", "", _TEXT), ("files", "", "count"), ("read", "", "bytes"), ("written", "", "bytes"),
             ("io_seconds", "I/O time (slowest process)", "seconds"), ("bandwidth", "bandwidth estimate", "bytes_per_s"),
         ),
-        tuple((u.name, u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s) for u in used),
+        tuple(
+            (u.name, None if sums_only else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
+            for u in used
+        ),
         "What each interface moved",
     )  # fmt: skip
 
@@ -148,7 +151,11 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     if len(parts) == len(_PARTS):
         notes += ["Waiting is measured in PnetCDF's waits for non-blocking operations only."]
     return Exhibit(
-        "job.interfaces", "Interfaces", tables=(_overview(used), table), charts=(chart,), caveats=tuple(notes)
+        "job.interfaces",
+        "Interfaces",
+        tables=(_overview(used, view.sums_only), table),
+        charts=(chart,),
+        caveats=tuple(notes),
     )
 
 

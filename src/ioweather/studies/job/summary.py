@@ -69,13 +69,24 @@ def unrecorded_files(view: JobView) -> int:
     return view.log.unrecorded_file_count if view.log is not None else 0
 
 
-def is_incomplete(view: JobView) -> bool:
+def ran_out_of_memory(view: JobView) -> bool:
     return bool(partial_modules(view)) or unrecorded_files(view) > 0
+
+
+def is_incomplete(view: JobView) -> bool:
+    return ran_out_of_memory(view) or bool(view.forms & set(_FORMS))
+
+
+_FORMS: Final = {
+    "totals": "only sums over all files were read (darshan-parser --total): files, ranks and mounts are not known, and "
+    "POSIX calls below MPI-IO are not told from others",
+    "trace": "only a trace was read (darshan-dxt-parser): opens, metadata and standard streams are not in it",
+}
 
 
 def cure(view: JobView) -> Cure | None:
     """None where the log is whole."""
-    if not is_incomplete(view):
+    if not ran_out_of_memory(view):
         return None
     modules = partial_modules(view) or ("POSIX",)
     processes = int(view.applications.ints("nprocs").max(initial=1))
@@ -124,6 +135,8 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     if counters:
         text = f"Partial: Darshan ran out of memory for {', '.join(counters)}; figures are lower bounds."
         yield Finding(text, name="partial_counters")
+    for form in sorted(view.forms & set(_FORMS)):
+        yield Finding(f"Partial: {_FORMS[form]}; figures are lower bounds.", name=f"only_{form}")
     if unrecorded := unrecorded_files(view):
         text = (
             f"Partial: {_counted(unrecorded, 'file is', 'files are')} named without a record; figures are lower bounds."
@@ -200,7 +213,7 @@ def _layers(row: Mapping[str, Any]) -> Iterator[Finding]:
     if not row["interfaces"]:
         return
     text = f"Interfaces: {row['interfaces'].replace(',', ', ')}"
-    calls = row["collective_count"] + row["independent_count"]
+    calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
     if calls:
         text += f"; {format_value(row['collective_count'] / calls, 'ratio')} of {calls:,} MPI-IO calls collective"
     yield Finding(f"{text}.", name="interfaces")
@@ -216,7 +229,8 @@ def _straggler(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
     """The shared file on which waiting for the slowest rank cost most."""
     records = file_records(view.applications, view.files)
     slowest, fastest = records.seconds("slowest_rank_seconds"), records.seconds("fastest_rank_seconds")
-    gap = np.where(records.counted & (records.rank < 0) & (slowest > 0), slowest - fastest, 0.0)
+    both = records.known("fastest_rank_seconds") & (slowest > 0)
+    gap = np.where(records.counted & (records.rank < 0) & both, slowest - fastest, 0.0)
     if not row["io_seconds"] or not len(gap) or row["io_rank_count"] == 1:
         return
     worst = int(np.argmax(gap))
@@ -262,7 +276,7 @@ def _span(row: Mapping[str, Any], verb: Verb) -> str:
 
 def _mostly_mpiio(row: Mapping[str, Any]) -> bool:
     """Otherwise the calls of another interface are in what is compared with POSIX."""
-    calls = row["collective_count"] + row["independent_count"]
+    calls = (row["collective_count"] or 0) + (row["independent_count"] or 0)
     return bool(calls) and calls >= 0.9 * (row["read_count"] + row["write_count"])
 
 
@@ -303,10 +317,15 @@ def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
         facts=facts,
         exhibits=tuple(_activity(view, max(_FEWEST_ROWS, SCREEN_LINES - used - lines_beside))),
         findings=said,
-        coverage=recorded_whole([bool(text) for text in view.applications.text("partial_modules").tolist()]),
+        coverage=recorded_whole(_partial(view)),
         name="job",
         result=_outcome(view, row),
     )
+
+
+def _partial(view: JobView) -> list[bool]:
+    modules, forms = (view.applications.text(name).tolist() for name in ("partial_modules", "form"))
+    return [bool(names) or form in _FORMS for names, form in zip(modules, forms, strict=True)]
 
 
 def _outcome(view: JobView, row: Mapping[str, Any]) -> JobOutcome:
@@ -350,9 +369,11 @@ def headline(view: JobView, row: Mapping[str, Any]) -> str:
     ran = f"{who} took {run_text(view, row)}"
     if view.logs > 1:
         ran = f"{view.logs} runs of {who} took {run_text(view, row)} together"
-    if not row["file_count"]:
-        return f"{ran} and used no file."
     spent, moved = row["io_seconds"], row["moved_bytes"]
+    if row["file_count"] == 0:
+        return f"{ran} and used no file."
+    if not spent and row["file_count"] is None:
+        return f"{ran}: {_moved_text(row) or 'no data moved'}; the time of its I/O was not printed."
     if not spent:
         used = _counted(row["file_count"], "file", "files")
         return f"{ran} and opened {used}: no I/O time was recorded."
@@ -454,7 +475,8 @@ def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
         files = row[f"{name}_file_count"]
         if files:
             moved = row[f"{name}_read_bytes"], row[f"{name}_write_bytes"]
-            yield Fact(name, name.replace("_", " "), files, "count", files / count, _both(*moved))
+            note = "" if None in moved else _both(*moved)
+            yield Fact(name, name.replace("_", " "), files, "count", files / count, note)
     used = {kind: row[f"{kind}_file_count"] for kind in ("read_only", "write_only", "read_write")}
     used["open_only"] = count - sum(used.values())
     for kind, files in used.items():

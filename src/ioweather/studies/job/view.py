@@ -108,6 +108,16 @@ class JobView:
         return self.applications.rows
 
     @property
+    def forms(self) -> frozenset[str]:
+        """What its logs were read from, where not from the logs themselves: `applications.form`."""
+        return frozenset(form for form in self.applications.text("form").tolist() if form is not None)
+
+    @property
+    def sums_only(self) -> bool:
+        """No file of it is known, only sums over all."""
+        return self.forms == {"totals"}
+
+    @property
     def overlapping(self) -> bool:
         """Some of its runs went on at the same time."""
         start, end = (self.applications.ints(name) for name in ("start_ns", "end_ns"))

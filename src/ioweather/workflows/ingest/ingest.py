@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from ioweather.store import layout
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import concat
 from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
+from ioweather.workflows.ingest.one_run import without_copies
 from ioweather.workflows.ingest.reading import (
     Batch,
     FileOutcome,
@@ -51,6 +52,7 @@ _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (50 MB, and seven times as much while they are written), or seconds, what comes first.
 _FLUSH_CELLS = 6_000_000
 _FLUSH_SECONDS = 10.0
+_COPY = "The lake has this run in a fuller form: nothing was added."
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 
@@ -341,8 +343,7 @@ class _Writer:
     def flush(self) -> None:
         ingest_id = new_ingest_id()
         self._ingest_ids += [ingest_id] if self._frames else []
-        for (source, table), frames in sorted(self._frames.items()):
-            joined = concat(frames)
+        for (source, table), joined in sorted(self._joined().items()):
             added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
             self._report.rows_added[table] += added
             if added:
@@ -355,6 +356,17 @@ class _Writer:
             self._lake.record([_ledger_entry(outcome, ids) for outcome in listed])
             self._ingest_ids = []
         self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
+
+    def _joined(self) -> dict[tuple[str, str], Frame]:
+        """One frame for each source and table, and each run once."""
+        joined = {key: concat(frames) for key, frames in self._frames.items()}
+        logs = {table: frame for (source, table), frame in joined.items() if source == "darshan"}
+        if "applications" in logs:
+            logs, left_out = without_copies(self._lake, logs)
+            joined |= {("darshan", table): frame for table, frame in logs.items()}
+            for outcomes in (self._outcomes, self._report.outcomes) if left_out else ():
+                outcomes[:] = [replace(o, rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
+        return joined
 
     def _note_first(self, table: str, rows: Frame) -> None:
         if table in SEARCHED:

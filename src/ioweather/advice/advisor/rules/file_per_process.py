@@ -21,7 +21,7 @@ FELT_SHARE: Final = 0.1
 
 
 def _look(profile: Profile) -> Seen | None:
-    files = int(profile.row["unique_file_count"])
+    files = profile.count("unique_file_count")
     if not profile.parallel or files < profile.nprocs:
         return None
     rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared

@@ -22,7 +22,7 @@ def _look(profile: Profile) -> Seen | None:
     rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
     files = profile.files_moved(rows)
     holders = len(np.unique(profile.records.rank[rows]))
-    per_process = profile.parallel and profile.nprocs <= int(profile.row["unique_file_count"])
+    per_process = profile.parallel and profile.nprocs <= profile.count("unique_file_count")
     if per_process or files < FEWEST_FILES * holders or not files:
         return None
     meta, spent = float(profile.seconds("meta_seconds")[rows].sum()), float(profile.spent[rows].sum())

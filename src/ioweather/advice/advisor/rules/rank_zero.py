@@ -14,7 +14,7 @@ from ioweather.core.units import format_bytes
 def _look(profile: Profile) -> Seen | None:
     if not one_rank(profile):
         return None
-    who = "rank 0" if int(profile.row["rank0_bytes"]) > 0.5 * profile.moved_bytes else "one process"
+    who = "rank 0" if profile.count("rank0_bytes") > 0.5 * profile.moved_bytes else "one process"
     spent = profile.io_seconds
     rate = f" at {format_bytes(profile.moved_bytes / spent)}/s" if spent else ""
     evidence = f"{who} of {profile.nprocs:,} moves all {format_bytes(profile.moved_bytes)}{rate}"

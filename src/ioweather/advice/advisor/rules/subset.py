@@ -11,10 +11,10 @@ from ioweather.advice.advisor.rule import Rule, Seen
 
 
 def _look(profile: Profile) -> Seen | None:
-    ranks = int(profile.row["io_rank_count"])
+    ranks = profile.count("io_rank_count")
     if profile.incomplete or not profile.parallel or one_rank(profile):
         return None
-    if not 1 < ranks < profile.nprocs or int(profile.row["collective_count"]):
+    if not 1 < ranks < profile.nprocs or profile.count("collective_count"):
         return None
     evidence = f"{ranks:,} of {profile.nprocs:,} processes move all data without collectives, on {profile.nodes_words}"
     return Seen(evidence, spread(profile, ranks, writers(profile)), by_all(profile))
