@@ -45,7 +45,7 @@ from ioweather.workflows.who import of_period, suspects_beside
 HARM_SHARE = 0.15
 # Two sick components a week among many jobs and transfers: noise, shared stripes, several suspects.
 FACILITY = replace(
-    LAPTOP, name="who", jobs=500, job_stats=True, detail_day=None, scan_files=200, probe_seconds=600,
+    LAPTOP, name="who", jobs=500, job_stats=True, closed_loop=True, detail_day=None, scan_files=200, probe_seconds=600,
     sampler_seconds=7200, incidents_per_week=2.0, transfers_per_day=6.0,
 )  # fmt: skip
 
@@ -70,7 +70,9 @@ class Asked:
 
     @property
     def is_harmed(self) -> bool:
-        return self.worst[1] >= HARM_SHARE * self.alone and not self.sick
+        """By h of METHODS section 9: similar runs that differ much leave a small slowdown unseen."""
+        least = self.harm if np.isfinite(self.harm) else 0.0
+        return self.worst[1] >= max(HARM_SHARE * self.alone, least) and not self.sick
 
     @property
     def named(self) -> str | None:

@@ -20,10 +20,10 @@ RESOURCES = make_resources(LAPTOP, 1)
 GB = 10**9
 
 
-def fluid(steps: int = 60) -> Fluid:
+def fluid(steps: int = 60, *, closed_loop: bool = False) -> Fluid:
     meter = Meter(RESOURCES)
     meter.open_day(0, 0.0, steps * 60, 60)
-    return Fluid(RESOURCES, meter)
+    return Fluid(RESOURCES, meter, closed_loop=closed_loop)
 
 
 def on_target(ost: int, bytes_per_s: float, seconds: float, **more: object) -> Flow:
@@ -86,6 +86,34 @@ def test_an_incident_takes_its_share_and_what_only_both_do_is_divided():
     assert incidents == pytest.approx(0.5 * ((ti - t00) + (tio - to)))
     assert others == pytest.approx(0.5 * ((to - t00) + (tio - ti)))
     assert own == pytest.approx(0, abs=1e-6)
+
+
+def test_a_flow_that_waits_for_one_target_does_not_crowd_the_others():
+    """The held-up flow sends a tenth of what it could: that is what the one beside it feels, and loses to it."""
+    health = np.ones(RESOURCES.count)
+    health[4] = 0.05
+    took, lost = {}, {}
+    for closed_loop in (False, True):
+        model = fluid(closed_loop=closed_loop)
+        model.disturb(health, np.zeros(RESOURCES.count))
+        shares = np.zeros(RESOURCES.osts)
+        shares[[0, 4]] = 0.5
+        held_up = Flow("write", Pattern(data_demand(RESOURCES, shares, 1.0 * GB), 1000.0))
+        model.add(held_up)
+        beside = on_target(0, 0.8 * GB, 60.0)
+        model.add(beside)
+        model.next_end()
+        lost[closed_loop] = 1 - model._pace[1] / model.paces_without_each()[1, 0]
+        model.advance(model.next_end())
+        took[closed_loop] = beside.seconds
+    pace = 1 / stretch(0.5 / 0.05)
+    asked = 0.8
+    for _ in range(50):
+        asked = 0.8 + 0.5 * pace * stretch(asked)
+    assert took[False] == pytest.approx(60 * stretch(1.3))
+    assert took[True] == pytest.approx(60 * stretch(asked), rel=1e-3)
+    assert lost[False] == pytest.approx(1 - stretch(0.8) / stretch(1.3))
+    assert lost[True] == pytest.approx(1 - stretch(0.8) / stretch(asked), rel=1e-2)
 
 
 def test_a_change_of_ones_own_is_what_is_left():

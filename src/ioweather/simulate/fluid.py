@@ -8,6 +8,9 @@ a smooth max(1, A / C): below saturation requests queue a little, above it the f
 to their demands, and never get more than it (A / phi < C). k = 4 for targets, servers and network; k = 2 for the
 metadata server, whose queue builds up earlier. A flow advances at the pace of the most stretched of its resources.
 
+With `closed_loop` a flow asks of its other resources only what its pace at the most stretched lets it send: a transfer
+that waits for one slow target does not crowd the others. Without, it asks for all of its demand everywhere.
+
 Beside what happens, each flow is carried through what would have happened: without the incidents (others as they
 were), without the others (incidents as they were), and without its own change. The start is the same in all of them.
 """
@@ -28,6 +31,8 @@ _ROOM = 64
 # Sums that are kept by adding and taking away are computed again this often.
 _REFRESH_EVENTS = 512
 _DONE_SECONDS = 1e-7
+# Of what held-up flows ask elsewhere, which depends on who else is held up; settled to within a percent by then.
+_ROUNDS = 6
 # What would have happened, by column of the arrays below.
 _INCIDENTS, _OTHERS, _USUAL = range(3)
 
@@ -37,7 +42,8 @@ Watcher = Callable[[float, float, list[Flow], Floats], None]
 class Fluid:
     """All flows that are under way. Times are seconds since the facility's start."""
 
-    def __init__(self, resources: Resources, meter: Meter) -> None:
+    def __init__(self, resources: Resources, meter: Meter, *, closed_loop: bool = False) -> None:
+        self._closed_loop = closed_loop
         self._resources = resources
         self._meter = meter
         self._mds = resources.mds
@@ -50,6 +56,8 @@ class Fluid:
         self._events = 0
         self._grow(_ROOM)
         self._total = np.zeros(resources.count)
+        # What flows ask of each resource now, and all together.
+        self._asked, self._asked_total = np.zeros((0, resources.count)), self._total
         self.watcher: Watcher | None = None
         self._pace = np.zeros(0)
         self._others_pace = np.zeros((0, 3))
@@ -141,9 +149,15 @@ class Fluid:
         demand = self._demand[:count]
         if self._events % _REFRESH_EVENTS == 0:
             self._total = demand.sum(axis=0)
-        stretch = self._stretch(self._total + self._storm, self._capacity)
         used = self._used[:count]
+        stretch = self._stretch(self._total + self._storm, self._capacity)
         self._pace = 1.0 / np.max(used * stretch, axis=1, initial=1.0)
+        self._asked, self._asked_total = demand, self._total
+        for _ in range(_ROUNDS if self._closed_loop and count else 0):
+            self._asked = demand * np.minimum(1.0, self._pace[:, None] * stretch)
+            self._asked_total = self._asked.sum(axis=0)
+            stretch = self._stretch(self._asked_total + self._storm, self._capacity)
+            self._pace = 1.0 / np.max(used * stretch, axis=1, initial=1.0)
         self._others_pace = self._counterfactual_paces(count, used)
         self._meter.level(self.now, self._levels(count, demand, stretch), stretch)
 
@@ -160,7 +174,7 @@ class Fluid:
         paces[:, _INCIDENTS] = self._alone_pace[:count]
         paces[:, _OTHERS] = paces[:, _USUAL] = self._pace
         changed = np.flatnonzero(self._changed[:count])
-        rest = self._total - self._demand[changed] + self._usual[changed]
+        rest = self._asked_total - self._asked[changed] + self._usual[changed]
         if len(changed):
             usual = self._stretch(rest + self._storm, self._capacity)
             paces[changed, _USUAL] = 1.0 / np.max(used[changed] * usual, axis=1)
@@ -168,7 +182,7 @@ class Fluid:
         if self._disturbed and count:
             alone = self._stretch(self._usual[:count] + self._storm, self._capacity)
             paces[:, _INCIDENTS] = 1.0 / np.max(used * alone, axis=1)
-            undisturbed = self._stretch(self._total, self._healthy)
+            undisturbed = self._stretch(self._asked_total + (self._demand[:count] - self._asked), self._healthy)
             paces[:, _OTHERS] = 1.0 / np.max(used * undisturbed, axis=1)
             if len(changed):
                 calm = self._stretch(rest, self._healthy)
@@ -178,9 +192,12 @@ class Fluid:
     def paces_without_each(self) -> Floats:
         """(flow, other): the pace of each flow if the other were not there; nothing else differs."""
         count = len(self.flows)
-        rest = np.maximum(self._total - self._demand[:count], 0.0) + self._storm
-        stretch = self._stretch(rest, self._capacity)
-        return np.asarray(1.0 / np.max(self._used[:count, None, :] * stretch[None], axis=2, initial=1.0))
+        rest = np.maximum(self._asked_total - self._asked, 0.0) + self._storm
+        if not self._closed_loop:
+            stretch = self._stretch(rest, self._capacity)[None]
+        else:  # where the other no longer holds it up, a flow asks for all it wants
+            stretch = self._stretch(rest[None] + (self._demand[:count] - self._asked)[:, None], self._capacity)
+        return np.asarray(1.0 / np.max(self._used[:count, None, :] * stretch, axis=2, initial=1.0))
 
     def _advance_others(self, span: float) -> None:
         count = len(self.flows)

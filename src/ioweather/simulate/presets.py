@@ -81,6 +81,7 @@ class Preset:
     mild_changes: bool = False  # changes of the pattern may cost anything from nothing on
     growth_ratio: float = 0.0  # by how much half of the programs' bytes grow over the period
     traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
+    closed_loop: bool = False  # flows that wait for one resource ask less of the others
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property

@@ -43,7 +43,7 @@ class World:
         self.incidents = make_incidents(preset, self.resources, self.calendar, seed)
         self.benchmark: Benchmark | None = make_benchmark(preset, self.resources)
         self.meter = Meter(self.resources)
-        self.fluid = Fluid(self.resources, self.meter)
+        self.fluid = Fluid(self.resources, self.meter, closed_loop=preset.closed_loop)
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._waiting: list[Job] = []

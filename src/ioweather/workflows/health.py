@@ -46,7 +46,7 @@ from ioweather.store.convert import fetch_frame
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.tables import METRICS, ColumnSpec
+from ioweather.tables import METRICS, ColumnSpec, Quality
 from ioweather.workflows.events import settle
 from ioweather.workflows.similar_runs import runs_in
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, io_times
@@ -56,6 +56,9 @@ TARGETS: Final = ("ost", "device")
 METADATA: Final = ("mdt", "mds")
 # Seconds of requests with how many there were.
 _TIMED: Final = (("read_busy_seconds", "read_ops"), ("write_busy_seconds", "write_ops"))
+# The same at clients, from sending a request to its answer: what a server of NFS shows.
+_ROUND_TRIPS: Final = (("read_rtt_seconds", "read_ops"), ("write_rtt_seconds", "write_ops"))
+CLIENT: Final = "host"
 # One look at the weeks before the first new row tells what is usual; no search is longer at a time.
 _HISTORY_NS: Final = 7 * DAY_NS
 _LONGEST_NS: Final = 14 * DAY_NS
@@ -137,7 +140,7 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
     sampled = set()
     for filesystem in snapshot.filesystems():
         groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.interval_ns > 0]
-        timed = [g for g in groups if g.component_kind in (*TARGETS, *METADATA) and METRICS[g.metric].extensive]
+        timed = [g for g in groups if _tells_of_servers(g.component_kind, g.metric)]
         # One alone has no peers to be told apart from: the local disks of a thousand nodes are a thousand of these.
         if not timed or (len({g.component_kind for g in timed}) == 1 and max(g.components for g in timed) == 1):
             continue
@@ -158,6 +161,12 @@ def _searches(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
                 break
             start = (end - _OVERLAP_NS) // bin_ns * bin_ns
     yield from (each for each in _of_probes(snapshot, since_ns) if each.filesystem not in sampled)
+
+
+def _tells_of_servers(kind: str, metric: str) -> bool:
+    if kind == CLIENT:
+        return any(metric == seconds for seconds, _ in _ROUND_TRIPS)
+    return kind in (*TARGETS, *METADATA) and METRICS[metric].extensive
 
 
 def _of_probes(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
@@ -194,8 +203,8 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
         runs = _runs(search, moved.components)
         parts += [search.evidence(each) for each in runs.observations(load_of(moved))]
     else:
-        parts += [search.evidence(each) for each in _probes(search)]
-    parts += [search.evidence(each) for each in _metadata(search)]
+        parts += [search.evidence(each) for each in (*_probes(search), *_clients(search))]
+    parts += [search.evidence(each) for each in (*_metadata(search), *_metadata_served(search))]
     sick = sick_stretches([part for part in parts if part.name != "storm"])
     if any(part.name == "service" for part in parts):
         # A server that stalls leaves its device idle and in good health.
@@ -213,7 +222,8 @@ def _is_maintained(incident: Incident, facility: Facility) -> bool:
 def _observed(search: _Search, kind: str, moved: Matrix, servers: dict[str, str]) -> Iterator[Observations]:
     """All looks at targets and their servers; `moved` are bytes."""
     load = load_of(moved)
-    yield from _service(search, kind, load)
+    served = [*_service(search, kind, load)] or [*_served(search, "ost", load)]
+    yield from served
     yield from _probes(search, load)
     if "oss" in search.kinds("cpu_ratio") and servers:
         yield _processors(search, load, servers)
@@ -338,6 +348,76 @@ def _service(search: _Search, kind: str, load: Matrix) -> Iterator[Observations]
         "service", names, search.bin_starts, [tables[a] for a, _ in pairs], [tables[b] for _, b in pairs],
         _in_bins(search, load, names),
     )  # fmt: skip
+
+
+_TIMES: Final = (
+    ColumnSpec("component", "text", "target"), ColumnSpec("operation", "text", "as the server names it"),
+    ColumnSpec("bin", "int64", "of the search"), ColumnSpec("seconds", "float64", "in all"),
+    ColumnSpec("requests", "float64", "how many"),
+)  # fmt: skip
+
+
+def _job_times(search: _Search, kind: str) -> tuple[tuple[str, ...], list[Floats], list[Floats]]:
+    """Targets, and (bin, target) tables of each kind of operation: seconds at the server, and how many, of all jobs."""
+    rows = search.snapshot.rows(
+        "job_operations", {"filesystem": search.filesystem, "component_kind": kind}, (search.start_ns, search.end_ns)
+    )
+    sql = f"""SELECT component, operation, (start_ns + interval_ns // 2 - {search.start_ns}) // {search.bin_ns} AS bin,
+            sum(time_ns) / 1e9 AS seconds, sum(count)::DOUBLE AS requests
+        FROM ({rows}) WHERE time_ns IS NOT NULL AND interval_ns <= {search.bin_ns}
+            AND quality & {int(Quality.WHOLE_LIFE)} = 0
+        GROUP BY ALL HAVING bin BETWEEN 0 AND {search.bins - 1} ORDER BY ALL"""
+    if not search.snapshot.pinned["job_operations"].uris:
+        return (), [], []
+    found = fetch_frame(search.snapshot.bare, sql, _TIMES)
+    names, operations = found.text("component"), found.text("operation")
+    tables = {name: np.zeros((len(operations.categories), search.bins, len(names.categories)))
+              for name in ("seconds", "requests")}  # fmt: skip
+    for name, table in tables.items():
+        np.add.at(table, (operations.codes, found.ints("bin"), names.codes), found.floats(name))
+    return names.categories, list(tables["seconds"]), list(tables["requests"])
+
+
+def _served(search: _Search, kind: str, load: Matrix) -> Iterator[Observations]:
+    """Where no device is sampled, the time that servers took for the jobs' requests (Lustre job_stats)."""
+    names, seconds, requests = _job_times(search, kind)
+    known = [column for column, name in enumerate(names) if name in load.components]
+    if len(known) < 3:  # nobody to be compared with
+        return
+    chosen = [names[column] for column in known]
+    yield service_observations(
+        "served", chosen, search.bin_starts, [each[:, known] for each in seconds],
+        [each[:, known] for each in requests], _in_bins(search, load, chosen),
+    )  # fmt: skip
+
+
+def _metadata_served(search: _Search) -> Iterator[Observations]:
+    """The same of metadata servers: each operation against its own usual time, so that another mix is no slowness."""
+    names, seconds, requests = _job_times(search, "mdt")
+    if not names:
+        return
+    found = service_observations(
+        "metadata_served", names, search.bin_starts, seconds, requests, shares_of(np.sum(requests, axis=0))
+    )
+    yield replace(found, slower=MUCH_SLOWER) if found.alone else found
+
+
+def _clients(search: _Search) -> Iterator[Observations]:
+    """What most clients of a server show at the same time (NFS): how long their requests are on the way and there. A
+    single slow client says nothing of the server."""
+    found = search.matrices(CLIENT, [name for pair in _ROUND_TRIPS for name in pair], search.bin_ns)
+    pairs = [pair for pair in _ROUND_TRIPS if all(name in found for name in pair)]
+    if not pairs:
+        return
+    names = [n for n in found[pairs[0][0]].components if all(n in found[m].components for pair in pairs for m in pair)]
+    tables = {name: _in_bins(search, found[name], names) for pair in pairs for name in pair}
+    total = np.nansum([tables[count] for _, count in pairs], axis=(0, 2))[:, None]
+    of_each = service_observations(
+        "clients", names, search.bin_starts, [tables[a] for a, _ in pairs], [tables[b] for _, b in pairs],
+        np.broadcast_to(shares_of(total), (search.bins, len(names))),
+    )  # fmt: skip
+    shared = shared_observations(of_each, search.filesystem, search.bin_starts, shares_of(total)[:, 0])
+    yield replace(shared, name="clients")
 
 
 _LOOKS: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,14 +18,17 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.derive.jobs.signatures import program_of
+from ioweather.derive.system.health import EVENT_COLUMNS
 from ioweather.derive.system.shared_work import (
     AMOUNTS,
     Capacity,
     JobLoads,
+    Sick,
     capacity_of_loads,
     joined_loads,
     loads_of_logs,
     loads_of_servers,
+    within_logs,
 )
 from ioweather.store.convert import fetch_frame
 from ioweather.store.grid import Selection
@@ -44,6 +48,9 @@ _REQUESTS: Final = ("read_ops", "write_ops")
 # What targets can do is seen in so many days; more days say the same. [ours]
 _CAPACITY_DAYS: Final = 3
 _PEAK_QUANTILE: Final = 0.999
+_PEER_QUANTILE: Final = 0.9
+# A target writes at least this share of what it reads, and reads of what it writes, however little was asked. [ours]
+_OTHER_DIRECTION: Final = 0.5
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000
@@ -108,16 +115,18 @@ def records_of(
     counted[row_job] = True
     by_run = loads_of_logs(runs, files, components)
     by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
-    loads = joined_loads([by_log.numbered(run_job), loads_of_servers(rows, components, row_job)])
+    by_servers = within_logs(loads_of_servers(rows, components, row_job), by_run.numbered(run_job))
+    loads = joined_loads([by_log.numbered(run_job), by_servers])
     is_sampled = capacity is not None
     if capacity is None:
         capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
     if not is_sampled or not capacity.per_second["requests"][-1]:
         capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period))
+    capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
     return Records(
         filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
         tuple("servers" if known else "log" for known in counted.tolist()), loads,
-        capacity.work(loads.target, loads.amounts), runs, run_job, by_run, bool(rows.rows), is_sampled,
+        capacity.work(loads), runs, run_job, by_run, bool(rows.rows), is_sampled,
     )  # fmt: skip
 
 
@@ -184,12 +193,35 @@ def _capacity(
         SELECT component, {", ".join(f"coalesce(quantile_disc({name}, {_PEAK_QUANTILE}), 0.0)" for name in AMOUNTS)}
         FROM rates GROUP BY component ORDER BY component""").fetchall()
     most = np.array([row[1:] for row in found], np.float64).reshape(len(found), len(AMOUNTS)).T
-    # A target that had little to do can do as much as its peers.
-    usual = np.median(most, axis=1, keepdims=True) if most.size else np.zeros((len(AMOUNTS), 1))
-    most = np.maximum(most, usual)
+    # What a target did is the least it can do: one that had less to do can do as much as its peers.
+    peers = np.quantile(most, _PEER_QUANTILE, axis=1, keepdims=True) if most.size else np.zeros((len(AMOUNTS), 1))
+    most = np.maximum(most, peers)
+    most[:2] = np.maximum(most[:2], _OTHER_DIRECTION * most[1::-1])
     metadata = _metadata_capacity(snapshot, filesystem, period_ns)
     per_second = {name: np.append(most[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
     return tuple(row[0] for row in found), Capacity(per_second)
+
+
+# Ways to be sick that leave a target able to do less; a busy processor or too many requests are not.
+_DOES_LESS: Final = ("slow", "capped")
+
+
+def _sick_targets(
+    snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
+) -> tuple[Sick, ...]:
+    """Incidents of targets and servers that were found in the period."""
+    events = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health", "start_ns <": period_ns[1]})
+    found = []
+    for event in events.records():
+        details = json.loads(event["details"] or "{}")
+        if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
+            continue
+        names = {event["component"], *details.get("through", [])}
+        columns = np.array([column for column, name in enumerate(components) if name in names], np.int64)
+        factor, end = event["strength_ratio"], event["end_ns"] or np.iinfo(np.int64).max
+        if len(columns) and end > period_ns[0] and factor is not None:
+            found.append(Sick(columns, event["start_ns"], end, max(1.0, float(factor))))
+    return tuple(found)
 
 
 def _metadata_capacity(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
@@ -297,6 +329,10 @@ def measured_work(
     first, last = records.by_run.first_ns[stretches], records.by_run.last_ns[stretches]
     windows = list(zip(records.by_run.job[stretches].tolist(), first.tolist(), np.maximum(last, first + 1).tolist(),
                        strict=True))  # fmt: skip
+    spans: dict[int, tuple[Ints, Ints]] = {}
+    for run in np.unique(records.by_run.job[stretches]).tolist():
+        own = records.by_run.stretches_of(run)
+        spans[run] = records.by_run.first_ns[own].min(keepdims=True), records.by_run.last_ns[own].max(keepdims=True)
     metrics = (*choices.TRAFFIC, *_REQUESTS)
     try:
         selection = snapshot.selection(
@@ -323,7 +359,8 @@ def measured_work(
             column = np.array([place[component]])
             parts = {name: np.array([value], np.float64) for name, value in zip(AMOUNTS, amounts, strict=True)}
             work = result.setdefault(int(run), np.zeros(len(records.components)))
-            work[column] = records.capacity.work(column, parts)
+            low, high = spans[int(run)]
+            work[column] = records.capacity.work_of(column, parts, low, high)
     return result
 
 

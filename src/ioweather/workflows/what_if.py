@@ -86,7 +86,7 @@ def _changed(records: Records, job: int, kind: Kind, shift: int, over: int | Non
         )
     if kind == "stripe" and over is not None:
         loads = _striped(records, loads, job, over)
-    return loads, records.capacity.work(loads.target, loads.amounts)
+    return loads, records.capacity.work(loads)
 
 
 def _striped(records: Records, loads: JobLoads, job: int, over: int) -> JobLoads:

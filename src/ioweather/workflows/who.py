@@ -116,6 +116,7 @@ def beside(records: Records, parties: Sequence[Party], row: int, measured: Float
         by_log = np.array([evidence == "log" for evidence in records.evidence], np.bool_)
         others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], busy * measured, by_log)
         total = float(busy * measured[used].sum())
+    _no_more_than_time(others, own, rest, busy * float((windows[1] - windows[0]).sum()) / 1e9)
     load = np.where(used, others[:, :-1].sum(axis=0) + rest[:-1], -1.0)
     return Suspects(
         _found(records, parties, (others, own, rest), used, amounts, me),
@@ -125,12 +126,21 @@ def beside(records: Records, parties: Sequence[Party], row: int, measured: Float
     )  # fmt: skip
 
 
+def _no_more_than_time(others: Floats, own: Floats, rest: Floats, seconds: float) -> None:
+    """In place: a target does a second of work in a second. Where it seems to have done more, it can do more than was
+    ever seen of it."""
+    total = others.sum(axis=0) + own + rest
+    scale = np.minimum(1.0, np.divide(seconds, total, out=np.ones(len(total)), where=total > 0))
+    for part in (others, own, rest):
+        part *= scale
+
+
 def own_work(records: Records, mine: Ints) -> tuple[Floats, Floats]:
     """The run's own work, and its bytes by target."""
     loads, width = records.by_run, records.shape[1]
     entries = loads.entries_of(mine)
     target, amounts = loads.target[entries], {name: values[entries] for name, values in loads.amounts.items()}
-    work = np.bincount(target, weights=records.capacity.work(target, amounts), minlength=width)
+    work = np.bincount(target, weights=records.capacity.work(loads, entries), minlength=width)
     moved = np.bincount(target, weights=amounts["read_bytes"] + amounts["write_bytes"], minlength=width)[:-1]
     return np.asarray(work, np.float64), np.asarray(moved, np.float64)
 

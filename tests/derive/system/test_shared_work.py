@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,12 +13,14 @@ from ioweather.derive.system.shared_work import (
     AMOUNTS,
     Capacity,
     JobLoads,
+    Sick,
     capacity_of_loads,
     joined_loads,
     loads_of_servers,
     placed_again,
     shares_during,
     sums_during,
+    within_logs,
     without_each,
 )
 from ioweather.tables import encode_text
@@ -43,7 +47,27 @@ CAPACITY = Capacity({"read_bytes": np.array([100.0, 100.0, 0.0]), "write_bytes":
 def test_work_is_bytes_over_what_a_target_can_do_or_requests_where_these_take_longer() -> None:
     amounts = {"read_bytes": np.array([100.0, 0.0, 0.0]), "write_bytes": np.array([100.0, 100.0, 0.0]),
                "requests": np.array([1.0, 50.0, 40.0])}  # fmt: skip
-    assert CAPACITY.work(ints(0, 1, 2), amounts).tolist() == [3.0, 5.0, 2.0]
+    when = ints(0, 0, 0), ints(10 * S, 10 * S, 10 * S)
+    assert CAPACITY.work_of(ints(0, 1, 2), amounts, *when).tolist() == [3.0, 5.0, 2.0]
+
+
+def test_while_a_target_was_sick_the_same_bytes_were_more_work() -> None:
+    made = loads((0, 0, 10, 0, 100.0), (1, 5, 25, 0, 100.0), (2, 40, 50, 1, 100.0))
+    healthy = CAPACITY.work(made)
+    sick = replace(CAPACITY, sick=(Sick(ints(0), 0, 15 * S, 5.0),))
+    # Of the second stretch half lies in the incident; the third is on another target.
+    assert (sick.work(made) / healthy).tolist() == [5.0, 3.0, 1.0]
+    assert (sick.work(made, ints(1)) / healthy[1:2]).tolist() == [3.0]
+
+
+def test_what_servers_counted_is_put_where_the_logs_show_it() -> None:
+    counted = loads((0, 0, 60, 0, 1.0), (0, 60, 120, 0, 1.0), (1, 0, 60, 0, 1.0), (2, 0, 60, 1, 1.0))
+    logs = loads((0, 20, 30, 0, 0.0), (0, 40, 50, 0, 0.0), (2, 50, 90, 0, 0.0))
+    found = within_logs(counted, logs)
+    # Job 0 in its first minute; in its second no log shows it, and none shows job 1; job 2 from its log's start on.
+    assert (found.first_ns // S).tolist() == [20, 60, 0, 50]
+    assert (found.last_ns // S).tolist() == [50, 120, 60, 60]
+    assert within_logs(counted, logs.of_jobs(np.zeros(3, np.bool_))).first_ns.tolist() == counted.first_ns.tolist()
 
 
 def test_only_the_part_of_a_stretch_inside_the_windows_counts() -> None:

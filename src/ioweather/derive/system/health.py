@@ -262,11 +262,14 @@ def _one_incident(found: Sequence[Incident]) -> list[Incident]:
 
 _SHOWN: Final = {
     "service": "time per request at its device",
+    "served": "time per request at its server",
     "probe": "probes of it",
     "metadata": "probes of metadata operations",
     "runs": "jobs that used several targets at the time",
     "cpu": "processor use",
+    "metadata_served": "time per operation at its server",
     "shared": "probes of most targets",
+    "clients": "most of its clients",
     "storm": "probes of metadata operations",
 }
 
@@ -275,7 +278,7 @@ def cause_of(incident: Incident) -> str:
     """In a sentence, without a full stop."""
     name, by = incident.component, _listed([_SHOWN[each] for each in incident.shown_by if each in _SHOWN])
     times = f"{incident.factor or 1:.2g} times as long"
-    what = "operations" if "metadata" in incident.shown_by else "requests"
+    what = "operations" if {"metadata", "metadata_served"} & {*incident.shown_by} else "requests"
     if incident.kind == "absent":
         later = f", and its targets were slow afterwards (by {by})" if by else ""
         return f"{name} did not report while others did{later}"
@@ -286,6 +289,8 @@ def cause_of(incident: Incident) -> str:
         return f"the processors of {name} were {incident.factor or 1:.2g} times as busy as what it moved explains"
     if incident.kind == "overloaded":
         return f"metadata operations took {times} as usual: more was asked of {name} than it can do"
+    if "clients" in incident.shown_by:
+        return f"{what} of most clients of {name} took {times} as expected: its server or the network"
     if "shared" in incident.shown_by:
         return f"{what} on most targets of {name} took {times} as expected: its network or its clients"
     return f"{what} on {name} took {times} as expected under its load (by {by})"

@@ -8,7 +8,7 @@ takes alone. A run waits for the slowest of its targets: without k the next one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -171,24 +171,70 @@ def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLo
     )  # fmt: skip
 
 
+def within_logs(loads: JobLoads, logs: JobLoads) -> JobLoads:
+    """What servers counted of jobs, at the times that their logs show: servers are looked at once in a while, and a log
+    says when its files were used. Counts outside of these times stay where they are; `logs` has the same numbers of
+    jobs."""
+    job, begin, end, _ = _stretches(logs.job, logs.first_ns, np.maximum(logs.last_ns, logs.first_ns + 1))
+    if not len(job) or not len(loads.job):
+        return loads
+    origin = min(int(begin.min()), int(loads.first_ns.min()))
+    longest = (max(int(end.max()), int(loads.last_ns.max())) - origin) // 1000 + 2
+    ends, begins = (job * longest + (edge - origin) // 1000 for edge in (end, begin))
+    low, high = (loads.job * longest + (edge - origin) // 1000 for edge in (loads.first_ns, loads.last_ns))
+    first, last = np.searchsorted(ends, low, side="right"), np.searchsorted(begins, high, side="left") - 1
+    inside = first <= last
+    begun, ended = begin[np.minimum(first, len(job) - 1)], end[np.maximum(last, 0)]
+    return replace(
+        loads,
+        first_ns=np.where(inside, np.maximum(loads.first_ns, begun), loads.first_ns),
+        last_ns=np.where(inside, np.minimum(loads.last_ns, ended), loads.last_ns),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sick:
+    """Targets (columns) that could do `factor` times less than usual in [start, end)."""
+
+    targets: Ints
+    start_ns: int
+    end_ns: int
+    factor: float
+
+
 @dataclass(frozen=True, eq=False)
 class Capacity:
     """The most that each target did in a second, by name as in AMOUNTS; the last column is metadata. 0: not known."""
 
     per_second: Mapping[str, Floats]
+    sick: tuple[Sick, ...] = ()
 
-    def work(self, target: Ints, amounts: Mapping[str, Floats]) -> Floats:
-        """Seconds that the targets needed: for the bytes, or for the requests where these are small."""
+    def work(self, loads: JobLoads, entries: Ints | None = None) -> Floats:
+        """Seconds that the targets needed for the entries (default: all)."""
+        chosen = np.arange(len(loads.target)) if entries is None else entries
+        amounts = {name: values[chosen] for name, values in loads.amounts.items()}
+        of = loads.stretch[chosen]
+        return self.work_of(loads.target[chosen], amounts, loads.first_ns[of], loads.last_ns[of])
+
+    def work_of(self, target: Ints, amounts: Mapping[str, Floats], first_ns: Ints, last_ns: Ints) -> Floats:
+        """For the bytes, or for the requests where these are small; longer while a target was sick."""
         parts = {}
         for name in AMOUNTS:
             most = self.per_second[name][target]
             parts[name] = np.divide(amounts[name], most, out=np.zeros(len(target)), where=most > 0)
-        return np.asarray(np.maximum(parts["read_bytes"] + parts["write_bytes"], parts["requests"]))
+        work = np.maximum(parts["read_bytes"] + parts["write_bytes"], parts["requests"])
+        span = np.maximum(last_ns - first_ns, 1)
+        slower = np.ones(len(target))
+        for each in self.sick:
+            during = np.minimum(last_ns, each.end_ns) - np.maximum(first_ns, each.start_ns)
+            share = np.where(np.isin(target, each.targets), np.clip(during / span, 0.0, 1.0), 0.0)
+            slower = np.maximum(slower, 1.0 + (each.factor - 1.0) * share)
+        return np.asarray(work * slower)
 
     def with_metadata(self, most: float) -> Capacity:
         requests = self.per_second["requests"].copy()
         requests[-1] = max(most, float(requests[-1]))
-        return Capacity({**self.per_second, "requests": requests})
+        return replace(self, per_second={**self.per_second, "requests": requests})
 
 
 def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:

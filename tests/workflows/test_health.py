@@ -1,0 +1,110 @@
+"""Unhealthy components by what requests took: at servers, by the counts of jobs, and at clients of NFS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_lakes import DAY, series_frame
+
+from ioweather.core.arrays import Floats
+from ioweather.core.outcomes import HealthOutcome, Unhealthy
+from ioweather.core.units import MINUTE_NS
+from ioweather.store.lake import Lake, open_lake
+from ioweather.tables import TABLES
+from ioweather.workflows.ask import ask
+from ioweather.workflows.health import find_sick_components
+
+# Long enough for four hours to be rare: without peers, what it shows often is what is usual of a component.
+STEP_NS = 5 * MINUTE_NS
+STEPS, COMPONENTS = 6 * 288, 6
+SICK = slice(600, 648)
+
+
+def named(lake: Lake) -> list[Unhealthy]:
+    find_sick_components(lake)
+    result = ask("health", lake).result
+    assert isinstance(result, HealthOutcome)
+    return list(result.unhealthy)
+
+
+def requests(rng: np.random.Generator, components: int = COMPONENTS) -> Floats:
+    """Five minutes' requests of each component: a day with busier hours, and single busy ones."""
+    hours = 1.5 + np.sin(np.arange(STEPS) / 24)[:, None]
+    return np.asarray(rng.poisson(100 * hours * rng.lognormal(0, 0.5, (STEPS, components))).astype(np.float64))
+
+
+def times(rng: np.random.Generator, count: Floats, usual: float, slower: int | None, factor: float) -> Floats:
+    """Seconds that they took; of one component (None: of none) `factor` times as long for four hours."""
+    took = count * usual * rng.lognormal(0, 0.15, count.shape)
+    if slower is not None:
+        took[SICK, slower] *= factor
+    return np.asarray(took)
+
+
+def counted_jobs(lake: Lake, kind: str, prefix: str, tables: dict[str, tuple[Floats, Floats]]) -> None:
+    for operation, (count, seconds) in tables.items():
+        step, column = np.nonzero(count > 0)
+        lake.append("job_operations", TABLES["job_operations"].frame({
+            "start_ns": DAY + step * STEP_NS, "component": [f"{prefix}{i:04x}" for i in column.tolist()],
+            "count": count[step, column].astype(np.int64), "time_ns": (seconds[step, column] * 1e9).astype(np.int64),
+        }, rows=len(step), interval_ns=STEP_NS, system="scratch", component_kind=kind, job_key="7", job_id=7,
+            operation=operation, quality=0), source="lustre")  # fmt: skip
+
+
+@pytest.mark.parametrize("sick", [3, None])
+def test_a_target_whose_server_takes_longer_for_the_jobs_requests(tmp_path: Path, sick: int | None) -> None:
+    rng, lake = np.random.default_rng(5), open_lake(tmp_path / "lake", create=True)
+    tables = {}
+    for operation, usual in (("read", 0.004), ("write", 0.002)):
+        count = requests(rng)
+        tables[operation] = count, times(rng, count, usual, sick, 5.0)
+        lake.append("series", series_frame(count * 2**20, metric=f"{operation}_bytes", step_ns=STEP_NS), source="lmt")
+    counted_jobs(lake, "ost", "OST", tables)
+    found = named(lake)
+    assert [each.component for each in found] == (["OST0003"] if sick is not None else [])
+    if sick is not None:
+        assert "time per request at its server" in found[0].cause
+        assert abs(found[0].start_ns - DAY - SICK.start * STEP_NS) <= 20 * MINUTE_NS
+        assert found[0].end_ns is not None
+        assert abs(found[0].end_ns - DAY - SICK.stop * STEP_NS) <= 20 * MINUTE_NS
+
+
+@pytest.mark.parametrize("sick", [0, None])
+def test_a_metadata_server_that_takes_longer_and_one_that_is_asked_for_other_things(
+    tmp_path: Path, sick: int | None
+) -> None:
+    """Without a sick one, creates, which take five times as long as stats, are most of what it does for four hours."""
+    rng, lake = np.random.default_rng(6), open_lake(tmp_path / "lake", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(requests(rng) * 2**20, metric=metric, step_ns=STEP_NS), source="lmt")
+    stats, creates = requests(rng, 1) + 50, requests(rng, 1) + 50
+    if sick is None:
+        creates[SICK] *= 10
+    tables = {"getattr": (stats, times(rng, stats, 0.001, sick, 4.0)),
+              "create": (creates, times(rng, creates, 0.005, sick, 4.0))}  # fmt: skip
+    counted_jobs(lake, "mdt", "MDT", tables)
+    found = named(lake)
+    assert [each.component for each in found] == (["MDT0000"] if sick is not None else [])
+    if found:
+        assert "operations on MDT0000 took" in found[0].cause
+        assert "time per operation at its server" in found[0].cause
+
+
+@pytest.mark.parametrize("slow", ["server", "one client", "nothing"])
+def test_a_server_of_nfs_is_named_by_most_of_its_clients_and_never_by_one(tmp_path: Path, slow: str) -> None:
+    rng, lake = np.random.default_rng(7), open_lake(tmp_path / "lake", create=True)
+    for operation, usual in (("read", 0.003), ("write", 0.006)):
+        count = requests(rng)
+        took = times(rng, count, usual, 2 if slow == "one client" else None, 6.0)
+        if slow == "server":
+            took[SICK] *= 6.0
+        for metric, values in ((f"{operation}_ops", count), (f"{operation}_rtt_seconds", took)):
+            frame = series_frame(values, metric=metric, kind="host", system="mount:/home", step_ns=STEP_NS)
+            lake.append("series", frame, source="nfs")
+    found = named(lake)
+    assert len(found) == (slow == "server")
+    if found:
+        assert "of most clients of" in found[0].cause
+        assert found[0].factor == pytest.approx(6.0, rel=0.25)
