@@ -24,7 +24,6 @@ from ioweather.store.lake import open_lake
 from ioweather.studies.climate import aligned_blocks
 from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.score.card import score
-from ioweather.workflows.simulated import ingest_simulated
 from lake_contents import contents
 from made_once import made_once
 from scan_trees import counted, runs_tree
@@ -34,7 +33,8 @@ PRESET = replace(
     detail_day=1,
 )  # fmt: skip
 # Of studies that are one task, and of those that spread their work: days of climate, replicates of tails.
-EXHIBITS = ("car11.fig6", "car11.fig7", "pat19.fig7", "pat19.fig12", "pat19.fig16", "don15.fig5", "don15.fig6")
+EXHIBITS = ("car11.fig6", "car11.fig7", "pat19.fig7", "pat19.fig12", "pat19.fig16", "don15.fig5")
+FEW = {"replicates": "10"}
 QUESTIONS = ("volumes", "growth")
 
 
@@ -58,28 +58,20 @@ def workers(request):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    made = made_once(tmp_path_factory.mktemp("alone"), "alone", _made_alone)
-    return made, open_lake(made.out.parent / "lake")
+    """The facility, its lake, and its score."""
+    made, scored = made_once(tmp_path_factory.mktemp("alone"), "alone", _made_alone)
+    return made, open_lake(made.out.parent / "lake"), scored
 
 
 def _made_alone(folder):
     made = generate(PRESET, folder / "facility")
-    ingest_simulated(made, folder / "lake")
-    return made
+    return made, score(made.out, questions=QUESTIONS, lake_dir=folder / "lake").jsonable()
 
 
 @pytest.fixture(scope="module")
 def exhibits_alone(alone):
-    _, lake = alone
-    return made_once(lake.root, "exhibits_alone", lambda _: make_exhibits(lake, EXHIBITS, use_cache=False))
-
-
-@pytest.fixture(scope="module")
-def score_alone(alone):
-    made, _ = alone
-    return made_once(
-        made.out, "scored", lambda folder: score(made.out, questions=QUESTIONS, lake_dir=folder).jsonable()
-    )
+    _, lake, _ = alone
+    return made_once(lake.root, "exhibits_alone", lambda _: make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False))
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -93,23 +85,21 @@ def said(exhibits: list[Exhibit]) -> list[str]:
 
 
 def test_simulation(alone, workers, tmp_path):
-    made, _ = alone
+    made, _, _ = alone
     days = []
     there = generate(PRESET, tmp_path / "there", executor=workers, progress=lambda done, total, what: days.append(done))
     assert files(there.out) == files(made.out)
     assert days == [1, 2]
 
 
-def test_ingest(alone, workers, tmp_path):
-    made, lake = alone
-    # The ledger names the paths that were read, so both are read from the same place.
-    assert contents(ingest_simulated(made, tmp_path / "lake", executor=workers)) == contents(lake)
-
-
 def test_exhibits(alone, exhibits_alone, workers):
-    _, lake = alone
+    _, lake, _ = alone
     seen = []
-    there = make_exhibits(lake, EXHIBITS, use_cache=False, executor=workers, progress=lambda *told: seen.append(told))
+
+    def tell(*told):
+        seen.append(told)
+
+    there = make_exhibits(lake, EXHIBITS, params=FEW, use_cache=False, executor=workers, progress=tell)
     assert said(there) == said(exhibits_alone)
     assert seen[-1][0] == seen[-1][1]
     assert "climate: part 3 of 10" in [what for _, _, what in seen]
@@ -117,19 +107,21 @@ def test_exhibits(alone, exhibits_alone, workers):
 
 def test_a_report(alone, exhibits_alone, workers, monkeypatch, tmp_path):
     """None of it from what is kept."""
-    _, lake = alone
+    _, lake, _ = alone
     lake = open_lake(shutil.copytree(lake.root, tmp_path / "lake", ignore=shutil.ignore_patterns("exhibits")))
-    few = [gathering._Task((name,), "", {}, True) for name in EXHIBITS]
+    few = [gathering._Task((name,), "", FEW if name.startswith("don15") else {}, True) for name in EXHIBITS]
     monkeypatch.setattr(gathering, "_tasks", lambda *_: iter(few))
     there = gathering.gather(lake, executor=workers)
     assert sorted(said([m.exhibit for m in there.made])) == sorted(said(exhibits_alone))
 
 
-def test_a_score(alone, score_alone, workers, tmp_path):
-    made, _ = alone
+def test_ingest_and_score(alone, workers, tmp_path):
+    """The ledger names the paths that were read, so both are read from the same place."""
+    made, lake, scored = alone
     there = score(made.out, questions=QUESTIONS, lake_dir=tmp_path / "lake", executor=workers).jsonable()
-    assert there == score_alone
+    assert there == scored
     assert there["scored"] > 0
+    assert contents(open_lake(tmp_path / "lake")) == contents(lake)
 
 
 def test_a_scan(workers, tmp_path):

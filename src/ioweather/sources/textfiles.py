@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ioweather.core.errors import CorruptInput
@@ -50,8 +51,10 @@ def head_beyond_noise(path: Path) -> bytes:
     return found[:_HEAD_CHARACTERS].encode()
 
 
+@lru_cache(maxsize=2)
 def plain_head(head: bytes) -> str:
-    """The first bytes of a file as text, unzipped if need be; for `detect`, so it never fails."""
+    """The first bytes of a file as text, unzipped if need be; for `detect`, so it never fails. Made once for all who
+    are asked about a file."""
     if head.startswith(_GZIP_MAGIC):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, 64 << 10)
