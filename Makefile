@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+# Where it is set, every process that a test starts compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run quick test coverage build test-real test-slow lint bench bench-all docs screenshots format clean help
 

@@ -156,6 +156,27 @@ def test_an_interrupted_backup_leaves_the_one_before(lake, tmp_path, monkeypatch
     assert rows(tmp_path / "copy") == rows(lake.root)
 
 
+@pytest.mark.parametrize("draft", [".backup.json.4711", ".lake.json.partial", ".facility.toml.partial"])
+def test_a_first_backup_that_ended_before_its_list_was_written_goes_on(lake, tmp_path, draft):
+    copy = tmp_path / "copy"
+    backup(lake, copy)
+    (copy / "backup.json").rename(copy / draft)
+    assert backup(lake, copy, verify=True).copied_files
+    assert not (copy / draft).exists()
+    assert rows(copy) == rows(lake.root)
+
+
+def test_a_lake_without_a_list_is_no_backup_of_another(lake, tmp_path):
+    other = open_lake(tmp_path / "other", create=True)
+    other.append("series", series_frame(np.ones((2, 1))), source="tts")
+    with pytest.raises(LakeError, match="not a backup"):
+        backup(lake, other.root)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".profile.bak").touch()
+    with pytest.raises(LakeError, match="not a backup"):
+        backup(lake, tmp_path / "mine")
+
+
 def test_what_is_no_backup_of_this_lake_is_not_touched(lake, tmp_path):
     with pytest.raises(LakeError, match="lake itself"):
         backup(lake, lake.root / "copy")

@@ -27,6 +27,7 @@ MANIFEST: Final = "backup.json"
 _LOG: Final = "_delta_log"
 _LAST_CHECKPOINT: Final = "_last_checkpoint"
 _CHUNK: Final = 4 << 20
+_TOP: Final = ("tables", "seals", "lake.json", "facility.toml", MANIFEST)
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ def _known(root: Path, target: Path) -> dict[str, Any]:
     if not target.exists() or not any(target.iterdir()):
         return {}
     if not (target / MANIFEST).exists():
-        begun = all(entry.name in ("tables", "seals", "lake.json", "facility.toml") for entry in target.iterdir())
-        if begun and not layout.is_lake(target):
+        begun = all(entry.name in _TOP or _is_draft(entry) for entry in target.iterdir())
+        if begun and (not layout.is_lake(target) or _created(target) == _created(root)):
             return {}  # a first backup that was interrupted
         raise LakeError(f"{target} is not empty and not a backup.", hint="Name a new directory.")
     if layout.is_lake(target) and layout.lake_marker(target).read_bytes() != layout.lake_marker(root).read_bytes():
@@ -150,6 +151,11 @@ def _known(root: Path, target: Path) -> dict[str, Any]:
             raise LakeError(f"{target} is a backup of another lake.", hint="Name a new directory.")
     files: dict[str, Any] = _manifest(target)["files"]
     return files
+
+
+def _is_draft(path: Path) -> bool:
+    """What an interrupted backup leaves beside the files that it was writing."""
+    return path.name.startswith(".") and path.name[1:].rpartition(".")[0] in _TOP
 
 
 def _created(root: Path) -> Any:
@@ -192,8 +198,10 @@ def _point_at_checkpoint(log: Path, version: int) -> None:
 
 
 def _remove_strangers(target: Path, wanted: set[str]) -> int:
-    """Data files that compaction or retention took out of the lake; seals of days that went."""
+    """Data files that compaction or retention took out of the lake; seals of days that went; drafts."""
     removed = 0
+    for draft in filter(_is_draft, target.iterdir()):
+        draft.unlink()
     for folder in (layout.tables_dir(target), layout.seals_dir(target)):
         for path in [path for path in folder.rglob("*") if path.is_file()]:
             if str(path.relative_to(target)) not in wanted and path.name != _LAST_CHECKPOINT:
