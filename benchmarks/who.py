@@ -19,7 +19,7 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,10 @@ class Asked:
         """By h of METHODS section 9: similar runs that differ much leave a small slowdown unseen."""
         least = self.harm if np.isfinite(self.harm) else 0.0
         return self.worst[1] >= max(HARM_SHARE * self.alone, least) and not self.sick
+
+    @property
+    def first(self) -> str | None:
+        return self.said[0].suspect.party.key if self.said else None
 
     @property
     def named(self) -> str | None:
@@ -159,10 +163,13 @@ def asked_alone(snapshot: Snapshot, run: dict[str, Any], true: dict[str, float],
 def right(one: Asked) -> bool:
     """Naming one who cost it as much as the worst, within a tenth, is right too; so is silence about who left no
     trace."""
-    key, seconds = one.worst
-    if key not in one.recorded:
+    if one.worst[0] not in one.recorded:
         return one.named is None or one.true.get(one.named, 0.0) >= HARM_SHARE * one.alone
-    return one.named is not None and one.true.get(one.named, 0.0) >= 0.9 * seconds
+    return is_worst(one, one.named)
+
+
+def is_worst(one: Asked, key: str | None) -> bool:
+    return key is not None and one.true.get(key, 0.0) >= 0.9 * one.worst[1]
 
 
 def report(name: str, runs: list[Asked]) -> None:
@@ -172,9 +179,10 @@ def report(name: str, runs: list[Asked]) -> None:
     named = [one for one in harmed if one.named is not None]
     calm = [one for one in runs if not one.is_harmed]
     wrong = [one for one in calm if one.named is not None]
-    peer = np.mean([one.true.get(one.loudest or "", 0.0) >= 0.9 * one.worst[1] for one in known]) if known else np.nan
+    peer = np.mean([is_worst(one, one.loudest) for one in known]) if known else np.nan
     print(
         f"| {name} | {len(runs)} | {len(harmed)} | {len(known)} | {np.mean([right(o) for o in known]):.3f} | "
+        f"{np.mean([is_worst(o, o.first) for o in known]):.3f} | "
         f"{np.mean([right(o) for o in named]) if named else float('nan'):.3f} | {peer:.3f} | "
         f"{len(wrong)} of {len(calm)} |"
     )
@@ -202,7 +210,7 @@ def calibration(runs: list[Asked]) -> None:
         print(f"90% intervals of seconds held the true ones in {np.mean(covered):.2f} of {len(covered)}")
 
 
-def testbed(folder: Path, *, layout: bool, counted: bool) -> None:
+def testbed(folder: Path, every: int, *, layout: bool, counted: bool) -> None:
     from ioweather.cli.main import run as command
     from verdict import made_lake  # a module of this folder
 
@@ -213,7 +221,9 @@ def testbed(folder: Path, *, layout: bool, counted: bool) -> None:
             table = job_operations_of(folder, Path(place))
             mapped = ["--as", "job_operations", "--map", str(table.with_suffix(".toml")), str(table)]
             assert command(["ingest", "--lake", str(lake), "--raw", "--workers", "1", *mapped]) == 0
-        found = list(_asked_testbed(lake, truth))
+        beside = [run for run in truth["runs"] if run["culprits"]]
+        others = [run for run in truth["runs"] if not run["culprits"]]
+        found = list(_asked_testbed(lake, [*beside, *others[::every]]))
     harmed = [(run, named) for run, named in found if run["label"] in ("system", "both") and run["culprits"]]
     right_ones = sum(bool(named) and named[0] in run["culprits"] for run, named in harmed)
     calm = [(run, named) for run, named in found if not run["culprits"]]
@@ -224,9 +234,9 @@ def testbed(folder: Path, *, layout: bool, counted: bool) -> None:
     print("  missed:", [run["job_id"] for run, named in harmed if not named or named[0] not in run["culprits"]])
 
 
-def _asked_testbed(lake: Path, truth: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[int | None]]]:
+def _asked_testbed(lake: Path, runs: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[int | None]]]:
     with open_lake(lake).snapshot() as snapshot:
-        for run in truth["runs"]:
+        for run in runs:
             view = view_in(snapshot, str(run["job_id"]), Which(), "keep")
             said, _, _ = blames(snapshot, view)
             yield run, [each.suspect.party.job_id for each in said if each.probability >= NAMED_FROM]
@@ -258,14 +268,17 @@ def main() -> None:
     parser.add_argument("what", choices=("simulated", "testbed"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[201])
+    parser.add_argument(
+        "--every", type=int, default=1, help="of the testbed's runs without a competitor, each so many-th"
+    )
     given = parser.parse_args()
     if given.what == "testbed":
         for layout, counted in ((True, False), (False, False), (True, True)):
-            testbed(given.folder, layout=layout, counted=counted)
+            testbed(given.folder, given.every, layout=layout, counted=counted)
         return
     print(
-        "| facility | runs asked | harmed | by one with a record | of these right | right of the named | loudest right "
-        "| named though nobody harmed |\n|---|---|---|---|---|---|---|---|"
+        "| facility | runs asked | harmed | by one with a record | of these named right | first in rank right "
+        "| right of the named | loudest right | named though nobody harmed |\n|---|---|---|---|---|---|---|---|---|"
     )
     modes: dict[str, list[Asked]] = {}
     for seed in given.seeds:

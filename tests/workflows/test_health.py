@@ -108,3 +108,21 @@ def test_a_server_of_nfs_is_named_by_most_of_its_clients_and_never_by_one(tmp_pa
     if found:
         assert "of most clients of" in found[0].cause
         assert found[0].factor == pytest.approx(6.0, rel=0.25)
+
+
+@pytest.mark.parametrize("sick", [1, None])
+def test_one_of_several_metadata_servers_by_probes_of_each(tmp_path: Path, sick: int | None) -> None:
+    """`series_frame` calls these OSTs, too."""
+    rng, lake = np.random.default_rng(8), open_lake(tmp_path / "lake", create=True)
+    for metric in ("read_bytes", "write_bytes"):
+        lake.append("series", series_frame(requests(rng) * 2**20, metric=metric, step_ns=STEP_NS), source="lmt")
+    count = requests(rng, 4)
+    lake.append("series", series_frame(count, metric="open_ops", kind="mdt", step_ns=STEP_NS), source="lmt")
+    took = times(rng, np.ones(count.shape), 0.002, sick, 6.0)
+    step, column = np.nonzero(took > 0)
+    lake.append("responses", TABLES["responses"].frame({
+        "start_ns": DAY + step * STEP_NS + column, "component": [f"OST{i:04x}" for i in column.tolist()],
+        "duration_ns": (took[step, column] * 1e9).astype(np.int64),
+    }, rows=len(step), host="n1", target="/scratch", op="create", request_bytes=0, mode="nocache", system="scratch",
+        status="ok"), source="probe")  # fmt: skip
+    assert [each.component for each in named(lake)] == (["OST0001"] if sick is not None else [])

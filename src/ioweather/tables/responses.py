@@ -24,7 +24,7 @@ RESPONSES = TableSpec(
         ColumnSpec("scheduled_ns", "int64", "when it should have begun", nullable=True),
         ColumnSpec("duration_ns", "int64", "how long it took; null while pending or missed", nullable=True),
         ColumnSpec("system", "text", "raw name of the system: mount:/path or fsname"),
-        ColumnSpec("component", "text", "the OST of the file, where known", nullable=True),
+        ColumnSpec("component", "text", "the target of the file or folder, where known", nullable=True),
         ColumnSpec("cached", "bool", "whether the client cache answered, where known", nullable=True),
         ColumnSpec("status", "text", "ok, error, pending or missed", choices=frozenset(STATUSES)),
         ColumnSpec("errno", "int64", "error number", nullable=True, range=ERRNO),

@@ -504,14 +504,21 @@ def _metadata(search: _Search) -> Iterator[Observations]:
         return
     amounts = [matrix for name, matrix in search.matrices(kind, counted, MINUTE_NS).items()]
     total = _together(amounts)
-    if len(total.components) != 1:  # which of several served a probe is not known
-        return
     load = replace(total, values=shares_of(total.values))
     operations = ", ".join(f"'{name}'" for name in _METADATA_OPERATIONS)
-    _, _, minute, took, looks = _responses(search, f"op IN ({operations})", "NULL::VARCHAR")
-    none = np.zeros(len(minute), np.int64)
+    names, alone = total.components, len(total.components) == 1
+    if alone:
+        _, _, minute, took, looks = _responses(search, f"op IN ({operations})", "NULL::VARCHAR")
+        column = np.zeros(len(minute), np.int64)
+    else:  # which of several served an operation is known where each is probed by a folder of its own
+        found_names, column, minute, took, looks = _responses(
+            search, f"component IS NOT NULL AND op IN ({operations})", "component"
+        )
+        place = {name: number for number, name in enumerate(names)}
+        known = np.array([place.get(name, -1) for name in found_names], np.int64)[column]
+        column, minute, took, looks = (each[known >= 0] for each in (known, minute, took, looks))
     found = Observations(
-        "metadata", total.components, none, minute, took, _at(load, minute, none), looks, alone=True, slower=MUCH_SLOWER
+        "metadata", names, column, minute, took, _at(load, minute, column), looks, alone=alone, slower=MUCH_SLOWER
     )
     yield found
     # Asked for too much, it is not sick; but that is what people want to know. A benchmark makes it twice as slow.
