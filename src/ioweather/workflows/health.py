@@ -515,8 +515,9 @@ def _metadata(search: _Search) -> Iterator[Observations]:
             search, f"component IS NOT NULL AND op IN ({operations})", "component"
         )
         place = {name: number for number, name in enumerate(names)}
-        known = np.array([place.get(name, -1) for name in found_names], np.int64)[column]
-        column, minute, took, looks = (each[known >= 0] for each in (known, minute, took, looks))
+        column = np.array([place.get(name, -1) for name in found_names], np.int64)[column]
+        known = column >= 0
+        column, minute, took, looks = column[known], minute[known], took[known], looks[known]
     found = Observations(
         "metadata", names, column, minute, took, _at(load, minute, column), looks, alone=alone, slower=MUCH_SLOWER
     )
