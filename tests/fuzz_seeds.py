@@ -22,6 +22,7 @@ from lmt_files import lmt_tables, write_h5lmt, write_sqlite, write_tts
 
 from darshan_logs import LogParts
 from iostat_sample import write_sample
+from ioweather.sources.darshan.counters import FIXED
 
 T0 = 1_710_000_000  # 2024-03-09 16:00:00 UTC
 
@@ -535,7 +536,37 @@ def _darshan() -> list[Seed]:
         head = b"2.06".ljust(8, b"\0") + struct.pack(f"{order}6q", 6567223, 500, T0, T0 + 9, 4, 77)
         row = struct.pack(f"{order}Qq16s144q18d", 5, -1, b"name", *[1] * 144, *[0.5] * 18)
         logs.append(gzip.compress(head.ljust(4096, b"\0") + row * 2, mtime=0))
-    return [Seed("darshan", log) for log in logs]
+    return [*(Seed("darshan", log) for log in logs), *_darshan_texts()]
+
+
+def _darshan_texts() -> list[Seed]:
+    """Records, sums and operations, as Darshan's tools print them."""
+    head = (
+        f"# darshan log version: 3.41\n# exe: ./a\n# uid: 5\n# jobid: 7\n# start_time: {T0}\n# end_time: {T0 + 9}\n"
+        "# nprocs: 2\n# run time: 9.1\n# STDIO module: 9 bytes (compressed), ver=2\n# mount entry:\t/\text4\n"
+    )
+    names = FIXED["STDIO", 2]
+    counters = [*((name, "1") for name in names.counters), *((name, "0.500000") for name in names.fcounters)]
+    records = "".join(f"STDIO\t1\t11\t{name}\t{value}\t/a\t/\text4\n" for name, value in counters)
+    sums = "# STDIO module data\n" + "".join(f"total_{name}: {value}\n" for name, value in counters)
+    speeds = "# unique files: slowest_rank_io_time: 0.5\n# shared files: time_by_slowest: 0.25\n"
+    trace = (
+        "# DXT_POSIX module data\n# DXT, file_id: 11, file_name: /a\n# DXT, rank: 1, hostname: n1\n"
+        "# DXT, write_count: 1, read_count: 1\n# Module    Rank  Wt/Rd  Segment  Offset  Length  Start(s)  End(s)\n"
+        " X_POSIX  1  write  0  0  5  0.5000  1.0000\n X_POSIX  1  read  0  5  6  1.5000  2.0000\n"
+    )
+    return [Seed("text", (head + body).encode()) for body in (records, sums + speeds, trace)]
+
+
+def _darshan_export() -> list[Seed]:
+    about = f"7 + i // 2 AS jobid, 5 AS uid, 2 AS nprocs, {T0} AS start_time, {T0 + 9} AS end_time, './a' AS exe"
+    counters = "5 AS {0}POSIX_BYTES_READ, 6 AS {0}POSIX_BYTES_WRITTEN, 1 AS {0}POSIX_READS, 0.5 AS {0}POSIX_F_READ_TIME"
+    records = (
+        f"SELECT {about}, 11 + i AS id, i % 3 - 1 AS rank, '/a' AS path, {counters.format('')} FROM range(4) AS t(i)"
+    )
+    runs = f"SELECT {about}, {counters.format('total_')} FROM range(0, 4, 2) AS t(i)"
+    copies = [f"COPY ({sql}) TO '{{}}' (FORMAT parquet)" for sql in (records, runs)]
+    return _made(".parquet", "parquet", *(lambda path, sql=sql: duckdb.sql(sql.format(path)) for sql in copies))
 
 
 def _made(suffix: str, kind: str, *writers: Callable[[Path], object]) -> list[Seed]:
@@ -666,7 +697,8 @@ def _mapped_parquet() -> list[Seed]:
 
 
 SEEDS: dict[str, Callable[[], list[Seed]]] = {
-    "collectl": _collectl, "darshan": _darshan, "diskstats": _diskstats, "find": _find, "gpfs": _gpfs,
+    "collectl": _collectl, "darshan": _darshan, "darshan_export": _darshan_export, "diskstats": _diskstats,
+    "find": _find, "gpfs": _gpfs,
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
     "pbs": _pbs, "sacct": _sacct, "sadf": _sadf, "sar": _sar, "sge": _sge, "spool": _spool, "tts": _tts,

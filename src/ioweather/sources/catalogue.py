@@ -29,6 +29,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "collectd": "ioweather.sources.labelled.columns:COLLECTD",
         "collectl": "ioweather.sources.devices.collectl:SOURCE",
         "darshan": "ioweather.sources.darshan.rows:DARSHAN",
+        "darshan_export": "ioweather.sources.darshan.export:SOURCE",
         "diskstats": "ioweather.sources.devices.diskstats:SOURCE",
         "find": "ioweather.sources.scan.find_list:SOURCE",
         "gpfs": "ioweather.sources.scan.gpfs_list:SOURCE",

@@ -43,8 +43,8 @@ APPLICATIONS = TableSpec(
         ColumnSpec(
             "form",
             "text",
-            "what the run was read from: null = its log, text = records of darshan-parser, trace = text of "
-            "darshan-dxt-parser, totals = sums of darshan-parser --total",
+            "what the run was read from: null = its log, text = records of darshan-parser, export = records in "
+            "Parquet, trace = text of darshan-dxt-parser, totals = sums over its files",
             nullable=True,
         ),
         ColumnSpec(

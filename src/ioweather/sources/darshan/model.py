@@ -16,7 +16,7 @@ from ioweather.core.arrays import Ints
 if TYPE_CHECKING:
     from ioweather.sources.darshan.layout import ByteOrder, Compression
 
-Form: TypeAlias = Literal["log", "text", "trace", "totals"]
+Form: TypeAlias = Literal["log", "text", "export", "trace", "totals"]
 
 
 @dataclass(frozen=True)

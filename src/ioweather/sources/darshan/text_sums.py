@@ -30,6 +30,10 @@ _NO_SUM: Final = re.compile(r"RANK|VARIANCE|_MODE$|_MEM_ALIGNMENT$|TIME_SIZE$|_S
 _MOST: Final = 1 << 63
 
 
+def has_sum(counter: str) -> bool:
+    return _NO_SUM.search(counter) is None
+
+
 @dataclass
 class Sums:
     """One module: its counters, its files by kind, and the slowest process's seconds on unique and on shared files."""
@@ -78,7 +82,7 @@ def modules_of_sums(
 def _record(name: str, version: int, part: Sums) -> np.ndarray[Any, Any]:
     known = FIXED[name, version]
     kinds = dict.fromkeys(known.counters, "i8") | dict.fromkeys(known.fcounters, "f8")
-    kinds = {counter: kind for counter, kind in kinds.items() if not _NO_SUM.search(counter)}
+    kinds = {counter: kind for counter, kind in kinds.items() if has_sum(counter)}
     if missing := [counter for counter in kinds if counter not in part.counters]:
         raise TruncatedInput(
             f"The totals of {name} lack {missing[0]}: lines are missing.",

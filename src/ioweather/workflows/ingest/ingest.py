@@ -31,6 +31,7 @@ from ioweather.tables import concat
 from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
 from ioweather.workflows.ingest.one_run import without_copies
 from ioweather.workflows.ingest.reading import (
+    DERIVED,
     Batch,
     FileOutcome,
     Frames,
@@ -360,13 +361,10 @@ class _Writer:
     def _joined(self) -> dict[tuple[str, str], Frame]:
         """One frame for each source and table, and each run once."""
         joined = {key: concat(frames) for key, frames in self._frames.items()}
-        logs = {table: frame for (source, table), frame in joined.items() if source == "darshan"}
-        if "applications" in logs:
-            logs, left_out = without_copies(self._lake, logs)
-            joined |= {("darshan", table): frame for table, frame in logs.items()}
-            for outcomes in (self._outcomes, self._report.outcomes) if left_out else ():
-                outcomes[:] = [replace(o, rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
-        return joined
+        logs, left_out = without_copies(self._lake, {key: joined[key] for key in joined if key[0] in DERIVED})
+        for outcomes in (self._outcomes, self._report.outcomes) if left_out else ():
+            outcomes[:] = [replace(o, rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
+        return {**joined, **logs}
 
     def _note_first(self, table: str, rows: Frame) -> None:
         if table in SEARCHED:

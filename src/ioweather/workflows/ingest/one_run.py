@@ -24,10 +24,13 @@ from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
 
 # The fullest first; null is the log itself.
-_FORMS: Final = (None, "text", "trace", "totals")
+_FORMS: Final = (None, "text", "export", "trace", "totals")
 _COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "form")
 # The end of a text is cut to a second, or reckoned from a start that was.
 _NEAR_NS: Final = 2 * NS
+
+
+Frames = Mapping[tuple[str, str], Frame]
 
 
 class _Run(NamedTuple):
@@ -49,11 +52,11 @@ class _Run(NamedTuple):
         return less and abs(self.end_ns - other.end_ns) <= _NEAR_NS
 
 
-def without_copies(lake: Lake, made: Mapping[str, Frame]) -> tuple[dict[str, Frame], frozenset[str]]:
-    """The rows of logs without those of runs that are there, or come, in a fuller form; and the digests left out. Rows
-    of a less full form that are in the lake are taken out of it."""
-    new = [_Run(*row) for row in _rows(made["applications"])]
-    old = _in_lake(lake, new)
+def without_copies(lake: Lake, made: Frames) -> tuple[Frames, frozenset[str]]:
+    """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
+    less full form that are in the lake are taken out of it. `made` has frames by source and table."""
+    new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _rows(frame)]
+    old = _in_lake(lake, new) if new else []
     fuller: dict[tuple[int, int, str | None, int, int], list[_Run]] = {}
     for run in (*new, *old):
         fuller.setdefault(run.identity, []).append(run)
@@ -61,8 +64,8 @@ def without_copies(lake: Lake, made: Mapping[str, Frame]) -> tuple[dict[str, Fra
     forget_runs(lake, sorted(copies.intersection(run.digest for run in old)))
     left_out = frozenset(copies.intersection(run.digest for run in new))
     if not left_out:
-        return dict(made), left_out
-    return {table: frame.take(~_are(frame, left_out)) for table, frame in made.items()}, left_out
+        return made, left_out
+    return {key: frame.take(~_are(frame, left_out)) for key, frame in made.items()}, left_out
 
 
 def _rows(frame: Frame) -> Iterable[tuple[Any, ...]]:

@@ -353,7 +353,10 @@ def _job_io(made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
 
 
 # What follows from the rows of a source alone, made at once while they are at hand.
-DERIVED: dict[str, Callable[[Mapping[str, Frame]], Iterator[tuple[str, Frame]]]] = {"darshan": _job_io}
+DERIVED: dict[str, Callable[[Mapping[str, Frame]], Iterator[tuple[str, Frame]]]] = {
+    "darshan": _job_io,
+    "darshan_export": _job_io,
+}
 
 
 def derive(source: str | None, made: Mapping[str, Frame]) -> Iterator[tuple[str, Frame]]:
