@@ -37,10 +37,13 @@ from fault_scenarios import (
 from ioweather.collect.push import push
 from ioweather.collect.queue import waiting
 from ioweather.collect.ship import Server, Shipper
+from ioweather.core.clock import now_ns
+from ioweather.core.units import HOUR_NS
 from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
+from planted_logs import write_climate
 from scan_trees import runs_tree
 from shipments import outcome
 from warm_commands import Ended, WarmCommands, killable_commands, preloaded
@@ -74,7 +77,34 @@ SCAN = Scenario(
     lambda at: ["scan", at.beside / "tree", "--lake", at.here / "lake", "--workers", 1, "--resume", "--entries"],
     scan_state,
 )  # fmt: skip
-WRITERS = (*SCENARIOS[:2], *SCENARIOS[3:4], *SCENARIOS[5:], SCAN)
+
+
+def finished_runs(folder: Path) -> None:
+    """Logs of runs that ended within the last hours, so that each is due its verdict."""
+    folder.mkdir(parents=True)
+    for n in range(4):
+        end_ns = now_ns() - (n + 1) * HOUR_NS
+        log = write_climate(folder / f"{n}.darshan", job_id=n + 1, start_ns=end_ns - HOUR_NS // 2, end_ns=end_ns)
+        os.utime(log, ns=(end_ns, end_ns))  # one that was just written may not be whole
+
+
+def catch_up_state(places: Places) -> Any:
+    """When a run was judged differs; which ones were, and as of when, does not."""
+    root = places.here / "lake"
+    found: dict[str, Any] = {**lake_state(root, places)}
+    with open_lake(root).snapshot() as snapshot:
+        judged = snapshot.con.sql("SELECT log_digest, as_of_ns FROM verdicts").fetchall()
+    assert len(judged) == 4
+    return {**found, "verdicts": sorted(judged)}
+
+
+CATCH_UP = Scenario(
+    "catch-up",
+    lambda commands, at: finished_runs(at.beside / "logs"),
+    lambda at: ["catch-up", at.beside / "logs", "--lake", at.here / "lake", "--all", "--no-accounting"],
+    catch_up_state,
+)
+WRITERS = (*SCENARIOS[:2], *SCENARIOS[3:4], *SCENARIOS[5:], SCAN, CATCH_UP)
 
 
 class Victim:

@@ -10,18 +10,19 @@ from typing import Any, Final
 from ioweather.core.errors import FacilityError
 from ioweather.core.units import MINUTE_NS, parse_duration_ns
 
-_KEYS: Final = ("directories", "every", "accounting", "tell")
+_KEYS: Final = ("directories", "every", "accounting", "tell", "check_owner")
 
 
 @dataclass(frozen=True)
 class WatchSettings:
     """`accounting`: ask `sacct` too, where it is here. `tell`: a program that is run for each new verdict, with the job
-    id and the line (deploy/slurm/tell-slurm)."""
+    id and the line (deploy/slurm/tell-slurm). `check_owner`: a log must be of the person it speaks of, or of root."""
 
     directories: tuple[Path, ...] = ()
     every_ns: int = MINUTE_NS
     accounting: bool = True
     tell: Path | None = None
+    check_owner: bool = True
 
 
 def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
@@ -34,9 +35,9 @@ def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
     relative = [item for item in directories if not Path(item).is_absolute()]
     if relative:
         raise FacilityError(f"[watch] directories: {relative[0]!r} is not an absolute path.")
-    accounting = section.get("accounting", True)
-    if not isinstance(accounting, bool):
-        raise FacilityError(f"[watch] accounting: {accounting!r} is neither true nor false.")
+    for name in ("accounting", "check_owner"):
+        if not isinstance(section.get(name, True), bool):
+            raise FacilityError(f"[watch] {name}: {section[name]!r} is neither true nor false.")
     try:
         every_ns = parse_duration_ns(str(section.get("every", "1m")))
     except ValueError as error:
@@ -44,4 +45,7 @@ def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
     tell = section.get("tell")
     if tell is not None and not (isinstance(tell, str) and Path(tell).is_absolute()):
         raise FacilityError(f"[watch] tell: {tell!r} is not the absolute path of a program.")
-    return WatchSettings(tuple(map(Path, directories)), every_ns, accounting, Path(tell) if tell else None)
+    return WatchSettings(
+        tuple(map(Path, directories)), every_ns, section.get("accounting", True), Path(tell) if tell else None,
+        section.get("check_owner", True),
+    )  # fmt: skip

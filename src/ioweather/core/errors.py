@@ -99,7 +99,7 @@ class UnsupportedVersion(SourceError):
 
 
 class ForeignRows(SourceError):
-    """The file holds rows of a host that its sender may not speak for."""
+    """The file holds rows of a host or a person that its sender may not speak for."""
 
 
 class TooManyDays(SourceError):

@@ -74,6 +74,26 @@ def test_killed_after_reading_and_before_its_notes(place, monkeypatch):
     assert rows(lake) == 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_log_that_speaks_of_somebody_else_than_its_owner_is_refused(place):
+    """Where Darshan writes, all may: anybody could lay a log there that accuses another person."""
+    lake, settings, logs = place
+    (logs / "bad.darshan").unlink()
+    forged, own = logs / "forged.darshan", logs / "2026/own.darshan"
+    for job_id, (path, owner) in enumerate(((forged, 4242), (own, 1234))):
+        write_climate(path, uid=1234, job_id=job_id + 1)
+        os.chown(path, owner, owner)
+    done = catch_up(lake, settings, clock=later)
+    assert done.read == 2
+    assert list(done.refused) == [str(forged)]
+    assert "user 1234 ran the job, but the file is of user 4242" in done.refused[str(forged)]
+    with lake.snapshot() as snapshot:
+        assert snapshot.con.sql("SELECT reason FROM quarantine").fetchall() == [("foreign_rows",)]
+    os.utime(forged)
+    assert catch_up(lake, replace(settings, check_owner=False), clock=later).read == 1
+    assert rows(lake) == 3
+
+
 def test_a_log_becomes_whole_after_it_was_refused(place):
     lake, settings, logs = place
     catch_up(lake, settings, clock=later)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bz2
 import json
+import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import PathPolicy, ReadContext
+from ioweather.core.errors import ForeignRows
 from ioweather.core.frames import Frame, Text
 from ioweather.sources.darshan.file_locations import Places, StripeColumns, path_hash
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
@@ -203,7 +205,10 @@ class DarshanSource:
             yield table, frame
 
     def parse(self, path: Path, context: ReadContext) -> DarshanLog:
-        return read_log(path, modules=self.modules)
+        log = read_log(path, modules=self.modules)
+        if context.owner_must_match:
+            _check_owner(path, log.job.uid)
+        return log
 
     def rows(
         self, parsed: Sequence[DarshanLog], context: ReadContext
@@ -212,6 +217,15 @@ class DarshanSource:
         yield "applications", applications, np.arange(applications.rows)
         if files.rows:
             yield "files", files, files.text("log_digest").codes
+
+
+def _check_owner(path: Path, uid: int) -> None:
+    owner = path.stat().st_uid
+    if owner not in (uid, 0, os.geteuid()):
+        raise ForeignRows(
+            f"{path} says that user {uid} ran the job, but the file is of user {owner}.",
+            hint="If it is a copy, read it with `ioweather ingest`, or set check_owner = false in [watch].",
+        )
 
 
 DARSHAN = DarshanSource()

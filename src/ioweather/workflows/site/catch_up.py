@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,8 +106,9 @@ def catch_up(
             return CaughtUp(busy=True)
         state = _State.of(lake.root)
         added: Counter[str] = Counter()
+        context = replace(_context(lake.facility, lake.root), owner_must_match=settings.check_owner)
         for top in settings.directories:
-            added.update(_read_directory(lake, top, state, done, clock(), everything=everything))
+            added.update(_read_directory(lake, top, context, state, done, clock(), everything=everything))
             _keep(lake.root, state)
         if settings.accounting and slurm.is_here():
             added.update(_read_accounting(lake, state, done, clock()))
@@ -185,7 +186,7 @@ def _context(facility: Facility, root: Path) -> ReadContext:
 
 
 def _read_directory(
-    lake: Lake, top: Path, state: _State, done: CaughtUp, at_ns: int, *, everything: bool
+    lake: Lake, top: Path, context: ReadContext, state: _State, done: CaughtUp, at_ns: int, *, everything: bool
 ) -> Counter[str]:
     watched = Watched.from_json(top, state.watched.get(str(top)))
     try:
@@ -197,7 +198,7 @@ def _read_directory(
     while waiting:
         files = one_pass(waiting, MOST_FILES, MOST_BYTES)
         waiting = waiting[len(files) :]
-        report = _ingest(lake, files)
+        report = _ingest(lake, files, context)
         unreadable = {str(o.path): o.message or "" for o in report.bad if o.reason == UNREADABLE}
         watched.hand_over(files, unreadable, at_ns)
         added.update(report.rows_added)
@@ -214,13 +215,13 @@ def _read_directory(
     return added
 
 
-def _ingest(lake: Lake, files: Sequence[Changed]) -> IngestReport:
+def _ingest(lake: Lake, files: Sequence[Changed], context: ReadContext) -> IngestReport:
     paths = [Path(file.path) for file in files]
     try:
-        return ingest(lake, paths, context=_context(lake.facility, lake.root), executor=Serial())
+        return ingest(lake, paths, context=context, executor=Serial())
     except UsageError:  # one of them just went: the rest is read
         there = [path for path in paths if path.is_file()]
-        return ingest(lake, there, context=_context(lake.facility, lake.root), executor=Serial())
+        return ingest(lake, there, context=context, executor=Serial())
 
 
 def _read_accounting(lake: Lake, state: _State, done: CaughtUp, at_ns: int) -> Counter[str]:
