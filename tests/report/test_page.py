@@ -13,7 +13,7 @@ from ioweather.core.outcomes import EventOutcome, RunOutcome
 from ioweather.core.papers import PAPERS, exhibits
 from ioweather.core.results import Exhibit, Finding
 from ioweather.report import gather as gathering
-from ioweather.report.front import Found, director_sheet, during, lost_seconds
+from ioweather.report.front import Found, director_sheet, during, lost_seconds, operator_sheet
 from ioweather.report.gather import LeftOut, Made, without_repeats
 from ioweather.report.page import METHODS, equation_html, report_html
 from ioweather.report.write import front_sheets, write_report
@@ -93,6 +93,15 @@ def test_what_a_run_lost_is_what_it_took_beyond_similar_ones():
     event = EventOutcome("incident", "fs", "it", 150, None, None, "s")
     assert during(run, [event])
     assert not during(run, [replace(event, start_ns=10, end_ns=100)])
+
+
+def test_runs_of_the_report_say_which_verdict_is_shown():
+    run = RunOutcome(1, "u", "p", "x", 4, 1, 100, 200, 90.0, 30.0, 1, 1, "fs", 3.0, 9)
+    revised = replace(run, job_id=2, verdict="system", verdict_as_of="later")
+    (table,) = operator_sheet(Found((0, 1), None, (run, revised))).tables
+    assert [row[-1] for row in table.rows] == ["", "system, revised"]
+    (plain,) = operator_sheet(Found((0, 1), None, (run,))).tables
+    assert "verdict" not in {column.name for column in plain.columns}
 
 
 def test_a_sheet_of_nothing_says_so():

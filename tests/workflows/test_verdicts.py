@@ -14,6 +14,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.core.visibility import Owner
 from ioweather.store.lake import open_lake
 from ioweather.workflows import verdicts
+from ioweather.workflows.ask import ask
 from ioweather.workflows.verdicts import Judged, counts, due_verdicts, judge_due, recorded
 from planted_association import START_NS
 from planted_why import ASKED, MINUTES, add_samples, make_why_lake
@@ -49,6 +50,26 @@ def lake(tmp_path_factory):
 
 def digest_of(snapshot, job_id):
     return snapshot.scalar(f"SELECT log_digest FROM applications WHERE job_id = {job_id}")
+
+
+def test_lists_of_runs_say_which_verdict_they_show(lake):
+    """The last one: revised where the run ended a day before the last that was judged, else as of its end."""
+    with lake.snapshot() as snapshot:
+        last = {
+            job: "later" if late else "end"
+            for job, late in snapshot.con.sql(
+                "SELECT a.job_id, max(v.as_of_ns) > max(v.end_ns) FROM applications a "
+                "JOIN verdicts v USING (log_digest) GROUP BY 1"
+            ).fetchall()
+        }
+    answer = ask("runs", lake, {"most": 1000})
+    found = {run.job_id: run for run in answer.result.runs}
+    assert {job: found[job].verdict_as_of for job in last} == last
+    assert {run.verdict for job, run in found.items() if job not in last} == {None}
+    table = answer.exhibits[0].tables[0]
+    words = {row[0]: row[-1] for row in table.rows}
+    assert table.columns[-1].label == "verdict"
+    assert {words[str(job)].split(", ")[1] for job in last} <= {"at its end", "revised"}
 
 
 def test_a_run_is_due_as_of_its_end_and_a_day_later_until_it_is_judged(lake):

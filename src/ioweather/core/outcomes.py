@@ -490,7 +490,8 @@ class StorageOutcome(Outcome):
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """`slowness`: the I/O time over the median of `similar` runs of the same program, user and number of processes."""
+    """`slowness`: the I/O time over the median of `similar` runs of the same program, user and number of processes.
+    `verdict` is the last one that was recorded; `verdict_as_of` says whether as of the run's end, or revised later."""
 
     job_id: int
     user: str
@@ -507,6 +508,14 @@ class RunOutcome:
     filesystem: str | None
     slowness: float | None
     similar: int
+    verdict: VerdictKind | None = None
+    verdict_as_of: Literal["end", "later"] | None = None
+
+    @property
+    def verdict_words(self) -> str:
+        if self.verdict is None:
+            return ""
+        return f"{self.verdict}, {'at its end' if self.verdict_as_of == 'end' else 'revised'}"
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Indices, Ints
-from ioweather.core.contracts import Param, Params, Question, StudyData
+from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.frames import Frame
-from ioweather.core.outcomes import RunOutcome, RunsOutcome
+from ioweather.core.frames import Frame, Text
+from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
 from ioweather.core.units import format_value
+from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.studies.shared.runs import NEEDS, jobs_of
 
@@ -30,6 +31,7 @@ _COLUMNS: Final = (
     ResultColumn("write_bytes", "written", "bytes"), ResultColumn("io_seconds", "I/O time", "seconds"),
     ResultColumn("slowness", "against similar", "factor"),
 )  # fmt: skip
+_VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
@@ -37,11 +39,15 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     slowness, similar = against_similar(every)
     mine = np.flatnonzero(_wanted(every, facility, params, data.period_ns))
     chosen = mine[_order(every, slowness, mine, params["order"])]
-    runs = _listed(every, chosen[: params["most"]], slowness, similar, facility)
+    first = chosen[: params["most"]]
+    runs = _listed(every, first, slowness, similar, facility)
+    if "verdicts" in data.frames:
+        runs = _with_verdicts(runs, every.take(first).text("log_digest"), data.frames["verdicts"])
+    columns = (*_COLUMNS, *([_VERDICT] if any(run.verdict for run in runs) else []))
     read, write = (int(every.ints(name)[mine].sum()) for name in ("read_bytes", "write_bytes"))
     io_seconds = float(np.nansum(every.floats("io_seconds")[mine]))
     users = len(set(every.ints("uid")[mine].tolist()))
-    rows = tuple(tuple(_cell(run, column.name) for column in _COLUMNS) for run in runs)
+    rows = tuple(tuple(_cell(run, column.name) for column in columns) for run in runs)
     title = f"{len(runs):,} of {len(mine):,} runs, {_WORDS[params['order']]}"
     facts = (
         Fact("runs", "runs", len(mine), "count"),
@@ -55,7 +61,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         question="Which runs were there?",
         headline=f"{len(mine):,} runs moved {moved}." if len(mine) else "No run with a Darshan log matches.",
         facts=(FactGroup("runs", "All that match", facts),),
-        exhibits=(Exhibit("runs", "Runs", tables=(ResultTable("runs", _COLUMNS, rows, title),)),),
+        exhibits=(Exhibit("runs", "Runs", tables=(ResultTable("runs", columns, rows, title),)),),
         coverage=(Coverage(every.rows, len(mine), "runs in the lake, within what was asked"),),
         result=RunsOutcome(len(mine), users, read, write, io_seconds, tuple(runs)),
     )
@@ -155,12 +161,29 @@ def _listed(runs: Frame, chosen: Indices, slowness: Floats, similar: Ints, facil
     ]
 
 
+def _with_verdicts(runs: list[RunOutcome], digests: Text, verdicts: Frame) -> list[RunOutcome]:
+    """The last verdict on each run that was recorded."""
+    known = verdicts.take(verdicts.text("log_digest").codes >= 0)
+    known = known.take(np.argsort(known.ints("as_of_ns"), kind="stable"))
+    place = rows_of(known.text("log_digest"), digests)  # of several rows the last
+    kinds, at_end = known.text("kind").tolist(), known.ints("as_of_ns") == known.ints("end_ns")
+    return [
+        run
+        if row < 0
+        else replace(run, verdict=cast(VerdictKind, kinds[row]), verdict_as_of="end" if at_end[row] else "later")
+        for run, row in zip(runs, place.tolist(), strict=True)
+    ]
+
+
 QUESTION = Question(
     name="runs",
     result=RunsOutcome,
-    needs=tuple(
-        replace(need, any_time=True, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
-        for need in NEEDS
+    needs=(
+        *(
+            replace(need, any_time=True, missing="The lake has no Darshan logs. Ingest some: ioweather ingest LOGS")
+            for need in NEEDS
+        ),
+        Need("verdicts", "verdicts", ("log_digest", "kind", "as_of_ns", "end_ns"), optional=True, any_time=True),
     ),
     answer=answer,
     params=(
@@ -174,7 +197,8 @@ QUESTION = Question(
     ),
     help="""List runs with a Darshan log: the newest, the slowest against similar runs, the largest, the longest.
 
-    Similar runs are those of the same user, program and number of processes, whenever they were.""",
+    Similar runs are those of the same user, program and number of processes, whenever they were. Verdicts are those on
+    record: as of the run's end, or revised a day later. `ioweather why JOB` judges from all that is known now.""",
     epilog="Example: ioweather runs --order slowest --from yesterday",
     table="runs",
 )

@@ -12,13 +12,14 @@ from ioweather.web.shell import Listed, Place
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
     columns = [("job", "text"), ("user", "text"), ("project", "text"), ("program", "text"), ("processes", "count"),
                ("start", "time_ns"), ("read", "bytes"), ("written", "bytes"), ("I/O time", "seconds"),
-               ("× similar", "factor")]  # fmt: skip
+               ("× similar", "factor"), ("verdict", "text")]  # fmt: skip
     rows = [
         (str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes,
-         r.io_seconds, r.slowness)
+         r.io_seconds, r.slowness, r.verdict_words)
         for r in runs
     ]  # fmt: skip
-    shown = (0, 1, 3, 5, 8, 9) if brief else range(len(columns))
+    judged = any(r.verdict for r in runs)
+    shown = [i for i in ((0, 1, 3, 5, 8, 9, 10) if brief else range(len(columns))) if judged or i < 10]
     links = {
         "job": lambda row: place.to("jobs", row[0]),
         "user": lambda row: place.to("users", row[1]),

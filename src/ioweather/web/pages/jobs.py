@@ -56,7 +56,11 @@ def _job_parts(view: View, reason: Answer | None, facts: Answer) -> str:
         exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in told),
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
     )
-    head = Markup('<p class="kicker">{}</p><h1>{}</h1>').format(reason.question, reason.headline)
+    which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
+    reason = replace(reason, findings=tuple(finding for finding in reason.findings if finding.name != "as_of"))
+    head = Markup('<p class="kicker">{}</p><h1>{}</h1><p class="quiet">{}</p>').format(
+        reason.question, reason.headline, which
+    )
     place = Place(view, "")
     timeline = _meanwhile(view, reason, facts)
     with view.facilities.drawing():

@@ -96,6 +96,9 @@ def runs(
         orders = [(name, place.link("/fragments/runs", **query, order=name, days=str(days or "")), name == order)
                   for name in ("newest", "slowest", "largest", "longest")]  # fmt: skip
         title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
-        return part("runs.html", result=result, orders=orders, listed=runs_table(place, result.runs, title))
+        judged = any(run.verdict for run in result.runs)
+        return part(
+            "runs.html", result=result, orders=orders, judged=judged, listed=runs_table(place, result.runs, title)
+        )
 
     return kept(view, ("runs", tuple(chosen.items()), order, most, days), make)
