@@ -356,14 +356,15 @@ def _runs_table(now: Found) -> ResultTable:
         ResultColumn("verdict", "verdict on record", "text"),
     )  # fmt: skip
     worst = sorted((run for run in now.runs if lost_seconds(run)), key=lambda run: -lost_seconds(run))[:_MOST_RUNS]
-    judged = any(run.verdict for run in worst)
     rows = tuple(
         (str(r.job_id), r.user, r.program, r.start_ns, r.io_seconds, r.slowness, lost_seconds(r), r.verdict_words)
         for r in worst
     )
-    if not judged:
-        columns, rows = columns[:-1], tuple(row[:-1] for row in rows)
-    return ResultTable("runs", columns, rows, "Runs that lost most time against similar ones: ioweather why JOB")
+    shown = len(columns) if any(run.verdict for run in worst) else len(columns) - 1
+    cells = tuple(row[:shown] for row in rows)
+    return ResultTable(
+        "runs", columns[:shown], cells, "Runs that lost most time against similar ones: ioweather why JOB"
+    )
 
 
 def _hours_table(now: Found) -> ResultTable:

@@ -78,8 +78,8 @@ def site(tmp_path_factory) -> Iterator[tuple[dict[str, str], Path, Path]]:
                 agent.wait()
 
 
-def test_a_finished_job_has_its_line(site):
-    environment, logs, _ = site
+def test_a_finished_job_has_its_line_and_its_mail(site):
+    environment, logs, mails = site
     script = JOB.format(python=sys.executable, tests=TESTS, logs=logs)
     job = subprocess.run(
         ["sbatch", "--parsable", "-o", "/dev/null", "--mail-type=END", "--mail-user=me"], input=script, text=True,
@@ -99,3 +99,19 @@ def test_a_finished_job_has_its_line(site):
     waited = time.monotonic() - ended
     print(f"\njob {job}: {line!r} after {waited:.0f} s")
     assert "(ioweather, as of its end)" in line
+    mail = _mail(mails, until)
+    print(mail)
+    subject, _, text = mail.partition("\n")
+    assert f"Job_id={job} " in subject
+    assert "Ended" in subject
+    assert line.split(" (ioweather")[0].split(": ")[0] in text, "the mail has the verdict of the line"
+    assert "as of its end" in text
+
+
+def _mail(mails: Path, until: float) -> str:
+    """The mail of the job, which waits for the verdict as the line does."""
+    while time.monotonic() < until:
+        if found := sorted(mails.glob("*.txt")):
+            return found[-1].read_text()
+        time.sleep(1)
+    raise AssertionError(f"no mail; {[path.name for path in mails.iterdir()]}")
