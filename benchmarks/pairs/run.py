@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--disk", type=Path, default=Path("/var/tmp"))
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     run(options.to, options.disk, options.repeats, options.names)
 
 

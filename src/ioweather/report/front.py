@@ -305,7 +305,7 @@ def _advice(lake: Lake, program: _Program) -> list[str]:
     if not isinstance(result, JobOutcome) or not result.worth:
         return []
     best = result.worth[0]
-    saved = format_value(best.seconds, "seconds")
+    saved = format_value(best.seconds or best.high, "seconds")
     of = format_value(program.longest.io_seconds, "seconds")
     return [
         f"{program.name} ({program.project or program.longest.user}): {best.name.replace('_', ' ')} costs up to "

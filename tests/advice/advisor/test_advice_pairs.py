@@ -69,6 +69,21 @@ def test_the_record_covers_its_pairs(pairs):
     assert sum(pairs.inside(pair, promise) for pair, promise in judged) >= 0.85 * len(judged)
 
 
+def test_no_promise_of_the_record_is_far_above_what_was_won(pairs):
+    """Each by all others; below the floor nothing is said."""
+    said = [(pair, p.seconds) for pair, p in pairs.covered(pairs.record()) if p.seconds >= pairs.FLOOR_SECONDS]
+    assert len(said) >= 50
+    assert [pair.name for pair, seconds in said if seconds > 1.5 * max(pair.won_seconds, 0.0)] == []
+
+
+def test_a_change_that_leaves_a_part_is_judged_by_what_it_took_away(pairs, tmp_path):
+    """The model sees the same pattern before and after: it said nothing of such a change."""
+    pairs.striping_pair(tmp_path)
+    job = pairs.view(tmp_path / "one_stripe.darshan")
+    assert pairs.predicted(job, ("striping",)) > 0
+    assert pairs.predicted(job, ("striping",), job) == 0.0
+
+
 def _check_that_what_is_not_small_is_not_said_to_be(pairs, shared_data):
     """Runs in 1 MiB requests, quiet or beside a background: nothing in their requests to change."""
     import json

@@ -12,6 +12,7 @@ from ioweather.advice.advisor.advise import Advised, advise
 from ioweather.advice.advisor.profile import main_run, profile_of
 from ioweather.advice.advisor.record import Promise
 from ioweather.advice.advisor.rule import Advice
+from ioweather.advice.advisor.words import advice_facts
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.units import MIB
 from ioweather.sources.darshan.writer import new_records, write_log
@@ -34,7 +35,7 @@ def check_bounds(advised: Advised) -> None:
     assert seconds == sorted(seconds, reverse=True)
     assert all(np.isfinite(value) and 0.0 <= value <= most for value in seconds)
     assert 0.0 <= advised.together_seconds <= (advised.io_seconds or 0.0)
-    assert all(found.matters == (found.seconds >= advised.floor_seconds > 0) for found in advised.patterns)
+    assert all(found.matters == (found.most_seconds >= advised.floor_seconds > 0) for found in advised.patterns)
 
 
 def test_the_costliest_comes_first_and_the_floor_silences(tmp_path):
@@ -177,3 +178,35 @@ def test_a_stored_run_is_not_striped_wider_than_the_lake_has_targets(tmp_path):
     stored = replace(view, log=None)
     assert profile_of(stored, 0).known_targets == math.inf
     assert profile_of(replace(stored, target_count=16), 0).known_targets == 16
+
+
+def small_writes_model(path, **more):
+    rows = [own(rank, **requests("WRITE", 4000, 16 * KIB, 20.0, **more)) for rank in range(4)]
+    (found,) = [a for a in advise(view_of(path, {"POSIX": rows})).patterns if a.name == "small_requests"]
+    return found.model_seconds
+
+
+def test_a_sync_after_the_last_write_is_not_what_requests_cost(tmp_path):
+    """Of 20 s of writing 15 passed after the last write: only a sync can have taken them."""
+    span = {"F_WRITE_START_TIMESTAMP": 10.0, "F_WRITE_END_TIMESTAMP": 15.0}
+    whole, synced = (small_writes_model(tmp_path / f"{n}.darshan", **span, FSYNCS=n) for n in (0, 1))
+    assert whole - synced == pytest.approx(15.0, rel=0.01)
+
+
+def test_writes_to_memory_promise_their_system_calls(tmp_path):
+    """A million writes of 8 microseconds: no counter tells them from waiting for the device."""
+    rows = [own(0, **requests("WRITE", 1_000_000, 1 * KIB, 8.0))]
+    view = view_of(tmp_path / "a.darshan", {"POSIX": rows}, nprocs=1)
+    (found,) = [a for a in advise(view).patterns if a.name == "small_requests"]
+    assert found.model_seconds == pytest.approx(1.0, rel=0.01)
+
+
+def test_a_change_never_tried_comes_last_and_is_said_as_such(tmp_path):
+    """Uneven targets have no pair; few stripes have only one."""
+    untried = replace(advice("uneven_targets", 0.0, "layout"), promise=Promise(0.0, 0.0, 30.0, 0, 0, tried=False))
+    assert untried.most_seconds == 30.0
+    advised = Advised((advice("small_requests", 5.0), untried), 40.0, 100.0, 1.0)
+    assert advised.together_seconds == 5.0
+    (group,) = advice_facts(advised)
+    assert next(fact.value for fact in group.facts if fact.name == "uneven_targets") == "up to 30 s"
+    assert "nothing is promised" in next(f.note for f in group.facts if f.name == "uneven_targets_interval")

@@ -13,8 +13,8 @@ from ioweather.advice.advisor.record import FEWEST_PAIRS, Past, conformal, promi
 from ioweather.advice.advisor.rules.catalogue import RULES
 
 
-def past(rule: str, ratio: float, part: str = "requests") -> Past:
-    return Past(rule, part, "planted", "pair", 20.0, 10.0, 10.0 * ratio)
+def past(rule: str, ratio: float, part: str = "requests", modelled_seconds: float = 10.0) -> Past:
+    return Past(rule, part, "planted", "pair", 20.0, modelled_seconds, modelled_seconds * ratio)
 
 
 def test_the_record_is_of_rules_that_there_are():
@@ -44,7 +44,23 @@ def test_too_few_pairs_say_nothing():
     assert conformal([1.0] * (FEWEST_PAIRS - 1)) == (0.0, math.inf)
     assert conformal([]) == (0.0, math.inf)
     none = promised_from([], "a", "requests", 5.0, 20.0)
-    assert (none.seconds, none.low, none.high, none.pairs) == (5.0, 0.0, 5.0, 0)
+    assert (none.seconds, none.low, none.high, none.pairs, none.tried) == (0.0, 0.0, 5.0, 0, False)
+
+
+def test_what_was_never_tried_promises_nothing():
+    """Nor do its kin stand in, where they are fewer than five, however many others there are."""
+    others = [past("b", 1.0) for _ in range(30)]
+    untried = promised_from(others, "a", "layout", 8.0, 20.0)
+    assert (untried.seconds, untried.low, untried.high, untried.tried) == (0.0, 0.0, 8.0, False)
+    once = promised_from([*others, past("a", 0.25, part="layout")], "a", "layout", 8.0, 20.0)
+    assert (once.seconds, once.of_rule, once.tried) == (2.0, 1, True)
+
+
+def test_pairs_of_less_than_a_second_say_nothing_of_longer_ones():
+    short = [past("a", 0.0, modelled_seconds=0.5) for _ in range(40)]
+    long = [past("a", 0.9) for _ in range(FEWEST_PAIRS)]
+    assert promised_from([*short, *long], "a", "requests", 10.0, 20.0).low == pytest.approx(9.0)
+    assert promised_from([*short, *long], "a", "requests", 0.8, 20.0).low == 0.0
 
 
 def test_a_rule_s_own_pairs_count_before_those_of_its_part():

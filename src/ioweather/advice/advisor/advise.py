@@ -63,7 +63,7 @@ class Advised:
                 a,
                 model_seconds=a.model_seconds * share,
                 promise=a.promise.scaled(share),
-                matters=a.matters and a.seconds * share >= self.floor_seconds,
+                matters=a.matters and a.most_seconds * share >= self.floor_seconds,
             )
             for a in self.patterns
         )
@@ -87,8 +87,8 @@ def advise_run(profile: Profile, *, floor_seconds: float | None = None, floor_sh
     with np.errstate(all="ignore"):
         rules = () if profile.sums_only else RULES
         seen = [advice for rule in rules if (advice := rule.advice(profile)) is not None]
-    ranked = sorted(seen, key=lambda advice: -advice.seconds)
-    patterns = tuple(replace(a, matters=a.seconds >= floor and a.seconds > 0) for a in ranked)
+    ranked = sorted(seen, key=lambda advice: (-advice.seconds, -advice.most_seconds))
+    patterns = tuple(replace(a, matters=a.most_seconds >= floor and a.most_seconds > 0) for a in ranked)
     return Advised(patterns, profile.io_seconds, profile.run_seconds, floor, incomplete=profile.incomplete)
 
 

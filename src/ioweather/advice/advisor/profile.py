@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.facility import Facility
-from ioweather.core.units import GIB, MIB
+from ioweather.core.units import GIB, MIB, NS
 from ioweather.derive.jobs.ceiling import peak_of
 from ioweather.derive.jobs.file_records import FileRecords, file_records, sums
 from ioweather.derive.jobs.files import strategy_of_files
@@ -44,6 +44,9 @@ _PYTHON: Final = re.compile(r"(?:^|[/\s])python[\d.]*(?:\s|$)|\.py\b")
 _ENOUGH_BYTES: Final = 64 * MIB
 # Bins whose requests are at most 1 MiB; the last of them holds those of exactly 1 MiB, which are not small.
 _SMALL_BINS: Final = 5
+# No device answers in less.
+WRITE_TO_MEMORY_SECONDS: Final = 10e-6
+SYSTEM_CALL_SECONDS: Final = 1e-6
 _BIN_MIDDLE_BYTES: Final = (50, 500, 5_000, 50_000, 400_000)
 
 
@@ -253,10 +256,28 @@ class Profile:
         return min(DEFAULT_PROCESS_BYTES_PER_S, self.ceiling_bytes_per_s / self.io_ranks), "a stated default"
 
     def request_overhead(self, verb: Verb) -> Floats:
-        """Seconds of a request beyond moving its bytes: (T - B / R) / n, of each row; R is `process_rate`."""
+        """Seconds of a request beyond moving its bytes: (T - B / R) / n, of each row; R is `process_rate`. A write that
+        took microseconds went to memory: how much of that is the kernel holding back a process that writes faster than
+        the device, no counter says. Only the system call itself is then sure to be saved."""
         rate, _ = self.process_rate(verb)
-        beyond = self.seconds(f"{verb}_seconds") - self.ints(f"{verb}_bytes") / rate
-        return ratio(np.maximum(beyond, 0.0), self.ints(f"{verb}_count"))
+        count = self.ints(f"{verb}_count")
+        seconds = self.seconds("read_seconds") if verb == "read" else self.seconds_until_last_write
+        each: Floats = ratio(np.maximum(seconds - self.ints(f"{verb}_bytes") / rate, 0.0), count)
+        if verb == "read":
+            return each
+        to_memory = ratio(seconds, count) < WRITE_TO_MEMORY_SECONDS
+        return np.where(to_memory, np.minimum(each, SYSTEM_CALL_SECONDS), each)
+
+    @cached_property
+    def seconds_until_last_write(self) -> Floats:
+        """Darshan counts a sync as writing. What a process wrote longer than from its first write to its last went to
+        syncs that came after: they bring the bytes to the device, in whatever requests these were written."""
+        spent = self.seconds("write_seconds")
+        timed = self.records.known("first_write_ns") & self.records.known("last_write_ns")
+        known = timed & (self.ints("sync_count") > 0)
+        between = (self.ints("last_write_ns") - self.ints("first_write_ns")) / NS
+        writers = np.where(self.records.rank < 0, self.nprocs, 1)
+        return np.where(known & (between > 0), np.minimum(spent, between * writers), spent)
 
     # --- from records to the run
 

@@ -2,9 +2,12 @@
 
 `record.toml` has one entry for each pair: the rule, the seconds that its model said, the seconds that were won, and
 where the pair is from. `python benchmarks/advice_pairs.py --write` makes it again. A promise is what the model says
-times the median of won / modelled; its interval is split conformal (Vovk et al. 2005): with n pairs exchangeable with
-this run, the ranks floor(0.05 (n + 1)) and ceil(0.95 (n + 1)) of that ratio hold 90% or more. With fewer than 19 pairs
-of the rule those of its model stand in, else of its part, else all.
+times the median of won / modelled of the closest kin with five pairs: the rule, rules of its model, rules of its part.
+A rule without such kin that was never tried itself promises nothing: what its model says is not yet a promise.
+
+The interval is split conformal (Vovk et al. 2005): with n pairs exchangeable with this run, the ranks
+floor(0.05 (n + 1)) and ceil(0.95 (n + 1)) of that ratio hold 90% or more; of the closest kin with 19 pairs, else of
+all. Kin of what the model puts at a second or more are pairs of a second or more.
 """
 
 from __future__ import annotations
@@ -26,8 +29,10 @@ FEWEST_PAIRS: Final = 19
 JOINING: Final = frozenset(
     {"small_requests", "no_mpiio", "no_collectives", "mpiio_splits", "unbuffered", "stdio", "fsync_storm"}
 )
-# A rule's own median counts from so many pairs on.
-FEWEST_OF_RULE: Final = 5
+# Pairs whose model says less tell little of those where it says more: what else the machine does decides them.
+LEAST_SECONDS: Final = 1.0
+# A median counts from so many pairs on.
+FEWEST_OF_MEDIAN: Final = 5
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,14 @@ class Past:
 @dataclass(frozen=True)
 class Promise:
     """`low` and `high` hold what is won in 90% of cases like the `pairs` behind it; `of_rule` of these are of the
-    rule itself."""
+    rule itself. `tried` is False where neither the rule nor its kin was: `high` is then what the model says."""
 
     seconds: float
     low: float
     high: float
     pairs: int
     of_rule: int
+    tried: bool = True
 
     def scaled(self, share: float) -> Promise:
         return replace(self, seconds=self.seconds * share, low=self.low * share, high=self.high * share)
@@ -75,20 +81,22 @@ def promised(rule: str, part: str, modelled_seconds: float, most_seconds: float)
 
 def promised_from(past: Sequence[Past], rule: str, part: str, modelled_seconds: float, most_seconds: float) -> Promise:
     """No more than `most_seconds`: what the I/O took."""
-    usable = [pair for pair in past if pair.modelled_seconds > 0]
+    least = LEAST_SECONDS if modelled_seconds >= LEAST_SECONDS else 0.0
+    everything = [pair.ratio for pair in past if pair.modelled_seconds > 0]
+    usable = [pair for pair in past if pair.modelled_seconds > 0 and pair.modelled_seconds >= least]
     own = [pair.ratio for pair in usable if pair.rule == rule]
     of_model = [pair.ratio for pair in usable if rule in JOINING and pair.rule in JOINING]
     of_part = [pair.ratio for pair in usable if pair.part == part]
-    pools = (own, of_model, of_part, [pair.ratio for pair in usable])
-    pool = next((ratios for ratios in pools if len(ratios) >= FEWEST_PAIRS), pools[-1])
-    if not pool:
-        return Promise(modelled_seconds, 0.0, min(modelled_seconds, most_seconds), 0, 0)
-    middle = float(np.median(own if len(own) >= FEWEST_OF_RULE else pool))
+    kin = (own, of_model, of_part)
+    pool = next((ratios for ratios in kin if len(ratios) >= FEWEST_PAIRS), everything)
+    medians = [float(np.median(ratios)) for ratios in kin if len(ratios) >= FEWEST_OF_MEDIAN][:1]
     if own:
         # Few pairs of its own can lower what is promised, not raise it.
-        middle = min(middle, float(np.median(own)))
+        medians.append(float(np.median(own)))
     low, high = conformal(pool)
-    seconds = min(modelled_seconds * middle, most_seconds)
+    if not medians:
+        return Promise(0.0, 0.0, min(modelled_seconds, most_seconds), 0, 0, tried=False)
+    seconds = min(modelled_seconds * min(medians), most_seconds)
     most = min(modelled_seconds * high, most_seconds) if modelled_seconds > 0 else 0.0
     return Promise(seconds, min(modelled_seconds * low, seconds), max(most, seconds), len(pool), len(own))
 

@@ -36,6 +36,11 @@ class Advice:
     def seconds(self) -> float:
         return self.promise.seconds
 
+    @property
+    def most_seconds(self) -> float:
+        """What decides whether it is worth saying: the promise, or what the model says of a change never tried."""
+        return self.promise.seconds if self.promise.tried else self.promise.high
+
 
 @dataclass(frozen=True)
 class Seen:

@@ -68,7 +68,7 @@ def worst(runs: Sequence[Judged]) -> list[TriageItem]:
     """Programs by what their changes win together, the most first. Of one run the changes together count once."""
     groups: dict[tuple[str, str, str], list[Judged]] = defaultdict(list)
     for run in runs:
-        if run.advised.worth:
+        if run.advised.together_seconds > 0:
             groups[run.whose].append(run)
     items = [_item(whose, found) for whose, found in groups.items()]
     return sorted(items, key=lambda item: (-item.seconds, item.program, item.user))

@@ -105,22 +105,26 @@ def brief_lines(advised: Advised) -> int:
 
 def _interval(advice: Advice) -> Fact:
     promise = advice.promise
-    if not promise.pairs:
-        note = "at most; no such change was measured yet"
-    else:
+    note = "none: no such change was measured yet, so nothing is promised"
+    if promise.tried:
         least, most = format_seconds(promise.low), format_seconds(promise.high)
         note = f"{least} to {most}; {promise.pairs} pairs, {promise.of_rule} of this rule"
     return Fact(f"{advice.name}_interval", "  90% interval", "", note=note)
 
 
+def _seconds(advice: Advice, note: str) -> Fact:
+    value = advice.seconds if advice.promise.tried else f"up to {format_seconds(advice.most_seconds)}"
+    return Fact(advice.name, advice.headline, value, "seconds" if advice.promise.tried else "text", note=note)
+
+
 def _brief(advice: Advice) -> Iterator[Fact]:
     note = advice.fix_lines[0] if advice.fix_lines else ""
-    yield Fact(advice.name, advice.headline, advice.seconds, "seconds", note=note)
+    yield _seconds(advice, note)
     yield _interval(advice)
 
 
 def _lines(advice: Advice) -> Iterator[Fact]:
-    yield Fact(advice.name, advice.headline, advice.seconds, "seconds", note=advice.evidence)
+    yield _seconds(advice, advice.evidence)
     yield _interval(advice)
     yield Fact(f"{advice.name}_model", "  model", "", note=advice.model)
     for number, line in enumerate(advice.fix_lines, 1):
@@ -142,7 +146,7 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
         text = f"{seen}: the log has no I/O times, so what they cost is unknown."
         yield Finding(text, "undecided", "patterns_of_unknown_cost")
         return
-    largest = format_seconds(below[0].seconds)
+    largest = format_seconds(max(advice.most_seconds for advice in below))
     if advised.incomplete:
         text = f"{seen}: the costliest takes at least {largest}; files without a record may add to that."
         yield Finding(text, "undecided", "patterns_of_partial_log")

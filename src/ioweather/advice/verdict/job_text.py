@@ -63,7 +63,8 @@ class JobText:
 def _advice(item: AdviceItem) -> str:
     """Such as: small requests (39.2 s): read(fd, buffer, 4 << 20) instead of each piece."""
     how = f": {item.fix[0].rstrip('.')}" if item.fix else ""
-    return f"{item.name.replace('_', ' ')} ({format_seconds(item.seconds)}){how}"
+    seconds = format_seconds(item.seconds) if item.seconds > 0 else f"up to {format_seconds(item.high)}"
+    return f"{item.name.replace('_', ' ')} ({seconds}){how}"
 
 
 def _bar(label: str, seconds: float, whole: float) -> str:
