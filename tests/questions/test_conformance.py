@@ -155,7 +155,7 @@ def test_an_answer_says_where_it_comes_from(name: str, answer: dict[str, Any], s
     assert provenance["facility_digest"] == site.lake.facility.digest
     assert provenance["lake"] == str(site.lake.root)
     assert answer["caveats"][0] == "This facility is simulated."
-    assert answer["coverage"] or name == "project"
+    assert answer["coverage"]
 
 
 @EVERY
