@@ -25,6 +25,7 @@ from ioweather.derive.system.shared_work import (
     JobLoads,
     Sick,
     capacity_of_loads,
+    common_times,
     joined_loads,
     loads_of_logs,
     loads_of_servers,
@@ -93,6 +94,18 @@ class Records:
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.parties), len(self.components) + 1
+
+    def windows(self, row: int) -> tuple[Ints, Ints]:
+        """[first, last) in which a run did I/O: as its log says, and only while servers counted it where they did. A
+        file that is written now and then stays open between, and a log tells its first and last write alone."""
+        mine = self.by_run.stretches_of(row)
+        logged = self.by_run.first_ns[mine], np.maximum(self.by_run.last_ns[mine], self.by_run.first_ns[mine] + 1)
+        job = int(self.run_job[row])
+        if self.evidence[job] != "servers" or not len(mine):
+            return logged
+        own = self.loads.stretches_of(job)
+        both = common_times(logged, (self.loads.first_ns[own], self.loads.last_ns[own]))
+        return both if len(both[0]) else logged
 
 
 def records_of(
@@ -325,20 +338,21 @@ def measured_work(
     where nothing was sampled, or more samples would have to be read than `most_rows`."""
     if not records.is_sampled or not len(runs):
         return {}
-    stretches = np.flatnonzero(np.isin(records.by_run.job, runs))
-    first, last = records.by_run.first_ns[stretches], records.by_run.last_ns[stretches]
-    windows = list(zip(records.by_run.job[stretches].tolist(), first.tolist(), np.maximum(last, first + 1).tolist(),
-                       strict=True))  # fmt: skip
     spans: dict[int, tuple[Ints, Ints]] = {}
-    for run in np.unique(records.by_run.job[stretches]).tolist():
-        own = records.by_run.stretches_of(run)
-        spans[run] = records.by_run.first_ns[own].min(keepdims=True), records.by_run.last_ns[own].max(keepdims=True)
+    windows: list[tuple[int, int, int]] = []
+    for run in runs.tolist():
+        first, last = records.windows(run)
+        if len(first):
+            spans[run] = first.min(keepdims=True), last.max(keepdims=True)
+            windows += [(run, low, high) for low, high in zip(first.tolist(), last.tolist(), strict=True)]
+    if not windows:
+        return {}
     metrics = (*choices.TRAFFIC, *_REQUESTS)
     try:
         selection = snapshot.selection(
             filesystem=records.filesystem, metrics=metrics, step_ns=10**9,
             component_kind=choices.traffic_kind(snapshot, {"filesystem": records.filesystem}),
-            period_ns=(int(first.min(initial=0)), int(last.max(initial=1)) + 1) if len(first) else (0, 1),
+            period_ns=(min(low for _, low, _ in windows), max(high for _, _, high in windows) + 1),
             excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
         )  # fmt: skip
     except DataUnavailable:

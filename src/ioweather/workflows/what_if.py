@@ -114,8 +114,7 @@ def _change(records: Records, row: int, job: int, changed: JobLoads, work: Float
     mine = records.by_run.stretches_of(row)
     if not len(mine):
         return 0.0
-    first, last = records.by_run.first_ns[mine], records.by_run.last_ns[mine]
-    windows = first, np.maximum(last, first + 1)
+    windows = records.windows(row)
     io_seconds = float(records.runs.floats("io_seconds")[row])
     busy = min(1.0, io_seconds * 1e9 / float((windows[1] - windows[0]).sum()))
     others = busy * sums_during(records.loads, records.work, shares_during(records.loads, windows), records.shape)

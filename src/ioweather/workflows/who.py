@@ -97,8 +97,7 @@ def beside(records: Records, parties: Sequence[Party], row: int, measured: Float
     if not len(mine):
         raise DataUnavailable("the log does not say when it did I/O")
     loads, shape, me = records.loads, records.shape, int(records.run_job[row])
-    first, last = records.by_run.first_ns[mine], records.by_run.last_ns[mine]
-    windows = first, np.maximum(last, first + 1)
+    windows = records.windows(row)
     # Between its first and last access of a file a run also does other things.
     io_seconds = float(np.nan_to_num(records.runs.floats("io_seconds")[row]))
     busy = min(1.0, io_seconds * 1e9 / float((windows[1] - windows[0]).sum()))
@@ -108,14 +107,16 @@ def beside(records: Records, parties: Sequence[Party], row: int, measured: Float
     others[me] = 0.0
     own, own_bytes = own_work(records, mine)
     if records.evidence[me] == "servers" and amounts["requests"][me, :-1].any():
-        own = busy * sums_during(loads, records.work, shares, shape)[me]
+        own = sums_during(loads, records.work, shares, shape)[me]
         own_bytes = amounts["read_bytes"][me, :-1] + amounts["write_bytes"][me, :-1]
     used = used_targets(own_bytes[None, :])[0]
     rest, total = np.zeros(shape[1]), None
     if measured is not None:
         by_log = np.array([evidence == "log" for evidence in records.evidence], np.bool_)
-        others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], busy * measured, by_log)
-        total = float(busy * measured[used].sum())
+        # The run's own work was all done while it did I/O.
+        meanwhile = own[:-1] + busy * np.maximum(measured - own[:-1], 0.0)
+        others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], meanwhile, by_log)
+        total = float(meanwhile[used].sum())
     _no_more_than_time(others, own, rest, busy * float((windows[1] - windows[0]).sum()) / 1e9)
     load = np.where(used, others[:, :-1].sum(axis=0) + rest[:-1], -1.0)
     return Suspects(

@@ -15,6 +15,7 @@ from ioweather.derive.system.shared_work import (
     JobLoads,
     Sick,
     capacity_of_loads,
+    common_times,
     joined_loads,
     loads_of_servers,
     placed_again,
@@ -58,6 +59,15 @@ def test_while_a_target_was_sick_the_same_bytes_were_more_work() -> None:
     # Of the second stretch half lies in the incident; the third is on another target.
     assert (sick.work(made) / healthy).tolist() == [5.0, 3.0, 1.0]
     assert (sick.work(made, ints(1)) / healthy[1:2]).tolist() == [3.0]
+
+
+def test_times_in_spans_of_both() -> None:
+    logged = ints(0, 100) * S, ints(50, 200) * S
+    counted = ints(10, 20, 40, 120, 300) * S, ints(30, 35, 110, 130, 400) * S  # the first two overlap
+    first, last = common_times(logged, counted)
+    assert ((first // S).tolist(), (last // S).tolist()) == ([10, 40, 100, 120], [35, 50, 110, 130])
+    for empty in ((ints(), ints()), (ints(50), ints(100))):
+        assert len(common_times(empty, (ints(0, 200), ints(50, 300)))[0]) == 0
 
 
 def test_what_servers_counted_is_put_where_the_logs_show_it() -> None:
