@@ -23,7 +23,9 @@ from ioweather.derive.jobs.signatures import program_of
 from ioweather.sources.darshan.file_locations import path_hash
 from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.snapshot import Snapshot
+from ioweather.studies.job.heat_map import SCREEN, Resolution
 from ioweather.studies.job.view import JobView, printable
+from ioweather.workflows.job_activity import job_heat_maps, known_logs
 
 _MOST_LISTED = 8
 _HASH = re.compile(r"[0-9a-f]{16}")
@@ -37,7 +39,9 @@ class Which:
     period_ns: tuple[int, int] = (0, 2**62)
 
 
-def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
+def view_in(
+    snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy, resolution: Resolution = SCREEN
+) -> JobView:
     """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
@@ -52,7 +56,9 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
     numbers = job_numbers(applications, match_jobs(applications, jobs))
     if numbers.max() > 0:
         raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
-    return _view(snapshot, f"job {job_id}", applications, jobs, paths)
+    view = _view(snapshot, f"job {job_id}", applications, jobs, paths)
+    logs = known_logs(_places(snapshot, applications))
+    return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
 
 
 def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
@@ -69,13 +75,19 @@ def _view(snapshot: Snapshot, label: str, applications: Frame, jobs: Frame, path
     digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
     days = {utc_day(int(start)) for start in applications.array("start_ns")}
     files = snapshot.frame("files", where={"log_digest": digests}, days=days)
-    ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
-    known = map(str, ledger.text("path").tolist()) if paths == "keep" else ()
+    known = _places(snapshot, applications).values() if paths == "keep" else ()
     return JobView(
         label, _hidden(applications, "exe", paths), _hidden(files, "path", paths),
         job_io(applications, files), jobs=jobs, facility=snapshot.facility,
         log_paths=tuple(path for path in known if Path(path).exists()), target_count=_targets(snapshot, min(days)),
     )  # fmt: skip
+
+
+def _places(snapshot: Snapshot, applications: Frame) -> dict[str, str]:
+    """Where logs lay when they were read, by digest."""
+    digests = tuple(str(digest) for digest in applications.text("log_digest").tolist())
+    ledger = snapshot.frame("ingests", ("digest", "path"), where={"digest": digests})
+    return dict(zip(map(str, ledger.text("digest").tolist()), map(str, ledger.text("path").tolist()), strict=True))
 
 
 def counted_by_servers(snapshot: Snapshot, job_id: str, which: Which) -> ServerIo | None:

@@ -16,8 +16,8 @@ from ioweather.sources.darshan.rows import rows_of_logs
 from ioweather.studies.job.heat_map import HeatMap, Resolution, from_bins, from_segments
 from ioweather.studies.job.view import JobView, LogFacts, ModuleRecords, printable
 
-_TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
-_HEAT_NAMES = {"MPIIO": "MPI-IO"}
+TRACES = {"MPI-IO": "DXT_MPIIO", "POSIX": "DXT_POSIX"}
+HEAT_NAMES = {"MPIIO": "MPI-IO"}
 
 
 def view_of_log(path: Path, paths: PathPolicy, resolution: Resolution) -> JobView:
@@ -55,7 +55,7 @@ def _unrecorded(log: DarshanLog) -> int:
 def heat_maps(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
     """One per module that has one: its heat map, else the one that its trace gives."""
     recorded = {heat.module: heat for heat in _recorded(log, resolution) if heat.total_bytes > 0}
-    for module, trace in _TRACES.items():
+    for module, trace in TRACES.items():
         if module not in recorded and trace in log.modules:
             heat = _traced(log, module, trace, resolution)
             if heat is not None and heat.total_bytes > 0:
@@ -75,7 +75,7 @@ def _recorded(log: DarshanLog, resolution: Resolution) -> Iterator[HeatMap]:
         values = np.repeat(mine, lengths)
         name = log.names.get(int(record_id), "").removeprefix("heatmap:") or "unnamed"
         heat = from_bins(
-            _HEAT_NAMES.get(name, name), log.job.nprocs, float(records["bin_width_seconds"][mine][0]),
+            HEAT_NAMES.get(name, name), log.job.nprocs, float(records["bin_width_seconds"][mine][0]),
             records["rank"][mine], lengths[mine], reads.values[values], writes.values[values], resolution,
         )  # fmt: skip
         if heat is not None:

@@ -7,7 +7,7 @@ where the bytes of an operation are spread evenly over the time it took.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Cell, Chart, ResultColumn, ResultTable
 
+Origin: TypeAlias = Literal["heat map", "trace"]
 # Operations of a trace that are spread over time at once: each may touch every column.
 _CHUNK = 1 << 18
 
@@ -40,7 +41,7 @@ class HeatMap:
     """
 
     module: str
-    origin: Literal["heat map", "trace"]
+    origin: Origin
     nprocs: int
     rank_step: int
     column_seconds: float
@@ -102,6 +103,7 @@ def from_segments(
     ranks: NDArray[Any],
     segments: NDArray[Any],
     wanted: Resolution,
+    origin: Origin = "trace",
 ) -> HeatMap | None:
     """From traced operations (write, length, start_seconds, end_seconds), each of one rank. None = no operation."""
     start, end = (np.asarray(segments[name], np.float64) for name in ("start_seconds", "end_seconds"))
@@ -123,7 +125,7 @@ def from_segments(
             mine = write[part][operation] == kind
             grids[int(kind)] += _summed(cell[mine], amount[mine], rows, wanted.columns)
     read, written = grids
-    return HeatMap(module, "trace", nprocs, rank_step, column_seconds, read, written)
+    return HeatMap(module, origin, nprocs, rank_step, column_seconds, read, written)
 
 
 def _spread(start: Floats, end: Floats, length: Floats, width: float, columns: int) -> tuple[Ints, Ints, Floats]:

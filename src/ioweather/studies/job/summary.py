@@ -161,10 +161,16 @@ def _missing(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
         times = "times too, though runs overlapped" if view.overlapping else "times too"
         text = f"{view.logs} logs of this job are added up, {times}; their files are taken to differ."
         yield Finding(text, name="logs_added_up")
-    if view.log is None:
+    if view.heat_maps and view.logs > 1:
+        of = f"{view.heat_map_logs:,} of its {view.logs:,}" if view.heat_map_logs < view.logs else f"its {view.logs:,}"
+        rows = "a row for each process, in the order of start" if view.overlapping else "one launch after the other"
+        yield Finding(f"Heat map: of {of} logs, {rows}.", name="heat_map_of_logs")
+    elif view.heat_maps:
+        return
+    elif view.log is None:
         place = f": ioweather job {view.log_paths[0]}" if len(view.log_paths) == 1 else "."
         yield Finding(f"Heat map: not kept in the lake; the log may have one{place}", name="no_heat_map")
-    elif row["moved_bytes"] and not view.heat_maps:
+    elif row["moved_bytes"]:
         short = view.log.records("HEATMAP") is not None
         why = "the run is shorter than two of its bins" if short else "not recorded in this log"
         yield Finding(f"Heat map: {why}.", name="no_heat_map")

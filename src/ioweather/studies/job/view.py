@@ -59,7 +59,7 @@ class LogFacts:
 @dataclass(frozen=True, eq=False)
 class JobView:
     """A job and all that is known of it: `applications`, `files`, `job_io` of its logs, and `jobs` where there is
-    accounting. `log` and `heat_maps` are there for a log that was read itself; the lake keeps neither."""
+    accounting. `log` is there for a log that was read itself; the lake keeps neither it nor heat maps."""
 
     label: str
     applications: Frame
@@ -70,6 +70,8 @@ class JobView:
     processes_per_node: int | None = None
     log: LogFacts | None = None
     heat_maps: tuple[HeatMap, ...] = ()
+    # Of how many logs the heat maps are; of a job in the lake, those that still lie where they were read.
+    heat_map_logs: int = 1
     # Where the logs of a job in the lake came from, for what the lake does not keep.
     log_paths: tuple[str, ...] = ()
     # Storage targets that were sampled on its day, where the lake knows.
