@@ -37,12 +37,12 @@ def traffic(read: np.ndarray, write: np.ndarray, coverage: np.ndarray | None = N
     )
 
 
-def planted() -> tuple[np.ndarray, np.ndarray]:
+def planted(change: float = 4.0) -> tuple[np.ndarray, np.ndarray]:
     """Bytes read and written in every minute: four times as much read before CHANGE, three days and a half missing."""
     rng = np.random.default_rng(2010)
     steps = DAYS * 1440
     write = rng.lognormal(23, 1.0, steps)
-    read = rng.lognormal(23, 1.0, steps) * np.where(np.arange(steps) < CHANGE * 1440, 4.0, 1.0)
+    read = rng.lognormal(23, 1.0, steps) * np.where(np.arange(steps) < CHANGE * 1440, change, 1.0)
     read[9 * 1440 + 800 : 13 * 1440] = np.nan
     write[np.isnan(read)] = np.nan
     return read, write

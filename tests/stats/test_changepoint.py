@@ -28,7 +28,7 @@ def slow_best(values: np.ndarray, weights: np.ndarray, min_side: int) -> tuple[i
 def test_the_place_is_the_least_squares_one(seed: int, length: int) -> None:
     rng = np.random.default_rng(seed)
     values, weights = rng.random(length), rng.random(length) + 0.1
-    found = single_change(values, weights, shuffles=9)
+    found = single_change(values, weights, replicates=9)
     index, explained = slow_best(values, weights, 3)
     assert found is not None
     assert found.index == index
@@ -51,7 +51,7 @@ def test_no_change_is_rarely_called_one() -> None:
     called = 0
     for seed in range(60):
         series = np.random.default_rng(seed).normal(size=50)
-        found = single_change(series, shuffles=99)
+        found = single_change(series, replicates=99)
         assert found is not None
         called += found.p_value <= 0.1
     # Binomial(60, 0.1): 99.9% of the time at most 14.

@@ -138,7 +138,7 @@ def test_a_statistic_that_noise_raises_is_reflected() -> None:
         replicates, value = ratio(bootstrap.sums(days)), float(ratio(days.sum(axis=0)))
         low, high = bootstrap.interval(replicates)
         plain += low <= 1.5 <= high
-        low, high = bootstrap.interval(replicates, about=value)
+        low, high = bootstrap.interval(replicates, value, reflect=True)
         reflected += low <= 1.5 <= max(high, value)
     assert reflected >= 46, reflected
     assert plain < reflected

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, ndtri
+from scipy.special import digamma, stdtrit
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.stats.resampling import default_block, expanded_levels
+from ioweather.stats.resampling import MIN_BLOCKS, Independent, default_block, independent
 
 Measure: TypeAlias = Callable[[Floats, Floats], float]
 
@@ -218,11 +218,50 @@ def _associate(name: str, x: Floats, y: Floats, replicates: int) -> Association:
     return Association(name, value, low, high, len(x), shift_p(name, x, y, value), method)
 
 
-def _bootstrap(name: str, x: Floats, y: Floats, value: float, replicates: int) -> tuple[float, float, str]:
-    """Percentiles of circular blocks of pairs, expanded for few blocks."""
-    measure = MEASURES[name]
-    low, high = _percentiles(np.array([measure(x[row], y[row]) for row in _blocks(len(x), replicates)]), len(x))
-    return low, high, f"bootstrap of blocks of {default_block(len(x))} runs, {replicates} replicates"
+def _bootstrap(
+    name: str, x: Floats, y: Floats, value: float, replicates: int
+) -> tuple[float | None, float | None, str]:
+    """Percentiles of circular blocks of pairs on Fisher's scale, moved out by what neighbours share."""
+    measure, spread = MEASURES[name], independent_pairs(name, x, y)
+    if not spread.enough:
+        return None, None, _too_few(spread)
+    found = _z(np.array([measure(x[row], y[row]) for row in _blocks(len(x), replicates)]))
+    low, high = np.tanh(_percentiles(found, float(_z(value)), spread))
+    return float(low), float(high), f"bootstrap of blocks of {default_block(len(x))} runs, {replicates} replicates"
+
+
+def _too_few(spread: Independent) -> str:
+    return f"too few independent runs, about {spread.count:.0f}"
+
+
+def _z(r: Floats | float) -> Floats:
+    return np.asarray(np.arctanh(np.clip(r, -0.999999, 0.999999)))
+
+
+def independent_pairs(name: str, x: Floats, y: Floats) -> Independent:
+    """What of pairs in the order of time is independent: of what each contributes to the coefficient on Fisher's scale
+    (Spearman's for measures that are no correlation)."""
+    r = pearson(x, y) if name == "pearson" else spearman(x, y)
+    parts = _pearson_parts(x, y, r) if name == "pearson" else _spearman_parts(x, y)
+    return independent(parts / max(1 - r * r, 1e-6))
+
+
+def _pearson_parts(x: Floats, y: Floats, r: float) -> Floats:
+    a, b = ((values - values.mean()) / values.std() for values in (x, y))
+    return np.asarray(a * b - r / 2 * (a * a + b * b))
+
+
+def _spearman_parts(x: Floats, y: Floats) -> Floats:
+    """Its influence function (Croux & Dehon 2010, Eq. 3): a pair moves the ranks of others too."""
+    u, v = (midranks(values) / len(values) - 0.5 for values in (x, y))
+    return np.asarray(12 * (u * v + _sums_above(x, v) + _sums_above(y, u)))
+
+
+def _sums_above(x: Floats, v: Floats) -> Floats:
+    """Mean over j of v_j where x_j >= x_i."""
+    order = np.argsort(x, kind="stable")
+    from_here = np.cumsum(v[order][::-1])[::-1]
+    return np.asarray(from_here[np.searchsorted(x[order], x, "left")] / len(x))
 
 
 def _blocks(n: int, replicates: int) -> Ints:
@@ -232,16 +271,17 @@ def _blocks(n: int, replicates: int) -> Ints:
     return np.asarray(((starts[:, :, None] + np.arange(block)).reshape(replicates, -1) % n)[:, :n], np.int64)
 
 
-def _percentiles(found: Floats, n: int) -> tuple[float, float]:
-    levels = expanded_levels(LEVEL, max(2, n // default_block(n)))
-    low, high = np.quantile(found[np.isfinite(found)], levels)
-    return float(low), float(high)
+def _percentiles(found: Floats, value: float, spread: Independent) -> Floats:
+    finite = found[np.isfinite(found)]
+    stretches = np.array(spread.stretches(LEVEL, float(finite.std())))
+    return np.asarray(value + stretches * (np.quantile(finite, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - value))
 
 
 def spearman_interval(x: Floats, y: Floats, replicates: int = REPLICATES) -> tuple[float, float, float] | None:
-    """Value, low and high of the rank correlation alone; None where it does not exist."""
+    """Value, low and high of the rank correlation alone; None where it, or its interval, does not exist."""
     value = spearman(x, y) if len(x) >= MIN_PAIRS else float("nan")
-    return (value, *_bootstrap("spearman", x, y, value, replicates)[:2]) if np.isfinite(value) else None
+    low, high, _ = _bootstrap("spearman", x, y, value, replicates) if np.isfinite(value) else (None, None, "")
+    return (value, low, high) if low is not None and high is not None else None
 
 
 def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[float, float, float] | None:
@@ -250,16 +290,25 @@ def spearman_change(columns: tuple[Floats, Floats, Floats, Floats]) -> tuple[flo
     value = spearman(later_x, later_y) - spearman(x, y)
     if not np.isfinite(value):
         return None
+    spread = independent(_spearman_parts(later_x, later_y) - _spearman_parts(x, y))
+    if not spread.enough:
+        return None
     drawn = _blocks(len(x), REPLICATES)
     found = np.array([spearman(later_x[row], later_y[row]) - spearman(x[row], y[row]) for row in drawn])
-    return (value, *_percentiles(found, len(x)))
+    low, high = _percentiles(found, value, spread)
+    return value, float(low), float(high)
 
 
-def _half_samples(name: str, x: Floats, y: Floats, value: float, replicates: int) -> tuple[float, float, str]:
+def _half_samples(
+    name: str, x: Floats, y: Floats, value: float, replicates: int
+) -> tuple[float | None, float | None, str]:
     """Delete-half jackknife (Shao & Wu 1989): pairs drawn twice would raise these two, so none is drawn twice. The
-    spread over halves is the standard error; blocks stay together."""
-    n = len(x)
-    block = default_block(n)
+    spread over halves is the standard error, and what halves lie higher by is the bias. That is uncertain, so the
+    interval is about the value with and without it. Blocks stay together, and are longer where neighbours are alike."""
+    n, spread = len(x), independent_pairs(name, x, y)
+    if not spread.enough:
+        return None, None, _too_few(spread)
+    block = max(default_block(n), min(round(3 * n / spread.count), n // MIN_BLOCKS))
     rng = np.random.default_rng(_SEED)
     labels = np.arange(n) // block
     count = int(labels[-1]) + 1
@@ -270,26 +319,45 @@ def _half_samples(name: str, x: Floats, y: Floats, value: float, replicates: int
         chosen[rng.choice(count, (count + 1) // 2, replace=False)] = True
         rows = chosen[labels]
         found.append(measure(x[rows], y[rows]))
-    half = -float(ndtri((1 - LEVEL) / 2)) * float(np.nanstd(found))
-    low, high = max(0.0, value - half), min(1.0, value + half)
-    return low, high, f"spread over half samples of blocks of {block} runs"
+    halves, at = _z(np.array(found)), float(_z(value))
+    freed = 2 * at - float(np.nanmean(halves))
+    half = -float(stdtrit(count - 1, (1 - LEVEL) / 2)) * float(np.nanstd(halves))
+    low, high = max(0.0, float(np.tanh(min(at, freed) - half))), float(np.tanh(max(at, freed) + half))
+    return low, high, f"spread over half samples of blocks of {block} runs, about the value with and without its bias"
 
 
 def shift_p(name: str, x: Floats, y: Floats, value: float, most: int = MOST_SHIFTS) -> float:
     """Share of circular shifts of y against x, forwards and backwards in time, that reach the value, the pairing at
     hand counted: two-sided for signed measures. A shift keeps what neighbours in time have in common. Free permutations
     do not: of independent series with an autocorrelation of 0.8 they reject a third at 5%."""
-    n = len(y)
-    shifts = np.arange(1, 2 * n)
-    if len(shifts) > most:
-        shifts = np.random.default_rng(_SEED + 1).choice(shifts, most, replace=False)
     if name == "distance_correlation":
         measure, value = _covariance_with(x), value**2 * _covariance_scale(x, y)
     else:
         measure = partial(MEASURES[name], x)
-    shifted = (np.roll(y if shift < n else y[::-1], shift) for shift in shifts.tolist())
-    reached = sum(abs(measure(each)) >= abs(value) * (1 - 1e-9) for each in shifted)
-    return (reached + 1) / (len(shifts) + 1)
+    reached = [abs(measure(each)) >= abs(value) * (1 - 1e-9) for each in _shifted(y, most)]
+    return (sum(reached) + 1) / (len(reached) + 1)
+
+
+def best_shift_p(xs: list[Floats], y: Floats, most: int = MOST_SHIFTS) -> float:
+    """The same for the largest of the rank correlations of y with several x: it is chosen in every shift as it was
+    chosen here, so that choosing is no evidence. NaN where no pair of all is there, or nothing varies."""
+    there = np.isfinite(np.stack([*xs, y])).all(axis=0)
+    ranks = [midranks(x[there]) for x in xs if np.ptp(x[there]) > 0] if there.any() else []
+    y = midranks(y[there])
+    if not ranks or len(y) < MIN_PAIRS or not np.ptp(y):
+        return float("nan")
+    scores = np.stack([(rank - rank.mean()) / np.linalg.norm(rank - rank.mean()) for rank in ranks])
+    value = float(np.abs(scores @ y).max())
+    reached = [float(np.abs(scores @ each).max()) >= value * (1 - 1e-9) for each in _shifted(y, most)]
+    return (sum(reached) + 1) / (len(reached) + 1)
+
+
+def _shifted(y: Floats, most: int) -> Iterator[Floats]:
+    n = len(y)
+    shifts = np.arange(1, 2 * n)
+    if len(shifts) > most:
+        shifts = np.random.default_rng(_SEED + 1).choice(shifts, most, replace=False)
+    return (np.roll(y if shift < n else y[::-1], shift) for shift in shifts.tolist())
 
 
 def _covariance_scale(x: Floats, y: Floats) -> float:
@@ -308,13 +376,13 @@ def _covariance_with(x: Floats) -> Callable[[Floats], float]:
 
 @dataclass(frozen=True)
 class ShiftNull:
-    """A coefficient under moved times: what remains without any contention. `p` is the share that reaches the value."""
+    """A coefficient under moved times: what remains without any contention. `p` is the share that reaches the value.
+    `values` are in the order of the shifts, NaN where too few runs were left."""
 
     measure: str
     median: float
-    high: float
     p: float
-    shifts: int
+    values: tuple[float, ...]
 
 
 def time_shifts(steps: int, most: int, *, least: int) -> Ints:
@@ -333,15 +401,22 @@ def shift_null(
     found: dict[str, list[float]] = {name: [] for name in measures}
     for x in shifted:
         a, b = complete_pairs(x, y)
-        if len(a) < max(MIN_PAIRS, len(y) // 2):
-            continue
+        enough = len(a) >= max(MIN_PAIRS, len(y) // 2)
         for name in measures:
-            value = MEASURES[name](a, b)
-            if np.isfinite(value):
-                found[name].append(value)
+            found[name].append(MEASURES[name](a, b) if enough else float("nan"))
     nulls = {}
     for name, values in found.items():
-        if len(values) >= 19 and np.isfinite(observed[name]):
-            p = (1 + sum(value >= observed[name] for value in values)) / (1 + len(values))
-            nulls[name] = ShiftNull(name, float(np.median(values)), float(np.quantile(values, 0.95)), p, len(values))
+        known = [value for value in values if np.isfinite(value)]
+        if len(known) >= 19 and np.isfinite(observed[name]):
+            p = (1 + sum(value >= observed[name] for value in known)) / (1 + len(known))
+            nulls[name] = ShiftNull(name, float(np.median(known)), p, tuple(values))
     return nulls
+
+
+def best_moved_p(values: list[float], nulls: list[ShiftNull]) -> float:
+    """p of the coefficient that exceeds the median of its moved ones most, chosen in every move as it was here."""
+    beyond = max(value - null.median for value, null in zip(values, nulls, strict=True))
+    table = np.array([null.values for null in nulls]) - np.array([[null.median] for null in nulls])
+    moved = np.fmax.reduce(table, axis=0)
+    moved = moved[np.isfinite(moved)]
+    return float((1 + (moved >= beyond).sum()) / (1 + len(moved)))

@@ -145,7 +145,8 @@ def _some(frame: Frame, rows: int) -> Frame:
 
 def test_a_group_of_which_nothing_can_be_said_says_its_own_reason():
     def pairing(name, times):
-        return Pairing(name, "read", associate(np.arange(len(times)) + 0.0, np.array(times)), {}, {})
+        volumes = np.arange(len(times)) + 0.0
+        return Pairing(name, "read", volumes, np.array(times), associate(volumes, np.array(times)), {}, {})
 
     pairs = [pairing("many", list(np.sin(np.arange(30.0)))), pairing("steady", [7.0] * 30)]
     told = [finding.text for finding in in_words(pairs, "D_D", "PsiD")]

@@ -14,7 +14,7 @@ from planted_traffic import PARAMS, data_of, planted, run, traffic, value
 
 
 def test_figures_equal_the_plain_arithmetic() -> None:
-    read, write = planted()
+    read, write = planted(change=1.0)
     made = run("utilisation", data_of(traffic(read, write)))
     assert list(made) == list(STUDIES["utilisation"].exhibits)
     combined = (read + write)[~np.isnan(read)] / 60
@@ -73,6 +73,14 @@ def test_nothing_usable_makes_no_exhibit() -> None:
     assert (
         list(STUDIES["utilisation"].run(StudyData({"traffic": empty}, {}, (0, 0), MINUTE_NS), Facility(), PARAMS)) == []
     )
+
+
+def test_two_levels_are_two_observations_however_many_days() -> None:
+    """Half of the period at one level and half at another do not tell what a third would have."""
+    mean = value(run("utilisation", data_of(traffic(*planted())))["car11.fig7"], "mean_rate")
+    assert mean.value is not None
+    assert mean.low is None
+    assert mean.method.startswith("no interval: too few independent days")
 
 
 def test_a_single_step_is_enough_for_a_timeline() -> None:

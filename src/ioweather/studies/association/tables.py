@@ -19,6 +19,8 @@ from ioweather.stats.dependence import (
     Association,
     ShiftNull,
     associate,
+    best_moved_p,
+    best_shift_p,
     coefficients,
     shift_null,
     spearman_change,
@@ -36,17 +38,19 @@ MILD: Final = 0.15
 _WAYS: Final = ("read", "write")
 BIASED: Final = (
     "Distance correlation and mutual information are never below 0 and lie above it by chance: read them with their p, "
-    "the share of random pairings that reach them."
+    "the share of pairings shifted in time that reach them."
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairing:
     """One group, one direction: coefficients of the system's volume with the run's time, and beside them those of its
     rate; `nulls` with moved times."""
 
     group: str
     way: str
+    volumes: Floats
+    times: Floats
     found: dict[str, Association]
     rate: dict[str, float]
     nulls: dict[str, ShiftNull]
@@ -69,7 +73,8 @@ def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: s
     rates = np.divide(volumes, times, out=np.full(len(rows), np.nan), where=times > 0)
     observed = {name: one.value for name, one in found.items()}
     moved = _moved_in_time(data, rows, f"{way}_bytes", monitored=prefix == "psii")
-    return Pairing(data.name(group), way, found, coefficients(rates, times), shift_null(times, observed, moved))
+    nulls = shift_null(times, observed, moved)
+    return Pairing(data.name(group), way, volumes, times, found, coefficients(rates, times), nulls)
 
 
 def _moved_in_time(data: AssociationData, rows: Ints, metric: str, *, monitored: bool = False) -> Iterator[Floats]:
@@ -176,8 +181,8 @@ def strength(value: float) -> str:
 
 
 def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
-    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most. As the best of
-    several its p counts as many times (Bonferroni)."""
+    """One sentence per group, of the direction whose rank correlation exceeds that of moved runs most. Its p is that of
+    the best of both: chosen in every shift as it was chosen here."""
     for group in dict.fromkeys(pair.group for pair in pairs):
         mine = [pair for pair in pairs if pair.group == group]
         own = [pair for pair in mine if np.isfinite(pair.found["spearman"].value)]
@@ -189,24 +194,32 @@ def in_words(pairs: list[Pairing], time: str, symbol: str) -> Iterator[Finding]:
         pair = max(own, key=_beyond_null)
         found, null = pair.found["spearman"], pair.nulls.get("spearman")
         words = f"{group}: {strength(found.value)} association of {time} with the system's {pair.way}s ({symbol}"
-        words += f"; Spearman {found.value:.2f}, {found.low or 0:.2f} to {found.high or 0:.2f}, n {found.n})"
-        if found.p is None or len(own) * found.p > SURE:
+        between = f", {found.low:.2f} to {found.high:.2f}" if found.low is not None and found.high is not None else ""
+        words += f"; Spearman {found.value:.2f}{between}, n {found.n})"
+        chance = best_shift_p([each.volumes for each in own], pair.times)
+        moved = _moved_p(own) if null is not None else 0.0
+        if not chance <= SURE:
             yield Finding(f"{words}: no more than chance.", "undecided", name="association")
-        elif null is not None and len(own) * null.p > SURE:
+        elif null is not None and moved > SURE:
             yield Finding(
-                f"{words}, but runs moved in time have {null.median:.2f} too ({told_p(null.p)}): the shared steps may "
+                f"{words}, but runs moved in time have {null.median:.2f} too ({told_p(moved)}): the shared steps may "
                 "give it.",
                 "undecided",
                 name="association",
             )
         else:
-            beyond = f", and than runs moved in time have ({null.median:.2f}, {told_p(null.p)})" if null else ""
+            beyond = f", and than runs moved in time have ({null.median:.2f}, {told_p(moved)})" if null else ""
             yield Finding(f"{words}: more than chance gives{beyond}.", name="association")
+
+
+def _moved_p(own: list[Pairing]) -> float:
+    known = [pair for pair in own if "spearman" in pair.nulls]
+    return best_moved_p([pair.found["spearman"].value for pair in known], [pair.nulls["spearman"] for pair in known])
 
 
 def _beyond_null(pair: Pairing) -> float:
     null = pair.nulls.get("spearman")
-    return abs(pair.found["spearman"].value) - (max(null.median, 0.0) if null else 0.0)
+    return pair.found["spearman"].value - null.median if null else abs(pair.found["spearman"].value)
 
 
 def _metadata(data: AssociationData) -> Exhibit:
@@ -220,7 +233,7 @@ def _metadata(data: AssociationData) -> Exhibit:
             found = associate(counts, times)
             length = data.of("run_seconds")[rows]
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
-            pairs.append(Pairing(data.name(group), way, found, coefficients(rates, times), {}))
+            pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
     return _exhibit(
         data, "mad17.table4", pairs, "D_U_M", "PsiO", (
             "A longer run sees more of everything, so the rate PsiO/D_J stands beside.",

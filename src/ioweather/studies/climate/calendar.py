@@ -106,7 +106,8 @@ def _variations(sums: Floats) -> Floats:
 
 def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple[int, ...], word: str) -> Part:
     seen = np.any(~np.isnan(cycle.volume), axis=(1, 2))
-    intervals = Intervals(seen, DAY_NS, on=climate.intervals.on, unit=1, unit_name=cycle.unit_name)
+    on, alike = climate.intervals.on, cycle.unit_name != "week"
+    intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=cycle.unit_name, alike=alike)
     sums = cycle.sums()
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.

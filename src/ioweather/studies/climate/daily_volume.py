@@ -255,7 +255,7 @@ def _change(days: Days) -> Change | None:
 def _change_estimates(days: Days, change: Change, *, on: bool) -> list[Estimate]:
     """Read share on both sides of the day, given the day."""
     use = days.usable
-    method = f"least squares; p by {change.shuffles} shuffles of blocks of {change.block} days"
+    method = f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.alike:.2f})"
     out = [
         Estimate("change_p_value", change.p_value, "", n=len(use), method=method),
         Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method),

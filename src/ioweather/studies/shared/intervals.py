@@ -16,7 +16,15 @@ from ioweather.core.contracts import Param
 from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Estimate, Finding, identifier, quantity_label
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds
-from ioweather.stats.resampling import BlockBootstrap, sums_by_unit, unit_steps
+from ioweather.stats.resampling import (
+    BlockBootstrap,
+    Independent,
+    contributions,
+    independent,
+    independent_units,
+    sums_by_unit,
+    unit_steps,
+)
 
 # Sums on the last axis to a value: works on one set of sums and on all replicates at once.
 Statistic: TypeAlias = Callable[[Floats], Any]
@@ -29,10 +37,13 @@ class Intervals:
     """Estimates of statistics of a series of `steps` steps, resampled in blocks of days (hours, where days are few).
 
     `unit` is the length of a unit in steps; sums per unit have `units` rows. Units in which no step is `usable` are
-    not resampled: a year with a month of data is a month.
+    not resampled: a year with a month of data is a month. `alike` False: units are too long to resemble the next.
     """
 
-    def __init__(self, usable: Bools, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "") -> None:
+    def __init__(
+        self, usable: Bools, step_ns: int, *, on: bool, unit: int = 0, unit_name: str = "", alike: bool = True
+    ) -> None:
+        self._alike = alike
         steps = len(usable)
         self.unit = unit or unit_steps(steps, HOUR_NS / step_ns)
         self.units = max(1, -(-steps // self.unit))
@@ -70,12 +81,14 @@ class Intervals:
             value = number(np.asarray(statistic(per_unit.sum(axis=0)[None]))[0])
             if self._bootstrap is None:
                 return Estimate(name, value, unit, n=n, method=NO_INTERVAL)
-            replicates = statistic(self._resampled(per_unit))
-        low, high = self._bootstrap.interval(replicates, about=None if bounds is None else value)
+            seen = self._of_seen(per_unit)
+            replicates = statistic(self._bootstrap.sums(seen))
+        spread = independent(contributions(seen, statistic), in_time=self._alike)
+        low, high = self._bootstrap.interval(replicates, value, spread=spread, reflect=bounds is not None)
         if bounds is not None and low is not None and high is not None and value is not None:
             low, high = max(bounds[0], low), min(bounds[1], max(value, high))
         level = None if low is None else LEVEL
-        return Estimate(name, value, unit, low, high, level, n, self._bootstrap.method)
+        return Estimate(name, value, unit, low, high, level, n, self._told(spread))
 
     def estimates(self, per_unit: Floats, statistic: Statistic) -> tuple[Floats, Floats, Floats]:
         """A statistic with many values (units, ...) -> value, low, high, each of the statistic's shape; NaN = none."""
@@ -84,15 +97,23 @@ class Intervals:
             low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
             if self._bootstrap is None:
                 return value, low, high
-            replicates = np.asarray(statistic(self._resampled(per_unit)), np.float64)
+            seen = self._of_seen(per_unit)
+            replicates = np.asarray(statistic(self._bootstrap.sums(seen)), np.float64)
+        spreads = independent_units(contributions(seen, statistic), in_time=self._alike)
         for place in np.ndindex(value.shape):
-            bounds = self._bootstrap.interval(replicates[(slice(None), *place)])
+            bounds = self._bootstrap.interval(
+                replicates[(slice(None), *place)], number(value[place]), spread=spreads.item(*place)
+            )
             low[place], high[place] = (np.nan if bound is None else bound for bound in bounds)
         return value, low, high
 
-    def _resampled(self, per_unit: Floats) -> Floats:
-        assert self._bootstrap is not None
-        return self._bootstrap.sums(per_unit[self._seen] if len(self._seen) else per_unit[:1])
+    def _of_seen(self, per_unit: Floats) -> Floats:
+        return per_unit[self._seen] if len(self._seen) else per_unit[:1]
+
+    def _told(self, spread: Independent) -> str:
+        if spread.enough or not self._bootstrap or not self._bootstrap.enough:
+            return self.method
+        return f"no interval: too few independent {self.unit_name}s, about {spread.count:.0f} of {len(self._seen)}"
 
     @property
     def method(self) -> str:

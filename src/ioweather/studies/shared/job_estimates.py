@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats
 from ioweather.core.results import Estimate
-from ioweather.stats.resampling import MIN_BLOCKS, BlockBootstrap
+from ioweather.stats.resampling import MIN_BLOCKS, BlockBootstrap, independent
 from ioweather.studies.shared.intervals import LEVEL, number
 
 # Above this the bootstrap costs more than it tells: the mean is normal enough.
@@ -40,7 +41,8 @@ def mean_estimate(name: str, values: NDArray[Any], unit: str = "") -> Estimate:
         half = -float(stdtrit(n - 1, (1 - LEVEL) / 2)) * float(sample.std(ddof=1)) / math.sqrt(n)
         return Estimate(name, mean, unit, mean - half, mean + half, LEVEL, n, "mean, Student's t over jobs")
     bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
-    low, high = bootstrap.interval(bootstrap.sums(sample) / n)
+    spread = independent(sample, in_time=False)
+    low, high = bootstrap.interval(bootstrap.sums(sample) / n, mean, spread=spread)
     return Estimate(name, mean, unit, low, high, LEVEL if low is not None else None, n, "mean, bootstrap over jobs")
 
 
@@ -94,8 +96,10 @@ def ratio_estimate(name: str, parts: NDArray[Any], wholes: NDArray[Any]) -> Esti
     if n < MIN_BLOCKS:
         return Estimate(name, share, "ratio", n=n, method=f"ratio of sums; {n} jobs are too few for an interval")
     bootstrap = BlockBootstrap(n, block=1, level=LEVEL, unit_name="job")
+    spread = independent(part - share * whole, in_time=False)
+    spread = replace(spread, error=spread.error / float(whole.mean()))
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = bootstrap.interval(bootstrap.sums(part) / bootstrap.sums(whole))
+        low, high = bootstrap.interval(bootstrap.sums(part) / bootstrap.sums(whole), share, spread=spread)
     level = LEVEL if low is not None else None
     return Estimate(name, share, "ratio", low, high, level, n, "ratio of sums, bootstrap over jobs")
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
@@ -17,6 +16,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
+from ioweather.stats.ranked_groups import groups_differ
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import median_estimate, quantiles, share_estimate
 from ioweather.studies.shared.presenting import relabelled, told_p
@@ -225,6 +225,9 @@ def _boxes(middle: str) -> tuple[ResultColumn, ...]:
     return tuple(ResultColumn(name, label, "seconds") for name, label in zip(_BOX, labels, strict=True))
 
 
+_HOSTS_TEST: Final = "Welch's test of mean ranks, by independent measurements"
+
+
 def _hosts(part: Measured) -> Exhibit:
     """kun19.fig2, with a test of difference."""
     rows: list[tuple[Cell, ...]] = []
@@ -236,11 +239,15 @@ def _hosts(part: Measured) -> Exhibit:
         rows += [(filesystem, op, host, *quantiles(values), len(values)) for host, values in samples.items()]
         if len(hosts) < 2:
             continue
-        p = kruskal_wallis(list(samples.values()))
+        p = groups_differ(list(samples.values()))
         middles = {host: float(np.median(values)) for host, values in samples.items()}
         odd = max(middles, key=lambda host: abs(np.log(middles[host] / float(np.median(list(middles.values()))))))
-        estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method="Kruskal-Wallis"))
         text = f"{filesystem} {op}: medians of {len(hosts)} hosts"
+        if p is None:
+            words = f"{text} cannot be compared: too few independent measurements."
+            findings.append(Finding(words, "undecided", name="hosts"))
+            continue
+        estimates.append(plain(f"p_hosts_{op}[{filesystem}]", p, "", n=int(mine.sum()), method=_HOSTS_TEST))
         findings.append(
             Finding(f"{text} differ ({told_p(p)}); {odd} differs most ({format_seconds(middles[odd])}).", name="hosts")
             if p < 0.01
@@ -267,21 +274,9 @@ def _hosts(part: Measured) -> Exhibit:
     return Exhibit(
         "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *hosts_also, *estimates),
         findings=tuple(findings) or (one,),
-        caveats=("The test takes measurements as independent; neighbours in time are alike: p is too small.",),
+        caveats=("Hosts that measured at the same time met the same system; the test takes them as independent.",),
         coverage=_coverage(part),
     )  # fmt: skip
-
-
-def kruskal_wallis(samples: list[Floats]) -> float:
-    """p of H with the correction for ties; the chi-square approximation, fine from five values a group on."""
-    values = np.concatenate(samples)
-    n = len(values)
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    borders = np.cumsum([len(sample) for sample in samples])[:-1]
-    h = 12 / (n * (n + 1)) * sum(part.sum() ** 2 / len(part) for part in np.split(ranks, borders)) - 3 * (n + 1)
-    ties = 1 - float((counts**3 - counts).sum()) / (n**3 - n)
-    return float(chdtrc(len(samples) - 1, max(0.0, h / ties))) if ties > 0 else 1.0
 
 
 _LAST: Final = f"SELECT max(start_ns) FROM responses WHERE {_OK}"

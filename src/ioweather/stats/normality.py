@@ -1,0 +1,44 @@
+"""Whether times are Normal, by skewness and kurtosis (Jarque & Bera 1987), where neighbours in time are alike.
+
+The variances of skewness and kurtosis of n alike values are 6 / n and 24 / n times the sums of the third and the fourth
+powers of the autocorrelations (Lobato & Velasco 2004, Eq. 2); of independent ones these sums are 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ioweather.core.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Moments:
+    """`statistic` is chi-square with two degrees of freedom where the values are Normal."""
+
+    skewness: float
+    kurtosis: float
+    skewness_error: float
+    statistic: float
+
+    @property
+    def p_value(self) -> float:
+        return math.exp(-self.statistic / 2)
+
+
+def moments(values: Floats) -> Moments | None:
+    """Of values in the order of time; None where they do not vary."""
+    if not len(values) or values.min() == values.max():
+        return None
+    away = values - values.mean()
+    variance = float(np.mean(away**2))
+    skewness, kurtosis = float(np.mean(away**3)) / variance**1.5, float(np.mean(away**4)) / variance**2
+    n = len(values)
+    lags = math.isqrt(n)
+    alike = np.array([float(away[lag:] @ away[: n - lag]) / (n * variance) for lag in range(1, lags + 1)])
+    # Chance correlations are small, and their powers next to nothing; a sum below 1 would be chance.
+    third, fourth = (max(1.0, 1 + 2 * float((alike**power).sum())) for power in (3, 4))
+    statistic = n / 6 * (skewness**2 / third + (kurtosis - 3) ** 2 / 4 / fourth)
+    return Moments(skewness, kurtosis, math.sqrt(6 * third / n), statistic)
