@@ -82,6 +82,7 @@ def test_a_missing_file_maps_every_name_to_itself(tmp_path):
         ("[filesystem.x]\npeak_bytes_per_s = -1", "positive number"),
         ("[filesystem.x]\nmounts = [1]", "list of strings"),
         ("[filesystem]\nx = 1", "must be a table"),
+        ("[[filesystem]]\nname = 'x'", "`filesystem` is no table"),
         ("[[project]]\nname = 'x'", "at least one of"),
         ("[[maintenance]]\nstart = '2026-01-01T00:00:00Z'", "needs 'end'"),
         ("[[maintenance]]\nstart = '2026-01-02T00:00:00Z'\nend = '2026-01-01T00:00:00Z'", "before it starts"),

@@ -9,12 +9,15 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.arrays import Floats
-from ioweather.core.outcomes import HealthOutcome, Unhealthy
-from ioweather.core.units import MINUTE_NS
+from ioweather.core.outcomes import HealthOutcome, StripeOutcome, Unhealthy
+from ioweather.core.units import MIB, MINUTE_NS
+from ioweather.stats.orderstats import BySize
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES
+from ioweather.tables.schema import concat
 from ioweather.workflows.ask import ask
 from ioweather.workflows.health import find_sick_components
+from planted_responses import SIZES, START_NS, law_of, rows
 
 # Long enough for four hours to be rare: without peers, what it shows often is what is usual of a component.
 STEP_NS = 5 * MINUTE_NS
@@ -126,3 +129,21 @@ def test_one_of_several_metadata_servers_by_probes_of_each(tmp_path: Path, sick:
     }, rows=len(step), host="n1", target="/scratch", op="create", request_bytes=0, mode="nocache", system="scratch",
         status="ok"), source="probe")  # fmt: skip
     assert [each.component for each in named(lake)] == (["OST0001"] if sick is not None else [])
+
+
+def test_stripe_says_what_the_quiet_system_does_though_a_target_was_sick(tmp_path: Path) -> None:
+    """A sampler's sizes on all targets; one of these is eight times slower for a third of the time, and found so."""
+    lake = open_lake(tmp_path / "lake", create=True)
+    (lake.root / "facility.toml").write_text('[filesystem.scratch]\nlustre = ["snx11025"]\nmounts = ["/scratch"]\n')
+    sampled = concat([rows(size, 300, op="write", targets=8) for size in SIZES])
+    start, at = sampled.ints("start_ns"), (START_NS + 100 * MINUTE_NS, START_NS + 200 * MINUTE_NS)
+    sick = sampled.text("component").equals("OST0003") & (start >= at[0]) & (start < at[1])
+    slow = sampled.with_columns(duration_ns=np.where(sick, 8, 1) * sampled.ints("duration_ns"))
+    lake.append("responses", slow, source="probe")
+    assert [each.component for each in named(lake)] == ["OST0003"]
+    truth = BySize(SIZES, tuple(law_of(size) for size in SIZES))
+    result = ask("stripe", lake, {"size": 64 * MIB, "targets": 8}).result
+    assert isinstance(result, StripeOutcome)
+    for width in result.widths:
+        expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))
+        assert width.quantiles[1].seconds == pytest.approx(expected, rel=0.1)

@@ -213,6 +213,9 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
     zone = data.get("zone")
     if zone is not None:
         _zone(zone)
+    filesystems = data.get("filesystem", {})
+    if not isinstance(filesystems, dict):
+        raise FacilityError("`filesystem` is no table.", hint="Write [filesystem.NAME] for each file system.")
     retention = {**_DEFAULT_RETENTION, **data.get("retention", {})}
     _known(retention, set(_DEFAULT_RETENTION), "[retention]")
     return Facility(
@@ -220,7 +223,7 @@ def parse_facility(data: Mapping[str, Any]) -> Facility:
         zone=zone,
         clusters=_strings(data, "clusters"),
         source_order=_strings(data, "source_order") or Facility().source_order,
-        filesystems=tuple(_filesystem(name, body) for name, body in data.get("filesystem", {}).items()),
+        filesystems=tuple(_filesystem(name, body) for name, body in filesystems.items()),
         projects=tuple(_project(body) for body in data.get("project", [])),
         maintenance=tuple(_window(body, zone) for body in data.get("maintenance", [])),
         retention_ns={key: _duration(f"[retention] {key}", text) for key, text in retention.items()},
