@@ -6,13 +6,16 @@ nothing serious that axe finds for people who use a keyboard or a screen reader.
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
 
+from ioweather.core.units import MINUTE_NS, format_time_ns
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
 from ioweather.web.shell import NAVIGATION
+from ioweather.workflows.ask import ask
 
 SIZES = [(360, 800), (1024, 900), (1600, 1000)]
 SERIOUS = ("serious", "critical")
@@ -128,6 +131,59 @@ def test_a_brush_over_a_time_line_becomes_the_range(browser, address):
     again.goto(shared)
     assert again.locator("input[name=from]").input_value()[:10] == shared.partition("from=")[2][:10]
     again.close()
+
+
+def test_time_lines_share_their_cursor(browser, axe, address):
+    page = browser.new_page(viewport={"width": 1440, "height": 1400})
+    page.goto(f"{address}/filesystems/scratch")
+    wait_until_reached(page)
+    page.locator("figure").first.hover()
+    page.locator("figure .live canvas").nth(1).wait_for()
+    box = page.locator("figure .live canvas").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    seen = page.locator(".cursor:visible")
+    seen.nth(1).wait_for()
+    moments = {mark.get_attribute("data-moment") for mark in seen.all()}
+    assert len(moments) == 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", moments.pop())
+    assert not [v for v in axe.run(page).response["violations"] if v["impact"] in SERIOUS]
+    page.mouse.move(2, 2)
+    assert page.locator(".cursor:visible").count() == 0
+    page.close()
+
+
+def test_from_a_slow_hour_to_what_slowed_a_run_in_four_clicks(browser, lake, address):
+    """And the address of the last page shows the same to anybody."""
+    (job, start_ns, end_ns) = slowed_by_somebody(lake)
+    around = "&".join(
+        f"{name}={format_time_ns(t)[:16].replace(' ', 'T')}Z" for name, t in (("from", start_ns), ("to", end_ns))
+    )
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}/?{around}")
+    wait_until_reached(page)
+    page.locator(f"[data-fragment*=slowest] a[href*='/jobs/{job}']").first.click()  # 1
+    page.locator("caption", has_text=re.compile("Unhealthy components|Jobs that loaded")).first.wait_for()
+    named = page.locator("table").filter(has_text="probability").locator("tbody th a").first
+    culprit = named.inner_text()
+    named.click()  # 2
+    page.wait_for_url(f"**/{culprit}*")
+    wait_until_reached(page)
+    title = page.locator("h1").first.inner_text()
+    again = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    again.goto(page.url)
+    wait_until_reached(again)
+    assert again.locator("h1").first.inner_text() == title
+    again.close()
+    page.close()
+
+
+def slowed_by_somebody(lake):
+    """A run of the slowest for which `why` names a job or a component, with an hour about it."""
+    for run in ask("runs", lake, {"order": "slowest", "most": 12}).result.runs:
+        found = ask("why", lake, {"job": str(run.job_id)}).result
+        if found.culprits or found.unhealthy:
+            return run.job_id, run.start_ns - 30 * MINUTE_NS, run.end_ns + 30 * MINUTE_NS
+    pytest.skip("no slow run of this lake has a culprit")
 
 
 def test_from_the_overview_to_a_slow_run_its_user_and_target(browser, address):

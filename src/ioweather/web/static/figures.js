@@ -40,6 +40,50 @@ function follow(view, field, place) {
   }, 50));
 }
 
+// Time lines of a page share their cursor: all show the moment at which the pointer is in one of them.
+const shown = new Set();
+
+function share(view, place) {
+  const mark = document.createElement("span");
+  mark.className = "cursor";
+  mark.setAttribute("aria-hidden", "true");
+  mark.hidden = true;
+  place.append(mark);
+  const line = { view, place, mark };
+  shown.add(line);
+  place.addEventListener("pointermove", (event) => {
+    const left = place.querySelector("canvas").getBoundingClientRect().left + view.origin()[0];
+    point(view.scale("x").invert(event.clientX - left));
+  });
+  place.addEventListener("pointerleave", () => point(null));
+}
+
+function point(moment) {
+  for (const line of shown) {
+    const { view, place, mark } = line;
+    if (!place.isConnected) { shown.delete(line); continue; }
+    const x = moment === null ? NaN : view.scale("x")(moment);
+    mark.hidden = !(x >= 0 && x <= view.width());
+    if (mark.hidden) continue;
+    const canvas = place.querySelector("canvas");
+    mark.style.left = canvas.offsetLeft + view.origin()[0] + x + "px";
+    mark.style.top = canvas.offsetTop + view.origin()[1] + "px";
+    mark.style.height = view.height() + "px";
+    mark.classList.toggle("late", x > view.width() / 2);
+    mark.dataset.moment = new Date(moment).toISOString().slice(0, 16).replace("T", " ");
+  }
+}
+
+// What scrolls must be reached by the keyboard too.
+function reachable(place) {
+  place.tabIndex = 0;
+  place.setAttribute("role", "region");
+  place.setAttribute("aria-label", "Chart, scrolls");
+}
+
+const isTimed = (figure) =>
+  JSON.parse(figure.querySelector("script[type='application/json']").textContent).wide.layer?.some(timed);
+
 async function draw(figure) {
   const [, dark] = await fetched();
   const both = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
@@ -55,7 +99,9 @@ async function draw(figure) {
   figure.querySelector(".live")?.remove();
   figure.prepend(place);
   figure.dataset.live = "drawn";
+  if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) reachable(place);
   if (brush) follow(view, field, place);
+  if (field) share(view, place);
 }
 
 async function enliven(figure) {
@@ -66,7 +112,9 @@ async function enliven(figure) {
 
 document.addEventListener("pointerover", (event) => {
   const figure = event.target.closest?.('figure[data-live=""]');
-  if (figure) enliven(figure);
+  if (!figure) return;
+  const others = isTimed(figure) ? document.querySelectorAll('figure[data-live=""]') : [];
+  for (const each of [figure, ...[...others].filter((other) => other !== figure && isTimed(other))]) enliven(each);
 });
 
 for (const change of [narrow, night])
