@@ -4,8 +4,9 @@
     python benchmarks/bounded_reading.py 20000
 
 The peer reads the same batches in the same run, in turn, in this process and without limits; counted is processor time
-of both sides, so the way back to the parent (pickled rows) is in it. Last, what starting one reader costs: an ingest of
-one file pays that, while it opens the lake.
+of both sides, so the way back to the parent (pickled rows) is in it. Then whole ingests into new lakes, by the clock:
+with two readers as it is, and with two worker processes that read without limits. Last, what starting one reader costs:
+an ingest of one file pays that, while it opens the lake.
 """
 
 from __future__ import annotations
@@ -16,12 +17,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import patch
 
 from engine import small_logs
 from ioweather.core.contracts import ReadContext
+from ioweather.engine import local_executor
+from ioweather.store.lake import open_lake
+from ioweather.workflows.ingest import ingest as ingesting
 from ioweather.workflows.ingest.bounded_reading import read_bounded, readers
-from ioweather.workflows.ingest.reading import Batch, Reading, digests_of, read_batch
+from ioweather.workflows.ingest.reading import Batch, FileOutcome, Frames, Reading, digests_of, read_batch
 
 ROUNDS = 5
 BATCH_FILES = 256
@@ -47,6 +53,23 @@ def spent(read: Callable[[Batch, Reading], object], batches: list[Batch], readin
     return processor_seconds() - before
 
 
+def unbounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames, Batch]:
+    return (*read_batch(batch, reading), [])
+
+
+def logs_per_second(folder: Path, count: int, *, bounded: bool) -> float:
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack, local_executor(2) as processes:
+        lake = open_lake(Path(place, "lake"), create=True)
+        if not bounded:
+            stack.enter_context(patch.object(ingesting, "read_bounded", unbounded))
+            stack.enter_context(patch.object(ingesting, "_suited", lambda *_: processes))
+        started = time.perf_counter()
+        report = ingesting.ingest(lake, [folder], executor=processes)
+        seconds = time.perf_counter() - started
+    assert len(report.good) == count
+    return count / seconds
+
+
 def main(count: int) -> None:
     reading = Reading(ReadContext())
     with tempfile.TemporaryDirectory() as folder:
@@ -59,10 +82,14 @@ def main(count: int) -> None:
         for _ in range(ROUNDS):
             for name, read in ways.items():
                 found[name].append(spent(read, batches, reading))
+        rates = [[logs_per_second(Path(folder, "small"), count, bounded=is_bounded) for is_bounded in (True, False)]
+                 for _ in range(3)]  # fmt: skip
     ratios = [a / b for a, b in zip(*found.values(), strict=True)]
     for name, seconds in found.items():
         print(f"{name:16} {1e3 * statistics.median(seconds) / count:.3f} ms of processors a log")
     print(f"{'ratio':16} {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+    ours, peer = (statistics.median(rate[i] for rate in rates) for i in (0, 1))
+    print(f"{'whole ingest':16} {ours:,.0f} logs a second, {peer:,.0f} without limits: {ours / peer:.2f} times")
     starts = []
     for _ in range(ROUNDS):
         readers().stop()
