@@ -72,4 +72,4 @@ def test_idle_targets_are_in_no_cluster() -> None:
     counts.update(sorted_activity(np.zeros((3, 4))))
     counts.update(sorted_activity(np.full((2, 4), np.nan)))
     assert counts.histogram.sum() == 0
-    assert counts.per_interval().shape == (5, 3 + len(DEGREES))
+    assert counts.per_interval().shape == (5, 2 + 2 * len(DEGREES))

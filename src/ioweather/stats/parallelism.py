@@ -17,9 +17,12 @@ TOLERANCE = 0.05
 DEGREES = (10, 20, 25, 50, 75, 100)  # pat19 table 1, and 20 of figure 11
 
 
-def few_targets(targets: int) -> int:
-    """The paper's 20 of 248 targets, for this many: one more or less is no few of a small system."""
-    return max(2, round(20 / 248 * targets))
+PAPER_TARGETS = 248
+
+
+def scaled(degree: int, targets: int) -> int:
+    """So many of the paper's 248 targets, for this many: at least two work together."""
+    return max(2, round(degree / PAPER_TARGETS * targets))
 
 
 def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:
@@ -74,13 +77,14 @@ def _clusters(ordered: Floats, tolerance: float) -> tuple[Ints, Ints, Ints]:
 class ParallelismCounts:
     """What a year of intervals leaves behind: the distribution of degrees, and small counts per interval.
 
-    Counts per interval (clusters, targets in them, clusters of at least each of `degrees`) allow any selection of
-    intervals afterwards, such as the high phases, whose threshold is known only at the end.
+    Counts per interval (clusters, targets in them, clusters of at least each of `degrees`: those of the paper, then the
+    same scaled to these targets) allow any selection of intervals afterwards, such as the high phases, whose threshold
+    is known only at the end.
     """
 
     def __init__(self, targets: int, tolerance: float = TOLERANCE) -> None:
         self.tolerance = tolerance
-        self.degrees = (*DEGREES, few_targets(targets))
+        self.degrees = (*DEGREES, *(scaled(degree, targets) for degree in DEGREES))
         self.histogram: Ints = np.zeros(targets + 1, np.int64)  # clusters by size
         self._rows: list[NDArray[np.int32]] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
+from ioweather.core.papers import published
+from ioweather.core.papers.comparison import compare
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
 from ioweather.studies.catalogue import STUDIES
@@ -59,6 +62,30 @@ def test_high_phases_count_clusters(striped: dict[str, Exhibit], estimate_of: An
         assert estimate_of(made, f"clusters_write[>={degree}]").value == clusters * high
         assert estimate_of(made, f"clusters_read[>={degree}]").value == 0
     assert [row[0] for row in made.tables[0].rows] == ["≥ 10", "≥ 25", "≥ 50", "≥ 75", "≥ 100"]
+
+
+def test_of_few_targets_the_same_shares_stand_beside_the_paper(estimate_of: Any) -> None:
+    """16 targets: groups of 1, 5 and 10 write alike; 50 of 248 are 3 of 16, 100 are 6."""
+    rows, groups = 2 * 1440, (1, 5, 10)
+    level = np.repeat(1.3 ** np.arange(len(groups)), groups)
+    busy = np.where(np.arange(rows) % 4 == 0, 100.0, 1.0)[:, None]
+    names, covered = tuple(map(str, range(16))), np.broadcast_to(np.float32(1), (rows, 16))
+    matrices = {
+        m: Matrix(m, 0, MINUTE_NS, names, busy * 1e9 * level * np.ones((rows, 1)), covered)
+        for m in ("read_bytes", "write_bytes")
+    }
+    data = StudyData({}, {"targets": matrices}, (0, rows * MINUTE_NS), MINUTE_NS)
+    params = {"filesystem": "s", "component_kind": "ost", "intervals": True}
+    (made,) = [e for e in STUDIES["climate"].run(data, Facility(), params) if e.id == "pat19.table1"]
+    want = {10: 2, 25: 2, 50: 2, 75: 2, 100: 1}
+    for degree, clusters in want.items():
+        assert estimate_of(made, f"clusters_write[{degree} of 248]").value == clusters * rows // 4
+    assert [row[0] for row in made.tables[1].rows][2] == "≥ 3 (50 of 248)"
+    beside = {item.published.quantity: item for item in compare(replace(made, published=published(made.id)))}
+    assert len(beside) == 15
+    assert all(item.ours for item in beside.values())
+    assert beside["clusters_read[>=10]"].ours[0].name == "clusters_read[>=10]"
+    assert beside["clusters_read[>=100]"].ours[0].name == "clusters_read[100 of 248]"
 
 
 def test_sensitivity(striped: dict[str, Exhibit], estimate_of: Any) -> None:

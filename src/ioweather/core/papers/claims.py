@@ -37,7 +37,8 @@ class Claim:
     The estimate must lie above (or below) a number. `exact` counts need no interval. A number that speaks of so many
     parts of a system of `scale_of` is scaled by this site's own count of them, the estimate `scale`, and cannot be
     judged with fewer than `scale_least`. `ours`: the paper has words, and the number is ours. `least_n`: with fewer
-    observations nothing is decided. `printed` is the quantity that the paper prints of its own site.
+    observations nothing is decided. `printed` is the quantity that the paper prints of its own site. `without` says why
+    there may be no such estimate.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Claim:
     least_n: int = 0
     observation: int = 0
     printed: str = ""
+    without: str = ""
 
     @property
     def number(self) -> float:
@@ -122,7 +124,7 @@ def judge(claim: Claim, estimates: Mapping[str, Estimate]) -> Judgement:
     """`estimates` are those of the claim's exhibit, by name."""
     estimate = estimates.get(claim.estimate)
     if estimate is None or estimate.value is None:
-        return Judgement(claim, "untestable", estimate, why="the exhibit has no such number here")
+        return Judgement(claim, "untestable", estimate, why=claim.without or "these data give no value for it")
     limit = claim.number
     if claim.scale:
         count = estimates[claim.scale].value if claim.scale in estimates else None

@@ -69,9 +69,9 @@ def compare(exhibit: Exhibit) -> tuple[Compared, ...]:
             found.append(Compared(value, (names[asked],)))
             continue
         # A threshold ('>=25') is no row of a table that others could stand for.
-        threshold = "[>" in asked
+        threshold = "[>" in value.quantity
         keyed = tuple(e for e in exhibit.estimates if "[" in e.name and _base(e.name) == _base(asked) and not threshold)
-        cells = () if keyed else tuple(_column(exhibit.tables, _base(asked)))
+        cells = () if keyed or threshold else tuple(_column(exhibit.tables, _base(asked)))
         numbers = keyed or tuple(cell for cell in cells if isinstance(cell, Estimate))
         found.append(Compared(value, numbers, tuple(cell for cell in cells if isinstance(cell, str))))
     return tuple(found)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
-from ioweather.stats.parallelism import DEGREES, TOLERANCE, ParallelismCounts
+from ioweather.stats.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
 from ioweather.stats.phases import members, thresholds
 from ioweather.stats.resampling import sums_by_unit
 from ioweather.studies.climate.context import WAYS, Climate, Part, span
@@ -16,6 +16,7 @@ from ioweather.studies.shared.intervals import Intervals, directed, plain
 from ioweather.studies.shared.presenting import table
 
 TABLE_DEGREES = (10, 25, 50, 75, 100)
+WIDTH = 2 + 2 * len(DEGREES)  # of the counts of an interval
 LEAST_TARGETS = 50  # [ours] of fewer, 8% is hardly more than one
 _CAVEAT = (
     "Targets that move similar amounts in the same step are counted as working together; by chance alone busy targets "
@@ -47,7 +48,7 @@ def degree_distribution(climate: Climate) -> Part:
     """pat19.fig11."""
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
-    both = np.zeros((climate.intervals.units, 3 + len(DEGREES)))
+    both = np.zeros((climate.intervals.units, WIDTH))
     for way in WAYS:
         counts = _counts(climate, way)
         sums = _sums(climate, counts)
@@ -62,8 +63,7 @@ def degree_distribution(climate: Climate) -> Part:
     estimates += [_below(climate, both, degree, f"below_ratio[{degree}]", total) for degree in (10, 20)]
     targets = len(climate.targets.components)
     if targets >= LEAST_TARGETS:
-        few = climate.intervals.estimate("few_targets_ratio", "ratio", both, lambda s: 1 - s[:, -1] / s[:, 0], n=total)
-        estimates.append(few)
+        estimates.append(_below(climate, both, 20, "few_targets_ratio", total, here=True))
     estimates += [
         plain("targets", targets, "count"),
         plain("tolerance", TOLERANCE, "ratio", method="as set"),
@@ -86,8 +86,13 @@ def degree_distribution(climate: Climate) -> Part:
     )  # fmt: skip
 
 
-def _below(climate: Climate, sums: Floats, degree: int, name: str, n: int) -> Estimate:
-    place = 2 + DEGREES.index(degree)
+def _place(degree: int, *, here: bool = False) -> int:
+    """Where the counts of an interval have this degree; `here`: scaled to the targets of this site."""
+    return 2 + DEGREES.index(degree) + (len(DEGREES) if here else 0)
+
+
+def _below(climate: Climate, sums: Floats, degree: int, name: str, n: int, *, here: bool = False) -> Estimate:
+    place = _place(degree, here=here)
     return climate.intervals.estimate(name, "ratio", sums, lambda s: 1 - s[:, place] / s[:, 0], n=n)
 
 
@@ -102,35 +107,50 @@ def _degree_findings(climate: Climate, estimates: list[Estimate]) -> list[Findin
     return [Finding(text, name="degree")]
 
 
+_COLUMNS = (
+    ResultColumn("degree", "degree of parallelism", "text"),
+    ResultColumn("read", "clusters, reads", "count"),
+    ResultColumn("write", "clusters, writes", "count"),
+    ResultColumn("difference", "difference (W-R)/R", "ratio"),
+    ResultColumn("low", "90% from", "ratio"),
+    ResultColumn("high", "90% to", "ratio"),
+)
+
+
+def _counted(climate: Climate, both: Floats, place: int, key: str) -> tuple[Estimate, Estimate, Estimate]:
+    """Clusters when reading, clusters when writing, and the difference."""
+    pair = both[:, [place, WIDTH + place]]
+    read, write = (int(part) for part in pair.sum(axis=0))
+    return (
+        Estimate(f"clusters_read[{key}]", read, "count", n=climate.n, method="exact count"),
+        Estimate(f"clusters_write[{key}]", write, "count", n=climate.n, method="exact count"),
+        climate.intervals.estimate(
+            f"difference[{key}]", "ratio", pair, lambda s: (s[:, 1] - s[:, 0]) / s[:, 0], n=read + write
+        ),
+    )
+
+
+def _row(label: str, counted: tuple[Estimate, Estimate, Estimate]) -> tuple[Cell, ...]:
+    read, write, difference = counted
+    return label, read.value, write.value, difference.value, difference.low, difference.high
+
+
 def high_phase_counts(climate: Climate) -> Part:
-    """pat19.table1: clusters, not minutes."""
+    """pat19.table1: clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
     sums = {way: _sums(climate, _counts(climate, way), _high(climate, way)) for way in WAYS}
     both = np.concatenate([sums["read"], sums["write"]], axis=1)
-    width = 3 + len(DEGREES)
-    possible = tuple(degree for degree in TABLE_DEGREES if degree <= len(climate.targets.components))
-    rows: list[tuple[Cell, ...]] = []
-    estimates: list[Estimate] = []
-    for degree in possible:
-        place = 2 + DEGREES.index(degree)
-        read, write = (int(sums[way][:, place].sum()) for way in WAYS)
-        pair = both[:, [place, width + place]]
-        difference = climate.intervals.estimate(
-            f"difference[>={degree}]", "ratio", pair, lambda s: (s[:, 1] - s[:, 0]) / s[:, 0], n=read + write
-        )
-        estimates += [
-            Estimate(f"clusters_read[>={degree}]", read, "count", n=climate.n, method="exact count"),
-            Estimate(f"clusters_write[>={degree}]", write, "count", n=climate.n, method="exact count"),
-            difference,
-        ]
-        rows.append((f"≥ {degree}", read, write, difference.value, difference.low, difference.high))
-    columns = (
-        ResultColumn("degree", "degree of parallelism", "text"),
-        ResultColumn("read", "clusters, reads", "count"),
-        ResultColumn("write", "clusters, writes", "count"),
-        ResultColumn("difference", "difference (W-R)/R", "ratio"),
-        ResultColumn("low", "90% from", "ratio"),
-        ResultColumn("high", "90% to", "ratio"),
-    )
+    targets = len(climate.targets.components)
+    possible = tuple(degree for degree in TABLE_DEGREES if degree <= targets)
+    left_out = [f"{degree}" for degree in TABLE_DEGREES if degree not in possible]
+    counted = {degree: _counted(climate, both, _place(degree), f">={degree}") for degree in possible}
+    here = {
+        degree: _counted(climate, both, _place(degree, here=True), f"{degree} of {PAPER_TARGETS}")
+        for degree in (TABLE_DEGREES if left_out else ())
+    }
+    tables = [ResultTable("degrees", _COLUMNS, tuple(_row(f"≥ {d}", three) for d, three in counted.items()))]
+    if here:
+        rows = tuple(_row(f"≥ {scaled(d, targets)} ({d} of {PAPER_TARGETS})", three) for d, three in here.items())
+        tables.append(ResultTable("scaled_degrees", _COLUMNS, rows, f"The same shares of {targets} targets"))
     # The lowest degree is the paper's claim; the others only say more of it.
     findings = [
         directed(
@@ -138,16 +158,18 @@ def high_phase_counts(climate: Climate) -> Part:
             f"In high phases writes reach a degree {e.name[11:-1]} more often than reads, by {e.value or 0.0:.0%}.",
             f"In high phases writes reach a degree {e.name[11:-1]} less often than reads, by {-(e.value or 0.0):.0%}.",
         )
-        for e in estimates[3:]
-        if e.name.startswith("difference") and e.value is not None
+        for _, _, e in tuple(counted.values())[1:]
+        if e.value is not None
     ]  # fmt: skip
-    left_out = [f"{degree}" for degree in TABLE_DEGREES if degree not in possible]
-    small = f"There are {len(climate.targets.components)} targets: degrees of {', '.join(left_out)} or more cannot be."
+    small = (
+        f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts stand "
+        f"beside those of the same shares of the targets."
+    )
     return Part(
         Exhibit(
-            "pat19.table1", tables=(ResultTable("degrees", columns, tuple(rows)),),
-            estimates=tuple(estimates), findings=tuple(findings),
-            caveats=(*climate.caveats, _CAVEAT, *([small] if left_out else [])),
+            "pat19.table1", tables=tuple(tables),
+            estimates=tuple(e for three in (*counted.values(), *here.values()) for e in three),
+            findings=tuple(findings), caveats=(*climate.caveats, _CAVEAT, *([small] if left_out else [])),
             coverage=climate.coverage(),
         )
     )  # fmt: skip
