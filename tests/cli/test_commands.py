@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,44 @@ def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):
     code, _, err = call("demo", "--out", tmp_path / "real")
     assert code == 2
     assert "real lake" in err
+
+
+def test_the_tour_of_the_demonstration(demo):
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.site.demo import tour
+
+    why, who, health, triage = tour(open_lake(demo.lake))
+    assert why.command.split()[0] == "why"
+    assert why.answer.result.kind != "unknown"
+    assert who.command == why.command.replace("why", "who")
+    assert any(each.component and "OST" in each.component for each in health.answer.result.unhealthy)
+    assert triage.answer.result.programs
+
+
+def test_the_answer_in_the_readme_is_what_the_demonstration_gives(call, demo):
+    """But for digits, which a processor may round otherwise, and the bars that follow them."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = readme.partition("$ ioweather why 100088\n")[2].partition("```")[0]
+    code, out, _ = call("why", "100088", "--lake", demo.lake)
+    assert code == 0
+
+    def words(text):
+        return re.sub(r"[█▉▊▋▌▍▎▏·]+|[\d.,]+( ms| s| min)?|\s+", " ", text).split()
+
+    assert words(shown) == words(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    ["job 100088", "triage --since 7d", "events", "show pat19.fig7", "project combustion", "exhibits", "runs",
+     "predict 1TiB --request 16MiB", "stripe 64GiB", "forecast", "who 100088", "health", "storage"],
+)  # fmt: skip
+def test_examples_of_the_readme_answer_on_the_demonstration(call, demo, command):
+    code, out, _ = call(*command.split(), "--lake", demo.lake)
+    assert code == 0
+    assert "No answer" not in out
+    assert widest(out) <= 80
 
 
 def test_the_lake_is_found_by_environment(call, demo, monkeypatch):

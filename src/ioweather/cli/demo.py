@@ -13,19 +13,28 @@ from ioweather.cli.screen import say
 @click.command(epilog="Example: ioweather demo")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to make it (default: beside your lake).")
 def demo(out: Path | None) -> None:
-    """Make a small simulated facility, read it into its own lake, and show four exhibits."""
-    from ioweather.cli.render import print_exhibit
-    from ioweather.workflows.site.demo import make_demo
+    """Make a small simulated facility, read it into its own lake, and ask it four questions."""
+    from ioweather.cli.answers import show_answer
+    from ioweather.questions.catalogue import QUESTIONS
+    from ioweather.store.lake import open_lake
+    from ioweather.workflows.site.demo import make_demo, tour
 
     with progress_bar() as progress:
         made = make_demo(out, progress=progress)
     say(f"A simulated facility is in {made.lake}: {made.days} days of {made.servers} file servers.", "")
-    for exhibit in made.exhibits:
-        print_exhibit(exhibit, "text")
+    where = f"--lake {made.lake}"
+    for step in tour(open_lake(made.lake)):
+        say(f"{step.wants}  (ioweather {step.command} {where})", "")
+        if step.answer.name == "why":
+            show_answer(step.answer, "text", brief=QUESTIONS["why"].brief)
+        else:
+            say(step.answer.headline, wrap=80, first="  ", rest="  ")
+        say("")
     say("Look around:")
     for line in (
-        f"ioweather exhibits --ready --lake {made.lake}",
-        f"ioweather show don15.fig6 --lake {made.lake}",
-        f"ioweather show car11.fig6 --lake {made.lake} --out traffic.html",
+        f"ioweather serve {where}",
+        f"ioweather report {where} --for director --out report.html",
+        f"ioweather exhibits --ready {where}",
+        f"ioweather show car11.fig7 {where}",
     ):
         say(f"  {line}")

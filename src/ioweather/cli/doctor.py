@@ -16,8 +16,7 @@ Exit code 1 if a cause that was felt was not named, or a run was accused
 without one.
 
 \b
-Example: ioweather doctor
-          ioweather doctor --prove /scratch/me
+Example: ioweather doctor --prove /scratch/me
 """
 
 

@@ -136,18 +136,11 @@ def _show_now(here: Here) -> None:
 
 
 def _show_demo(here: Here, address: str) -> None:
-    """The first verdict and findings of a facility with more to tell than a directory has."""
+    """What a facility has to tell that is more than a directory."""
     from ioweather.store.lake import open_lake
-    from ioweather.workflows.analyse import make_exhibits
-    from ioweather.workflows.site.demo import FIRST_EXHIBITS, first_verdict
+    from ioweather.workflows.site.demo import tour
 
-    lake = open_lake(here.demo)
     say("", f"A simulated facility, to look around in ({address}?lake=demo):")
-    if (found := first_verdict(lake)) is not None:
-        job, answer = found
-        say(f"  Why was job {job} slow? ({address}jobs/{job}?lake=demo)")
-        say(answer.headline, wrap=78, first="    ", rest="    ")
-    for exhibit in make_exhibits(lake, FIRST_EXHIBITS):
-        say(f"  {exhibit.id}  {exhibit.title}")
-        for finding in exhibit.findings[:2]:
-            say(f"    {finding.text}")
+    for step in tour(open_lake(here.demo)):
+        say(f"  {step.wants}  ioweather {step.command} --lake {here.demo}")
+        say(step.answer.headline, wrap=78, first="    ", rest="    ")

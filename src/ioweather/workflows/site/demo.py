@@ -1,24 +1,23 @@
-"""The demonstration: a small simulated facility, read through the normal door into its own lake; the first exhibits."""
+"""The demonstration: a small simulated facility, read through the normal door into its own lake, and a tour of it."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.progress import Progress, silent
-from ioweather.core.results import Answer, Exhibit
+from ioweather.core.results import Answer
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake
-from ioweather.workflows.analyse import make_exhibits
 from ioweather.workflows.ask import ask
 from ioweather.workflows.simulated import ingest_simulated
 
-FIRST_EXHIBITS = ("car11.fig6", "car11.fig7", "car11.table4", "pat19.fig7")
 _SEED = 1
 _LIKE_RUNS = 12
 # The same week once: the copies of a day in other formats, and most of the probes, only cost time here.
@@ -30,7 +29,6 @@ class Demo:
     lake: Path
     days: int
     servers: int
-    exhibits: tuple[Exhibit, ...]
 
 
 def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
@@ -40,9 +38,28 @@ def make_demo(out: Path | None = None, *, progress: Progress = silent) -> Demo:
         raise UsageError(f"{root} is a real lake.", hint="Name another place with --out.")
     with tempfile.TemporaryDirectory(prefix="ioweather-demo-") as folder:
         made = generate(PRESET, Path(folder) / "facility", seed=_SEED, progress=progress)
-        lake = ingest_simulated(made, root, progress=progress)
-    exhibits = make_exhibits(lake, FIRST_EXHIBITS, progress=progress)
-    return Demo(root, PRESET.days, PRESET.oss_count, tuple(exhibits))
+        ingest_simulated(made, root, progress=progress)
+    return Demo(root, PRESET.days, PRESET.oss_count)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What somebody wants to know, the command that tells, and what it answers here."""
+
+    wants: str
+    command: str
+    answer: Answer
+
+
+def tour(lake: Lake) -> Iterator[Step]:
+    """A slow job, who slowed it, which component is unhealthy, and which program to mend first."""
+    found = first_verdict(lake)
+    if found is not None:
+        job, verdict = found
+        yield Step(f"Why was job {job} slow?", f"why {job}", verdict)
+        yield Step("Who slowed it?", f"who {job}", ask("who", lake, {"job": job}))
+    yield Step("Is a server or target unhealthy?", "health", ask("health", lake))
+    yield Step("Where does a fix win most?", "triage", ask("triage", lake))
 
 
 def first_verdict(lake: Lake) -> tuple[str, Answer] | None:
