@@ -32,6 +32,7 @@ SOURCES: Catalogue[Source] = Catalogue(
         "darshan_export": "ioweather.sources.darshan.export:SOURCE",
         "diskstats": "ioweather.sources.devices.diskstats:SOURCE",
         "find": "ioweather.sources.scan.find_list:SOURCE",
+        "fsstats": "ioweather.sources.scan.fsstats:SOURCE",
         "gpfs": "ioweather.sources.scan.gpfs_list:SOURCE",
         "h5lmt": "ioweather.sources.lmt.h5lmt:SOURCE",
         "io500": "ioweather.sources.benchmarks.io500:SOURCE",
