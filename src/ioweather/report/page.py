@@ -128,7 +128,8 @@ body.iow{max-width:60rem}
 .iow .first .beside{grid-template-columns:11fr 9fr}.iow .first figure{margin:0}
 .iow .first .scroll{margin:.2rem 0 .5rem}.iow .first th,.iow .first td{padding:.1rem .4rem .1rem 0}
 .iow .first tbody th{min-width:0}.iow footer{font-size:6.5pt;margin-top:2mm;padding-top:1mm}
-.iow footer dl{display:block}.iow footer dt,.iow footer dd{display:inline}}
+.iow footer dl{display:block}.iow footer dt,.iow footer dd{display:inline;margin:0}
+.iow footer dt::after{content:": "}.iow footer dd::after{content:". "}}
 """
 
 
