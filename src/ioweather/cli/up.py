@@ -91,6 +91,8 @@ def _watch(here: Here, stop: threading.Event, address: str, limit_seconds: float
         if not looked and passed >= look_at:
             looked = True
             _show_now(here)
+            if not shown and here.demo_is_coming():
+                say("A simulated facility is being made meanwhile: its answers follow.")
         if not shown and looked and here.demo_is_ready():
             shown = True
             _show_demo(here, address)

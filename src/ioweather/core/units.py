@@ -73,9 +73,10 @@ def format_seconds(value: float) -> str:
     magnitude = abs(value)
     if magnitude < 5e-10:  # no clock here is finer: what remains is rounding
         return "0 s"
-    if magnitude < 1e-3:
+    # What three digits would show as a thousand is one of the next unit.
+    if magnitude < 0.9995e-3:
         return f"{_digits(value * 1e6)} µs"
-    if magnitude < 1:
+    if magnitude < 0.9995:
         return f"{_digits(value * 1e3)} ms"
     if magnitude < 120:
         return f"{_digits(value)} s"
