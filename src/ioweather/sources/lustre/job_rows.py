@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ioweather.sources.counter_samples import Target
 from ioweather.sources.lustre.job_ids import identity_of
@@ -38,6 +39,7 @@ def job_rows(target: Target, amounts: JobAmounts, quality: int, cluster: str | N
         }
 
 
+@lru_cache(maxsize=1 << 12)  # a few requests of one size, mostly
 def _histogram(sizes: str) -> str | None:
     """JSON, which numbers alone need no encoder for."""
     bins = size_bins(sizes)
