@@ -53,6 +53,52 @@ def read(source, tmp_path: Path, text: str, **known: str) -> list[dict]:
     return concat([frame for _, frame in source.read(path, ReadContext(**known))]).records()
 
 
+def pbs_run(kind, start, end=None, extra="", stamp="03/01/2026 10:00:40"):
+    ended = f" end={end} Exit_status=0" if end else ""
+    return f"{stamp};{kind};9.srv;user=ann jobname=j ctime=1000 start={start} exec_host=c1/0{ended}{extra}\n"
+
+
+def shown(rows):
+    return [(row["restart"], row["state"], row["start_ns"] // 10**9, (row["end_ns"] or 0) // 10**9) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        # It ended, and ran again.
+        ([("S", 1100), ("E", 1100, 1200), ("S", 1300), ("E", 1300, 1400)],
+         [(None, "COMPLETED", 1100, 1200), (1, "COMPLETED", 1300, 1400)]),
+        # PBS Pro: rerun, with the run's own times and number.
+        ([("S", 1100), ("R", 1100, 1150, " run_count=1"), ("S", 1300), ("E", 1300, 1400, " run_count=2")],
+         [(None, "REQUEUED", 1100, 1150), (1, "COMPLETED", 1300, 1400)]),
+        # The first run is in yesterday's file: the number is printed.
+        ([("S", 1300), ("E", 1300, 1400, " run_count=3")], [(2, "COMPLETED", 1300, 1400)]),
+        # Still running for the second time.
+        ([("S", 1100), ("E", 1100, 1200), ("S", 1300)], [(None, "COMPLETED", 1100, 1200), (1, "RUNNING", 1300, 0)]),
+        # One run, told of twice.
+        ([("S", 1100), ("S", 1100), ("E", 1100, 1200), ("E", 1100, 1200)], [(None, "COMPLETED", 1100, 1200)] * 2),
+    ],
+)  # fmt: skip
+def test_pbs_runs_of_one_job(tmp_path, lines, expected):
+    assert shown(read(pbs.SOURCE, tmp_path, "".join(pbs_run(*line) for line in lines))) == expected
+
+
+def test_torque_says_only_that_a_job_was_rerun(tmp_path):
+    began, rerun = "03/01/2026 23:59:00", "03/02/2026 00:01:30"
+    text = (
+        pbs_run("S", 1100, stamp=began)
+        + f"{rerun};R;9.srv;queue=batch\n"
+        + pbs_run("S", 1300)
+        + pbs_run("E", 1300, 1400)
+    )
+    assert shown(read(pbs.SOURCE, tmp_path, text)) == [
+        (None, "REQUEUED", 1100, 1250), (1, "COMPLETED", 1300, 1400)
+    ]  # fmt: skip
+    assert shown(read(pbs.SOURCE, tmp_path, f"{rerun};R;9.srv;queue=batch\n" + pbs_run("S", 1300))) == [
+        (None, "RUNNING", 1300, 0)
+    ]
+
+
 def test_pbs(tmp_path):
     started = PBS.replace(";E;", ";S;").replace(" end=1772359240 Exit_status=0", "").replace("71[4]", "72")
     queued = "03/01/2026 10:00:00;Q;71[4].srv.example.org;queue=q\n03/01/2026 10:00:00;L;license;floating hour:1\n"

@@ -109,13 +109,13 @@ def _moment(line: str, where: str) -> Iterator[tuple[str, int]]:
         yield found
 
 
-def _count(
-    operations: Operations, name: str, samples: int, unit: str, total: int | None, sizes: str | None
-) -> None:
+def _count(operations: Operations, name: str, samples: int, unit: str, total: int | None, sizes: str | None) -> None:
     """`read_bytes` and `read` count the same requests: the one their bytes, the other, since 2.12, their time."""
     if name.endswith(_BYTES_SUFFIX):
         name = name[: -len(_BYTES_SUFFIX)]
-        operations[name] = Operation(samples, total, operations.get(name, _NONE).time_us, sizes and (sizes.strip() or None))
+        operations[name] = Operation(
+            samples, total, operations.get(name, _NONE).time_us, sizes and (sizes.strip() or None)
+        )
         return
     time_us = total if unit.startswith("usec") else None
     known = operations.get(name)
