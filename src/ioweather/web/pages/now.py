@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from markupsafe import escape
 
 from ioweather.core.errors import IoweatherError
+from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer
 from ioweather.web.facilities import MAIN
 from ioweather.web.parts import answer_part, kept
@@ -37,6 +39,15 @@ def forecast(view: PublicView) -> Html:
     def make() -> str:
         answer = view.ask("forecast", {})
         with view.facilities.drawing():
-            return answer_part(answer, second=True)
+            whole = answer_part(answer, second=True)
+        if _has_skill(answer):
+            return whole
+        # Nobody opens this page for a forecast that is no better than "as now": a line, and the rest for who wants it.
+        return f'<details><summary class="quiet">{escape(answer.headline)}</summary>{whole}</details>'
 
     return kept(view, "forecast", make)
+
+
+def _has_skill(answer: Answer) -> bool:
+    result = answer.result
+    return isinstance(result, ForecastOutcome) and any((h.skill.low or 0.0) > 0 for h in result.horizons)
