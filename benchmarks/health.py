@@ -113,9 +113,9 @@ def testbed(folder: Path, place: Path, every: int) -> None:
         print(f"  {each.component} {each.kind} p {each.probability} {each.cause}")
     counts: Counter[str] = Counter()
     runs = json.loads((folder / "truth.json").read_text())["runs"]
-    on_disk = [run for run in runs if run["sick_how"] == "disk" and run["on_sick_target"]]
-    others = [run for run in runs if run not in on_disk]
-    for run in [*on_disk, *others[::every]]:
+    on_sick = [run for run in runs if run["on_sick_target"]]
+    others = [run for run in runs if run not in on_sick]
+    for run in [*on_sick, *others[::every]]:
         result = ask("why", lake, {"job": str(run["job_id"])}).result
         assert isinstance(result, WhyOutcome)
         named = {int(str(each.component)[-4:], 16) for each in result.unhealthy if "OST" in str(each.component)}
@@ -124,7 +124,7 @@ def testbed(folder: Path, place: Path, every: int) -> None:
         counts[f"{kind}: runs"] += 1
         counts[f"{kind}: named right"] += bool(sick) and sick <= named
         counts[f"{kind}: named wrong"] += bool(named - sick)
-        if named - sick or (run in on_disk and not sick <= named):
+        if named - sick or not sick <= named:
             print("  ", run["job_id"], run["kind"], "named", named, "planted", sick)
     for name in sorted(counts):
         print(f"{name} {counts[name]}")

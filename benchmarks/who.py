@@ -2,13 +2,12 @@
 
     python benchmarks/who.py simulated --seeds 201 202         # planted truth, with and without servers' counts of jobs
     python benchmarks/who.py testbed ../shared/data/testbed    # real runs beside real competitors
-    python benchmarks/who.py month                             # 1,000 jobs on 248 targets for 30 days: seconds
 
 Simulated: what every job cost every run is integrated by the facility's own model, which ioweather does not know.
-Harmed is a run whose worst neighbour cost it h or more, h = 15% of the time it takes alone. Runs that incidents hit
-(half of what others cost them, or more) are left out: a sick target is nobody's doing. Without servers' counts,
-jobs outside the scheduler (transfers, scans) leave no record: where one of these did it, naming nobody is right. The
-peer names the job that moved most bytes meanwhile.
+Harmed is a run whose worst neighbour cost it h or more: 15% of the time it takes alone, and twice the spread of similar
+runs where that is more. Runs that incidents hit (half of what others cost them, or more) are left out: a sick target is
+nobody's doing. Without servers' counts, jobs outside the scheduler (transfers, scans) leave no record: where one of
+these did it, naming nobody is right. The peer names the job that moved most bytes meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import contextlib
 import io
 import itertools
 import json
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -33,13 +31,12 @@ from ioweather.advice.culprits.blame import NAMED_FROM, Blame, blame
 from ioweather.advice.culprits.words import slowed_run
 from ioweather.advice.verdict.explain import explain
 from ioweather.core.errors import IoweatherError
-from ioweather.core.outcomes import WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.units import NS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, Preset
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.workflows.ask import ask
 from ioweather.workflows.job_lake import Which, view_in
 from ioweather.workflows.similar_runs import conditions, similar_runs
 from ioweather.workflows.simulated import ingest_simulated
@@ -266,45 +263,15 @@ def job_operations_of(folder: Path, place: Path) -> Path:
     return table
 
 
-def month(seed: int) -> None:
-    """`who --from --to` over a month, beside the least that it must read: one pass over the counts of jobs."""
-    preset = replace(
-        FACILITY, name="month", days=30, jobs=1000, osts=248, probe_hosts=0, sampler_seconds=0, incidents_per_week=0.0
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        made = generate(preset, Path(folder) / "facility", seed=seed)
-        with contextlib.redirect_stdout(io.StringIO()):
-            lake = ingest_simulated(made, Path(folder) / "lake")
-        shutil.rmtree(Path(folder) / "facility")
-        for _ in range(3):
-            began, busy = time.perf_counter(), time.process_time()
-            result = ask("who", lake, period_ns=(0, 2**62)).result
-            ours = time.perf_counter() - began, time.process_time() - busy
-            began = time.perf_counter()
-            with lake.snapshot() as snapshot:
-                table = snapshot.rows("job_operations")
-                counted = snapshot.bare.sql(
-                    f"SELECT job_key, sum(bytes), count(*) FROM ({table}) GROUP BY ALL"
-                ).fetchall()
-            peer = time.perf_counter() - began
-            rows = sum(count for *_, count in counted)
-            assert isinstance(result, WhoOutcome)
-            print(f"who: {ours[0]:.2f} s ({ours[1]:.2f} s of processor time) for {result.runs} runs, {rows:,} counts; "
-                  f"{ours[0] / peer:.0f} times a sum over the counts ({peer:.3f} s)")  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("simulated", "testbed", "month"))
+    parser.add_argument("what", choices=("simulated", "testbed"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[201])
     parser.add_argument(
         "--every", type=int, default=1, help="of the testbed's runs without a competitor, each so many-th"
     )
     given = parser.parse_args()
-    if given.what == "month":
-        month(given.seeds[0])
-        return
     if given.what == "testbed":
         for layout, counted in ((True, False), (False, False), (True, True)):
             testbed(given.folder, given.every, layout=layout, counted=counted)
