@@ -2,6 +2,8 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py                 # in memory: fit, evaluate, intervals
     OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py --lake          # through a lake of 1-minute samples
+    python benchmarks/forecast.py --bursts laptop:1 cluster:1            # bursts on simulated facilities, preset:seed
+    python benchmarks/forecast.py --bursts ../shared/data/lmt/snx11025_2018-02-09T12.hdf5   # on twelve hours of Edison
 
 The planted series is AR(1) with a daily wave, so the skill that the best of all forecasts would have is known. The peer
 does the regression alone, without medians, blend and intervals: every day and horizon anew on the same eight weeks, by
@@ -11,6 +13,7 @@ scikit-learn's Ridge where it is installed, else by NumPy's lstsq; on some days,
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import math
 import resource
 import tempfile
@@ -22,22 +25,29 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from ioweather.advice.forecast.answer import HORIZONS_NS, forecast_answer
-from ioweather.advice.forecast.horizons import History, Quantity
+from ioweather.advice.forecast.bursts import BURST_HORIZONS_NS, BurstOutlook, burst_outlook, burst_outlooks
+from ioweather.advice.forecast.horizons import History, Quantity, timed
 from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
+from ioweather.simulate.presets import for_days, preset_named
+from ioweather.simulate.world import World
+from ioweather.stats.bursts import burst_forecasts
 from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_means
-from ioweather.stats.forecast import RIDGE_WINDOWS, _recent, daily_ridge
+from ioweather.stats.forecast import RIDGE_WINDOWS, Timed, daily_ridge, recent_means
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import TABLES
 from ioweather.workflows.ask import ask
+from ioweather.workflows.forecast import history
+from ioweather.workflows.ingest.ingest import ingest
 
 RHO, WAVE, LEVEL = 0.97, 0.8, 6.0
 START_NS = 20_000 * DAY_NS
 PER_DAY = 288
 PEER_DAYS = 12
+OPS = ("read", "write", "all")
 
 
 def planted(days: int, per_day: int, rho: float, seed: int = 2026) -> Floats:
@@ -63,7 +73,7 @@ def regression_inputs(values: Floats, horizon: int) -> tuple[Floats, Floats, NDA
     tables = climate_tables(hourly_means(values, day[:count], slot[:count]))
     usual = tables[day[:count], slot[horizon:]]
     truth = np.concatenate([values[horizon:], np.full(horizon, np.nan)])
-    recent = _recent(values - tables[day[:count], slot[:count]], 5.0)
+    recent = recent_means(values - tables[day[:count], slot[:count]], 5.0)
     features = np.column_stack([np.ones(count), recent, usual - tables.mean(axis=1)[day[:count]]])
     return features, truth - usual, day[:count], day[horizon:]
 
@@ -146,16 +156,68 @@ def through_lake(days: int, targets: int) -> None:
     print(f"{days} days of 1-minute samples of {targets} targets: {cpu:.1f} s of CPU, {seconds:.1f} s by the clock")
 
 
+def bursts(what: str, days: int | None) -> None:
+    """Is the mean load of the next 5, 30, 120 minutes above its 90th percentile? F1, Brier's skill, and how many
+    stretches that do not overlap were judged. A day or more: fitted each morning; less: each hour from the sixth on."""
+    for op, seen in (recorded(Path(what)) if Path(what).exists() else simulated(what, days)).items():
+        series = timed(seen, Quantity("", "load", op), dt.UTC, BURST_HORIZONS_NS[-1])
+        for each in _hourly(seen, series) if series.count < 2 * PER_DAY else burst_outlooks(seen, series):
+            f1, skill = " | ".join(f"{score:.2f}" for score in each.f1), each.skill
+            between = "-" if skill.low is None else f"{skill.low:.2f} to {skill.high:.2f}"
+            value = "-" if skill.value is None else f"{skill.value:.2f}"
+            print(
+                f"| {Path(what).name} | {op} | {each.horizon_ns // MINUTE_NS} min | {each.independent} | "
+                f"{each.bursts / max(1, skill.n or 0):.2f} | {f1} | {value} ({between}) |",
+                flush=True,
+            )
+
+
+def recorded(path: Path) -> dict[str, History]:
+    with tempfile.TemporaryDirectory() as folder:
+        lake = open_lake(Path(folder) / "lake", create=True)
+        ingest(lake, [path])
+        asked = {"of": "load", "at": None, "filesystem": None, "window": 5 * MINUTE_NS}
+        with lake.snapshot() as snapshot:
+            return {op: history(snapshot, {**asked, "op": op}).history for op in OPS}
+
+
+def simulated(what: str, days: int | None) -> dict[str, History]:
+    """What the servers' meters of a facility show, without writing its files."""
+    preset, _, seed = what.partition(":")
+    chosen = preset_named(preset) if days is None else for_days(preset_named(preset), days)
+    found: dict[str, list[Floats]] = {op: [] for op in OPS}
+    for window in World(chosen, int(seed or 1)).windows():
+        moved = window.readings
+        steps = 300 // moved.step_seconds
+        by_target = (moved.read_bytes, moved.write_bytes)
+        read, write = (amount.sum(axis=1).reshape(-1, steps).sum(axis=1) for amount in by_target)
+        for op, amount in zip(OPS, (read, write, read + write), strict=True):
+            found[op].append(amount / 300)
+    return {op: History(START_NS, 5 * MINUTE_NS, np.concatenate(parts)) for op, parts in found.items()}
+
+
+def _hourly(seen: History, series: Timed) -> list[BurstOutlook]:
+    refits, hour = np.arange(72, series.count, 12), series.slot[: series.count] % 24
+    made = (burst_forecasts(series.values, hour, ns // seen.window_ns, refits, 288) for ns in BURST_HORIZONS_NS[:2])
+    return [burst_outlook(each, seen) for each in made]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--days", type=int, help="default: a year; of a facility as its preset has it")
     parser.add_argument("--lake", action="store_true", help="write a lake first and read from it")
     parser.add_argument("--targets", type=int, default=16, help="with --lake: how many OSTs")
+    parser.add_argument("--bursts", nargs="+", metavar="PRESET:SEED|FILE", help="bursts: facilities, or a file of LMT")
     options = parser.parse_args()
-    if options.lake:
-        through_lake(options.days, options.targets)
+    if options.bursts:
+        print("| load | of | ahead | stretches | bursts | F1 as now | as usual | ours | skill (90% interval) |")
+        print("|" + "---|" * 9)
+        for what in options.bursts:
+            bursts(what, options.days)
+    elif options.lake:
+        through_lake(options.days or 365, options.targets)
     else:
-        in_memory(options.days)
+        in_memory(options.days or 365)
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB at most")
 
 

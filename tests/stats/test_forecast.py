@@ -88,7 +88,7 @@ def test_the_regression_equals_least_squares_on_the_past_alone():
     truth = np.concatenate([values[horizon:], np.full(horizon, np.nan)])
     departures = values - tables[series.day[:count], series.slot[:count]]
     features = np.column_stack(
-        [np.ones(count), forecast._recent(departures, 5.0), usual - tables.mean(axis=1)[series.day[:count]]]
+        [np.ones(count), forecast.recent_means(departures, 5.0), usual - tables.mean(axis=1)[series.day[:count]]]
     )
     found = daily_ridge(
         features, truth - usual, series.day[:count], series.day[horizon : count + horizon], 56, 5.0

@@ -376,8 +376,19 @@ class Horizon:
 
 
 @dataclass(frozen=True)
+class Burst:
+    """Probability that the mean load until the horizon is above what nine in ten such stretches stay below. `f1` of
+    such calls so far; `skill` is 1 - Brier's score over that of the better of 'as now' and 'as usual at this hour'."""
+
+    horizon_ns: int
+    probability: float | None
+    f1: float | None
+    skill: Amount
+
+
+@dataclass(frozen=True)
 class ForecastOutcome(Outcome):
-    """Values have `unit`. `best_start_ns` is None where the hours do not differ."""
+    """Values have `unit`. `best_start_ns` is None where the hours do not differ. Bursts are those of load."""
 
     filesystem: str
     of: Literal["load", "slowdown"]
@@ -388,6 +399,7 @@ class ForecastOutcome(Outcome):
     now_ns: int
     horizons: tuple[Horizon, ...] = ()
     best_start_ns: int | None = None
+    bursts: tuple[Burst, ...] = ()
 
 
 @dataclass(frozen=True)

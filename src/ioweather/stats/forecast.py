@@ -102,11 +102,11 @@ def rolling_forecasts(series: Timed, horizons: tuple[int, ...], memory_days: int
     day, slot = series.day[: series.count], series.slot[: series.count]
     tables = climate_tables(hourly_means(series.values, day, slot), memory_days)
     usual = tables[day, slot]
-    recent = _recent(series.values - usual, series.window_minutes)
+    recent = recent_means(series.values - usual, series.window_minutes)
     return [_one_horizon(series, tables, recent, horizon, memory_days) for horizon in horizons]
 
 
-def _recent(departure: Floats, window_minutes: float) -> Floats:
+def recent_means(departure: Floats, window_minutes: float) -> Floats:
     """(T, 1 + spans): the departure now, and means of the present ones over each span; NaN where it is missing now."""
     there = np.isfinite(departure)
     total = np.concatenate([[0.0], np.cumsum(np.where(there, departure, 0.0))])

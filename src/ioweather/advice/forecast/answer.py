@@ -17,9 +17,10 @@ from ioweather.advice.forecast.best_start import (
     best_start_facts,
     best_start_finding,
 )
+from ioweather.advice.forecast.bursts import BurstOutlook, burst_finding, burst_outlooks
 from ioweather.advice.forecast.horizons import History, Outlook, Quantity, outlook, timed, without_maintenance
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount, ForecastOutcome, Horizon
+from ioweather.core.outcomes import Amount, Burst, ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -36,6 +37,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, ns_to_datetime
 from ioweather.derive.system.calendar import facility_zone, local_clock
+from ioweather.stats.bursts import REGRESSION
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
 from ioweather.stats.forecast import LEVEL, rolling_forecasts
 from ioweather.studies.shared.intervals import surely
@@ -70,6 +72,7 @@ def forecast_answer(
     start = best_start(hourly, _starts(seen.end_ns, zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
     what = quantity.of
+    bursts = burst_outlooks(seen, series) if what == "load" else []
     return Answer(
         question=question,
         headline=_headline(quantity, float(seen.values[-1]), main),
@@ -78,17 +81,18 @@ def forecast_answer(
             forecast_exhibit(seen, quantity, outlooks),
             *((best_start_exhibit(start, quantity.back, quantity.unit, what),) if start and start.pays else ()),
         ),
-        findings=(*_findings(outlooks), best_start_finding(start, what)),
+        findings=(*_findings(outlooks), *burst_finding(bursts), best_start_finding(start, what)),
         caveats=(*caveats, *_caveats(quantity, seen, zone_name)),
         coverage=(coverage,),
         name="forecast",
-        result=_outcome(seen, quantity, outlooks, start),
+        result=_outcome(seen, quantity, outlooks, start, bursts),
     )
 
 
 def _outcome(
-    seen: History, quantity: Quantity, outlooks: Sequence[Outlook] = (), start: BestStart | None = None
-) -> ForecastOutcome:
+    seen: History, quantity: Quantity, outlooks: Sequence[Outlook] = (), start: BestStart | None = None,
+    bursts: Sequence[BurstOutlook] = (),
+) -> ForecastOutcome:  # fmt: skip
     horizons = tuple(
         Horizon(
             o.horizon_ns, o.time_ns, o.by, o.value, o.low, o.high,
@@ -99,8 +103,15 @@ def _outcome(
     best = int(start.starts.start_ns[start.best]) if start is not None and start.pays else None
     now = float(seen.values[-1]) if len(seen.values) and np.isfinite(seen.values[-1]) else None
     return ForecastOutcome(
-        quantity.filesystem, quantity.of, quantity.op, quantity.unit, seen.window_ns, now, seen.end_ns, horizons, best
-    )
+        quantity.filesystem, quantity.of, quantity.op, quantity.unit, seen.window_ns, now, seen.end_ns, horizons, best,
+        tuple(
+            Burst(
+                b.horizon_ns, b.probability, b.f1[REGRESSION] if math.isfinite(b.f1[REGRESSION]) else None,
+                Amount(b.skill.value, b.skill.low, b.skill.high),
+            )
+            for b in bursts
+        ),
+    )  # fmt: skip
 
 
 def _horizons(window_ns: int, asked_ns: int | None) -> tuple[int, ...]:

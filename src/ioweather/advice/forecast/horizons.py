@@ -143,9 +143,11 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     sums, sums_amount = (intervals.sums(*np.where(scored, e, 0.0), scored) for e in (error, amount))
     horizon_ns = rolling.horizon * history.window_ns
     label = f"in {horizon_ns // MINUTE_NS} min"
-    skill = intervals.estimate(f"skill {label}", "", sums, _skill, n=n)
+    skill = intervals.estimate(f"skill {label}", "", sums, skill_of_sums, n=n)
     against = tuple(
-        intervals.estimate(f"skill {label} against {name}", "", sums[:, [c, c, COMBINED, COMBINED + 1]], _skill, n=n)
+        intervals.estimate(
+            f"skill {label} against {name}", "", sums[:, [c, c, COMBINED, COMBINED + 1]], skill_of_sums, n=n
+        )
         for c, name in enumerate(CANDIDATES[:COMBINED])
     )
     by = COMBINED if is_skilled(skill) else int(sums[:, :COMBINED].sum(axis=0).argmin())
@@ -159,11 +161,11 @@ def outlook(rolling: Rolling, history: History, quantity: Quantity) -> Outlook:
     value, low, high = (_last(quantity.back(values)) for values in (rolling.point[by], bands.low, bands.high))
     return Outlook(
         horizon_ns, history.end_ns + horizon_ns, CANDIDATES[by], value, low, high, skill, (against[0], against[1]),
-        intervals.estimate(f"skill {label} in {quantity.unit}", "", sums_amount, _skill, n=n), coverage,
+        intervals.estimate(f"skill {label} in {quantity.unit}", "", sums_amount, skill_of_sums, n=n), coverage,
     )  # fmt: skip
 
 
-def _skill(sums: Floats) -> Any:
+def skill_of_sums(sums: Floats) -> Any:
     """1 - MAE / least MAE of the references, from sums of errors and their number; 0 where nothing ever erred."""
     best, own, n = sums[..., :COMBINED].min(axis=-1), sums[..., COMBINED], sums[..., COMBINED + 1]
     return np.where(best > 0, 1 - own / best, np.where((own > 0) | (n == 0), np.nan, 0.0))
