@@ -377,8 +377,7 @@ class Horizon:
 
 @dataclass(frozen=True)
 class Burst:
-    """Probability that the mean load until the horizon is above what nine in ten such stretches stay below. `f1` of
-    such calls so far; `skill` is 1 - Brier's score over that of the better of 'as now' and 'as usual at this hour'."""
+    """Load until the horizon above its 90th percentile; `skill` of Brier's score against the better reference."""
 
     horizon_ns: int
     probability: float | None
