@@ -62,3 +62,23 @@ def test_jobs_without_files_are_counted_though_they_are_not_large() -> None:
 
 def test_no_large_job_no_exhibit() -> None:
     assert exhibits("project_signatures", planted([{"read": 5, "io": 1.0}]), min_bytes=GIB) == {}
+
+
+def test_nuclear_physics_two_applications_of_one_project() -> None:
+    """car11 V.B: one reads, the other writes, a third moves next to nothing."""
+    reading = {"exe": "/bin/nuclear_reader in", "read": 60 * GIB, "io": 30.0, "read_seconds": 30.0}
+    writing = {"exe": "/bin/nuclear_writer out", "written": 40 * GIB, "io": 20.0, "write_seconds": 20.0}
+    little = {"exe": "/bin/nuclear_helper", "read": GIB, "io": 1.0, "read_seconds": 1.0}
+    made = exhibits("project_signatures", planted([reading, writing, writing, little]))["car11.projects"]
+    (table,) = [table for table in made.tables if table.name == "applications"]
+    rows = [dict(zip((c.name for c in table.columns), row, strict=True)) for row in table.rows]
+    assert [(row["program"], row["jobs"], row["dominant"]) for row in rows] == [
+        ("nuclear_writer", 2, "writing"), ("nuclear_reader", 1, "reading"), ("nuclear_helper", 1, "reading"),
+    ]  # fmt: skip
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+    (finding,) = [f for f in made.findings if "several applications" in f.text]
+    assert "writer" in finding.text
+    assert "reader" in finding.text
+    assert "helper" not in finding.text
+    alone = exhibits("project_signatures", planted([reading, reading]))["car11.projects"]
+    assert not [f for f in alone.findings if "several applications" in f.text]

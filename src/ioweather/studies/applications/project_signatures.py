@@ -41,6 +41,8 @@ from ioweather.studies.shared.runs import (
 # A signature is worth a sentence when so many of the project's jobs bear it.
 _TYPICAL: Final = 0.5
 _IDENTICAL: Final = 8
+# An application counts as one of a project's from this share of its bytes on.
+_WEIGHTY: Final = 0.1
 _PARTS: Final = ("metadata", "reading", "writing")
 
 
@@ -79,7 +81,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     projects = [_project(name, jobs.of_project(name), every.of_project(name)) for name in shown]
     yield Exhibit(
         "car11.projects",
-        tables=(_overview(projects), _signature_table(projects)), charts=(_chart(projects),),
+        tables=(_overview(projects), _applications(projects), _signature_table(projects)), charts=(_chart(projects),),
         estimates=tuple(e for project in projects for e in _estimates(project, per_instance)),
         findings=numbered(finding for project in projects for finding in _findings(project)),
         caveats=(
@@ -143,6 +145,46 @@ def _overview(projects: list[_Project]) -> ResultTable:
         ),
         tuple(rows),
     )  # fmt: skip
+
+
+def _programs(project: _Project) -> list[tuple[str, Runs]]:
+    """The project's applications, those that moved most first."""
+    names = np.array([program_of(exe) if exe else "?" for exe in project.jobs.frame.text("exe").tolist()])
+    parts = [(str(name), project.jobs.take(np.flatnonzero(names == name))) for name in np.unique(names)]
+    return sorted(parts, key=lambda part: -int(part[1].ints("moved_bytes").sum()))
+
+
+def _part_of_time(jobs: Runs) -> int | None:
+    """Index into _PARTS of what takes most of the time of all processes."""
+    times = [float(np.nansum(jobs.floats(f"{part}_seconds"))) for part in ("meta", "read", "write")]
+    return int(np.argmax(times)) if sum(times) > 0 else None
+
+
+def _applications(projects: list[_Project]) -> ResultTable:
+    """A project may be several applications that have nothing in common (car11 V.B)."""
+    rows: list[tuple[Cell, ...]] = []
+    for project in projects:
+        whole = int(project.jobs.ints("moved_bytes").sum())
+        for program, jobs in _programs(project):
+            part = _part_of_time(jobs)
+            requests = known(signatures(jobs.frame).array("request_bytes"))
+            rows.append(
+                (
+                    project.name, program, jobs.rows, int(jobs.ints("nprocs").min()), int(jobs.ints("nprocs").max()),
+                    int(jobs.ints("read_bytes").sum()), int(jobs.ints("write_bytes").sum()),
+                    int(jobs.ints("moved_bytes").sum()) / whole if whole else None,
+                    None if part is None else _PARTS[part],
+                    float(np.median(requests)) if len(requests) else None,
+                )
+            )  # fmt: skip
+    columns = (
+        ResultColumn("project", "", "text"), ResultColumn("program", "", "text"), ResultColumn("jobs", "", "count"),
+        ResultColumn("processes_low", "processes from", "count"), ResultColumn("processes_high", "to", "count"),
+        ResultColumn("read", "", "bytes"), ResultColumn("written", "", "bytes"),
+        ResultColumn("share", "of the project's bytes", "ratio"), ResultColumn("dominant", "most time in", "text"),
+        ResultColumn("request", "mean request, median", "bytes"),
+    )  # fmt: skip
+    return ResultTable("applications", columns, tuple(rows), "Applications within each project")
 
 
 def _signature_table(projects: list[_Project]) -> ResultTable:
@@ -211,6 +253,7 @@ def _findings(project: _Project) -> Iterator[Finding]:
     yield Finding(f"{text}.", name="volume")
     if project.identical >= _IDENTICAL and project.identical > n / 2:
         yield Finding(f"{name} is dominated by {project.identical:,} nearly identical jobs.", name="identical_jobs")
+    yield from _split(project)
     most = int(jobs.ints("instance_count").max())
     if most > 1:
         text = f"{name} runs up to {most:,} instances of its applications in one job."
@@ -220,6 +263,21 @@ def _findings(project: _Project) -> Iterator[Finding]:
     if project.share("negligible_io") > _TYPICAL:
         text = f"{name}: I/O takes less than 1% of the run in most jobs, so none of this is likely to matter."
         yield Finding(text, name="negligible_io")
+
+
+def _split(project: _Project) -> Iterator[Finding]:
+    """Applications of weight that spend their time on different things: means over the project describe neither."""
+    whole = int(project.jobs.ints("moved_bytes").sum())
+    weighty = [(p, jobs, _part_of_time(jobs)) for p, jobs in _programs(project)
+               if whole and int(jobs.ints("moved_bytes").sum()) >= _WEIGHTY * whole]  # fmt: skip
+    if len({part for _, _, part in weighty}) < 2:
+        return
+    words = ", ".join(
+        f"{program} ({int(jobs.ints('moved_bytes').sum()) / whole:.0%} of the bytes, most time in {_PARTS[part]})"
+        for program, jobs, part in weighty
+        if part is not None
+    )
+    yield Finding(f"{project.name} is several applications that differ: {words}.", name="applications")
 
 
 def _causes(project: _Project) -> Iterator[Finding]:
