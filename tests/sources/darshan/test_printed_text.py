@@ -52,7 +52,7 @@ def check_records(paths):
             theirs = log.modules[name]
             order, its = (np.lexsort((m.records["rank"], m.records["id"])) for m in (module, theirs))
             # The library reads variances of POSIX 3 as 0.
-            known = {field for field in theirs.records.dtype.names if "VARIANCE" not in field} - {"file_id"}
+            known = {field for field in theirs.records.dtype.names if "VARIANCE" not in field}
             for field in known.intersection(module.records.dtype.names):
                 mine = module.records[field][order]
                 assert np.allclose(mine, theirs.records[field][its], atol=6e-7, rtol=1e-6), (name, field)
@@ -143,7 +143,7 @@ def test_traces():
 
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize(("check", "least"), [(check_records, 60), (check_sums, 60), (check_traces, 15)])
+@pytest.mark.parametrize(("check", "least"), [(check_records, 60), (check_sums, 60), (check_traces, 10)])
 def test_shared_logs(shared_data, check, least):
     paths = sorted((shared_data / "darshan").rglob("*.darshan"))
     paths = [path for path in paths if path.stat().st_size < 200_000 and not {"v1", "v2", "fork"} & set(path.parts)]

@@ -6,7 +6,7 @@ that repeat, because 700 literal names hide their own structure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -172,6 +172,17 @@ FIXED: Final[dict[tuple[str, int], RecordNames]] = {
         tail=(*_UUIDS, ("object_id_high", "u8"), ("object_id_low", "u8")),
     ),
 }
+
+
+def printed_version(module: str, said: int, printed: Collection[str]) -> int:
+    """The version whose counters a text has: newer tools print records of old versions with the names of new ones."""
+    newest_first = sorted((version for name, version in FIXED if name == module), reverse=True)
+    for version in (said, *newest_first):
+        names = FIXED[module, version]
+        if all(counter in printed for counter in (*names.counters, *names.fcounters)):
+            return version
+    return said
+
 
 LUSTRE_V1: Final = _names("LUSTRE", "OSTS MDTS STRIPE_OFFSET STRIPE_SIZE STRIPE_WIDTH")
 LUSTRE_COMPONENT: Final = _names(

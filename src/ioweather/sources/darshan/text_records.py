@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core.errors import CorruptInput, TruncatedInput
-from ioweather.sources.darshan.counters import FIXED, LUSTRE_COMPONENT, LUSTRE_V1
+from ioweather.sources.darshan.counters import FIXED, LUSTRE_COMPONENT, LUSTRE_V1, printed_version
 from ioweather.sources.darshan.layout import (
     HEATMAP_DTYPE,
     LUSTRE_COMPONENT_DTYPE,
@@ -27,6 +27,7 @@ _IN_USE: Final = 0x10  # LCME_FL_INIT of lustre_idl.h
 _COMPONENT: Final = re.compile(r"LUSTRE_COMP(\d{1,4})_(\w{1,40})")
 _OST: Final = re.compile(r"LUSTRE_(?:COMP\d{1,4}_)?OST_ID_\d{1,6}")
 _BIN: Final = re.compile(r"HEATMAP_(READ|WRITE)_BIN_(\d{1,6})")
+_LINK: Final = "_FILE_REC_ID"  # of datasets and variables: the file they lie in, 64 bits without a sign
 _WORDS: Final = ("POOL_NAME", "STRIPE_PATTERN", "FLAGS")  # of components, printed as words
 
 Value = float | int | str
@@ -53,7 +54,7 @@ def modules_of_records(
         if module in _LISTS:
             made[module] = _LISTS[module](own, module in partial)
         else:
-            version = versions[module]
+            version = printed_version(module, versions[module], next(iter(own.values())))
             made[module] = Module(module, version, module in partial, _table(module, version, own))
     return made, names, tuple(unknown)
 
@@ -70,9 +71,10 @@ def _counters(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[str, int, int,
         try:
             value = float(parts[4]) if "_F_" in parts[3] else int(parts[4])
         except ValueError:
-            value = parts[4] if parts[3].endswith(_WORDS) else _MOST
+            value = parts[4] if parts[3].endswith(_WORDS) else 1 << 64
         record_id = int(parts[2])
-        if record_id >= 1 << 64 or (not isinstance(value, str) and not -_MOST <= value < _MOST):
+        most = 1 << 64 if parts[3].endswith(_LINK) else _MOST
+        if record_id >= 1 << 64 or (not isinstance(value, str) and not -_MOST <= value < most):
             raise CorruptInput(f"Line {number}: {parts[3][:60]} is {parts[4][:40]!r}, not a number.")
         name = parts[5].rsplit("\t", 2)[0]
         yield parts[0], -rank if parts[1].startswith("-") else rank, record_id, parts[3], value, name
@@ -84,6 +86,8 @@ def _table(module: str, version: int, records: Records) -> np.ndarray[Any, Any]:
     table = np.zeros(len(records), dtype)
     for place, ((_, rank, record_id), values) in enumerate(records.items()):
         table[place]["id"], table[place]["rank"] = record_id, rank
+        if FIXED[module, version].links:
+            table[place]["file_id"] = next((value for name, value in values.items() if name.endswith(_LINK)), 0)
         for counter in (*FIXED[module, version].counters, *FIXED[module, version].fcounters):
             table[place][counter] = _known(values, counter, module, record_id)
     table.flags.writeable = False

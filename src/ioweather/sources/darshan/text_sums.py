@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core.errors import CorruptInput, TruncatedInput
-from ioweather.sources.darshan.counters import FIXED
+from ioweather.sources.darshan.counters import FIXED, printed_version
 from ioweather.sources.darshan.model import Module
 
 ALL_FILES: Final = 0
@@ -69,6 +69,7 @@ def modules_of_sums(
         version = versions.get(name, -1)
         if name not in _PREFIX or (name, version) not in FIXED or not part.counters:
             continue
+        version = printed_version(name, version, part.counters)
         made[name] = Module(name, version, name in partial, _record(name, version, part))
         if len(part.files) == len(KINDS):
             counts[name] = part.files
