@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.simulate.presets import ResponseLaw
-from ioweather.simulate.responses import draw, mean_seconds
+from ioweather.simulate.presets import ResponseLaw, preset_named
+from ioweather.simulate.responses import PROBE_BYTES, draw, mean_seconds, window_responses
+from ioweather.simulate.world import World
 
 
 def test_head_and_tail_are_as_planted():
@@ -35,3 +36,14 @@ def test_larger_requests_take_longer_and_writes_more_than_reads():
     assert mean_seconds(law, 1 << 20, "read") == pytest.approx(law.mean_seconds)
     assert mean_seconds(law, 1 << 30, "read") > 100 * law.mean_seconds
     assert mean_seconds(law, 1 << 20, "write") > mean_seconds(law, 1 << 20, "read")
+
+
+def test_a_probe_of_every_second_measures_every_second():
+    preset = preset_named("laptop-every-second")
+    world = World(preset, 5)
+    (window,) = world.windows()
+    made = list(window_responses(window.readings, preset, world.resources, 5))
+    (reads,) = [each for each in made if each.op == "read" and each.request_bytes == PROBE_BYTES]
+    assert len(reads.start) == 86_400
+    assert np.diff(reads.start) == pytest.approx(1.0)
+    assert {each.host for each in made} == {"login1", "sampler1"}

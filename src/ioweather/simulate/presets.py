@@ -138,7 +138,13 @@ _HARD = (
             jobs=400, typical_io_seconds=90.0, transfers_per_day=8.0, system_load=0.2, background_bytes_per_s=0.3e6),
 )  # fmt: skip
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD)}
+# kun19 probes once a second: half a million operations of a day.
+_EVERY_SECOND = replace(LAPTOP, name="laptop-every-second", title="Laptop for a day, probed every second", days=1,
+                        jobs=30, probe_hosts=1, probe_seconds=1, detail_day=None)  # fmt: skip
+
+PRESETS: dict[str, Preset] = {
+    p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND)
+}
 
 
 def preset_named(name: str) -> Preset:
