@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ioweather.sources.devices.sar import SOURCE
 from ioweather.tables import concat
 from ioweather.workflows.ingest.reading import choose_source
 
+_SADC = Path("/usr/lib/sysstat/sadc")
 UTC = ReadContext(zone=zone_named("UTC"))
 FIRST = "Linux 6.1.0 (oss1) \t11/15/26 \t_x86_64_\t(2 CPU)\n\n"
 DISKS = (
@@ -91,3 +93,26 @@ def test_a_damaged_daily_file_is_refused_with_what_sadf_says(tmp_path):
     path.write_bytes(b"\x96\xd5\x75\x21" + bytes(200))
     with pytest.raises(UnsupportedVersion, match="sadf cannot read it"):
         list(SOURCE.read(path, UTC))
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not _SADC.exists() or shutil.which("sadf") is None, reason="sysstat is not installed")
+def test_a_daily_file_recorded_here(tmp_path):
+    """What sadc records, against what sadf prints of it."""
+    path = tmp_path / "sa15"
+    subprocess.run([_SADC, "-S", "DISK", "1", "4", path], check=True, timeout=60)
+    printed = subprocess.run(["sadf", "-d", "-U", path, "--", "-d"], capture_output=True, text=True, check=True).stdout
+    expected = {}
+    for line in printed.splitlines():
+        if not line.startswith("#"):
+            _, seconds, stamp, device, _, read, written, *_ = line.split(";")
+            for metric, rate in (("read_bytes", read), ("write_bytes", written)):
+                expected[device, int(stamp) * NS, metric] = float(rate) * KIB * int(seconds)
+    assert expected
+    rows = concat([frame for _, frame in SOURCE.read(path, ReadContext())]).records()
+    found = {
+        (row["component"], row["start_ns"] + row["interval_ns"], row["metric"]): row["value"]
+        for row in rows
+        if row["component_kind"] == "device" and row["metric"] in ("read_bytes", "write_bytes")
+    }
+    assert {key: found.get(key) for key in expected} == pytest.approx(expected)
