@@ -98,7 +98,7 @@ def _notes(proof: Proof) -> Iterator[str]:
         yield f"{slow} {were} slow though nothing was planted: something else used this storage. Not counted."
     for row in verdicts:
         if row.state == "not felt":
-            yield f"{row.planted}: no run took noticeably longer, so whether it is found is not known."
+            yield f"{row.planted}: at most one run took longer, so whether it is found is not known."
         elif row.state == "no samples":
             yield f"{row.planted}: this machine has no samples of the devices below, so the cause cannot be known."
         elif row.counted < row.runs and not row.right_is_normal:

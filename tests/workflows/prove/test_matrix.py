@@ -115,11 +115,24 @@ def test_bytes_that_a_sensor_lost_are_caught(given, start):
 
 def test_without_samples_of_devices_a_competitor_cannot_be_known():
     def unsampled(cause, said):
-        if cause in SECONDS:
-            return replace(said, verdict="unknown", reason=Reason.NO_SYSTEM_DATA)
-        return said
+        return replace(said, verdict="unknown", reason=Reason.NO_SYSTEM_DATA)
 
     proof = proof_of(unsampled, devices=False, device_bytes=None)
-    assert row(proof, "verdict", Cause.COMPETITOR).state == "no samples"
+    assert {row.state for row in proof.rows if row.sense == "verdict"} == {"no samples"}
     assert row(proof, "probe", Cause.COMPETITOR).state == "right"
-    assert not any(sentence.startswith("devices:") for sentence in proof.wrong)
+    assert proof.wrong == ()
+
+
+def test_one_run_that_felt_it_is_not_enough():
+    first = []
+
+    def once(cause, said):
+        if cause is Cause.COMPETITOR and first:
+            return replace(said, io_seconds=0.2)
+        if cause is Cause.COMPETITOR:
+            first.append(1)
+            return replace(said, verdict="unexplained")
+        return said
+
+    proof = proof_of(once)
+    assert (row(proof, "verdict", Cause.COMPETITOR).state, proof.wrong) == ("not felt", ())

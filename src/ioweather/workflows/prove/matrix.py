@@ -32,6 +32,8 @@ _LEAST_SLOWDOWN: Final = 0.15
 # Of a competitor the probe must show what doubled a run's I/O time.
 _PLAIN_SLOWDOWN: Final = 1.0
 _LEAST_SEEN_SHARE: Final = 0.9
+# One slow run may be chance.
+_LEAST_COUNTED: Final = 2
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _rows(cause: Cause, runs: Sequence[tuple[float, Said]], usual: float, harm: 
 
 def _untouched_together(rows: Sequence[Row]) -> Iterator[Row]:
     """To the verdict a stopped probe is nothing: of runs that nothing was done to, most must be normal."""
-    same = [row for row in rows if row.sense == "verdict" and row.right_is_normal]
+    same = [row for row in rows if row.sense == "verdict" and row.right_is_normal and row.state != "no samples"]
     state = _state(sum(row.right for row in same), sum(row.counted for row in same))
     for row in rows:
         yield replace(row, state=state) if row in same and not row.accused else row
@@ -114,7 +116,7 @@ def _untouched_together(rows: Sequence[Row]) -> Iterator[Row]:
 
 def _state(right: int, counted: int, untold: int = 0) -> State:
     """Most must be right: of real runs some are disturbed by what nobody planted."""
-    if counted == 0:
+    if counted < _LEAST_COUNTED:
         return "not felt"
     if 2 * right > counted:
         return "right"
@@ -135,7 +137,7 @@ def _wrong_rows(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{row.sense}: of {row.runs} runs with {row.planted} planted {row.accused} were accused."
         elif row.state == "wrong":
             yield f"{row.sense}: {row.planted} was answered right {row.right} of {row.counted} times."
-    if not any(row.state == "right" and row.planted in _SLOWS for row in rows if row.sense == "verdict"):
+    if all(row.state == "not felt" for row in rows if row.sense == "verdict" and row.planted in _SLOWS):
         yield "verdict: nothing that was planted was felt here; the proof says nothing of slow runs."
 
 

@@ -72,14 +72,16 @@ def measure(target: Path, kept: Path, planted: Sequence[Cause], progress: Progre
     place = folder_below(str(target), f"{_NAME}{os.getpid()}")
     devices = devices_below(target)
     facility = facility_text(target, devices)
+    # Samples of other devices would be taken for those of this file system.
+    spools = (kept / "probe", *([kept / "block"] if devices else []))
     (kept / "site").mkdir()
     (kept / "site" / "facility.toml").write_text(facility)
     with _ground(place) as ground:
         progress(0, len(planted), "making files")
         ground.prepare()
-        with _sensors(target, kept) as probe_pid, ground.competitors() as others:
+        with _sensors(target, kept, spools) as probe_pid, ground.competitors() as others:
             stretches = tuple(_stretches(ground, others, probe_pid, kept, planted, progress))
-    return Evidence(stretches, (kept / "probe", kept / "block"), facility, devices, ground.written_bytes)
+    return Evidence(stretches, spools, facility, devices, ground.written_bytes)
 
 
 @contextlib.contextmanager
@@ -140,16 +142,15 @@ def write_log(path: Path, number: int, start_ns: int, end_ns: int, ground: Groun
 
 
 @contextlib.contextmanager
-def _sensors(target: Path, kept: Path) -> Iterator[Callable[[], int]]:
+def _sensors(target: Path, kept: Path, spools: Sequence[Path]) -> Iterator[Callable[[], int]]:
     """A probe and the samples of devices, as a site runs them; the number of the probe's process."""
-    children = (
-        Child("probe", ("probe", str(target), *_PROBE, "--name", f"prove-probe-{os.getpid()}",
-                        "--spool", str(kept / "probe"))),
-        Child("block devices", ("collect", "block", "--no-ship", "--lake", str(kept / "site"),
-                                "--spool", str(kept / "block"))),
-    )  # fmt: skip
+    probe = (*_PROBE, "--name", f"prove-probe-{os.getpid()}", "--spool", str(kept / "probe"))
+    children = [Child("probe", ("probe", str(target), *probe))]
+    if kept / "block" in spools:
+        where = ("--no-ship", "--lake", str(kept / "site"), "--spool", str(kept / "block"))
+        children.append(Child("block devices", ("collect", "block", *where)))
     try:
-        _wait_until_ready(children, (kept / "probe", kept / "block"))
+        _wait_until_ready(children, spools)
         yield lambda: _probe_pid(kept / "probe")
     finally:
         for child in children:
