@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.simulate.presets import ResponseLaw, preset_named
-from ioweather.simulate.responses import PROBE_BYTES, draw, mean_seconds, window_responses
+from ioweather.simulate.presets import ResponseLaw, for_days, preset_named
+from ioweather.simulate.responses import PROBE_BYTES, SIZES, draw, mean_seconds, window_responses
 from ioweather.simulate.world import World
 
 
@@ -47,3 +47,20 @@ def test_a_probe_of_every_second_measures_every_second():
     assert len(reads.start) == 86_400
     assert np.diff(reads.start) == pytest.approx(1.0)
     assert {each.host for each in made} == {"login1", "sampler1"}
+
+
+def test_repeated_requests_are_mostly_answered_by_the_cache():
+    preset = for_days(preset_named("laptop-cached"), 1)
+    world = World(preset, 5)
+    (window,) = world.windows()
+    made = list(window_responses(window.readings, preset, world.resources, 5))
+    cached = [each for each in made if each.mode == "cache"]
+    assert {(each.op, each.request_bytes) for each in cached} == {
+        (op, size) for op in ("read", "write") for size in SIZES
+    }
+    for each in cached:
+        fast = each.seconds < 0.3 * mean_seconds(preset.law, each.request_bytes, each.op)
+        assert 0.7 < fast.mean() < 1.0
+    plain = for_days(preset_named("laptop"), 1)
+    others = list(window_responses(window.readings, plain, world.resources, 5))
+    assert [each.seconds.tolist() for each in others] == [e.seconds.tolist() for e in made if e.mode == "nocache"]

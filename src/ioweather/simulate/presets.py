@@ -67,6 +67,7 @@ class Preset:
     probe_hosts: int = 3
     probe_seconds: int = 120
     sampler_seconds: int = 900
+    cached_samples: bool = False  # the sampler also repeats requests without emptying caches
     scan_files: int = 4000
     law: ResponseLaw = field(default_factory=ResponseLaw)
     detail_day: int | None = 2  # this day also as h5lmt, LMT database and iostat text, 5 s, with faults
@@ -142,8 +143,12 @@ _HARD = (
 _EVERY_SECOND = replace(LAPTOP, name="laptop-every-second", title="Laptop for a day, probed every second", days=1,
                         jobs=30, probe_hosts=1, probe_seconds=1, detail_day=None)  # fmt: skip
 
+_CACHED = replace(
+    LAPTOP, name="laptop-cached", title="Laptop whose sampler measures with and without caches", cached_samples=True
+)
+
 PRESETS: dict[str, Preset] = {
-    p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND)
+    p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND, _CACHED)
 }
 
 

@@ -23,6 +23,10 @@ _METADATA = {"create": 0.0012, "stat": 0.0004, "file_read": 0.0009, "delete": 0.
 _CACHED_MEAN = 0.0001
 _CACHED_RATIO = 0.3
 _COMMON_SECONDS = 600.0
+# don15's other mode: the same request again and again for half an hour, without emptying caches, in some of the rounds.
+_REPEATED_ROUNDS = 24
+_REPEATS, _REPEATED_SECONDS = 40, 1800.0
+_FROM_CACHE, _CACHE_FACTOR = 0.9, 0.05
 WRITE_FACTOR = 1.2
 
 
@@ -39,6 +43,7 @@ class Responses:
     start: Floats
     seconds: Floats
     cached: Bools | None = None
+    mode: str = "nocache"
 
 
 def mean_seconds(law: ResponseLaw, request_bytes: int, op: str) -> float:
@@ -71,6 +76,8 @@ def window_responses(readings: Readings, preset: Preset, resources: Resources, s
     yield from _probes(readings, preset, resources, seed)
     if preset.sampler_seconds:
         yield from _samples(readings, preset, resources, seed)
+    if preset.sampler_seconds and preset.cached_samples:
+        yield from _repeated(readings, preset, resources, seed)
 
 
 def _ticks(readings: Readings, every: int, offset: float) -> Floats:
@@ -156,6 +163,23 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
                 seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
                 yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost),
                                 "sampler", at[chosen], seconds)  # fmt: skip
+
+
+def _repeated(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
+    """Most requests are answered by the cache, at its own pace; the rest wait for the target like any other."""
+    rng = stream(seed, "repeated", round(readings.start))
+    begins = _ticks(readings, _REPEATED_ROUNDS * preset.sampler_seconds, 60.0)
+    moments = (begins[:, None] + np.arange(_REPEATS) * (_REPEATED_SECONDS / _REPEATS)).ravel()
+    for number, size in enumerate(SIZES):
+        ost = number % resources.osts
+        for place, op in enumerate(("read", "write")):
+            at = moments + 2.0 * number + place
+            mean = mean_seconds(preset.law, size, op)
+            quiet, _ = draw(preset.law, mean, len(at), rng)
+            hit = rng.random(len(at)) < _FROM_CACHE
+            seconds = np.where(hit, _CACHE_FACTOR * quiet, quiet * _data_stretch(readings, resources, ost, at))
+            yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost), "sampler",
+                            at, np.maximum(seconds, 1e-6), mode="cache")  # fmt: skip
 
 
 def _turns(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:

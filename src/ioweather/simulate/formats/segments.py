@@ -40,7 +40,7 @@ def _rows(batch: Responses, calendar: Calendar, system: str) -> list[tuple[int, 
     cached = ["null"] * len(start_ns) if batch.cached is None else ["true" if c else "false" for c in batch.cached]
     before = f'{{"table":"responses","host":"{batch.host}","target":"{batch.target}","op":"{batch.op}",'
     after = (
-        f'"request_bytes":{batch.request_bytes},"mode":"nocache","system":"{system}","component":{component},'
+        f'"request_bytes":{batch.request_bytes},"mode":"{batch.mode}","system":"{system}","component":{component},'
         f'"status":"ok","errno":null,"run_id":"{batch.run_id}"'
     )
     return [
