@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.contracts import ALL_TIME, Param, Period, Question, StudyData
 from ioweather.core.papers import exhibit_entry
@@ -23,6 +23,8 @@ from ioweather.workflows.stamp import provenance_of, standing_caveats
 
 if TYPE_CHECKING:
     from ioweather.store.lake import Lake
+
+_OWN_ROWS: Final = "Made of your own jobs and of what all may see: with the jobs of others it may come out differently."
 
 
 def ask(
@@ -45,12 +47,14 @@ def ask(
         values = resolve_params(question.params, typed, lambda: place.snapshot, lambda: zone_of(lake))
         data = resolve(question, Request(place, values, period_ns, files, dict(given or {})))
         answer = question.answer(data, place.facility, values)
+        provenance = _provenance(question, place, values, period_ns, data)
+        own = (_OWN_ROWS,) if "rows_of" in provenance.params else ()
         return replace(
             answer,
             name=name,
             exhibits=tuple(_titled(exhibit) for exhibit in answer.exhibits),
-            caveats=(*standing_caveats(place.facility), *answer.caveats),
-            provenance=_provenance(question, place, values, period_ns, data),
+            caveats=(*standing_caveats(place.facility), *own, *answer.caveats),
+            provenance=provenance,
         )
 
 

@@ -203,8 +203,9 @@ def test_pydarshan_reads_what_is_written(tmp_path, compress, make_lustre):
 def test_a_log_survives_reading_and_writing(samples):
     written = {("POSIX", 4), ("MPI-IO", 3), ("STDIO", 2), ("LUSTRE", 1), ("LUSTRE", 2), ("HEATMAP", 1)}
     paths = [*(samples / "darshan/examples").glob("*.darshan"), *(samples / "darshan/real").glob("*.darshan")]
-    assert len(paths) > 20
-    for path in paths:
+    binary = [path for path in paths if not path.read_bytes().startswith(b"#")]  # a text may lack counters
+    assert len(binary) > 20
+    for path in binary:
         log = read_log(path)
         modules = {n: m for n, m in log.modules.items() if (n, m.version) in written}
         again = read_log(log_bytes(log.job, modules, log.names))
