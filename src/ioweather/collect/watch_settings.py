@@ -16,7 +16,7 @@ _KEYS: Final = ("directories", "every", "accounting", "tell", "check_owner")
 @dataclass(frozen=True)
 class WatchSettings:
     """`accounting`: ask `sacct` too, where it is here. `tell`: a program that is run for each new verdict, with the job
-    id and the line (deploy/slurm/tell-slurm). `check_owner`: a log must be of the person it speaks of, or of root."""
+    id and the line (deploy/slurm/tell-slurm). `check_owner`: strangers are believed about their own runs alone."""
 
     directories: tuple[Path, ...] = ()
     every_ns: int = MINUTE_NS

@@ -38,9 +38,9 @@ class ReadContext:
     keep_raw: bool = False
     # Whose rows the segment of a spool may hold, as a pattern of hosts; None: anybody's.
     hosts: str | None = None
-    # A log is taken only from the person who ran the job, from root, or from who reads it: anybody can write one that
-    # names somebody else into a directory that all may write.
-    owner_must_match: bool = False
+    # Users whose files may speak of anybody; None: all. From others a source takes only what they say of themselves:
+    # where Darshan writes, all may, and anybody could lay a file there that speaks of somebody else.
+    believed_owners: frozenset[int] | None = None
     # Of labelled samples (Prometheus, telegraf, collectd, LDMS): a mapping file of the person's own.
     mapping: Mapping[str, Any] | None = None
 

@@ -94,6 +94,26 @@ def test_a_log_that_speaks_of_somebody_else_than_its_owner_is_refused(place):
     assert rows(lake) == 3
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_stranger_is_believed_about_own_runs_alone_and_the_owner_of_the_directory_about_all(place):
+    lake, settings, logs = place
+    (logs / "bad.darshan").unlink()
+    accounting = logs / "sacct.txt"
+    accounting.write_text(
+        "JobID|JobIDRaw|Cluster|UID|User|Account|JobName|State|Submit|Start|End|NNodes|NCPUS|NodeList\n"
+        "4711|4711|big|1000|ann|phys|run|COMPLETED|1600000000|1600000000|1600000060|1|4|n1\n"
+    )
+    os.chown(accounting, 4242, 4242)
+    done = catch_up(lake, settings, clock=later)
+    assert list(done.refused) == [str(accounting)]
+    assert "only logs of own runs" in done.refused[str(accounting)]
+    assert rows(lake, "jobs") == 0
+    os.chown(logs, 4242, 4242)
+    os.utime(accounting)
+    assert not catch_up(lake, settings, clock=later).refused
+    assert rows(lake, "jobs") == 1
+
+
 def test_a_log_becomes_whole_after_it_was_refused(place):
     lake, settings, logs = place
     catch_up(lake, settings, clock=later)

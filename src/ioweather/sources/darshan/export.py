@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -32,6 +31,7 @@ from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Form, Module
 from ioweather.sources.darshan.reader3 import check_ranks
 from ioweather.sources.darshan.rows import rows_of_logs
 from ioweather.sources.darshan.text_sums import ALL_FILES, has_sum
+from ioweather.sources.parquet_files import opened_parquet
 
 _MAGIC: Final = b"PAR1"
 _LONGEST_FOOTER: Final = 16 << 20
@@ -77,23 +77,12 @@ class DarshanExport:
         return 0.9 if any(prefix.encode() + b"BYTES_READ" in footer for prefix in _MODULES.values()) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
-        with closing(duckdb.connect(":memory:")) as con:
-            # One file and nothing else, whatever its name may hold.
-            con.execute(f"SET allowed_paths = [{quoted}]")
-            con.execute("SET enable_external_access = false")
-            con.execute("SET lock_configuration = true")
-            try:
-                for logs in _logs(con, path, f"read_parquet({quoted})"):
-                    applications, files = rows_of_logs(logs, context.paths)
-                    yield "applications", applications
-                    if files.rows:
-                        yield "files", files
-            except (duckdb.Error, OSError) as error:
-                reason = str(error).splitlines()[0]
-                raise CorruptInput(
-                    f"{path} cannot be read as Parquet: {reason}.", hint="Is the file complete?"
-                ) from None
+        with opened_parquet(path) as (con, file):
+            for logs in _logs(con, path, file):
+                applications, files = rows_of_logs(logs, context.paths)
+                yield "applications", applications
+                if files.rows:
+                    yield "files", files
 
 
 SOURCE = DarshanExport()

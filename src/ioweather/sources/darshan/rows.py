@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bz2
 import json
-import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, column
 from ioweather.sources.darshan.reader_text import is_darshan_text
+from ioweather.sources.strangers import doubted_owner
 from ioweather.tables import encode_text
 from ioweather.tables.applications import APPLICATIONS, FILE_MODULES, FILES, READ_BINS, SIZE_BINS, WRITE_BINS
 
@@ -176,6 +176,7 @@ class DarshanSource:
     name: str = "darshan"
     title: str = "Darshan logs (1.21 to 3.41, also of forks), and the text of darshan-parser and darshan-dxt-parser"
     tables: tuple[str, ...] = ("applications", "files")
+    is_of_one_person: bool = True  # who ran the job
     hosts: bool = False
 
     @property
@@ -206,8 +207,12 @@ class DarshanSource:
 
     def parse(self, path: Path, context: ReadContext) -> DarshanLog:
         log = read_log(path, modules=self.modules)
-        if context.owner_must_match:
-            _check_owner(path, log.job.uid)
+        owner = doubted_owner(path, context)
+        if owner not in (None, log.job.uid):
+            raise ForeignRows(
+                f"{path} says that user {log.job.uid} ran the job, but the file is of user {owner}.",
+                hint="If it is a copy, read it with `ioweather ingest`, or set check_owner = false in [watch].",
+            )
         return log
 
     def rows(
@@ -217,15 +222,6 @@ class DarshanSource:
         yield "applications", applications, np.arange(applications.rows)
         if files.rows:
             yield "files", files, files.text("log_digest").codes
-
-
-def _check_owner(path: Path, uid: int) -> None:
-    owner = path.stat().st_uid
-    if owner not in (uid, 0, os.geteuid()):
-        raise ForeignRows(
-            f"{path} says that user {uid} ran the job, but the file is of user {owner}.",
-            hint="If it is a copy, read it with `ioweather ingest`, or set check_owner = false in [watch].",
-        )
 
 
 DARSHAN = DarshanSource()

@@ -8,13 +8,13 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UsageError
+from ioweather.sources.parquet_files import opened_parquet
 
 BATCH_ROWS = 50_000
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -162,31 +162,20 @@ def _ragged(path: Path, line: int, found: int, expected: int, shape: CsvShape) -
 
 def _read_parquet(path: Path, wanted: frozenset[str]) -> Iterator[Batch]:
     import arro3.core as arro
-    import duckdb
 
-    quoted = "'" + str(path.resolve()).replace("'", "''") + "'"
-    with closing(duckdb.connect(":memory:")) as con:
-        # One file and nothing else, whatever its name may hold.
-        con.execute(f"SET allowed_paths = [{quoted}]")
-        con.execute("SET enable_external_access = false")
-        con.execute("SET lock_configuration = true")
-        try:
-            described = con.sql(f"DESCRIBE SELECT * FROM read_parquet({quoted})").fetchall()
-            types = {row[0]: str(row[1]) for row in described}
-            _require(path, wanted, list(types))
-            names = sorted(wanted) or list(types)[:1]
-            selects = ", ".join(_plain(name, types[name]) for name in names)
-            stream = arro.RecordBatchReader.from_stream(con.sql(f"SELECT {selects} FROM read_parquet({quoted})"))
-            done = 0
-            for piece in stream:
-                for first in range(0, piece.num_rows, BATCH_ROWS):
-                    part = piece.slice(first, min(BATCH_ROWS, piece.num_rows - first))
-                    lines = list(range(done + 1, done + 1 + part.num_rows))
-                    yield Batch(lines, {name: list(part.column(i).to_pylist()) for i, name in enumerate(names)})
-                    done += part.num_rows
-        except (duckdb.Error, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise CorruptInput(f"{path} cannot be read as Parquet: {reason}.", hint="Is the file complete?") from None
+    with opened_parquet(path) as (con, file):
+        types = {row[0]: str(row[1]) for row in con.sql(f"DESCRIBE SELECT * FROM {file}").fetchall()}
+        _require(path, wanted, list(types))
+        names = sorted(wanted) or list(types)[:1]
+        selects = ", ".join(_plain(name, types[name]) for name in names)
+        stream = arro.RecordBatchReader.from_stream(con.sql(f"SELECT {selects} FROM {file}"))
+        done = 0
+        for piece in stream:
+            for first in range(0, piece.num_rows, BATCH_ROWS):
+                part = piece.slice(first, min(BATCH_ROWS, piece.num_rows - first))
+                lines = list(range(done + 1, done + 1 + part.num_rows))
+                yield Batch(lines, {name: list(part.column(i).to_pylist()) for i, name in enumerate(names)})
+                done += part.num_rows
 
 
 def _plain(name: str, kind: str) -> str:

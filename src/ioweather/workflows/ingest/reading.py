@@ -20,6 +20,7 @@ from ioweather.core.errors import (
     AmbiguousFormat,
     CorruptInput,
     EmptyInput,
+    ForeignRows,
     ImpossibleRows,
     SourceError,
     TooManyRows,
@@ -34,6 +35,7 @@ from ioweather.core.units import MIB, NS, format_bytes, format_seconds
 from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.nearest import nearest
+from ioweather.sources.strangers import doubted_owner
 from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise
 from ioweather.tables import TABLES, Complaints, concat
 
@@ -385,7 +387,14 @@ def _source_for(path: Path, reading: Reading) -> Source:
             raise EmptyInput(f"{path} is empty.")
         if begins_with_noise(head):
             head = head_beyond_noise(path)
-    return SOURCES[reading.source] if reading.source else choose_source(head, path)
+    source = SOURCES[reading.source] if reading.source else choose_source(head, path)
+    owner = doubted_owner(path, reading.context)
+    if owner is not None and not getattr(source, "is_of_one_person", False):
+        raise ForeignRows(
+            f"{path} is of user {owner}, from whom only logs of own runs are taken here.",
+            hint="Read it with `ioweather ingest`, or set check_owner = false in [watch].",
+        )
+    return source
 
 
 def gave_up(

@@ -106,8 +106,10 @@ def catch_up(
             return CaughtUp(busy=True)
         state = _State.of(lake.root)
         added: Counter[str] = Counter()
-        context = replace(_context(lake.facility, lake.root), owner_must_match=settings.check_owner)
         for top in settings.directories:
+            context = _context(lake.facility, lake.root)
+            if settings.check_owner:
+                context = replace(context, believed_owners=_believed_owners(top))
             added.update(_read_directory(lake, top, context, state, done, clock(), everything=everything))
             _keep(lake.root, state)
         if settings.accounting and slurm.is_here():
@@ -183,6 +185,14 @@ def _context(facility: Facility, root: Path) -> ReadContext:
         cluster=facility.clusters[0] if len(facility.clusters) == 1 else None,
         mapping=own_mapping(root),
     )
+
+
+def _believed_owners(top: Path) -> frozenset[int]:
+    """Root, who reads, and whose directory it is: that of an archive belongs to who fills it."""
+    try:
+        return frozenset({0, os.geteuid(), top.stat().st_uid})
+    except OSError:  # said where it is read
+        return frozenset({0, os.geteuid()})
 
 
 def _read_directory(
