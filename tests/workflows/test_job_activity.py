@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,10 @@ from ioweather.sources.darshan.writer import new_records, write_log
 from ioweather.store.lake import open_lake
 from ioweather.studies.job.heat_map import SCREEN, Resolution
 from ioweather.workflows import job_activity
+from ioweather.workflows.ask import ask
 from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.job_activity import job_heat_maps
+from ioweather.workflows.job_lake import with_heat_maps
 from planted_logs import HEAT, JOB, NS, START, heat
 
 LOGS, WIDTH, BINS = 5, 5.0, 8
@@ -43,6 +46,11 @@ def write_one(path, number, *, nprocs=1, later=LATER):
 @pytest.fixture
 def logs(tmp_path):
     return [write_one(tmp_path / f"{number}.darshan", number) for number in range(LOGS)]
+
+
+def drawn(lake):
+    with lake.snapshot() as snapshot:
+        return with_heat_maps(job_view("4711", lake), snapshot, SCREEN)
 
 
 def truth(logs, columns, width):
@@ -95,7 +103,7 @@ def test_a_job_of_the_lake_has_the_map_of_its_logs(tmp_path, logs):
     lake = open_lake(tmp_path / "lake", create=True)
     paths = [tmp_path / f"{number}.darshan" for number in range(LOGS)]
     ingest(lake, paths)
-    view = job_view("4711", lake)
+    view = drawn(lake)
     (mine,), (expected,) = view.heat_maps, job_heat_maps(logs, SCREEN)
     np.testing.assert_array_equal(mine.write_bytes, expected.write_bytes)
     answer = describe_job("4711", lake)
@@ -105,7 +113,7 @@ def test_a_job_of_the_lake_has_the_map_of_its_logs(tmp_path, logs):
     # One is gone, and in the place of one lies another.
     paths[0].unlink()
     paths[1].write_bytes(paths[2].read_bytes())
-    view = job_view("4711", lake)
+    view = drawn(lake)
     assert view.heat_map_logs == 3
     assert view.heat_maps[0].nprocs == 3
     assert "3 of its 5 logs" in str(describe_job("4711", lake).findings)
@@ -115,4 +123,17 @@ def test_very_many_logs_are_not_opened_for_a_picture(tmp_path, logs, monkeypatch
     monkeypatch.setattr(job_activity, "MOST_LOGS", LOGS - 1)
     lake = open_lake(tmp_path / "lake", create=True)
     ingest(lake, [tmp_path])
-    assert job_view("4711", lake).heat_maps == ()
+    assert drawn(lake).heat_maps == ()
+
+
+def test_only_a_question_that_draws_opens_logs_and_never_for_a_server(tmp_path, logs, monkeypatch):
+    lake = open_lake(tmp_path / "lake", create=True)
+    paths = [tmp_path / f"{number}.darshan" for number in range(LOGS)]
+    ingest(lake, paths)
+    paths[0].unlink()
+    os.mkfifo(paths[0])  # opening it would wait for ever
+    assert "4 of its 5 logs" in str(describe_job("4711", lake).findings)
+    monkeypatch.setattr(job_activity, "read_log", lambda *_, **__: pytest.fail("a log was opened"))
+    ask("why", lake, {"job": "4711"})
+    answer = ask("job", lake, {"job": "4711", "detail": True}, files=False)
+    assert "job.activity" not in [exhibit.id for exhibit in answer.exhibits]

@@ -40,8 +40,7 @@ def find_job(
     elif JOB_ID.fullmatch(target):
         from ioweather.workflows.job_lake import Which, view_in
 
-        resolution = PAGE if values.get("detail") else SCREEN
-        view = view_in(place.snapshot, target, Which(values.get("uid"), period_ns), paths, resolution)
+        view = view_in(place.snapshot, target, Which(values.get("uid"), period_ns), paths)
     elif files:
         raise UsageError(f"There is no file {target}, and it is not a job id.")
     else:

@@ -32,6 +32,8 @@ def known_logs(places: Mapping[str, str]) -> list[DarshanLog]:
         return []
     found = []
     for digest, place in places.items():
+        if not Path(place).is_file():  # a pipe would be waited for
+            continue
         try:
             log = read_log(Path(place), modules=_MODULES)
         except (OSError, SourceError):

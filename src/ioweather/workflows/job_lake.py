@@ -23,7 +23,7 @@ from ioweather.derive.jobs.signatures import program_of
 from ioweather.sources.darshan.file_locations import path_hash
 from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.snapshot import Snapshot
-from ioweather.studies.job.heat_map import SCREEN, Resolution
+from ioweather.studies.job.heat_map import Resolution
 from ioweather.studies.job.view import JobView, printable
 from ioweather.workflows.job_activity import job_heat_maps, known_logs
 
@@ -39,9 +39,7 @@ class Which:
     period_ns: tuple[int, int] = (0, 2**62)
 
 
-def view_in(
-    snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy, resolution: Resolution = SCREEN
-) -> JobView:
+def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) -> JobView:
     """All logs of the job in the lake as one job. Several jobs of that id are a question back to the person."""
     raw_id = raw_id_of(snapshot, job_id)
     where = {"job_id": raw_id} | ({} if which.uid is None else {"uid": which.uid})
@@ -56,8 +54,12 @@ def view_in(
     numbers = job_numbers(applications, match_jobs(applications, jobs))
     if numbers.max() > 0:
         raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
-    view = _view(snapshot, f"job {job_id}", applications, jobs, paths)
-    logs = known_logs(_places(snapshot, applications))
+    return _view(snapshot, f"job {job_id}", applications, jobs, paths)
+
+
+def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
+    """With the heat maps of the logs that still lie where they were read."""
+    logs = known_logs(_places(snapshot, view.applications))
     return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ioweather.core.contracts import ALL_TIME, Need, Period, Question, StudyData
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
+from ioweather.studies.job.heat_map import PAGE, SCREEN
 from ioweather.studies.job.view import JobView
 from ioweather.workflows.place import Place
 
@@ -71,7 +72,14 @@ def _log(request: Request, need: Need) -> Any:
     if isinstance(asked, tuple):
         return tuple(find_job(target, request.place, request.values, request.period, request.files) for target in asked)
     try:
-        return find_job(asked, request.place, request.values, request.period, request.files)
+        view = find_job(asked, request.place, request.values, request.period, request.files)
+        if view.log is None and request.files and "detail" in request.values:
+            # A question that draws. A server opens no file for who asks: what lies there now may be another.
+            from ioweather.workflows.job_lake import with_heat_maps
+
+            resolution = PAGE if request.values["detail"] else SCREEN
+            return with_heat_maps(view, request.place.snapshot, resolution)
+        return view
     except DataUnavailable:
         if "job_operations" not in need.also:
             raise

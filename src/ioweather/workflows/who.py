@@ -17,6 +17,7 @@ from ioweather.advice.culprits.activity import Activity, RunAsked
 from ioweather.advice.culprits.blame import Party, Slowed, Suspect, Suspects
 from ioweather.advice.verdict.explain import Explained
 from ioweather.advice.verdict.group_states import run_slowdowns
+from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ALL_TIME, Period
@@ -58,9 +59,6 @@ _MAD_TO_SD: Final = 1.4826
 _LEAST_SIMILAR: Final = 4
 _CHANCE_SPREAD: Final = 0.4
 _TO_90: Final = 1.645
-# Slowed by less than this share, or less than twice the usual spread, is not slowed (METHODS section 9).
-_HARM_SHARE: Final = 0.15
-_HARM_MADS: Final = 2.0
 
 
 def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Suspects:
@@ -338,7 +336,7 @@ def _slowed(runs: Frame, low: int, high: int) -> dict[str, Floats]:
             least = _CHANCE_SPREAD / len(known)
             spread[rows] = max(_MAD_TO_SD * float(np.median(np.abs(late[known]))), least)
     usual = seconds / np.exp(late)
-    harm = np.maximum(_HARM_SHARE * usual, _HARM_MADS / _MAD_TO_SD * spread * usual)
+    harm = np.maximum(HARM_SHARE * usual, HARM_MADS / _MAD_TO_SD * spread * usual)
     inside = (runs.ints("start_ns") < high) & (runs.ints("end_ns") > low)
     with np.errstate(invalid="ignore"):
         rows = np.flatnonzero(inside & (seconds - usual >= harm))

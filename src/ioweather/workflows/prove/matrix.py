@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.outcomes import Reason
 from ioweather.core.units import format_bytes
 from ioweather.workflows.prove.answers import Answers, Said
@@ -28,7 +29,6 @@ COLUMNS: Final[Mapping[Sense, tuple[str, ...]]] = {"verdict": VERDICTS, "advice"
 _ACCUSES: Final = ("you", "both")
 _OWN: Final = (Cause.SMALL_REQUESTS, Cause.MANY_FILES)
 _SLOWS: Final = (*_OWN, Cause.COMPETITOR)
-_LEAST_SLOWDOWN: Final = 0.15
 # Of a competitor the probe must show what doubled a run's I/O time.
 _PLAIN_SLOWDOWN: Final = 1.0
 _LEAST_SEEN_SHARE: Final = 0.9
@@ -79,7 +79,7 @@ def compare(planted: Sequence[Cause], answers: Answers, written_bytes: int, *, h
 def _usual(said: Sequence[Said]) -> tuple[float, float]:
     seconds = np.array([each.io_seconds or 0.0 for each in said])
     usual = float(np.median(seconds))
-    return usual, max(_LEAST_SLOWDOWN * usual, 2 * float(np.median(np.abs(seconds - usual))))
+    return usual, max(HARM_SHARE * usual, HARM_MADS * float(np.median(np.abs(seconds - usual))))
 
 
 def _rows(cause: Cause, runs: Sequence[tuple[float, Said]], usual: float, harm: float) -> Iterator[Row]:

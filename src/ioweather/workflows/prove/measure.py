@@ -18,7 +18,7 @@ from typing import Final
 
 from ioweather.collect.status import read_status
 from ioweather.core.clock import now_ns
-from ioweather.core.errors import DataUnavailable, IoweatherError, SourceError, UsageError
+from ioweather.core.errors import IoweatherError, SourceError, UsageError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.progress import Progress
 from ioweather.core.units import NS
@@ -166,7 +166,7 @@ def _wait_until_ready(children: Sequence[Child], spools: Sequence[Path]) -> None
         for child in children:
             if complaint := child.complaint():
                 raise SourceError(complaint)
-        with contextlib.suppress(DataUnavailable, IoweatherError):
+        with contextlib.suppress(IoweatherError):
             if all(any(s.runs >= 2 for s in read_status(spool).sources) for spool in spools):
                 return
         time.sleep(0.1)
