@@ -20,6 +20,7 @@ from ioweather.core.results import (
     Reference,
     ResultColumn,
     ResultTable,
+    columns_of,
     exhibit_from_json,
     quantity_label,
     to_jsonable,
@@ -94,3 +95,20 @@ def test_the_error_tree_is_drawn_in_full():
 )
 def test_quantities_are_named_for_people(name: str, unit: str, label: str) -> None:
     assert quantity_label(name, unit) == label
+
+
+def test_columns_are_written_as_name_heading_and_unit():
+    written = columns_of("job_id: job; user [text]; low: 90% from [seconds]; when: day (UTC+01:00) [time_ns]; n")
+    assert written == (
+        ResultColumn("job_id", "job"),
+        ResultColumn("user", "", "text"),
+        ResultColumn("low", "90% from", "seconds"),
+        ResultColumn("when", "day (UTC+01:00)", "time_ns"),
+        ResultColumn("n"),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "two words", "a [text", "a;", "a [furlongs]"])
+def test_a_column_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="column"):
+        columns_of(text)

@@ -43,6 +43,18 @@ class ResultColumn:
         return self.label or self.name.replace("_", " ")
 
 
+_COLUMN = re.compile(r"(\w+)(?:: (.+?))?(?: \[([^\[\]]+)\])?")
+
+
+def columns_of(text: str) -> tuple[ResultColumn, ...]:
+    """The columns of a table from `name: heading [unit]; ...`; heading and unit may be left out."""
+    found = [(each, _COLUMN.fullmatch(each.strip())) for each in text.split(";")]
+    for each, match in found:
+        if match is None:
+            raise ValueError(f"not a column (name: heading [unit]): {each!r}")
+    return tuple(ResultColumn(*(part or "" for part in match.groups())) for _, match in found if match)
+
+
 @dataclass(frozen=True, repr=False)
 class ResultTable(Tabular):
     """A small table: what is printed, and what charts are drawn from."""

@@ -10,15 +10,13 @@ from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import EventOutcome, EventsOutcome
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
+from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
 
 KINDS: Final = ("annotation", "component_health", "episode", "gap", "incident", "maintenance", "phase")
-_COLUMNS: Final = (
-    ResultColumn("start_ns", "from", "time_ns"), ResultColumn("end_ns", "to", "time_ns"),
-    ResultColumn("kind", "", "text"), ResultColumn("filesystem", "where", "text"),
-    ResultColumn("label", "what", "text"), ResultColumn("strength_ratio", "strength", "factor"),
-    ResultColumn("source", "", "text"),
-)  # fmt: skip
+_COLUMNS: Final = columns_of(
+    "start_ns: from [time_ns]; end_ns: to [time_ns]; kind [text]; filesystem: where [text]; label: what [text]; "
+    "strength_ratio: strength [factor]; source [text]"
+)
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:

@@ -7,16 +7,14 @@ from typing import Final
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import HealthOutcome, Unhealthy
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
+from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
 from ioweather.core.units import format_time_ns
 from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 
-_COLUMNS: Final = (
-    ResultColumn("start_ns", "from", "time_ns"), ResultColumn("end_ns", "to", "time_ns"),
-    ResultColumn("filesystem", "file system", "text"), ResultColumn("component", "", "text"),
-    ResultColumn("kind", "", "text"), ResultColumn("cause", "", "text"), ResultColumn("probability", "", "ratio"),
-    ResultColumn("runs", "runs hit", "count"), ResultColumn("lost_seconds", "time lost", "seconds"),
-)  # fmt: skip
+_COLUMNS: Final = columns_of(
+    "start_ns: from [time_ns]; end_ns: to [time_ns]; filesystem: file system [text]; component [text]; kind [text]; "
+    "cause [text]; probability [ratio]; runs: runs hit [count]; lost_seconds: time lost [seconds]"
+)
 _NAMED_IN_HEADLINE: Final = 3
 
 

@@ -12,7 +12,16 @@ from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.outcomes import RunOutcome, RunsOutcome, VerdictKind
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Answer,
+    Coverage,
+    Exhibit,
+    Fact,
+    FactGroup,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_value
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.signatures import program_of
@@ -24,13 +33,11 @@ _WORDS: Final = {"newest": "the newest first", "slowest": "the slowest against s
                  "largest": "the largest first", "longest": "the longest I/O first"}  # fmt: skip
 _READ: Final = ("job_id", "user", "uid", "project", "exe", "nprocs", "node_count", "start_ns", "end_ns", "run_seconds",
                 "io_seconds", "read_bytes", "write_bytes", "main_mount")  # fmt: skip
-_COLUMNS: Final = (
-    ResultColumn("job_id", "job", "text"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
-    ResultColumn("program", "", "text"), ResultColumn("processes", "", "count"),
-    ResultColumn("start_ns", "start", "time_ns"), ResultColumn("read_bytes", "read", "bytes"),
-    ResultColumn("write_bytes", "written", "bytes"), ResultColumn("io_seconds", "I/O time", "seconds"),
-    ResultColumn("slowness", "against similar", "factor"),
-)  # fmt: skip
+_COLUMNS: Final = columns_of(
+    "job_id: job [text]; user [text]; project [text]; program [text]; processes [count]; start_ns: start [time_ns]; "
+    "read_bytes: read [bytes]; write_bytes: written [bytes]; io_seconds: I/O time [seconds]; "
+    "slowness: against similar [factor]"
+)
 _VERDICT: Final = ResultColumn("verdict_words", "verdict", "text")
 
 

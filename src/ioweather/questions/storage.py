@@ -21,6 +21,7 @@ from ioweather.core.results import (
     Reference,
     ResultColumn,
     ResultTable,
+    columns_of,
     identifier,
 )
 from ioweather.core.units import NS, format_value
@@ -219,7 +220,7 @@ def _exhibits(
     slow = [s for s in loads.slowness if len(s.start_ns)]
     if slow:
         rows = tuple((int(t), s.filesystem, _number(r)) for s in slow for t, r in zip(s.start_ns, s.ratio, strict=True))
-        columns = (_TIME, ResultColumn("filesystem", "file system", "text"), ResultColumn("slowdown", "", "factor"))
+        columns = (_TIME, *columns_of("filesystem: file system [text]; slowdown [factor]"))
         limit = Reference("y", SLOW, "slow from here")
         encoding = {"x": "start_ns", "y": "slowdown", "series": "filesystem"}
         table = ResultTable("slowdown", columns, rows)
@@ -237,7 +238,7 @@ def _load_chart(loads: Loads, shaded: tuple[Reference, ...]) -> Chart:
     for traffic in loads.traffic:
         lines = {"read": traffic.read, "write": traffic.write} if one else {traffic.filesystem: traffic.total}
         rows += [row for name, line in lines.items() for row in _rows(traffic.start_ns, name, line)]
-    columns = (_TIME, ResultColumn("what", "", "text"), ResultColumn("rate", "", "bytes_per_s"))
+    columns = (_TIME, *columns_of("what [text]; rate [bytes_per_s]"))
     encoding = {"x": "start_ns", "y": "rate", "series": "what"}
     return Chart("timeline", ResultTable("load", columns, tuple(rows)), encoding, references=shaded)
 
@@ -265,11 +266,10 @@ def _heat(traffic: Traffic) -> Chart:
 
 
 def _component_table(components: Sequence[ComponentState]) -> ResultTable:
-    columns = (
-        ResultColumn("component", "target", "text"), ResultColumn("server", "", "text"),
-        ResultColumn("read_bytes", "read", "bytes"), ResultColumn("write_bytes", "written", "bytes"),
-        ResultColumn("bytes_ratio", "share", "ratio"), ResultColumn("most_bytes_per_s", "highest rate", "bytes_per_s"),
-    )  # fmt: skip
+    columns = columns_of(
+        "component: target [text]; server [text]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
+        "bytes_ratio: share [ratio]; most_bytes_per_s: highest rate [bytes_per_s]"
+    )
     rows = tuple(tuple(getattr(part, column.name) for column in columns) for part in components)
     return ResultTable("components", columns, rows)
 

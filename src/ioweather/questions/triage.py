@@ -13,29 +13,34 @@ from ioweather.core.advised import OthersItem, TriageItem
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import TriageOutcome
-from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, Finding, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Answer,
+    Coverage,
+    Exhibit,
+    Fact,
+    FactGroup,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_seconds
 from ioweather.studies.shared.runs import NEEDS
 
 _SHOWN: Final = 10
 _NO_LOGS: Final = "The lake has no Darshan logs. Ingest some: ioweather ingest LOGS"
-_COLUMNS: Final = (
-    ResultColumn("program", "", "text"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
-    ResultColumn("runs", "", "count"), ResultColumn("io_seconds", "I/O time", "seconds"),
-    ResultColumn("seconds", "to win", "seconds"), ResultColumn("headline", "pattern", "text"),
-    ResultColumn("job_id", "for example job", "text"),
-)  # fmt: skip
-_OTHERS: Final = (
-    ResultColumn("program", "", "text"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
-    ResultColumn("runs", "runs slowed", "count"), ResultColumn("seconds", "cost others", "seconds"),
-    ResultColumn("low", "at least", "seconds"), ResultColumn("high", "at most", "seconds"),
-    ResultColumn("probability", "", "ratio"), ResultColumn("name", "pattern to change", "text"),
-)  # fmt: skip
-_FIXED: Final = (
-    ResultColumn("program", "", "text"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
-    ResultColumn("name", "pattern that is gone", "text"), ResultColumn("before_seconds", "I/O before", "seconds"),
-    ResultColumn("after_seconds", "after", "seconds"), ResultColumn("runs_after", "runs since", "count"),
-)  # fmt: skip
+_COLUMNS: Final = columns_of(
+    "program [text]; user [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; "
+    "seconds: to win [seconds]; headline: pattern [text]; job_id: for example job [text]"
+)
+_OTHERS: Final = columns_of(
+    "program [text]; user [text]; project [text]; runs: runs slowed [count]; seconds: cost others [seconds]; "
+    "low: at least [seconds]; high: at most [seconds]; probability [ratio]; name: pattern to change [text]"
+)
+_FIXED: Final = columns_of(
+    "program [text]; user [text]; project [text]; name: pattern that is gone [text]; "
+    "before_seconds: I/O before [seconds]; after_seconds: after [seconds]; runs_after: runs since [count]"
+)
 
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:

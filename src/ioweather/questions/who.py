@@ -36,8 +36,8 @@ from ioweather.core.results import (
     Fact,
     FactGroup,
     Finding,
-    ResultColumn,
     ResultTable,
+    columns_of,
     numbered,
 )
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
@@ -280,15 +280,12 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(f"Records of jobs explain {asked.known_ratio:.0%} of the bytes that storage moved.", name="known")
 
 
-_CULPRIT_COLUMNS: Final = (
-    ResultColumn("job_id", "job"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
-    ResultColumn("program", "", "text"), ResultColumn("probability", "", "ratio"),
-    ResultColumn("seconds", "cost others", "seconds"), ResultColumn("low", "at least", "seconds"),
-    ResultColumn("high", "at most", "seconds"), ResultColumn("runs", "runs", "count"),
-    ResultColumn("bytes_ratio", "share of bytes", "ratio"), ResultColumn("operations_ratio", "of operations", "ratio"),
-    ResultColumn("target", "most on", "text"), ResultColumn("target_ratio", "of its work", "ratio"),
-    ResultColumn("known_by", "", "text"),
-)  # fmt: skip
+_CULPRIT_COLUMNS: Final = columns_of(
+    "job_id: job; user [text]; project [text]; program [text]; probability [ratio]; seconds: cost others [seconds]; "
+    "low: at least [seconds]; high: at most [seconds]; runs [count]; bytes_ratio: share of bytes [ratio]; "
+    "operations_ratio: of operations [ratio]; target: most on [text]; target_ratio: of its work [ratio]; "
+    "known_by [text]"
+)
 
 
 def _culprit_table(found: Sequence[Accused]) -> Exhibit:
@@ -305,13 +302,11 @@ def _culprit_table(found: Sequence[Accused]) -> Exhibit:
                    tables=(ResultTable("culprits", _CULPRIT_COLUMNS, tuple(rows)),))  # fmt: skip
 
 
-_TALKER_COLUMNS: Final = (
-    ResultColumn("job_id", "job"), ResultColumn("user", "", "text"), ResultColumn("project", "", "text"),
-    ResultColumn("program", "", "text"), ResultColumn("read_bytes", "read", "bytes"),
-    ResultColumn("write_bytes", "written", "bytes"), ResultColumn("metadata_operations", "metadata ops", "count"),
-    ResultColumn("bytes_ratio", "share of bytes", "ratio"), ResultColumn("metadata_ratio", "of metadata", "ratio"),
-    ResultColumn("known_by", "", "text"),
-)  # fmt: skip
+_TALKER_COLUMNS: Final = columns_of(
+    "job_id: job; user [text]; project [text]; program [text]; read_bytes: read [bytes]; "
+    "write_bytes: written [bytes]; metadata_operations: metadata ops [count]; bytes_ratio: share of bytes [ratio]; "
+    "metadata_ratio: of metadata [ratio]; known_by [text]"
+)
 
 
 def _talker_table(talkers: Sequence[Talker]) -> Exhibit:

@@ -20,7 +20,7 @@ from ioweather.core.outcomes import (
     RunsOutcome,
     StorageOutcome,
 )
-from ioweather.core.results import Answer, Chart, ResultColumn, ResultTable
+from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
 from ioweather.store.lake import Lake
 from ioweather.studies.weather.now import SLOW
@@ -244,11 +244,10 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
 
 
 def _waiting(programs: Sequence[_Program]) -> ResultTable:
-    columns = (
-        ResultColumn("program", "", "text"), ResultColumn("project", "", "text"), ResultColumn("runs", "", "count"),
-        ResultColumn("io_seconds", "I/O time", "seconds"), ResultColumn("share", "of run time", "ratio"),
-        ResultColumn("lost", "beyond usual", "seconds"),
-    )  # fmt: skip
+    columns = columns_of(
+        "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
+        "lost: beyond usual [seconds]"
+    )
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
     rows = tuple(
         (
@@ -266,10 +265,7 @@ def _waiting(programs: Sequence[_Program]) -> ResultTable:
 
 
 def _fast(programs: Sequence[_Program]) -> ResultTable:
-    columns = (
-        ResultColumn("program", "", "text"), ResultColumn("project", "", "text"), ResultColumn("runs", "", "count"),
-        ResultColumn("moved", "", "bytes"), ResultColumn("rate", "", "bytes_per_s"),
-    )  # fmt: skip
+    columns = columns_of("program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]")
     whole = sum(p.moved_bytes for p in programs)
     able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
     best = sorted(able, key=lambda p: -p.moved_bytes / p.io_seconds)[:_MOST_PROGRAMS]
@@ -335,11 +331,9 @@ def _sentences(now: Found) -> Iterator[str]:
 
 
 def _events_table(now: Found) -> ResultTable:
-    columns = (
-        ResultColumn("start_ns", "from", "time_ns"), ResultColumn("end_ns", "to", "time_ns"),
-        ResultColumn("kind", "", "text"), ResultColumn("where", "", "text"), ResultColumn("what", "", "text"),
-        ResultColumn("strength", "", "factor"),
-    )  # fmt: skip
+    columns = columns_of(
+        "start_ns: from [time_ns]; end_ns: to [time_ns]; kind [text]; where [text]; what [text]; strength [factor]"
+    )
     strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
     rows = tuple(
         (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
@@ -349,12 +343,10 @@ def _events_table(now: Found) -> ResultTable:
 
 
 def _runs_table(now: Found) -> ResultTable:
-    columns = (
-        ResultColumn("job", "", "text"), ResultColumn("user", "", "text"), ResultColumn("program", "", "text"),
-        ResultColumn("start_ns", "start", "time_ns"), ResultColumn("io_seconds", "I/O time", "seconds"),
-        ResultColumn("slowness", "× similar", "factor"), ResultColumn("lost", "beyond usual", "seconds"),
-        ResultColumn("verdict", "verdict on record", "text"),
-    )  # fmt: skip
+    columns = columns_of(
+        "job [text]; user [text]; program [text]; start_ns: start [time_ns]; io_seconds: I/O time [seconds]; "
+        "slowness: × similar [factor]; lost: beyond usual [seconds]; verdict: verdict on record [text]"
+    )
     worst = sorted((run for run in now.runs if lost_seconds(run)), key=lambda run: -lost_seconds(run))[:_MOST_RUNS]
     rows = tuple(
         (str(r.job_id), r.user, r.program, r.start_ns, r.io_seconds, r.slowness, lost_seconds(r), r.verdict_words)
@@ -369,10 +361,7 @@ def _runs_table(now: Found) -> ResultTable:
 
 def _hours_table(now: Found) -> ResultTable:
     """When it is slow: hours of the day, by how often some operation was."""
-    columns = (
-        ResultColumn("filesystem", "file system", "text"), ResultColumn("hour", "hour (UTC)", "text"),
-        ResultColumn("share", "of the time slow", "ratio"),
-    )  # fmt: skip
+    columns = columns_of("filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]")
     rows: list[tuple[str, str, float]] = []
     for name, series in now.slow.items():
         hours: dict[int, list[bool]] = defaultdict(list)

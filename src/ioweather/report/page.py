@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.papers import PAPERS, Paper
 from ioweather.core.progress import Progress, silent
-from ioweather.core.results import Provenance, ResultColumn, ResultTable
+from ioweather.core.results import Provenance, ResultColumn, ResultTable, columns_of
 from ioweather.core.units import format_time_ns
 from ioweather.figures import exhibit_section, figure_html, html_page, provenance_html, table_html
 from ioweather.report.front import Sheet
@@ -267,7 +267,7 @@ def _left_out(material: Material) -> str:
 
 
 def _coverage_part(material: Material) -> str:
-    columns = (ResultColumn("table", "table", "text"), ResultColumn("rows", "rows", "count"))
+    columns = columns_of("table [text]; rows [count]")
     rows = tuple((name, count) for name, count in material.table_rows.items() if count)
     text = "<p>Coverage and caveats stand with each exhibit. Times are UTC; sizes are in powers of two.</p>"
     return f'<h2 id="coverage">What the lake holds</h2>{text}{table_html(ResultTable("tables", columns, rows))}'

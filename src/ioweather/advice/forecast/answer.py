@@ -34,6 +34,7 @@ from ioweather.core.results import (
     Reference,
     ResultColumn,
     ResultTable,
+    columns_of,
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, ns_to_datetime
 from ioweather.derive.system.calendar import facility_zone, local_clock
@@ -279,21 +280,11 @@ def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Ou
 
 def _table(quantity: Quantity, outlooks: Sequence[Outlook]) -> ResultTable:
     unit = quantity.unit
-    columns = (
-        ResultColumn("horizon", "ahead", "ns"),
-        ResultColumn("time", "window ends", "time_ns"),
-        ResultColumn("expected", "expected", unit),
-        ResultColumn("low", "90% from", unit),
-        ResultColumn("high", "90% to", unit),
-        ResultColumn("by", "by", "text"),
-        ResultColumn("skill", "skill"),
-        ResultColumn("skill_low", "skill from"),
-        ResultColumn("skill_high", "skill to"),
-        ResultColumn("skill_against_persistence", "against as now"),
-        ResultColumn("skill_against_climatology", "against as usual"),
-        ResultColumn("skill_amount", "skill in own unit"),
-        ResultColumn("coverage", "intervals held", "ratio"),
-        ResultColumn("n", "forecasts judged", "count"),
+    columns = columns_of(
+        f"horizon: ahead [ns]; time: window ends [time_ns]; expected [{unit}]; low: 90% from [{unit}]; "
+        f"high: 90% to [{unit}]; by [text]; skill; skill_low: skill from; skill_high: skill to; "
+        "skill_against_persistence: against as now; skill_against_climatology: against as usual; "
+        "skill_amount: skill in own unit; coverage: intervals held [ratio]; n: forecasts judged [count]"
     )
     return ResultTable("forecast", columns, tuple(_row(o) for o in outlooks), quantity.title)
 
@@ -318,10 +309,8 @@ def _curve(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) ->
     rows[-1] = (time, kind, now, now, now)
     rows += [(o.time_ns, "expected", o.value, o.low, o.high) for o in outlooks]
     columns = (
-        ResultColumn("time", "", "time_ns"),
-        ResultColumn("series", "", "text"),
+        *columns_of("time [time_ns]; series [text]"),
         ResultColumn("value", quantity.of, quantity.unit),
-        ResultColumn("low", "90% from", quantity.unit),
-        ResultColumn("high", "90% to", quantity.unit),
+        *columns_of(f"low: 90% from [{quantity.unit}]; high: 90% to [{quantity.unit}]"),
     )
     return ResultTable("course", columns, tuple(rows), quantity.title)

@@ -26,8 +26,8 @@ from ioweather.core.results import (
     Fact,
     FactGroup,
     Finding,
-    ResultColumn,
     ResultTable,
+    columns_of,
 )
 from ioweather.core.units import GIB, format_seconds
 from ioweather.derive.jobs.groups import program_names
@@ -377,10 +377,7 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
         )
     if not rows:
         return
-    columns = (
-        ResultColumn("metric", "", "text"), ResultColumn("time", "", "time_ns"), ResultColumn("value"),
-        ResultColumn("this"), ResultColumn("q25"), ResultColumn("q50"), ResultColumn("q75"),
-    )  # fmt: skip
+    columns = columns_of("metric [text]; time [time_ns]; value; this; q25; q50; q75")
     chart = Chart(
         "umami", ResultTable("among_like_runs", columns, tuple(rows)),
         {"metric": "metric", "x": "time", "y": "value", "this": "this", "q25": "q25", "q50": "q50", "q75": "q75"},

@@ -14,16 +14,23 @@ from statistics import median
 from typing import Any, Final
 
 from ioweather.core.papers.catalogue import PAPERS, as_printed, document
-from ioweather.core.results import Cell, Estimate, Exhibit, Published, ResultColumn, ResultTable, quantity_label
+from ioweather.core.results import (
+    Cell,
+    Estimate,
+    Exhibit,
+    Published,
+    ResultTable,
+    columns_of,
+    quantity_label,
+)
 from ioweather.core.units import format_value
 
 # Differences of these are in their own unit: half of a share is no sensible half.
 _ADDITIVE: Final = frozenset({"", "ratio", "percent"})
-_COLUMNS: Final = (
-    ResultColumn("quantity", "", "text"), ResultColumn("published", "", "text"), ResultColumn("here", "", "text"),
-    ResultColumn("range", "interval, or range here", "text"), ResultColumn("difference", "", "text"),
-    ResultColumn("holds", "range holds it", "text"), ResultColumn("place", "", "text"),
-)  # fmt: skip
+_COLUMNS: Final = columns_of(
+    "quantity [text]; published [text]; here [text]; range: interval, or range here [text]; difference [text]; "
+    "holds: range holds it [text]; place [text]"
+)
 
 
 @dataclass(frozen=True)

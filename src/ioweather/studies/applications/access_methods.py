@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Ints
 from ioweather.core.contracts import Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_value
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import ratio_estimate, share_estimate
@@ -80,17 +89,20 @@ def _shares_by_size(
             rows.append((bins.labels[i], name, jobs[i], count, shares[0], int(r), shares[1], int(w), shares[2]))
             for quantity, share in zip(("jobs", "bytes read", "bytes written"), shares, strict=True):
                 long.append((quantity, bins.labels[i], name, share))
-    size, what = ResultColumn("size", "processes", "text"), ResultColumn(kind, "", "text")
+    size, what = columns_of(f"size: processes [text]; {kind} [text]")
     table = ResultTable(
         f"{kind}_by_size",
         (
-            size, what, ResultColumn("jobs", "", "count"),
-            ResultColumn("using", "jobs using it", "count"), ResultColumn("using_ratio", "of jobs", "ratio"),
-            ResultColumn("read_bytes", "read", "bytes"), ResultColumn("read_ratio", "of bytes read", "ratio"),
-            ResultColumn("write_bytes", "written", "bytes"), ResultColumn("write_ratio", "of bytes written", "ratio"),
+            size,
+            what,
+            *columns_of(
+                "jobs [count]; using: jobs using it [count]; using_ratio: of jobs [ratio]; read_bytes: read [bytes]; "
+                "read_ratio: of bytes read [ratio]; write_bytes: written [bytes]; "
+                "write_ratio: of bytes written [ratio]"
+            ),
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
     columns = (ResultColumn("quantity", "", "text"), size, what, ResultColumn("share", "", "ratio"))
     return table, ResultTable(f"{kind}_shares", columns, tuple(long))
 
@@ -244,11 +256,7 @@ def _files(runs: Runs) -> Exhibit:
     per_process = files / np.maximum(nprocs, 1)
     categories = ResultTable(
         "categories",
-        (
-            ResultColumn("category", "", "text"),
-            ResultColumn("runs", "runs", "count"),
-            ResultColumn("ratio", "", "ratio"),
-        ),
+        columns_of("category [text]; runs [count]; ratio [ratio]"),
         tuple((name, int(n), _share(float(n), float(runs.rows))) for name, n in zip(_CATEGORIES, counts, strict=True)),
     )
     most = float(per_process.max(initial=0.0))
@@ -281,12 +289,9 @@ def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:
     picked = (*points[:, largest], counts[largest])
     table = ResultTable(
         "points",
-        (
-            ResultColumn("processes", "", "count"), ResultColumn("files", "files accessed", "count"),
-            ResultColumn("project", "", "text"), ResultColumn("runs", "runs", "count"),
-        ),
+        columns_of("processes [count]; files: files accessed [count]; project [text]; runs [count]"),
         tuple((int(n), int(f), runs.projects.categories[p], int(k)) for p, n, f, k in zip(*picked, strict=True)),
-    )  # fmt: skip
+    )
     return (
         Chart(
             "scatter", table, {"x": "processes", "y": "files", "series": "project", "size": "runs"},

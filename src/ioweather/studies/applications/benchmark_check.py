@@ -12,7 +12,16 @@ import numpy as np
 
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import MIB
 from ioweather.derive.jobs.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.benchmark_runs import LogIndex, Measured, measured_operations
@@ -134,15 +143,13 @@ def _table(checks: list[_Check]) -> ResultTable:
     )  # fmt: skip
     return ResultTable(
         "bandwidths",
-        (
-            ResultColumn("benchmark", "", "text"), ResultColumn("processes", "", "count"),
-            ResultColumn("moved", "", "bytes"), ResultColumn("actual", "its own", "mib_per_s"),
-            ResultColumn("estimated", "ours", "mib_per_s"), ResultColumn("deviation", "", "ratio"),
-            ResultColumn("per_node", "per node", "mib_per_s_per_node"),
-            ResultColumn("passed_deviation", "deviation by time passed", "ratio"), ResultColumn("cause", "", "text"),
+        columns_of(
+            "benchmark [text]; processes [count]; moved [bytes]; actual: its own [mib_per_s]; "
+            "estimated: ours [mib_per_s]; deviation [ratio]; per_node [mib_per_s_per_node]; "
+            "passed_deviation: deviation by time passed [ratio]; cause [text]"
         ),
         rows,
-    )  # fmt: skip
+    )
 
 
 def _averages(checks: list[_Check]) -> Iterator[Estimate]:
@@ -165,15 +172,12 @@ def _charts(checks: list[_Check]) -> tuple[Chart, ...]:
         return ()
     points = ResultTable(
         "points",
-        (
-            ResultColumn("actual", "the benchmark's own", "mib_per_s"), ResultColumn("estimated", "ours", "mib_per_s"),
-            ResultColumn("kind", "", "text"),
-        ),
+        columns_of("actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]"),
         tuple((c.measured.bytes_per_s / MIB, c.ours / MIB, f"{c.pattern} {c.verb}") for c in checks),
-    )  # fmt: skip
+    )
     bars = ResultTable(
         "deviations",
-        (ResultColumn("run", "", "text"), ResultColumn("deviation", "", "ratio"), ResultColumn("kind", "", "text")),
+        columns_of("run [text]; deviation [ratio]; kind [text]"),
         tuple((f"{i + 1}", c.deviation, f"{c.pattern} {c.verb}") for i, c in enumerate(checks[:100])),
     )
     return (

@@ -14,7 +14,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.matching import match_jobs, state_counts
@@ -202,15 +202,10 @@ def _by_project(known: Allocations, instrumented: Bools) -> ResultTable:
         )  # fmt: skip
     return ResultTable(
         "projects",
-        (
-            ResultColumn("project", "", "text"),
-            ResultColumn("instrumented", "jobs with log", "count"),
-            ResultColumn("jobs", "of jobs", "count"),
-            ResultColumn("jobs_ratio", "share", "ratio"),
-            ResultColumn("instrumented_hours", "core-hours with log", "count"),
-            ResultColumn("hours", "of core-hours", "count"),
-            ResultColumn("hours_ratio", "share of hours", "ratio"),
-            ResultColumn("interfaces", "APIs", "text"),
+        columns_of(
+            "project [text]; instrumented: jobs with log [count]; jobs: of jobs [count]; jobs_ratio: share [ratio]; "
+            "instrumented_hours: core-hours with log [count]; hours: of core-hours [count]; "
+            "hours_ratio: share of hours [ratio]; interfaces: APIs [text]"
         ),
         tuple(rows),
         "The projects with the most core-hours",
@@ -228,12 +223,7 @@ def _over_time(known: Allocations, instrumented: Bools) -> Chart:
         moment = int(number_of_day) * DAY_NS
         rows.append((moment, utc_day(moment), float(instrumented[there].mean()), "jobs"))
         rows.append((moment, utc_day(moment), with_log / hours if hours else None, "core-hours"))
-    columns = (
-        ResultColumn("time", "", "time_ns"),
-        ResultColumn("day", "", "text"),
-        ResultColumn("share", "with a log", "ratio"),
-        ResultColumn("of", "", "text"),
-    )
+    columns = columns_of("time [time_ns]; day [text]; share: with a log [ratio]; of [text]")
     return Chart(
         "timeline",
         ResultTable("over_time", columns, tuple(rows)),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import MIB
 from ioweather.studies.applications.node_rates import NO_CEILING, NO_NODES, PER_NODE, above_ceiling, ceilings
 from ioweather.studies.shared.intervals import plain
@@ -40,13 +40,12 @@ def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
     )  # fmt: skip
     listed = ResultTable(
         "ceiling_by_size",
-        (
-            ResultColumn("nodes", "", "count"), ResultColumn("jobs", "", "count"),
-            ResultColumn("ceiling", "", PER_NODE), ResultColumn("highest", "highest seen", PER_NODE),
-            ResultColumn("above", "jobs above", "count"),
+        columns_of(
+            f"nodes [count]; jobs [count]; ceiling [{PER_NODE}]; highest: highest seen [{PER_NODE}]; "
+            "above: jobs above [count]"
         ),
         by_size[-200:],
-    )  # fmt: skip
+    )
     decided = bool(np.isfinite(limits).any())
     n = int((there & np.isfinite(limits)).sum())
     estimates = [
@@ -94,14 +93,13 @@ def _outliers(jobs: Runs, above: Bools, limits: Floats) -> ResultTable:
     ]  # fmt: skip
     return ResultTable(
         "above",
-        (
-            ResultColumn("job_id", "job", "text"), ResultColumn("project", "", "text"),
-            ResultColumn("processes", "", "count"), ResultColumn("nodes", "", "count"),
-            ResultColumn("moved", "", "bytes"), ResultColumn("io_seconds", "I/O time", "seconds"),
-            ResultColumn("per_node", "per node", PER_NODE), ResultColumn("ceiling", "", PER_NODE),
+        columns_of(
+            "job_id: job [text]; project [text]; processes [count]; nodes [count]; moved [bytes]; "
+            f"io_seconds: I/O time [seconds]; per_node [{PER_NODE}]; ceiling [{PER_NODE}]"
         ),
-        tuple(rows), "Jobs above their ceiling",
-    )  # fmt: skip
+        tuple(rows),
+        "Jobs above their ceiling",
+    )
 
 
 def _ceiling_charts(
@@ -120,11 +118,7 @@ def _ceiling_charts(
         limit = _highest(limits[nodes == size])
         if limit is not None:
             points.append((int(size), limit, "ceiling"))
-    columns = (
-        ResultColumn("nodes", "", "count"),
-        ResultColumn("per_node", "performance", PER_NODE),
-        ResultColumn("what", "", "text"),
-    )
+    columns = columns_of(f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]")
     table = ResultTable("points", columns, tuple(points))
     return (
         Chart("scatter", table, {"x": "nodes", "y": "per_node", "series": "what"}, "Jobs against their ceiling",

@@ -11,7 +11,16 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_bytes, format_value
 from ioweather.studies.applications.node_rates import below_ceiling
 from ioweather.studies.shared.intervals import plain
@@ -137,13 +146,12 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
             findings.append(Finding(f"{name}: in the mean job {', '.join(words)}.", name="access_sizes"))
     sizes = ResultTable(
         "access_sizes",
-        (
-            ResultColumn("project", "", "text"), ResultColumn("direction", "", "text"),
-            ResultColumn("size", "bytes", "text"), ResultColumn("share", "share of accesses, mean over jobs", "ratio"),
-            ResultColumn("pooled", "of all accesses", "ratio"), ResultColumn("jobs", "", "count"),
+        columns_of(
+            "project [text]; direction [text]; size: bytes [text]; share: share of accesses, mean over jobs [ratio]; "
+            "pooled: of all accesses [ratio]; jobs [count]"
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
     return Exhibit(
         "car11.fig9", tables=(sizes,),
         charts=(
@@ -202,11 +210,11 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Exhibi
     characteristics = ResultTable(
         "characteristics",
         (
-            ResultColumn("project", "", "text"), ResultColumn("jobs", "", "count"),
+            *columns_of("project [text]; jobs [count]"),
             *(ResultColumn(c.name, c.label, c.unit) for c in _CHARACTERISTICS),
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
     for name, column, holds in _OF_PROJECTS:
         known = [value for row in rows if isinstance(value := row[column], float)]
         estimates.append(share_estimate(name, sum(holds(value) for value in known), len(known)))

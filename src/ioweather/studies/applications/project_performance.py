@@ -12,7 +12,7 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import scaling
@@ -89,13 +89,12 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
     unit = PER_NODE
     boxes = ResultTable(
         "boxes",
-        (
-            ResultColumn("project", "", "text"), ResultColumn("jobs", "", "count"), ResultColumn("min", "", unit),
-            ResultColumn("q05", "5%", unit), ResultColumn("q25", "Q1", unit), ResultColumn("q50", "median", unit),
-            ResultColumn("q75", "Q3", unit), ResultColumn("q95", "95%", unit), ResultColumn("max", "", unit),
+        columns_of(
+            f"project [text]; jobs [count]; min [{unit}]; q05: 5% [{unit}]; q25: Q1 [{unit}]; q50: median [{unit}]; "
+            f"q75: Q3 [{unit}]; q95: 95% [{unit}]; max [{unit}]"
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
     chart = Chart(
         "box", relabelled(boxes, q50="performance"),
         {"x": "project", "q05": "min", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "max"},
@@ -167,14 +166,12 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
     ]  # fmt: skip
     listed = ResultTable(
         "jobs",
-        (
-            ResultColumn("job", "", "text"), ResultColumn("job_id", "id", "text"),
-            ResultColumn("processes", "", "count"), ResultColumn("nodes", "", "count"),
-            ResultColumn("per_node", "per node", PER_NODE), ResultColumn("metadata_ratio", "metadata", "ratio"),
-            ResultColumn("key_access", "key access", "text"), ResultColumn("interfaces", "", "text"),
+        columns_of(
+            f"job [text]; job_id: id [text]; processes [count]; nodes [count]; per_node [{PER_NODE}]; "
+            "metadata_ratio: metadata [ratio]; key_access [text]; interfaces [text]"
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
     spread = by_spread(own)
     if not len(ranked):
         finding = NO_NODES
@@ -219,13 +216,12 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
         )  # fmt: skip
     sizes = ResultTable(
         "sizes",
-        (
-            ResultColumn("nodes", "", "count"), ResultColumn("jobs", "", "count"),
-            ResultColumn("per_node", "per node, mean", PER_NODE), ResultColumn("metadata_ratio", "metadata", "ratio"),
-            ResultColumn("io_ratio", "I/O of run time", "ratio"), ResultColumn("moved", "moved, median", "bytes"),
+        columns_of(
+            f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
+            "io_ratio: I/O of run time [ratio]; moved: moved, median [bytes]"
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
     if len(rows) > 1:
         estimates.append(_size_trend(nodes[there], rates[there]))
     drawn = relabelled(sizes, per_node="mean performance")

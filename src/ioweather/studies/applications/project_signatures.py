@@ -17,8 +17,8 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
-    ResultColumn,
     ResultTable,
+    columns_of,
     numbered,
     quantity_label,
 )
@@ -130,21 +130,16 @@ def _overview(projects: list[_Project]) -> ResultTable:
         )  # fmt: skip
     return ResultTable(
         "projects",
-        (
-            ResultColumn("project", "", "text"), ResultColumn("jobs", "", "count"), ResultColumn("users", "", "count"),
-            ResultColumn("programs", "", "count"), ResultColumn("processes_low", "processes from", "count"),
-            ResultColumn("processes_high", "to", "count"), ResultColumn("read", "", "bytes"),
-            ResultColumn("written", "", "bytes"), ResultColumn("dominant", "most time in", "text"),
-            ResultColumn("dominant_ratio", "of I/O time", "ratio"),
-            ResultColumn("io_ratio", "I/O of run time, median", "ratio"),
-            ResultColumn("request", "mean request, median", "bytes"),
-            ResultColumn("io_ranks", "processes doing I/O, median", "count"),
-            ResultColumn("instances", "runs per job, most", "count"),
-            ResultColumn("identical", "largest group of near-identical jobs", "count"),
-            ResultColumn("per_node", "per node, median", "mib_per_s_per_node"),
+        columns_of(
+            "project [text]; jobs [count]; users [count]; programs [count]; processes_low: processes from [count]; "
+            "processes_high: to [count]; read [bytes]; written [bytes]; dominant: most time in [text]; "
+            "dominant_ratio: of I/O time [ratio]; io_ratio: I/O of run time, median [ratio]; "
+            "request: mean request, median [bytes]; io_ranks: processes doing I/O, median [count]; "
+            "instances: runs per job, most [count]; identical: largest group of near-identical jobs [count]; "
+            "per_node: per node, median [mib_per_s_per_node]"
         ),
         tuple(rows),
-    )  # fmt: skip
+    )
 
 
 def _programs(project: _Project) -> list[tuple[str, Runs]]:
@@ -177,13 +172,11 @@ def _applications(projects: list[_Project]) -> ResultTable:
                     float(np.median(requests)) if len(requests) else None,
                 )
             )  # fmt: skip
-    columns = (
-        ResultColumn("project", "", "text"), ResultColumn("program", "", "text"), ResultColumn("jobs", "", "count"),
-        ResultColumn("processes_low", "processes from", "count"), ResultColumn("processes_high", "to", "count"),
-        ResultColumn("read", "", "bytes"), ResultColumn("written", "", "bytes"),
-        ResultColumn("share", "of the project's bytes", "ratio"), ResultColumn("dominant", "most time in", "text"),
-        ResultColumn("request", "mean request, median", "bytes"),
-    )  # fmt: skip
+    columns = columns_of(
+        "project [text]; program [text]; jobs [count]; processes_low: processes from [count]; "
+        "processes_high: to [count]; read [bytes]; written [bytes]; share: of the project's bytes [ratio]; "
+        "dominant: most time in [text]; request: mean request, median [bytes]"
+    )
     return ResultTable("applications", columns, tuple(rows), "Applications within each project")
 
 
@@ -193,10 +186,7 @@ def _signature_table(projects: list[_Project]) -> ResultTable:
         for project in projects
         for name, words in SIGNATURES.items()
     )
-    columns = (
-        ResultColumn("project", "", "text"), ResultColumn("signature", "", "text"), ResultColumn("meaning", "", "text"),
-        ResultColumn("share", "of the project's jobs", "ratio"),
-    )  # fmt: skip
+    columns = columns_of("project [text]; signature [text]; meaning [text]; share: of the project's jobs [ratio]")
     return ResultTable("signatures", columns, rows)
 
 

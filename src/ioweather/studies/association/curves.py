@@ -11,7 +11,16 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
 from ioweather.stats.density import Bandwidth, Density, density
@@ -85,8 +94,7 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
 
 
 def _band_table(x: Floats, middle: Floats, low: Floats, high: Floats) -> ResultTable:
-    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("middle", TIME, "seconds"),
-               ResultColumn("low", "", "seconds"), ResultColumn("high", "", "seconds"))  # fmt: skip
+    columns = columns_of(f"volume: {VOLUME} [bytes]; middle: {TIME} [seconds]; low [seconds]; high [seconds]")
     rows = zip(*(values.tolist() for values in (x, middle, low, high)), strict=True)
     return ResultTable("curve", columns, tuple(row for row in rows if all(np.isfinite(v) for v in row)))
 
@@ -216,6 +224,5 @@ def _heat_table(joint: Density) -> ResultTable:
         # Kernels reach below zero; bytes and seconds do not.
         if share[i, j] > 1e-5 and xs[i] >= 0 and ys[j] >= 0
     ]
-    columns = (ResultColumn("volume", VOLUME, "bytes"), ResultColumn("time", TIME, "seconds"),
-               ResultColumn("density", "share", "ratio"))  # fmt: skip
+    columns = columns_of(f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]")
     return ResultTable("density", columns, tuple(rows))

@@ -11,7 +11,16 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_seconds
 from ioweather.derive.system.job_system import job_system
 from ioweather.stats.dependence import (
@@ -83,8 +92,9 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
         for level in levels
         if np.isfinite(level.steps).any()
     ]
-    columns = (ResultColumn("interval", "sampling interval", "seconds"), ResultColumn("group", "", "text"),
-               ResultColumn("steps", "steps with I/O, mean", "count"), ResultColumn("n", "n", "count"))  # fmt: skip
+    columns = columns_of(
+        "interval: sampling interval [seconds]; group [text]; steps: steps with I/O, mean [count]; n [count]"
+    )
     table = ResultTable("steps", columns, tuple(rows))
     chart = Chart("timeline", table, {"x": "interval", "y": "steps", "series": "group"}, "Sampling intervals with I/O")
     findings = []
@@ -158,11 +168,9 @@ def _chart(
 
 
 def _rank_chart(rows: list[tuple[Cell, ...]]) -> Chart:
-    columns = (
-        ResultColumn("interval", "sampling interval", "seconds"), ResultColumn("series", "", "text"),
-        ResultColumn("value", "Spearman"), ResultColumn("low", "90% from"), ResultColumn("high", "90% to"),
-        ResultColumn("n", "n", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "interval: sampling interval [seconds]; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
+    )
     encoding = {"x": "interval", "y": "value", "low": "low", "high": "high"}
     return Chart(
         "band", ResultTable("ranks", columns, tuple(rows)), encoding,

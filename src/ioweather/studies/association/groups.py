@@ -10,7 +10,17 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_seconds
 from ioweather.derive.jobs.groups import LEAST_RUNS
 from ioweather.studies.association.data import TIME, AssociationData
@@ -71,11 +81,11 @@ def _table1(data: AssociationData) -> Exhibit:
     columns = (
         ResultColumn("group", "", "text"),
         *(ResultColumn(name, "", unit) for name, _, unit in _COUNTS),
-        ResultColumn("runs", "", "count"),
-        ResultColumn("monitored_runs", "runs with samples", "count"),
-        ResultColumn("files_monitored", "files on monitored mounts", "count"),
-        ResultColumn("read_monitored", "read there", "bytes"),
-        ResultColumn("written_monitored", "written there", "bytes"),
+        *columns_of(
+            "runs [count]; monitored_runs: runs with samples [count]; "
+            "files_monitored: files on monitored mounts [count]; read_monitored: read there [bytes]; "
+            "written_monitored: written there [bytes]"
+        ),
     )
     large = len(data.groups.large)
     of_all = int(data.groups.sizes[data.groups.large].sum()) / max(1, data.runs.rows)
@@ -190,6 +200,5 @@ def _histogram(values: Floats, step: float) -> ResultTable:
     edges = np.arange(low, high + width, width) * step
     counts, _ = np.histogram(values, edges)
     rows = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
-    columns = (ResultColumn("low", TIME, "seconds"), ResultColumn("high", "", "seconds"),
-               ResultColumn("runs", "", "count"))  # fmt: skip
+    columns = columns_of(f"low: {TIME} [seconds]; high [seconds]; runs [count]")
     return ResultTable("histogram", columns, tuple(rows))

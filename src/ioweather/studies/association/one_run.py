@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.derive.system.job_system import io_steps
 from ioweather.studies.association.data import AssociationData
@@ -130,10 +130,9 @@ def _files(data: AssociationData, row: int) -> Exhibit:
             rows.append((i + 1, f"last {verb}", float(last[i])))
     table = ResultTable(
         "files",
-        (ResultColumn("file", "file, by first access", "count"), ResultColumn("series", "", "text"),
-         ResultColumn("time", "since the start of the run", "seconds")),
+        columns_of("file: file, by first access [count]; series [text]; time: since the start of the run [seconds]"),
         tuple(rows),
-    )  # fmt: skip
+    )
     chart = Chart(
         "scatter", table, {"x": "time", "y": "file", "series": "series"},
         f"First and last access of each file: {_label(data, row)}",

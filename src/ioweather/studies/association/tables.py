@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS
 from ioweather.derive.jobs.io_spans import own_bytes
 from ioweather.derive.system.job_system import Stretches, io_ends, io_steps, volume
@@ -156,13 +156,10 @@ def _table(pairs: list[Pairing]) -> ResultTable:
                  number(pair.rate.get(name, float("nan"))), null.median if null else None, null.p if null else None,
                  found.n)
             )  # fmt: skip
-    columns = (
-        ResultColumn("group", "", "text"), ResultColumn("way", "", "text"), ResultColumn("measure", "", "text"),
-        ResultColumn("value"), ResultColumn("low", "90% from"), ResultColumn("high", "90% to"),
-        ResultColumn("p", "p by chance"), ResultColumn("rate", "of the rate"),
-        ResultColumn("null", "moved in time, median"), ResultColumn("null_p", "p moved in time"),
-        ResultColumn("n", "n", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
+        "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]"
+    )
     return ResultTable("coefficients", columns, tuple(rows))
 
 
@@ -172,7 +169,7 @@ def _matrix(pairs: list[Pairing]) -> ResultTable:
         for pair in pairs
         for name, found in pair.found.items()
     ]
-    columns = (ResultColumn("pair", "", "text"), ResultColumn("measure", "", "text"), ResultColumn("value"))
+    columns = columns_of("pair [text]; measure [text]; value")
     return ResultTable("matrix", columns, tuple(rows))
 
 

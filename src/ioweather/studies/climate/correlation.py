@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Cell, Chart, Estimate, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Finding, ResultTable, columns_of
 from ioweather.stats.series import correlation, lagged_sums, window_sums
 from ioweather.studies.climate.context import HIGH_CORRELATION, WEAK_CORRELATION, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
@@ -45,10 +45,9 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals, 
             rows += [
                 (label, word, lag, *(_cell(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)
             ]  # fmt: skip
-    columns = (
-        ResultColumn("pair", "", "text"), ResultColumn("window", "", "text"), ResultColumn("lag", "lag in windows"),
-        ResultColumn("value", "correlation"), ResultColumn("low", "90% from"), ResultColumn("high", "90% to"),
-    )  # fmt: skip
+    columns = columns_of(
+        "pair [text]; window [text]; lag: lag in windows; value: correlation; low: 90% from; high: 90% to"
+    )
     chart = Chart(
         "band", ResultTable("correlations", columns, tuple(rows)),
         {"x": "lag", "y": "value", "low": "low", "high": "high", "series": "window"},

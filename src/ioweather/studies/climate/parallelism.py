@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.stats.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
 from ioweather.stats.phases import members, thresholds
 from ioweather.stats.resampling import sums_by_unit
@@ -68,11 +68,7 @@ def degree_distribution(climate: Climate) -> Part:
         plain("targets", targets, "count"),
         plain("tolerance", TOLERANCE, "ratio", method="as set"),
     ]
-    columns = (
-        ResultColumn("series", "", "text"),
-        ResultColumn("degree", "targets working alike", "count"),
-        ResultColumn("share", "share of clusters", "ratio"),
-    )
+    columns = columns_of("series [text]; degree: targets working alike [count]; share: share of clusters [ratio]")
     chart = Chart(
         "cdf", ResultTable("degrees", columns, tuple(rows)), {"x": "degree", "y": "share", "series": "series"},
         "Degree of parallelism", scales={"x": "log"},
@@ -107,13 +103,9 @@ def _degree_findings(climate: Climate, estimates: list[Estimate]) -> list[Findin
     return [Finding(text, name="degree")]
 
 
-_COLUMNS = (
-    ResultColumn("degree", "degree of parallelism", "text"),
-    ResultColumn("read", "clusters, reads", "count"),
-    ResultColumn("write", "clusters, writes", "count"),
-    ResultColumn("difference", "difference (W-R)/R", "ratio"),
-    ResultColumn("low", "90% from", "ratio"),
-    ResultColumn("high", "90% to", "ratio"),
+_COLUMNS = columns_of(
+    "degree: degree of parallelism [text]; read: clusters, reads [count]; write: clusters, writes [count]; "
+    "difference: difference (W-R)/R [ratio]; low: 90% from [ratio]; high: 90% to [ratio]"
 )
 
 

@@ -7,7 +7,16 @@ from typing import Literal
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_seconds
 from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
 from ioweather.studies.climate.context import WAYS, Climate, Part
@@ -114,8 +123,7 @@ def _histograms(climate: Climate, found: dict[str, tuple[Phases, float]]) -> tup
         columns = (
             ResultColumn("series", "", "text"),
             ResultColumn("from", label, "seconds"),
-            ResultColumn("to", "up to", "seconds"),
-            ResultColumn("share", "share of phases", "ratio"),
+            *columns_of("to: up to [seconds]; share: share of phases [ratio]"),
         )
         rows: list[tuple[Cell, ...]] = []
         for way, (phases, _) in found.items():

@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Spread
 from ioweather.core.frames import BlockwiseMatrix
-from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
 from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
@@ -185,10 +185,7 @@ def _load_chart(load: ServerLoad, mean: Floats) -> Chart:
     for series, values in (("mean", mean), ("maximum", load.largest)):
         order = [i for i in np.argsort(values, kind="stable").tolist() if np.isfinite(values[i])]
         rows += [(series, rank, float(values[i]), load.components[i]) for rank, i in enumerate(order, 1)]
-    columns = (
-        ResultColumn("series", "", "text"), ResultColumn("rank", "rank", "count"),
-        ResultColumn("load", "load", "ratio"), ResultColumn("component", "", "text"),
-    )  # fmt: skip
+    columns = columns_of("series [text]; rank [count]; load [ratio]; component [text]")
     encoding = {"x": "rank", "y": "load", "series": "series", "label": "component"}
     return Chart("scatter", ResultTable("sorted", columns, tuple(rows)), encoding, "Load of each server, sorted")
 
@@ -211,11 +208,9 @@ def _autocorrelation(
             rows.append((word, lag, q05, q50, q95))
             if lag in (1, LAGS):
                 estimates.append(plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers"))
-    columns = (
-        ResultColumn("window", "", "text"), ResultColumn("lag", "lag in windows"),
-        ResultColumn("q05", "5% of servers below"), ResultColumn("q50", "correlation"),
-        ResultColumn("q95", "95% below"),
-    )  # fmt: skip
+    columns = columns_of(
+        "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below"
+    )
     chart = Chart(
         "band", ResultTable("lags", columns, tuple(rows)),
         {"x": "lag", "y": "q50", "low": "q05", "high": "q95", "series": "window"},

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import format_bytes
 from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation
 from ioweather.stats.series import N, correlation
@@ -110,10 +110,7 @@ def _total_chart(climate: Climate, sums: dict[str, Floats]) -> Chart:
         rows += [
             (way, rank, float(sums[way][i]), climate.targets.components[i]) for rank, i in enumerate(order.tolist(), 1)
         ]
-    columns = (
-        ResultColumn("series", "", "text"), ResultColumn("rank", "rank", "count"),
-        ResultColumn("total", "total", "bytes"), ResultColumn("component", "", "text"),
-    )  # fmt: skip
+    columns = columns_of("series [text]; rank [count]; total [bytes]; component [text]")
     encoding = {"x": "rank", "y": "total", "series": "series", "label": "component"}
     return Chart("scatter", ResultTable("sorted", columns, tuple(rows)), encoding, "Totals, sorted for each direction")
 
@@ -204,11 +201,9 @@ def _bands(climate: Climate) -> Chart:
             if len(known):
                 q05, _, q50, _, q95 = (float(q) for q in np.quantile(known, _QUANTILES))
                 rows.append((_label(pair), span(window, climate.system.step_ns), lag, q05, q50, q95))
-    columns = (
-        ResultColumn("pair", "", "text"), ResultColumn("window", "", "text"), ResultColumn("lag", "lag in windows"),
-        ResultColumn("q05", "5% of targets below"), ResultColumn("q50", "correlation"),
-        ResultColumn("q95", "95% below"),
-    )  # fmt: skip
+    columns = columns_of(
+        "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
+    )
     return Chart(
         "band", ResultTable("lags", columns, tuple(rows)),
         {"x": "lag", "y": "q50", "low": "q05", "high": "q95", "series": "window"},

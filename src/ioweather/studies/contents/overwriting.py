@@ -13,7 +13,16 @@ import numpy as np
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Chart,
+    Coverage,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_bytes
 from ioweather.studies.contents.scans import BINS, ROOT, SCANS, Bins, ScanView, view
 from ioweather.studies.shared.intervals import plain
@@ -164,12 +173,9 @@ def written_files(runs: Frame) -> Exhibit:
     )
     table = ResultTable(
         "written_files",
-        (
-            ResultColumn("rule", "", "text"), ResultColumn("written", "files written", "count"),
-            ResultColumn("new", "new or empty before", "count"), ResultColumn("ratio", "", "ratio"),
-        ),
+        columns_of("rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]"),
         rows,
-    )  # fmt: skip
+    )
     share = share_estimate("new_or_empty_ratio", new, known)
     findings = [Finding(f"Jobs wrote {written:,} files.", name="files_written")]
     if known:

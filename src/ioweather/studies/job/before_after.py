@@ -28,6 +28,7 @@ from ioweather.core.results import (
     Finding,
     ResultColumn,
     ResultTable,
+    columns_of,
     numbered,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
@@ -55,7 +56,7 @@ def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     unit = "mib_per_s_per_node" if all(row["mib_per_s_per_node"] is not None for row in rows) else "mib_per_s"
     bars = ResultTable(
         "rates",
-        (ResultColumn("run", "", "text"), ResultColumn("rate", "", unit)),
+        columns_of(f"run [text]; rate [{unit}]"),
         tuple((label, _rate(row, unit)) for label, row in zip(labels, rows, strict=True)),
     )
     return Exhibit(
@@ -268,18 +269,13 @@ def _rate(row: Row, unit: str) -> float | None:
 
 
 def _runs(rows: Sequence[Row], labels: Sequence[str]) -> ResultTable:
-    columns = (
-        ResultColumn("run", "", "text"), ResultColumn("log", "", "text"), ResultColumn("processes", "", "count"),
-        ResultColumn("nodes", "", "count"), ResultColumn("interfaces", "", "text"), ResultColumn("files", "", "count"),
-        ResultColumn("moved", "", "bytes"), ResultColumn("io_seconds", "I/O time", "seconds"),
-        ResultColumn("rate", "", "bytes_per_s"), ResultColumn("improvement", "", "factor"),
-        ResultColumn("per_node", "per node", "mib_per_s_per_node"), ResultColumn("metadata_ratio", "metadata", "ratio"),
-        ResultColumn("collective_ratio", "collective", "ratio"),
-        ResultColumn("write_size", "write of the application, mean", "bytes"),
-        ResultColumn("fs_write_size", "write of the file system, mean", "bytes"),
-        ResultColumn("fs_writes", "writes of the file system", "count"),
-        ResultColumn("fs_reads", "reads of the file system", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "run [text]; log [text]; processes [count]; nodes [count]; interfaces [text]; files [count]; moved [bytes]; "
+        "io_seconds: I/O time [seconds]; rate [bytes_per_s]; improvement [factor]; per_node [mib_per_s_per_node]; "
+        "metadata_ratio: metadata [ratio]; collective_ratio: collective [ratio]; "
+        "write_size: write of the application, mean [bytes]; fs_write_size: write of the file system, mean [bytes]; "
+        "fs_writes: writes of the file system [count]; fs_reads: reads of the file system [count]"
+    )
     return ResultTable(
         "runs",
         columns,

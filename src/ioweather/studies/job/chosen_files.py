@@ -10,18 +10,15 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.results import Exhibit, ResultColumn, ResultTable
+from ioweather.core.results import Exhibit, ResultTable, columns_of
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.studies.job.view import JobView
 
 _MOST_TARGETS: Final = 1000
-_COLUMNS: Final = (
-    ResultColumn("target", "", "text"),
-    ResultColumn("files", "", "count"),
-    ResultColumn("read_bytes", "read", "bytes"),
-    ResultColumn("write_bytes", "written", "bytes"),
-    ResultColumn("seconds", "time of all processes", "seconds"),
+_COLUMNS: Final = columns_of(
+    "target [text]; files [count]; read_bytes: read [bytes]; write_bytes: written [bytes]; "
+    "seconds: time of all processes [seconds]"
 )
 
 

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from ioweather.core.outcomes import JobOutcome
-from ioweather.core.results import Answer, Cell, Chart, Exhibit, Fact, FactGroup, ResultColumn, ResultTable, numbered
+from ioweather.core.results import (
+    Answer,
+    Cell,
+    Chart,
+    Exhibit,
+    Fact,
+    FactGroup,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+    numbered,
+)
 from ioweather.core.units import NS, format_bytes, format_time_ns
 from ioweather.derive.jobs.server_io import Done, ServerIo
 from ioweather.studies.job.view import JobView, printable
@@ -142,10 +153,7 @@ def _over_time(found: ServerIo) -> Exhibit:
             (part[0][0], words, sum(interval[place] for interval in part) / seconds)
             for place, words in ((2, "read"), (3, "written"))
         ]
-    columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("direction", "", "text"),
-        ResultColumn("bytes_per_s", "", "bytes_per_s"),
-    )  # fmt: skip
+    columns = columns_of("time [time_ns]; direction [text]; bytes_per_s [bytes_per_s]")
     encoding = {"x": "time", "y": "bytes_per_s", "series": "direction"}
     chart = Chart("timeline", ResultTable("over_time", columns, tuple(rows)), encoding, "Bytes per second")
     return Exhibit("job.server_timeline", "What the servers moved for it", charts=(chart,))

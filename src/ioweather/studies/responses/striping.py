@@ -16,7 +16,16 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.derive.system.health import without_incidents
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence
@@ -251,11 +260,10 @@ def _chart(predictions: Sequence[WidthPrediction], title: str) -> Chart:
         for prediction in predictions
         for name, quantile in zip(_NAMES.values(), prediction.quantiles, strict=True)
     ]
-    columns = (
-        ResultColumn("width", "stripe width", "count"), ResultColumn("quantile", "", "text"),
-        ResultColumn("seconds", "time of the transfer", "seconds"), ResultColumn("low", "", "seconds"),
-        ResultColumn("high", "", "seconds"),
-    )  # fmt: skip
+    columns = columns_of(
+        "width: stripe width [count]; quantile [text]; seconds: time of the transfer [seconds]; low [seconds]; "
+        "high [seconds]"
+    )
     return Chart(
         "band", ResultTable("by_width", columns, tuple(rows)),
         {"x": "width", "y": "seconds", "low": "low", "high": "high", "series": "quantile"}, title,
@@ -278,11 +286,10 @@ def _mean_caveat(predictions: Sequence[WidthPrediction]) -> Iterator[str]:
 
 
 def _checks_table(checks: Sequence[MaximaCheck]) -> ResultTable:
-    columns = (
-        ResultColumn("requests", "slowest of", "count"), ResultColumn("probability", "quantile", "ratio"),
-        ResultColumn("predicted", "", "seconds"), ResultColumn("measured", "", "seconds"),
-        ResultColumn("ratio", "predicted / measured", "factor"), ResultColumn("rounds", "", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
+        "ratio: predicted / measured [factor]; rounds [count]"
+    )
     rows = tuple((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks)
     return ResultTable("maxima", columns, rows, "Predicted and measured slowest request, targets measured together")
 

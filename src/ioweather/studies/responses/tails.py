@@ -12,7 +12,16 @@ from scipy.special import ndtri
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Estimate,
+    Exhibit,
+    Finding,
+    Reference,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import format_seconds
 from ioweather.stats.mixture import fit_mixture, fits_no_better
 from ioweather.stats.tails.families import Normal
@@ -92,10 +101,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         (part, FAMILY_LABELS[law.name], len(times), len(times) / sample.n, ks, parameters_text(law.parameters))
         for part, law, times, ks in parts
     )
-    columns = (
-        ResultColumn("part", "", "text"), ResultColumn("family", "", "text"), ResultColumn("n", "", "count"),
-        ResultColumn("share", "", "ratio"), ResultColumn("ks", "KS distance"), ResultColumn("parameters", "", "text"),
-    )  # fmt: skip
+    columns = columns_of("part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]")
     return Exhibit(
         "don15.fig4",
         tables=(ResultTable("partition", columns, rows, sample.label),),
@@ -126,10 +132,7 @@ def _part_chart(title: str, times: Floats, item: FittedSample, below: float, up_
 def _histogram(title: str, values: Floats, edges: Floats, references: tuple[Reference, ...] = ()) -> Chart:
     counts, edges = np.histogram(values, edges)
     rows = tuple(zip(cells(edges[:-1]), cells(edges[1:]), cells(counts / len(values)), strict=True))
-    columns = (
-        ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
-        ResultColumn("share", "share of requests", "ratio"),
-    )  # fmt: skip
+    columns = columns_of("low: response time [seconds]; high [seconds]; share: share of requests [ratio]")
     table = ResultTable(title.lower().replace(" ", "_"), columns, rows)
     encoding = {"low": "low", "high": "high", "y": "share"}
     return Chart("histogram", table, encoding, title, references=references)
@@ -153,13 +156,10 @@ def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str
         None if mean.low is None else 1 - mean.low, mean.level, mean.n, mean.method,
     )  # fmt: skip
     control = _control(fitted)
-    columns = (
-        ResultColumn("where", "file system, mode, operation", "text"),
-        ResultColumn("samples", "", "count"), ResultColumn("n", "times", "count"),
-        ResultColumn("head", "share in head", "ratio"), ResultColumn("tail", "share in tail", "ratio"),
-        ResultColumn("low", "90% from", "ratio"), ResultColumn("high", "90% to", "ratio"),
-        ResultColumn("beyond", "beyond mean + 2 sd", "ratio"),
-    )  # fmt: skip
+    columns = columns_of(
+        "where: file system, mode, operation [text]; samples [count]; n: times [count]; head: share in head [ratio]; "
+        "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]"
+    )
     table = ResultTable("shares", columns, tuple(rows))
     return Exhibit(
         "don15.fig5",
@@ -292,10 +292,9 @@ def _overlay(item: FittedSample) -> Chart:
         for t, share in zip(grid, shares, strict=True)
         if share >= 0.5 / n  # below one request there is nothing to compare
     ]
-    columns = (
-        ResultColumn("series", "", "text"), ResultColumn("value", "response time", "seconds"),
-        ResultColumn("share", "share of requests that take longer", "ratio"),
-    )  # fmt: skip
+    columns = columns_of(
+        "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]"
+    )
     return Chart(
         "timeline", ResultTable("overlay", columns, tuple(rows)), {"x": "value", "y": "share", "series": "series"},
         f"{item.sample.label}: {item.pair_label}", scales={"x": "log", "y": "log"},
@@ -304,13 +303,11 @@ def _overlay(item: FittedSample) -> Chart:
 
 
 def _winner_table(fitted: Sequence[FittedSample]) -> ResultTable:
-    columns = (
-        ResultColumn("sample", "", "text"), ResultColumn("n", "", "count"), ResultColumn("pivot", "", "seconds"),
-        ResultColumn("tail_share", "share in tail", "ratio"), ResultColumn("head", "head", "text"),
-        ResultColumn("tail", "tail", "text"), ResultColumn("ks", "combined KS"), ResultColumn("head_ks", "KS of head"),
-        ResultColumn("tail_ks", "KS of tail"), ResultColumn("tail_aic", "tail by AIC", "text"),
-        ResultColumn("alpha", "alpha, if a power law"),
-    )  # fmt: skip
+    columns = columns_of(
+        "sample [text]; n [count]; pivot [seconds]; tail_share: share in tail [ratio]; head [text]; tail [text]; "
+        "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
+        "alpha: alpha, if a power law"
+    )
     rows: list[tuple[Cell, ...]] = []
     for item in fitted:
         best = item.fit.best
@@ -334,10 +331,9 @@ def _distance_table(fitted: Sequence[FittedSample]) -> ResultTable:
             collapsed = sum(pair.collapsed for pair in pairs)
             distance = float(np.mean([pair.ks for pair in pairs]))
             rows.append((FAMILY_LABELS[head], FAMILY_LABELS[tail], distance, collapsed))
-    columns = (
-        ResultColumn("head", "", "text"), ResultColumn("tail", "", "text"), ResultColumn("ks", "mean combined KS"),
-        ResultColumn("collapsed", "samples where it became the power law", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]"
+    )
     return ResultTable("pairs", columns, tuple(sorted(rows, key=lambda row: float(row[2] or math.inf))))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import format_bytes
 from ioweather.stats.dependence import midranks
 from ioweather.stats.normality import moments
@@ -84,13 +84,10 @@ def _sampling(samples: Samples) -> Exhibit:
         plain("request_high", max(sizes), "bytes"),
         plain("samples", len(pairs), "count", method="exact count of file system, mode and size"),
     ]
-    columns = (
-        ResultColumn("place", "file system and mode", "text"), ResultColumn("jobs", "runs", "count"),
-        ResultColumn("observations", "", "count"), ResultColumn("sizes", "request sizes", "count"),
-        ResultColumn("smallest", "", "bytes"), ResultColumn("largest", "", "bytes"),
-        ResultColumn("operations", "", "text"), ResultColumn("first", "", "time_ns"),
-        ResultColumn("last", "", "time_ns"),
-    )  # fmt: skip
+    columns = columns_of(
+        "place: file system and mode [text]; jobs: runs [count]; observations [count]; sizes: request sizes [count]; "
+        "smallest [bytes]; largest [bytes]; operations [text]; first [time_ns]; last [time_ns]"
+    )
     return Exhibit(
         "don15.table2",
         tables=(ResultTable("sampling", columns, tuple(rows)),),
@@ -118,10 +115,7 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         rows += zip(
             times, [sample.place] * len(kept), [sample.op] * len(kept), values, [panel] * len(kept), strict=True
         )
-    columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("place", "", "text"), ResultColumn("op", "", "text"),
-        ResultColumn("seconds", "response time", "seconds"), ResultColumn("panel", "", "text"),
-    )  # fmt: skip
+    columns = columns_of("time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]")
     table = ResultTable("over_time", columns, tuple(rows))
     medians = [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
     spreads = [
@@ -152,11 +146,10 @@ def _variation(seconds: Floats) -> float:
 
 
 def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
-    columns = (
-        ResultColumn("sample", "", "text"), ResultColumn("n", "", "count"), ResultColumn("fastest", "", "seconds"),
-        ResultColumn("median", "", "seconds"), ResultColumn("q90", "", "seconds"), ResultColumn("q99", "", "seconds"),
-        ResultColumn("slowest", "", "seconds"), ResultColumn("variation", "variation (CoV)", "percent"),
-    )  # fmt: skip
+    columns = columns_of(
+        "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
+        "slowest [seconds]; variation: variation (CoV) [percent]"
+    )
     rows: list[tuple[Cell, ...]] = []
     for sample in shown:
         seconds = sample.seconds
@@ -215,11 +208,7 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         certain = abs(skew) > 2 * shape.skewness_error
         side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
         findings.append(Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness"))
-    columns = (
-        ResultColumn("panel", "", "text"),
-        ResultColumn("low", "response time", "seconds"), ResultColumn("high", "", "seconds"),
-        ResultColumn("share", "share of requests", "ratio"),
-    )  # fmt: skip
+    columns = columns_of("panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]")
     return Exhibit(
         "don15.fig2",
         tables=(_summary(shown),),
@@ -259,14 +248,12 @@ def _single_fits(samples: Samples) -> Exhibit:
             rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
             if fit.ks is not None:
                 distances[fit.family].append(fit.ks)
-    columns = (
-        ResultColumn("sample", "", "text"), ResultColumn("n", "", "count"), ResultColumn("family", "", "text"),
-        ResultColumn("rank", "", "count"), ResultColumn("ks", "KS distance"), ResultColumn("aic", "AIC"),
-        ResultColumn("parameters", "", "text"),
-    )  # fmt: skip
+    columns = columns_of(
+        "sample [text]; n [count]; family [text]; rank [count]; ks: KS distance; aic: AIC; parameters [text]"
+    )
     bars = ResultTable(
         "distances",
-        (ResultColumn("family", "", "text"), ResultColumn("ks", "mean KS distance")),
+        columns_of("family [text]; ks: mean KS distance"),
         tuple((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
     )
     means = [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
@@ -304,10 +291,7 @@ def _moment_plane(samples: Samples) -> Exhibit:
         away += found.p_value < 0.01
         skewed += found.skewness > 2 * found.skewness_error
         rows.append((sample.label, sample.place, found.skewness, found.kurtosis, sample.n, found.statistic))
-    columns = (
-        ResultColumn("sample", "", "text"), ResultColumn("place", "", "text"), ResultColumn("skewness"),
-        ResultColumn("kurtosis"), ResultColumn("n", "", "count"), ResultColumn("statistic", "Jarque-Bera"),
-    )  # fmt: skip
+    columns = columns_of("sample [text]; place [text]; skewness; kurtosis; n [count]; statistic: Jarque-Bera")
     marks = (("Normal", "Normal", 0.0, 3.0, None, None), ("Uniform", "Uniform", 0.0, 1.8, None, None))
     share = share_estimate("not_normal_ratio", away, considered)
     median = median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.results import Cell, Reference, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Reference, ResultColumn, ResultTable, columns_of
 from ioweather.stats.series import ecdf_points
 
 MAX_ROWS = 1998
@@ -75,11 +75,7 @@ def timeline_table(
     for key, values in series.items():
         kept = thin(values, buckets)
         rows += zip(cells(times_ns[kept]), [key] * len(kept), cells(values[kept]), strict=True)
-    columns = (
-        ResultColumn("time", "", "time_ns"),
-        ResultColumn("series", "", "text"),
-        ResultColumn("value", label, unit),
-    )
+    columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
     return ResultTable(name, columns, tuple(rows), title)
 
 
@@ -91,11 +87,7 @@ def cumulative_table(
     for key, values in series.items():
         picks = np.unique(np.linspace(0, len(values) - 1, min(len(values), 500)).astype(np.int64))
         rows += zip(cells(times_ns[picks]), [key] * len(picks), cells(values[picks]), strict=True)
-    columns = (
-        ResultColumn("time", "", "time_ns"),
-        ResultColumn("series", "", "text"),
-        ResultColumn("value", label, unit),
-    )
+    columns = (*columns_of("time [time_ns]; series [text]"), ResultColumn("value", label, unit))
     return ResultTable(name, columns, tuple(rows), title)
 
 

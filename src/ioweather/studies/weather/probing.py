@@ -13,7 +13,16 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Exhibit,
+    Finding,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+)
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.stats.ranked_groups import groups_differ
@@ -128,10 +137,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
         zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
             part.filesystem[shown].tolist(), strict=True)
     )  # fmt: skip
-    columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("seconds", "response time", "seconds"),
-        ResultColumn("op", "operation", "text"), ResultColumn("filesystem", "", "text"),
-    )  # fmt: skip
+    columns = columns_of("time [time_ns]; seconds: response time [seconds]; op: operation [text]; filesystem [text]")
     chart = Chart(
         "scatter", ResultTable("measurements", columns, rows), {"x": "time", "y": "seconds", "series": "op"},
         f"Every measurement of {format_seconds(length_ns / NS)}", facet="filesystem", scales={"y": "log"},
@@ -194,12 +200,10 @@ def _bands(part: Measured) -> Exhibit:
             most = max(most, len(bands))
     if most:
         estimates.append(plain("most_read_bands", most, "count", method="largest number on any file system"))
-    columns = (
-        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
-        ResultColumn("band", "", "count"), ResultColumn("label", "", "text"), ResultColumn("centre", "", "seconds"),
-        ResultColumn("share", "", "ratio"), ResultColumn("cached", "known as cached", "ratio"),
-        ResultColumn("n", "", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "filesystem: file system [text]; op: operation [text]; band [count]; label [text]; centre [seconds]; "
+        "share [ratio]; cached: known as cached [ratio]; n [count]"
+    )
     table = ResultTable("bands", columns, tuple(rows))
     drawn = ResultTable("boxes", (*columns[:2], columns[3], *_boxes("response time")), tuple(boxes))
     chart = Chart("box", drawn, {"x": "op", **_BOX, "series": "label"}, "Bands of response time",
@@ -254,9 +258,10 @@ def _hosts(part: Measured) -> Exhibit:
             else Finding(f"{text} do not surely differ ({told_p(p)}).", "undecided", name="hosts")
         )
     columns = (
-        ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
-        ResultColumn("host", "", "text"), *_boxes("median"), ResultColumn("n", "", "count"),
-    )  # fmt: skip
+        *columns_of("filesystem: file system [text]; op: operation [text]; host [text]"),
+        *_boxes("median"),
+        ResultColumn("n", "", "count"),
+    )
     table = ResultTable("hosts", columns, tuple(rows))
     drawn = relabelled(table, q50="response time")
     chart = Chart("box", drawn, {"x": "host", **_BOX, "series": "op"}, "Response times by host", facet="filesystem",

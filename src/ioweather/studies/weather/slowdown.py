@@ -22,6 +22,7 @@ from ioweather.core.results import (
     Reference,
     ResultColumn,
     ResultTable,
+    columns_of,
     quantity_label,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
@@ -53,16 +54,25 @@ def episodes_exhibit(
     found = all_episodes(every, threshold, statistic, baseline)
     table = ResultTable(
         "episodes",
-        (
-            ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text"),
-            ResultColumn("start", "from", "time_ns"), ResultColumn("end", "to", "time_ns"),
-            ResultColumn("peak", "peak", "factor"), ResultColumn("peak_at", "peak at", "time_ns"),
-            ResultColumn("recovery", "recovery", "ns"), ResultColumn("ongoing", "", "text"),
+        columns_of(
+            "filesystem: file system [text]; op: operation [text]; start: from [time_ns]; end: to [time_ns]; "
+            "peak [factor]; peak_at [time_ns]; recovery [ns]; ongoing [text]"
         ),
-        tuple((e.filesystem, e.op, e.start_ns, e.end_ns, e.peak_ratio, e.peak_ns, e.recovery_ns,
-               "ongoing" if e.ongoing else "") for e in found),
+        tuple(
+            (
+                e.filesystem,
+                e.op,
+                e.start_ns,
+                e.end_ns,
+                e.peak_ratio,
+                e.peak_ns,
+                e.recovery_ns,
+                "ongoing" if e.ongoing else "",
+            )
+            for e in found
+        ),
         "Episodes",
-    )  # fmt: skip
+    )
     week, findings = _weekly(every, facility, threshold, statistic, baseline)
     if found:
         worst = max(found, key=lambda e: e.peak_ratio)
@@ -128,11 +138,10 @@ def _weekly(
                         name="slow_weekday",
                     )
                 )
-    columns = (
-        ResultColumn("series", "", "text"), ResultColumn("weekday", f"day ({zone_name})", "text"),
-        ResultColumn("share", "slow intervals", "ratio"), ResultColumn("low", "90% from", "ratio"),
-        ResultColumn("high", "90% to", "ratio"), ResultColumn("n", "", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        f"series [text]; weekday: day ({zone_name}) [text]; share: slow intervals [ratio]; low: 90% from [ratio]; "
+        "high: 90% to [ratio]; n [count]"
+    )
     return ResultTable("weekdays", columns, tuple(rows), "By day of the week"), findings
 
 
@@ -239,7 +248,7 @@ def _countings(series: OperationSeries) -> tuple[str, ...]:
     return COUNTINGS if hidden else ("raw",)
 
 
-_FILESYSTEM, _OP = ResultColumn("filesystem", "file system", "text"), ResultColumn("op", "operation", "text")
+_FILESYSTEM, _OP = columns_of("filesystem: file system [text]; op: operation [text]")
 _COUNTED = ResultColumn("counted", "", "text")
 _PANEL = ResultColumn("panel", "", "text")
 
@@ -275,10 +284,15 @@ def _boxes(
     if worst:
         estimates.append(plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual"))
     columns = (
-        _FILESYSTEM, _OP, ResultColumn("statistic", "", "text"), _COUNTED, ResultColumn("q05", "5%", "seconds"),
-        ResultColumn("q25", "25%", "seconds"), ResultColumn("q50", "median", "seconds"),
-        ResultColumn("q75", "75%", "seconds"), ResultColumn("q95", "95%", "seconds"), _PANEL,
-    )  # fmt: skip
+        _FILESYSTEM,
+        _OP,
+        ResultColumn("statistic", "", "text"),
+        _COUNTED,
+        *columns_of(
+            "q05: 5% [seconds]; q25: 25% [seconds]; q50: median [seconds]; q75: 75% [seconds]; q95: 95% [seconds]"
+        ),
+        _PANEL,
+    )
     named = tuple(ResultColumn("q50", "response time", "seconds") if c.name == "q50" else c for c in columns)
     drawn = ResultTable("intervals", named, tuple(rows))
     table = ResultTable("intervals", columns[:-1], tuple(row[:-1] for row in rows))
@@ -327,20 +341,17 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
                 method="maximum",
             )
         )
-    columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("series", "", "text"),
-        ResultColumn("value", "response time", "seconds"), _PANEL,
-    )  # fmt: skip
+    columns = (*columns_of("time [time_ns]; series [text]; value: response time [seconds]"), _PANEL)
     chart = Chart(
         "timeline", ResultTable("time_lines", columns, tuple(rows)), {"x": "time", "y": "value", "series": "series"},
         "Median, mean, 95%, 99% and slowest of each interval", facet="panel", scales={"y": "log"},
     )  # fmt: skip
     table = ResultTable(
         "worst",
-        (_FILESYSTEM, _OP, _COUNTED, ResultColumn("median", "median", "seconds"), ResultColumn("q99", "99%", "seconds"),
-         ResultColumn("max", "slowest", "seconds")),
-        tuple(worst), "The worst interval by each statistic",
-    )  # fmt: skip
+        (_FILESYSTEM, _OP, _COUNTED, *columns_of("median [seconds]; q99: 99% [seconds]; max: slowest [seconds]")),
+        tuple(worst),
+        "The worst interval by each statistic",
+    )
     most = max(estimates, key=lambda e: e.value or 0.0)
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     estimates.append(plain("interval", every[0].interval_ns / NS, "seconds", method="as set"))
@@ -417,10 +428,7 @@ def _slowdowns(
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
     calmer = format_seconds(long[0].interval_ns / 1e9)
     rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
-    columns = (
-        ResultColumn("time", "", "time_ns"), ResultColumn("interval", "interval", "text"),
-        ResultColumn("slowdown", "slowdown", "factor"), _PANEL,
-    )  # fmt: skip
+    columns = (*columns_of("time [time_ns]; interval [text]; slowdown [factor]"), _PANEL)
     chart = Chart(
         "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "interval"},
         f"Slowdown by the {statistic} of each interval", facet="panel", scales={"y": "log"},
