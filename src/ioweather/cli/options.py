@@ -82,8 +82,9 @@ def output_options(function: F) -> F:
     function = click.option("--spreadsheet", is_flag=True, expose_value=False, callback=_for_spreadsheets,
                             help="With --csv: mark cells that a spreadsheet would take for a formula with a quote (').",
                             )(function)  # fmt: skip
-    function = click.option("--csv", "as_csv", is_flag=True,
-                            help="Print as CSV; cells as they are (see --spreadsheet).")(function)  # fmt: skip
+    function = click.option(
+        "--csv", "as_csv", is_flag=True, help="Print as CSV; cells as they are (see --spreadsheet)."
+    )(function)
     return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(function)
 
 

@@ -126,9 +126,8 @@ def _object(answered: Answered, planted: list[str], proof: Proof) -> dict[str, o
         "written_bytes": answered.evidence.written_bytes,
         "device_bytes": answered.answers.device_bytes,
         "runs": [
-            {"planted": cause, **to_jsonable(said)}
-            for cause, said in zip(planted, answered.answers.said, strict=True)
+            {"planted": cause, **to_jsonable(said)} for cause, said in zip(planted, answered.answers.said, strict=True)
         ],
         "matrix": to_jsonable(proof.rows),
         "wrong": list(proof.wrong),
-    }  # fmt: skip
+    }

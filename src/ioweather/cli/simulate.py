@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from ioweather.workflows.score.card import Line, ScoreCard
 
 
-@click.group(
-    invoke_without_command=True, epilog="Example: ioweather simulate --preset laptop --out facility"
-)  # fmt: skip
+@click.group(invoke_without_command=True, epilog="Example: ioweather simulate --preset laptop --out facility")
 @click.option("--preset", default="laptop", show_default=True, help="Which facility; see --list.")
 @click.option("--days", type=int, help="For how long (default: as the preset says).")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another facility of the kind.")

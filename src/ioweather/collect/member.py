@@ -276,8 +276,9 @@ class Member:
         if len(missed) > len(rows) and self.source.operations:
             start, end = missed[len(rows)] + offset_ns, missed[-1] + offset_ns + self.source.period_ns
             event_id = f"gap:{self.origin.host}:{self.origin.target}:{start}"
-            gap = event_row(event_id, "gap", "the agent was stopped", start, end, host=self.origin.host,
-                            system=self.origin.system)  # fmt: skip
+            gap = event_row(
+                event_id, "gap", "the agent was stopped", start, end, host=self.origin.host, system=self.origin.system
+            )
             self._sink.add(row_line("events", gap))
 
     def stop(self) -> None:

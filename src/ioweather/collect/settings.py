@@ -161,9 +161,7 @@ def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: st
         made.append(Probe(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=mount))
         if settings.probe_targets:
             period, name = settings.probe.period_ns, settings.probe_name
-            made.append(
-                TargetProbe(path, period, run_id, name, host=host, required_mount=mount, keep_files=True)
-            )  # fmt: skip
+            made.append(TargetProbe(path, period, run_id, name, host=host, required_mount=mount, keep_files=True))
     return made
 
 

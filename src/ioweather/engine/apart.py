@@ -59,8 +59,9 @@ class _Child:
             # -P: a module of the directory that a person happens to be in is not ours.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"from {__name__} import main; main()", *map(str, places), module],
-                stdin=subprocess.DEVNULL, pass_fds=places,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                pass_fds=places,
+            )
             theirs.close()
 
     def results(self, task: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[Any]:

@@ -298,8 +298,9 @@ def _culprit_table(found: Sequence[Accused]) -> Exhibit:
             party.job_id, party.user, party.project, party.program, each.probability, each.seconds, each.low, each.high,
             each.runs, suspect.bytes_ratio, suspect.operations_ratio, name, share, suspect.evidence,
         ))  # fmt: skip
-    return Exhibit("who.culprits", "Jobs that slowed others",
-                   tables=(ResultTable("culprits", _CULPRIT_COLUMNS, tuple(rows)),))  # fmt: skip
+    return Exhibit(
+        "who.culprits", "Jobs that slowed others", tables=(ResultTable("culprits", _CULPRIT_COLUMNS, tuple(rows)),)
+    )
 
 
 _TALKER_COLUMNS: Final = columns_of(

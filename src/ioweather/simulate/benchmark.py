@@ -25,9 +25,10 @@ _PHASES = (
     ("mdtest-easy-delete", "delete", 1.5, 120.0),
 )
 _MIXES = {
-    "create": operations_mix(open=0.4, close=0.3, mknod=0.3), "stat": operations_mix(getattr=1.0),
+    "create": operations_mix(open=0.4, close=0.3, mknod=0.3),
+    "stat": operations_mix(getattr=1.0),
     "delete": operations_mix(unlink=0.9, getattr=0.1),
-}  # fmt: skip
+}
 PROCESSES = 640
 
 

@@ -120,9 +120,7 @@ def coarser(observed: Observed, step_seconds: int) -> Observed:
         return {name: blocks(getattr(item, name)).sum(axis=1) for name in _AMOUNTS}
 
     stretch = blocks(observed.readings.stretch).mean(axis=1)
-    readings = replace(
-        observed.readings, step_seconds=step_seconds, stretch=stretch, **summed(observed.readings)
-    )  # fmt: skip
+    readings = replace(observed.readings, step_seconds=step_seconds, stretch=stretch, **summed(observed.readings))
     states: dict[str, Any] = {name: blocks(getattr(observed, name)).mean(axis=1) for name in _STATES}
     # The collector asks again within a step: only what is silent for most of it is missing.
     missing = blocks(observed.missing).mean(axis=1) > 0.5

@@ -117,8 +117,9 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
         for number, op in enumerate(("read", "write")):
             quiet, _ = draw(preset.law, mean_seconds(preset.law, PROBE_BYTES, op), len(moments), rng)
             seconds = quiet * _data_stretch(readings, resources, ost, moments) * common
-            yield Responses(name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}",
-                            moments + 0.1 * number, seconds)  # fmt: skip
+            yield Responses(
+                name, target, op, PROBE_BYTES, resources.ost_name(ost), f"probe-{host}", moments + 0.1 * number, seconds
+            )
         yield from _each_target(readings, preset, resources, host, seed)
         stretched = _stretch(readings, resources.mds, moments)
         for number, (op, mean) in enumerate(_METADATA.items()):

@@ -119,8 +119,9 @@ def _sum_of_products(x: Floats, y: Floats) -> float:
         index = by_y[np.argsort(block, kind="stable")]
         left = (index // width) % 2 == 0
         xs, ys = x[index], y[index]
-        terms = np.stack([left.astype(np.float64), np.where(left, xs, 0.0), np.where(left, ys, 0.0),
-                          np.where(left, xs * ys, 0.0)])  # fmt: skip
+        terms = np.stack(
+            [left.astype(np.float64), np.where(left, xs, 0.0), np.where(left, ys, 0.0), np.where(left, xs * ys, 0.0)]
+        )
         sums = np.cumsum(terms, axis=1)
         starts = np.arange(0, n, 2 * width)
         sums -= np.concatenate([np.zeros((4, 1)), sums], axis=1)[:, starts][:, index // (2 * width)]

@@ -182,8 +182,9 @@ def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int],
             p for p in (target / "tables" / name / _LOG).glob("*.json") if p.stem.isdigit() and int(p.stem) > version
         ]
         if later:
-            raise LakeError(f"{target} is ahead of the lake: it has {later[0].name} of `{name}`.",
-                            hint="Name a new directory.")  # fmt: skip
+            raise LakeError(
+                f"{target} is ahead of the lake: it has {later[0].name} of `{name}`.", hint="Name a new directory."
+            )
 
 
 def _point_at_checkpoint(log: Path, version: int) -> None:

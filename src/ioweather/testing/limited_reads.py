@@ -77,8 +77,9 @@ def _judge(source: Source, table: str, frame: Any, outcome: ReadOutcome) -> None
     if tuple(frame) != spec.names:
         outcome.faults.append(f"the columns of {table} are not those of the table; use TABLES[{table!r}].frame(...)")
         return
-    outcome.complaints += [f"{c.table}: {c.rule} ({c.rows}; first: {c.first})"
-                           for c in spec.check(frame, now_ns()).complaints]  # fmt: skip
+    outcome.complaints += [
+        f"{c.table}: {c.rule} ({c.rows}; first: {c.first})" for c in spec.check(frame, now_ns()).complaints
+    ]
 
 
 def _check_error(error: SourceError, outcome: ReadOutcome) -> None:

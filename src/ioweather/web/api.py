@@ -39,10 +39,10 @@ _BINARY: Final = {"requestBody": {"required": True, "content": {"application/oct
 _ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
     "application/json": {"schema": {"type": "object"}}, "text/csv": {}, "image/svg+xml": {},
     "image/png": {}}}}  # fmt: skip
-_JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
-    "application/json": {"schema": {"type": "object"}}}}}  # fmt: skip
-_TABLE: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
-    "application/json": {"schema": {"type": "object"}}, "text/csv": {}}}}  # fmt: skip
+_JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "object"}}}}}
+_TABLE: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
+}
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
@@ -79,8 +79,8 @@ def parameters(view: PublicView, exhibit_id: ExhibitId) -> dict[str, Any]:
         "parameters": [
             {"name": p.name, "kind": p.kind, "help": p.help, "default": p.default, "chosen": p.choose is not None}
             for p in parameters_of(exhibit_id)
-        ]
-    }  # fmt: skip
+        ],
+    }
 
 
 @router.get("/exhibits/{exhibit_id}", response_class=Response, responses=_ANY_FORM)
@@ -160,9 +160,10 @@ def now(view: PublicView) -> Response:
 
 
 @router.get(
-    "/now/stream", response_class=StreamingResponse,
+    "/now/stream",
+    response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
-)  # fmt: skip
+)
 async def now_stream(request: Request, view: PublicView) -> StreamingResponse:
     """The same as server-sent events, `now` or `unavailable`, whenever it changes."""
     view.facilities.measured(view.name)
@@ -218,9 +219,10 @@ def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examp
 
 
 @router.get(
-    "/jobs/{job_id}/text", response_class=Response,
+    "/jobs/{job_id}/text",
+    response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-)  # fmt: skip
+)
 def job_as_text(
     view: OwnView,
     job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])],

@@ -73,8 +73,9 @@ def create_app(
     """`others` are further lakes, by the name that ?lake= takes. Requests to names that are not in `hosts` are refused,
     so that a page elsewhere cannot reach this server under a name of its own. `metrics` gives /metrics. `visibility` is
     the main lake's, read once: a facility.toml that is away for a moment must not open the house."""
-    app = FastAPI(title="ioweather", version=__version__, docs_url=None, redoc_url=None,
-                  openapi_url="/api/v1/openapi.json")  # fmt: skip
+    app = FastAPI(
+        title="ioweather", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
+    )
     facilities = Facilities({MAIN: lake_dir, **(others or {})}, tuple(spool_dirs))
     app.state.facilities = facilities
     app.state.writer = LakeWriter(lake_dir)  # not started yet

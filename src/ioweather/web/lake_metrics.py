@@ -101,9 +101,10 @@ def _users(lake: Lake, filesystems: Sequence[str], moment: int) -> Iterator[User
 def _of_components(seen: Seen, moment: int) -> Iterator[Metric]:
     current = [each for each in seen.unhealthy if each.end_ns is None or moment - each.end_ns <= _CURRENT_NS]
     count = GaugeMetricFamily(
-        "ioweather_unhealthy_components", "Servers and targets that are unhealthy now, by how it shows.",
+        "ioweather_unhealthy_components",
+        "Servers and targets that are unhealthy now, by how it shows.",
         labels=("filesystem", "kind"),
-    )  # fmt: skip
+    )
     homes = (*seen.filesystems, *sorted({each.filesystem or "" for each in current} - set(seen.filesystems)))
     for home in homes:
         for kind in KINDS:  # from 0 on, so that an alert ends
@@ -140,9 +141,10 @@ def _of_users(found: Sequence[Users], *, named: bool) -> Iterator[Metric]:
     label = "user" if named else "rank"
     for name, words, amount in _AMOUNTS:
         family = GaugeMetricFamily(
-            f"ioweather_top_user_{name}", f"{words} of the users who do most, in the last hour of rows.",
+            f"ioweather_top_user_{name}",
+            f"{words} of the users who do most, in the last hour of rows.",
             labels=("filesystem", label),
-        )  # fmt: skip
+        )
         for users in found:
             ranked = sorted(users.talkers, key=amount, reverse=True)
             for rank, talker in enumerate(ranked, 1):

@@ -142,7 +142,7 @@ def _argument(param: Param) -> inspect.Parameter:
         annotation = "str | int | os.PathLike[str] | None"
         return inspect.Parameter(
             param.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation
-        )  # fmt: skip
+        )
     if param.many:
         return _keyword(param.name, "Sequence[str | os.PathLike[str]]", ())
     return _keyword(param.name, kind if param.default is not None else f"{kind} | None", param.default)

@@ -243,8 +243,9 @@ def _metadata_capacity(snapshot: Snapshot, filesystem: str, period_ns: tuple[int
     kind = next((kind for kind in _METADATA if any(g.component_kind == kind for g in groups)), None)
     if kind is None:
         return 0.0
-    metrics = tuple(sorted({g.metric for g in snapshot.series()
-                            if g.component_kind == kind and g.metric.endswith("_ops")}))  # fmt: skip
+    metrics = tuple(
+        sorted({g.metric for g in snapshot.series() if g.component_kind == kind and g.metric.endswith("_ops")})
+    )
     try:
         selection = _capacity_days(snapshot, filesystem, kind, metrics, period_ns)
     except DataUnavailable:
@@ -287,8 +288,9 @@ def _parties(
     """Who the jobs are of: logs and servers say the user's number, accounting the name and the account."""
     uid: dict[str, int] = {}
     program: dict[str, str] = {}
-    for job, number, exe in zip(runs.ints("job_id").tolist(), runs.ints("uid").tolist(), runs.text("exe").tolist(),
-                                strict=True):  # fmt: skip
+    for job, number, exe in zip(
+        runs.ints("job_id").tolist(), runs.ints("uid").tolist(), runs.text("exe").tolist(), strict=True
+    ):
         uid[str(job)], program[str(job)] = number, program_of(exe or "")
     for key, number, exe in zip(row_keys, rows.array("uid").tolist(), rows.text("exe").tolist(), strict=True):
         if number is not None:
@@ -390,8 +392,9 @@ def volumes_between(
         str(job) if job is not None else str(key)
         for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
     ]
-    for key, *amounts in zip(row_keys, *(np.nan_to_num(rows.floats(n)).tolist() for n in (*AMOUNTS[:2], "metadata")),
-                             strict=True):  # fmt: skip
+    for key, *amounts in zip(
+        row_keys, *(np.nan_to_num(rows.floats(n)).tolist() for n in (*AMOUNTS[:2], "metadata")), strict=True
+    ):
         keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
     counted = set(keys)
     start, end = runs.ints("start_ns"), np.maximum(runs.ints("end_ns"), runs.ints("start_ns") + 1)
@@ -450,9 +453,10 @@ def _metadata_rows(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, in
     low, high = period_ns
     days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     rows = snapshot.rows(
-        "job_operations", {"filesystem": filesystem, "start_ns <": high},
+        "job_operations",
+        {"filesystem": filesystem, "start_ns <": high},
         days=days & set(snapshot.pinned["job_operations"].days()),
-    )  # fmt: skip
+    )
     sql = f"""SELECT job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe, start_ns,
             interval_ns, sum(count)::DOUBLE AS requests
         FROM ({rows}) WHERE component_kind <> 'ost' AND start_ns + interval_ns > {low} AND interval_ns > 0
@@ -470,9 +474,10 @@ def _server_totals(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, in
     low, high = period_ns
     days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     rows = snapshot.rows(
-        "job_operations", {"filesystem": filesystem, "start_ns <": high},
+        "job_operations",
+        {"filesystem": filesystem, "start_ns <": high},
         days=days & set(snapshot.pinned["job_operations"].days()),
-    )  # fmt: skip
+    )
     life = int(Quality.WHOLE_LIFE)
     share = f"(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low})) / interval_ns"
     sql = f"""WITH counted AS (SELECT *, CASE WHEN interval_ns > 0 THEN {share} ELSE 1.0 END AS share

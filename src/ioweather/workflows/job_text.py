@@ -60,10 +60,11 @@ def text_of_row(row: dict[str, Any], job: str) -> JobText:
 def _outcome(row: dict[str, Any]) -> WhyOutcome:
     """What the text shows of it."""
     parts = [
-        None if row[f"{part}_seconds"] is None
+        None
+        if row[f"{part}_seconds"] is None
         else Amount(row[f"{part}_seconds"], row[f"{part}_low_seconds"], row[f"{part}_high_seconds"])
         for part in PARTS
-    ]  # fmt: skip
+    ]
     worth = tuple(AdviceItem(**{**item, "fix": tuple(item["fix"])}) for item in json.loads(row["worth"] or "[]"))
     return WhyOutcome(
         cast(VerdictKind, row["kind"]), None if row["reason"] is None else Reason(row["reason"]),

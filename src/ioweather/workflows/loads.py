@@ -88,7 +88,7 @@ def _grid(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) 
 def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int, with_parts: bool) -> Traffic:
     selection = snapshot.selection(
         filesystem=name, component_kind=kind, metrics=TRAFFIC, step_ns=step, period_ns=period
-    )  # fmt: skip
+    )
     starts = np.arange(*period, step, dtype=np.int64)
     rolled = grid.rollup(selection, TRAFFIC)
     lines = {metric: _line(rolled, metric, starts, step) for metric in TRAFFIC}

@@ -196,13 +196,15 @@ def _on_targets(
 
 _PLACE: Final = "host, target, op, request_bytes, mode, component"
 _PROBED: Final = (
-    ColumnSpec("place", "int64", "hash of what makes a series"), ColumnSpec("start_ns", "int64", "start"),
+    ColumnSpec("place", "int64", "hash of what makes a series"),
+    ColumnSpec("start_ns", "int64", "start"),
     ColumnSpec("duration_ns", "int64", "duration"),
-)  # fmt: skip
+)
 _SERIES: Final = (
-    ColumnSpec("place", "int64", "hash of what makes a series"), ColumnSpec("op", "text", "operation"),
+    ColumnSpec("place", "int64", "hash of what makes a series"),
+    ColumnSpec("op", "text", "operation"),
     ColumnSpec("component", "text", "target, where known", nullable=True),
-)  # fmt: skip
+)
 
 
 def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:

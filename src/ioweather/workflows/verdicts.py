@@ -131,8 +131,9 @@ def _columns(answer: Answer) -> dict[str, Any]:
         amount: Amount = getattr(result.seconds, part) or Amount(None)
         seconds |= {f"{part}_seconds": _positive(amount.value), f"{part}_low_seconds": _positive(amount.low),
                     f"{part}_high_seconds": _positive(amount.high)}  # fmt: skip
-    listed = {name: _json(getattr(result, name)) for name in ("probabilities", "changed", "culprits", "unhealthy",
-                                                              "worth")}  # fmt: skip
+    listed = {
+        name: _json(getattr(result, name)) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")
+    }
     return {
         "kind": result.kind, "reason": None if result.reason is None else str(result.reason),
         "likeliest": result.likeliest, "probability_ratio": result.probability, "io_seconds": result.io_seconds,

@@ -59,14 +59,13 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
         )
         if seconds > 0 and int(records.run_job[row]) != number
     ]  # fmt: skip
-    return Supposed(
-        kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs)
-    )  # fmt: skip
+    return Supposed(kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
 
 
 def _asked(values: Mapping[str, Any]) -> tuple[Kind, int]:
-    asked: list[tuple[Kind, int]] = [(kind, values[kind]) for kind in ("without", "move", "stripe")
-                                     if values[kind] is not None]  # fmt: skip
+    asked: list[tuple[Kind, int]] = [
+        (kind, values[kind]) for kind in ("without", "move", "stripe") if values[kind] is not None
+    ]
     if len(asked) != 1:
         raise UsageError("Say one of --without JOB, --move JOB --start TIME, --stripe JOB --over N.")
     kind, job = asked[0]

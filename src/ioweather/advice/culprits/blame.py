@@ -165,7 +165,5 @@ def accused(blamed: Sequence[tuple[Slowed, Sequence[Blame]]], of: Callable[[Part
         seconds, low, high = (sum(getattr(part, name) for part in parts) for name in ("seconds", "low", "high"))
         worst = max(parts, key=lambda part: (part.probability, part.seconds))
         most = max(parts, key=lambda part: part.seconds)
-        result.append(
-            Accused(worst.suspect.party, worst.probability, seconds, low, high, len(parts), most)
-        )  # fmt: skip
+        result.append(Accused(worst.suspect.party, worst.probability, seconds, low, high, len(parts), most))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.party.key)))

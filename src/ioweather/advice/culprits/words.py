@@ -71,9 +71,7 @@ def tell_words(suspect: Suspect) -> str:
 
 def as_culprit(found: Blame | Accused) -> Culprit:
     party = found.party if isinstance(found, Accused) else found.suspect.party
-    return Culprit(
-        party.job_id, party.user, party.project, found.probability, found.seconds, found.low, found.high
-    )  # fmt: skip
+    return Culprit(party.job_id, party.user, party.project, found.probability, found.seconds, found.low, found.high)
 
 
 def slowed_run(result: WhyOutcome, suspects: Suspects) -> Slowed | None:

@@ -379,8 +379,9 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
         return
     columns = columns_of("metric [text]; time [time_ns]; value; this; q25; q50; q75")
     chart = Chart(
-        "umami", ResultTable("among_like_runs", columns, tuple(rows)),
+        "umami",
+        ResultTable("among_like_runs", columns, tuple(rows)),
         {"metric": "metric", "x": "time", "y": "value", "this": "this", "q25": "q25", "q50": "q50", "q75": "q75"},
         "This run among similar runs",
-    )  # fmt: skip
+    )
     yield Exhibit("why.umami", "This run among similar runs", charts=(chart,), estimates=tuple(estimates))

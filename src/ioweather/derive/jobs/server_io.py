@@ -123,11 +123,9 @@ def _by(rows: Frame, column: str) -> dict[str, Done]:
             found[int(up_to)] = found.get(int(up_to), 0) + int(requests)
     ordered = sorted(sums.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
     return {
-        name: Done(
-            count, size, times[name] / NS if name in times else None, dict(sorted(sizes.get(name, {}).items()))
-        )
+        name: Done(count, size, times[name] / NS if name in times else None, dict(sorted(sizes.get(name, {}).items())))
         for name, (count, size) in ordered
-    }  # fmt: skip
+    }
 
 
 def _times(rows: Frame) -> Iterator[tuple[int, int, int, int, int]]:

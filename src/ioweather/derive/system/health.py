@@ -228,11 +228,12 @@ def _with_followers(
         return failed, list(slow)
     factors = [each.factor for each in followers if each.factor is not None]
     whole = replace(
-        failed, end_ns=max(failed.end_ns, *(each.end_ns for each in followers)),
+        failed,
+        end_ns=max(failed.end_ns, *(each.end_ns for each in followers)),
         factor=max(factors) if factors else None,
         shown_by=tuple(dict.fromkeys([*failed.shown_by, *(name for each in followers for name in each.shown_by)])),
         through=tuple(sorted({*failed.through, *(each.component for each in followers)})),
-    )  # fmt: skip
+    )
     return whole, [each for each in slow if each not in followers]
 
 

@@ -11,9 +11,10 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
 
 _STEPS_NS = (
-    *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR_NS for n in (1, 2, 3, 6, 12)),
+    *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)),
+    *(n * HOUR_NS for n in (1, 2, 3, 6, 12)),
     *(n * DAY_NS for n in (1, 2, 7)),
-)  # fmt: skip
+)
 _MOST_STEPS = 400
 
 

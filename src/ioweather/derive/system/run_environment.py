@@ -46,9 +46,7 @@ def own_target_bytes(runs: Frame, files: Frame, components: Sequence[str]) -> Fl
     found = np.zeros((records.logs, len(components)))
     rows = np.flatnonzero(records.counted & (moved > 0) & (stripes.codes >= 0))
     # Files laid out alike are few kinds: their bytes are added up first.
-    kinds, kind = np.unique(
-        records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True
-    )  # fmt: skip
+    kinds, kind = np.unique(records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True)
     amounts = np.bincount(kind, weights=moved[rows], minlength=len(kinds))
     for log, code, amount in zip(*np.divmod(kinds, max(1, len(stripes.categories))), amounts, strict=True):
         listed = [place.get(int(word), -1) for word in stripes.categories[code].split(",") if word]

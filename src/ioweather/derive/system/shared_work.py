@@ -95,8 +95,9 @@ def loads_of_logs(runs: Frame, files: Frame, components: Sequence[str]) -> JobLo
     # Files laid out alike are few kinds: their amounts are added up first.
     width = len(stripes.categories) + 1
     kinds, kind = np.unique(of_record * width + stripes.codes + 1, return_inverse=True)
-    sums = [np.bincount(kind, weights=each, minlength=len(kinds))
-            for each in (*moved, _requests_at_servers(records)[there])]  # fmt: skip
+    sums = [
+        np.bincount(kind, weights=each, minlength=len(kinds)) for each in (*moved, _requests_at_servers(records)[there])
+    ]
     place = {number: column for column, name in enumerate(components) if (number := target_number(name)) is not None}
     layouts = [_columns(text, place, len(components)) for text in ("", *stripes.categories)]
     columns = [layouts[code] for code in (kinds % width).tolist()]

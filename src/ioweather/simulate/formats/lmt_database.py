@@ -67,9 +67,10 @@ def write_database(
 def _who_is_who(connection: sqlite3.Connection, resources: Resources) -> None:
     put = connection.executemany
     put("INSERT INTO FILESYSTEM_INFO VALUES (?, ?, ?, ?)", [(1, resources.fsname, f"/{resources.fsname}", 1.1)])
-    put("INSERT INTO OSS_INFO VALUES (?, ?, ?, ?)",
-        [(i + 1, 1, name, resources.oss_name(resources.partner(i)))
-         for i, name in enumerate(resources.oss_names)])  # fmt: skip
+    put(
+        "INSERT INTO OSS_INFO VALUES (?, ?, ?, ?)",
+        [(i + 1, 1, name, resources.oss_name(resources.partner(i))) for i, name in enumerate(resources.oss_names)],
+    )
     put("INSERT INTO OST_INFO VALUES (?, ?, ?, ?, ?, ?)",
         [(i + 1, int(resources.server_of[i]) + 1, name, resources.oss_name(int(resources.server_of[i])), 0, f"sd{i}")
          for i, name in enumerate(resources.ost_names)])  # fmt: skip

@@ -45,9 +45,9 @@ class TokioWriter:
                 f"{name}s": (observed.operations[:, [column]], mdt, "operations")
                 for column, name in enumerate(OPERATIONS)
             })  # fmt: skip
-            self._group(file, "dataservers", stamps, {
-                "cpuload": (observed.oss_cpu_percent, self._resources.oss_names, "%")
-            })  # fmt: skip
+            self._group(
+                file, "dataservers", stamps, {"cpuload": (observed.oss_cpu_percent, self._resources.oss_names, "%")}
+            )
             self._group(file, "mdservers", stamps, {"cpuload": (observed.mds_cpu_percent, ("mds001",), "%")})
             full = np.full((len(hourly), len(names)), float(round(used_bytes / len(names))))
             total = np.full_like(full, float(_TARGET_BYTES))

@@ -142,9 +142,7 @@ def _from_sections(text: TextFile, context: ReadContext) -> tuple[list[Phase], b
     return [whole, *within(whole, phases)], parser.has_section("SCORE")
 
 
-def _section_phase(
-    name: str, section: configparser.SectionProxy, times: LocalTimes, details: dict[str, Any]
-) -> Phase:  # fmt: skip
+def _section_phase(name: str, section: configparser.SectionProxy, times: LocalTimes, details: dict[str, Any]) -> Phase:
     start_ns, end_ns = times.ns(section.get("t_start", "")), times.ns(section.get("t_end", ""))
     duration = number(section.get("t_delta"))
     command = section.get("exe")

@@ -212,9 +212,7 @@ def _first_order(raw: bytes) -> ByteOrder:
     return fits[0] if len(fits) == 1 else "big"  # the machines that it was made for
 
 
-def _parse_job(
-    region: bytes, version: str, layout: _JobLayout, order: ByteOrder
-) -> tuple[DarshanJob, dict[int, str]]:  # fmt: skip
+def _parse_job(region: bytes, version: str, layout: _JobLayout, order: ByteOrder) -> tuple[DarshanJob, dict[int, str]]:
     if version in CP_LATER:
         uid, start, end, nprocs = _FIRST_HEAD[order].unpack_from(region, 8)
         job_id, head_bytes = NO_JOB_ID, 8 + _FIRST_HEAD[order].size

@@ -27,8 +27,9 @@ from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise, line_blocks, plain_head
 
 _HEADER = "# hostname;interval;timestamp"
-OF_CPUS = frozenset(("%user", "%usr", "%nice", "%system", "%sys", "%iowait", "%steal", "%irq", "%soft", "%guest",
-                      "%gnice", "%idle"))  # fmt: skip
+OF_CPUS = frozenset(
+    ("%user", "%usr", "%nice", "%system", "%sys", "%iowait", "%steal", "%irq", "%soft", "%guest", "%gnice", "%idle")
+)
 # What sadf -p calls the numbers that are wanted; it gives one a line, and those of other activities are not looked at.
 _WANTED = frozenset((*SAR, *OF_CPUS, "tps"))
 ALL_CPUS = ("-1", "all")

@@ -243,12 +243,13 @@ def _collection(database: Database, context: ReadContext, stamps: Stamps) -> Col
     servers = [Part(row[0], str(row[2]), systems.get(row[1], only)) for row in hosts.values()]
     targets = [
         Part(
-            row[0], str(row[2]),
+            row[0],
+            str(row[2]),
             systems.get(hosts[row[1]][1], only) if row[1] in hosts else only,
             str(hosts[row[1]][2]) if row[1] in hosts else str(row[3]),
         )
         for row in rows("OST_INFO", "OST_ID, OSS_ID, OST_NAME, HOSTNAME")
-    ]  # fmt: skip
+    ]
     metadata = rows("MDS_INFO", "MDS_ID, FILESYSTEM_ID, MDS_NAME, HOSTNAME")
     return Collection(
         database, context, stamps, targets, servers,

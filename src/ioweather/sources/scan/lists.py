@@ -293,7 +293,5 @@ def list_frames(
     root, tally = counted.finish()
     if not tally.counts["entries"]:
         raise TruncatedInput(f"{path} ends before its first entry does.", hint="Make the list again.")
-    facts = ScanFacts(
-        scan_id, start_ns, None, root, context.system or f"mount:{root}", host=context.host, whole=whole
-    )  # fmt: skip
+    facts = ScanFacts(scan_id, start_ns, None, root, context.system or f"mount:{root}", host=context.host, whole=whole)
     yield from scan_frames(facts, tally, context.paths)

@@ -370,11 +370,7 @@ class Walker:
 
     def _full_part(self) -> bool:
         part = self._part
-        return (
-            self._held_names > _NAMES_HELD
-            or len(part.links) > _RECORDS_HELD
-            or len(part.listing) > _LISTING_HELD
-        )  # fmt: skip
+        return self._held_names > _NAMES_HELD or len(part.links) > _RECORDS_HELD or len(part.listing) > _LISTING_HELD
 
     def _hand_over(self) -> None:
         if self._part.items or self._part.links or self._part.listing or self._part.entries:

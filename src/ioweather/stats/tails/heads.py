@@ -73,6 +73,7 @@ def _bounded_fit(sample: Sample, cut: int, plain: Normal | Cauchy) -> TruncatedH
     start = (min(max(0.0, inside[0]), inside[1]), 0.0)
     if not np.isfinite(loss(np.array(start))):
         return TruncatedHead(plain, high)
-    solved = minimize(loss, start, method="Nelder-Mead", bounds=(inside, (-5.0, 5.0)),
-                      options={"xatol": 1e-7, "fatol": 1e-12})  # fmt: skip
+    solved = minimize(
+        loss, start, method="Nelder-Mead", bounds=(inside, (-5.0, 5.0)), options={"xatol": 1e-7, "fatol": 1e-12}
+    )
     return TruncatedHead(base(solved.x), high)

@@ -86,8 +86,9 @@ class Mixture(Family):
                              lambda t: self.tail_share * self.tail.survival(t))  # fmt: skip
 
     def cdf(self, x: Real) -> Floats:
-        return self._by_side(x, lambda t: (1 - self.tail_share) * self.head.cdf(t),
-                             lambda t: 1 - self.tail_share * self.tail.survival(t))  # fmt: skip
+        return self._by_side(
+            x, lambda t: (1 - self.tail_share) * self.head.cdf(t), lambda t: 1 - self.tail_share * self.tail.survival(t)
+        )
 
     def log_density(self, x: Real) -> Floats:
         return self._by_side(x, lambda t: np.log1p(-self.tail_share) + self.head.log_density(t),

@@ -153,7 +153,8 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
         tuple(rows),
     )
     return Exhibit(
-        "car11.fig9", tables=(sizes,),
+        "car11.fig9",
+        tables=(sizes,),
         charts=(
             Chart("bars", sizes, {"x": "size", "y": "share", "series": "direction"}, "Access sizes", facet="project"),
         ),
@@ -165,7 +166,7 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
             *jobs.caveats,
         ),
         coverage=jobs.coverage,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,11 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         tuple(rows),
     )
     chart = Chart(
-        "box", relabelled(boxes, q50="performance"),
+        "box",
+        relabelled(boxes, q50="performance"),
         {"x": "project", "q05": "min", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "max"},
         "Performance per node of large jobs: least, quartiles, greatest",
-    )  # fmt: skip
+    )
     return Exhibit(
         "car11.fig10", tables=(boxes,), charts=(chart,) if rows else (),
         estimates=tuple(estimates), findings=tuple(_box_findings(rows)) or (NO_NODES,),

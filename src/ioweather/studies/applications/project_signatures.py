@@ -81,7 +81,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     projects = [_project(name, jobs.of_project(name), every.of_project(name)) for name in shown]
     yield Exhibit(
         "car11.projects",
-        tables=(_overview(projects), _applications(projects), _signature_table(projects)), charts=(_chart(projects),),
+        tables=(_overview(projects), _applications(projects), _signature_table(projects)),
+        charts=(_chart(projects),),
         estimates=tuple(e for project in projects for e in _estimates(project, per_instance)),
         findings=numbered(finding for project in projects for finding in _findings(project)),
         caveats=(
@@ -91,7 +92,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
             *jobs.node_caveats,
         ),
         coverage=jobs.node_coverage,
-    )  # fmt: skip
+    )
 
 
 def project_findings(name: str, jobs: Runs) -> list[Finding]:

@@ -38,8 +38,9 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     chart = Chart(
         "timeline",
         timeline_table("volumes", steps.times_ns[::width][: len(lines["system"])], scaled, "share of maximum", "ratio"),
-        {"x": "time", "y": "value", "series": "series"}, "Volume per interval, each by its maximum",
-    )  # fmt: skip
+        {"x": "time", "y": "value", "series": "series"},
+        "Volume per interval, each by its maximum",
+    )
     total = float(np.nansum(system))
     lost = float((~usable).sum()) * steps.step_seconds
     jobs = _instrumented(data)

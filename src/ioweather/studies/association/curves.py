@@ -65,11 +65,12 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
         middle, words = (band.median, "median of neighbours") if curve is None else (curve[0], "forest")
         charts.append(
             Chart(
-                "band", _band_table(at, middle, band.low, band.high),
+                "band",
+                _band_table(at, middle, band.low, band.high),
                 {"x": "volume", "y": "middle", "low": "low", "high": "high"},
                 f"D_D against PsiD, {way}s: {words}, and 90% of new runs",
             )
-        )  # fmt: skip
+        )
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
         estimates.append(
             plain(f"rise_{way}", rise, "ratio", n=len(x), method=f"{words}, from the 1% to the 99% volume")
@@ -83,10 +84,11 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
             f"{format_seconds(float(middle[-1]))} ({rise:+.0%}).", name="time_with_volume"))  # fmt: skip
     caveats = (
         "The forest needs scikit-learn (`pip install ioweather[forest]`); shown is the median of the nearest runs."
-        if missing else "The forest has 200 trees with leaves of at least 5 runs; the paper does not name its own.",
+        if missing
+        else "The forest has 200 trees with leaves of at least 5 runs; the paper does not name its own.",
         "The band is conformal: 90% of new runs of this group fall inside.",
         SHARED_STEPS,
-    )  # fmt: skip
+    )
     return Exhibit(
         "mad17.fig6", f"Random-forest curve: {data.name(data.asked)}", charts=tuple(charts),
         estimates=tuple(estimates), findings=tuple(findings), caveats=(*caveats, *data.caveats), coverage=data.coverage,
@@ -162,11 +164,12 @@ def _conditional_chart(given: _Given) -> Chart:
     inside = np.flatnonzero((x >= given.x.min()) & (x <= given.x.max()))
     picked = inside[:: max(1, len(inside) // _POINTS)]
     return Chart(
-        "band", _band_table(x[picked], given.median[picked], given.low[picked], given.high[picked]),
+        "band",
+        _band_table(x[picked], given.median[picked], given.low[picked], given.high[picked]),
         {"x": "volume", "y": "middle", "low": "low", "high": "high"},
         f"{given.group}: D_D given {given.symbol}, median and central 90%, against mean ± 1.645 sd of all",
         references=lines,
-    )  # fmt: skip
+    )
 
 
 def _joint_chart(given: _Given) -> Chart:

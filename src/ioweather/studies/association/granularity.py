@@ -158,9 +158,10 @@ def _chart(
     name: str, rows: list[tuple[Cell, ...]], keys: tuple[str, ...], title: str, *, facet: str | None = None
 ) -> Chart:
     columns = (
-        ResultColumn("interval", "sampling interval", "seconds"), *(ResultColumn(key, "", "text") for key in keys),
+        ResultColumn("interval", "sampling interval", "seconds"),
+        *(ResultColumn(key, "", "text") for key in keys),
         ResultColumn("value", "coefficient"),
-    )  # fmt: skip
+    )
     return Chart(
         "timeline", ResultTable(name, columns, tuple(rows)), {"x": "interval", "y": "value", "series": keys[-1]}, title,
         facet=facet,

@@ -242,11 +242,12 @@ def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Findi
     points = 100 * more.value
     out.append(
         directed(
-            more, 0.0,
+            more,
+            0.0,
             f"Read volume varies more {when}, by {points:.0f} percentage points.",
             f"Read volume varies less {when}, by {-points:.0f} percentage points.",
         )
-    )  # fmt: skip
+    )
     return out
 
 

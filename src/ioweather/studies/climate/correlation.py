@@ -42,9 +42,7 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals, 
             made, value, low, high = _window(a, b, window, step_ns, intervals, pair, word)
             estimates += made
             label = f"{first} then {second}" if pair == "cross" else f"{pair} with itself"
-            rows += [
-                (label, word, lag, *(_cell(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)
-            ]  # fmt: skip
+            rows += [(label, word, lag, *(_cell(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)]
     columns = columns_of(
         "pair [text]; window [text]; lag: lag in windows; value: correlation; low: 90% from; high: 90% to"
     )
@@ -64,7 +62,7 @@ def _window(
     unit = max(1, round(intervals.unit / window))
     own = Intervals(
         ~np.isnan(left + right), step_ns * window, on=intervals.on, unit=unit, unit_name=intervals.unit_name
-    )  # fmt: skip
+    )
     sums = lagged_sums(left, right, LAGS, unit) if len(left) else np.zeros((1, LAGS + 1, 6))
     n = int(sums[:, 0, 0].sum())
     value, low, high = own.estimates(sums, correlation)
@@ -97,17 +95,19 @@ def _findings(estimates: list[Estimate], names: tuple[str, str], step_ns: int, c
         auto = by_name[f"auto_{name}[{word}]"]
         out.append(
             directed(
-                auto, HIGH_CORRELATION,
+                auto,
+                HIGH_CORRELATION,
                 f"The {name}s of a window of {word} tell about the next one (r = {auto.value or 0.0:.2f}).",
                 f"The {name}s of a window of {word} tell little about the next one (r = {auto.value or 0.0:.2f}).",
             )
-        )  # fmt: skip
+        )
     widest = max((by_name[f"cross[{span(window, step_ns)}]"] for window in WINDOWS), key=lambda e: e.value or 0.0)
     out.append(
         directed(
-            widest, WEAK_CORRELATION,
+            widest,
+            WEAK_CORRELATION,
             f"{cross_words} go together (|r| up to {widest.value or 0.0:.2f}).",
             f"{cross_words} do not go together (|r| at most {widest.value or 0.0:.2f} in any window and lag).",
         )
-    )  # fmt: skip
+    )
     return tuple(out)

@@ -37,11 +37,12 @@ def metadata_parts(steps: Steps, *, on: bool, caveats: tuple[str, ...]) -> Itera
         together = found.estimate(f"cross_lag0[{word}]")
         findings.append(
             directed(
-                together, HIGH_CORRELATION,
+                together,
+                HIGH_CORRELATION,
                 f"Opens and closes of the same {word} go together (r = {together.value or 0.0:.2f}).",
                 f"Opens and closes of the same {word} do not go together (r = {together.value or 0.0:.2f}).",
             )
-        )  # fmt: skip
+        )
     yield Part(
         Exhibit(
             "pat19.fig14", charts=(found.chart,), estimates=found.estimates,

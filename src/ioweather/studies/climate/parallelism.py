@@ -146,13 +146,14 @@ def high_phase_counts(climate: Climate) -> Part:
     # The lowest degree is the paper's claim; the others only say more of it.
     findings = [
         directed(
-            e, 0.0,
+            e,
+            0.0,
             f"In high phases writes reach a degree {e.name[11:-1]} more often than reads, by {e.value or 0.0:.0%}.",
             f"In high phases writes reach a degree {e.name[11:-1]} less often than reads, by {-(e.value or 0.0):.0%}.",
         )
         for _, _, e in tuple(counted.values())[1:]
         if e.value is not None
-    ]  # fmt: skip
+    ]
     small = (
         f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts stand "
         f"beside those of the same shares of the targets."
@@ -172,9 +173,10 @@ def sensitivity(climate: Climate) -> Part:
     estimates: list[Estimate] = []
     labels: list[str] = []
     for way in WAYS:
-        plain_sums, high_sums = _sums(climate, _counts(climate, way)), _sums(
-            climate, _counts(climate, way), _high(climate, way)
-        )  # fmt: skip
+        plain_sums, high_sums = (
+            _sums(climate, _counts(climate, way)),
+            _sums(climate, _counts(climate, way), _high(climate, way)),
+        )
         wide_sums = _sums(climate, _counts(climate, way, WIDE_TOLERANCE))
         step = span(1, climate.system.step_ns)
         for name, label, sums in (

@@ -130,7 +130,7 @@ def server_parts(load: ServerLoad, *, on: bool, caveats: tuple[str, ...]) -> Ite
     excluded = {"not recorded": cells - present - load.over_limit, "above 100%": load.over_limit}
     coverage = (
         Coverage(cells, present, "values", {why: n for why, n in excluded.items() if n}, "per server and step"),
-    )  # fmt: skip
+    )
     yield Part(_utilisation(load, intervals, caveats, coverage))
     yield Part(_autocorrelation(load, intervals, caveats, coverage))
 
@@ -212,10 +212,11 @@ def _autocorrelation(
         "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below"
     )
     chart = Chart(
-        "band", ResultTable("lags", columns, tuple(rows)),
+        "band",
+        ResultTable("lags", columns, tuple(rows)),
         {"x": "lag", "y": "q50", "low": "q05", "high": "q95", "series": "window"},
         "Autocorrelation of the load: median server, and nine tenths of all",
-    )  # fmt: skip
+    )
     return Exhibit(
         "pat19.fig16", charts=(chart,), estimates=tuple(estimates),
         caveats=caveats, coverage=coverage,

@@ -119,11 +119,12 @@ def _total_findings(estimates: list[Estimate]) -> list[Finding]:
     steady = next(estimate for estimate in estimates if estimate.name == "persistence_write")
     return [
         directed(
-            steady, 0.0,
+            steady,
+            0.0,
             f"The order of targets by writes lasts (rank correlation of the two halves {steady.value or 0.0:.2f}).",
             f"The order of targets by writes does not last (rank correlation {steady.value or 0.0:.2f}).",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _relief(climate: Climate, per_unit: dict[str, Floats]) -> tuple[Finding, ...]:
@@ -246,8 +247,9 @@ def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]
             None,
         )  # fmt: skip
         text = (
-            f"To foresee {way}s on one target, look at its last {enough}." if enough
+            f"To foresee {way}s on one target, look at its last {enough}."
+            if enough
             else f"{way.capitalize()}s on one target cannot be foreseen from its own past at these windows."
-        )  # fmt: skip
+        )
         out.append(Finding(text, "undecided", name="target_history"))
     return tuple(out)

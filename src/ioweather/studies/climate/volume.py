@@ -117,12 +117,12 @@ def rate_distribution(climate: Climate) -> Part:
     )  # fmt: skip
     by_name = {estimate.name: estimate for estimate in estimates}
     chart = Chart(
-        "cdf", cdf_table("rates", rates, "rate", "bytes_per_s"), {"x": "value", "y": "share", "series": "series"},
+        "cdf",
+        cdf_table("rates", rates, "rate", "bytes_per_s"),
+        {"x": "value", "y": "share", "series": "series"},
         f"Rates of intervals of {span(1, climate.system.step_ns)}",
-        references=tuple(
-            Reference("x", by_name[f"mean_rate_{way}"].value or 0.0, f"mean {way}") for way in WAYS
-        ),
-    )  # fmt: skip
+        references=tuple(Reference("x", by_name[f"mean_rate_{way}"].value or 0.0, f"mean {way}") for way in WAYS),
+    )
     return Part(
         Exhibit(
             "pat19.fig4", charts=(chart,), estimates=(*estimates, more),

@@ -54,10 +54,8 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
         estimates=tuple(estimates),
         findings=tuple(findings),
         caveats=tuple(_caveats(scans, what)),
-        coverage=(
-            Coverage(scans.count, int(np.sum(scans.scans.array("complete"))), "scans complete"),
-        ),
-    )  # fmt: skip
+        coverage=(Coverage(scans.count, int(np.sum(scans.scans.array("complete"))), "scans complete"),),
+    )
 
 
 def _files(scans: ScanView, project: str | None) -> _Series:

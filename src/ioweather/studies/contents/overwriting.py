@@ -198,7 +198,8 @@ def written_files(runs: Frame) -> Exhibit:
             )
         )
     return Exhibit(
-        "car11.overwrite", tables=(table,),
+        "car11.overwrite",
+        tables=(table,),
         estimates=(
             plain("files_written", written, "count", n=runs.rows, method="sum over runs"),
             share,
@@ -211,7 +212,7 @@ def written_files(runs: Frame) -> Exhibit:
             "Files of one run are counted once; a file written by several runs counts in each.",
         ),
         coverage=(Coverage(written, known, "files written", {"size at open not recorded": written - known}),),
-    )  # fmt: skip
+    )
 
 
 def _total(runs: Frame, name: str) -> int:

@@ -53,7 +53,7 @@ def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Exhibit:
         estimates=tuple(estimates),
         findings=tuple(_size_findings(sizes, own, rest, project)),
         caveats=tuple(_caveats(scans, project)),
-    )  # fmt: skip
+    )
 
 
 def _mode(bins: Bins) -> int:

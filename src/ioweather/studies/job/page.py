@@ -245,9 +245,7 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
     files = sums(first.astype(np.int64), code, groups)
     order = [i for i in np.argsort(-(read + written), kind="stable").tolist() if files[i]]
     names = [*mount.categories, "no mount point known"]
-    rows = tuple(
-        (names[i], kinds.get(names[i]), int(files[i]), int(read[i]), int(written[i])) for i in order
-    )  # fmt: skip
+    rows = tuple((names[i], kinds.get(names[i]), int(files[i]), int(read[i]), int(written[i])) for i in order)
     table = ResultTable(
         "mounts",
         _columns(("mount", "", _TEXT), ("type", "file system", _TEXT), ("files", "", "count"), ("read", "", "bytes"),

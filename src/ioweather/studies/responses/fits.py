@@ -26,9 +26,10 @@ from ioweather.studies.responses.samples import ResponseSample
 from ioweather.studies.shared.intervals import LEVEL
 
 COMBINATION: Final = Param(
-    "combination", "how the distances of head and tail become one: weighted (by group size), sum or maximum",
+    "combination",
+    "how the distances of head and tail become one: weighted (by group size), sum or maximum",
     default="weighted",
-)  # fmt: skip
+)
 REPLICATES: Final = Param(
     "replicates", "bootstrap replicates of each fit; 0 gives no intervals", kind="int", default=40
 )

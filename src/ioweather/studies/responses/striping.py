@@ -214,9 +214,10 @@ def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
     columns = [ResultColumn("width", "stripe width", "count"), ResultColumn("request", "each request", "bytes")]
     for name in _NAMES.values():
         columns += [
-            ResultColumn(name, "", "seconds"), ResultColumn(f"{name}_low", "90% from", "seconds"),
+            ResultColumn(name, "", "seconds"),
+            ResultColumn(f"{name}_low", "90% from", "seconds"),
             ResultColumn(f"{name}_high", "90% to", "seconds"),
-        ]  # fmt: skip
+        ]
     return ResultTable("widths", (*columns, ResultColumn("mean", "mean", "seconds")), tuple(rows))
 
 

@@ -276,7 +276,7 @@ def _single_fits(samples: Samples) -> Exhibit:
             *skipped,
         ),
         coverage=samples.coverage,
-    )  # fmt: skip
+    )
 
 
 def _moment_plane(samples: Samples) -> Exhibit:
@@ -300,8 +300,10 @@ def _moment_plane(samples: Samples) -> Exhibit:
         tables=(ResultTable("moments", columns, tuple(rows)),),
         charts=(
             Chart(
-                "scatter", ResultTable("plane", columns, (*rows, *marks)),
-                {"x": "skewness", "y": "kurtosis", "series": "place"}, "Each sample, with Normal and Uniform",
+                "scatter",
+                ResultTable("plane", columns, (*rows, *marks)),
+                {"x": "skewness", "y": "kurtosis", "series": "place"},
+                "Each sample, with Normal and Uniform",
                 scales={"y": "log"},
             ),
         ),
@@ -312,11 +314,9 @@ def _moment_plane(samples: Samples) -> Exhibit:
                 name="normality",
             ),
         ),
-        caveats=(
-            "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes.",
-        ),
+        caveats=("Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes.",),
         coverage=samples.coverage,
-    )  # fmt: skip
+    )
 
 
 STUDY = Study(

@@ -90,12 +90,13 @@ def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expec
     }  # fmt: skip
     total = len(part.seconds) + part.failed + part.other
     return Exhibit(
-        "kun19.fig3", charts=tuple(_charts(part, slowdown, shown, means, phases)),
+        "kun19.fig3",
+        charts=tuple(_charts(part, slowdown, shown, means, phases)),
         estimates=(*estimates, plain("reduced_interval", 60, "seconds", method="as set")) if means else (),
         findings=(_slowest(estimates),),
         caveats=(*notes, expected, *drawn_note(shown, part.seconds[stored])),
         coverage=(Coverage(total, len(part.seconds) - cached, "operations", {k: n for k, n in left_out.items() if n}),),
-    )  # fmt: skip
+    )
 
 
 def _kind(part: Measured, filesystem: str, op: str) -> tuple[str, str, int, str]:

@@ -416,8 +416,9 @@ def _slowdowns(
                     name="slowdown",
                 )
             )
-    greatest = [max((float(np.nanmax(ratio)) for series, ratio in every if series in of), default=0.0)
-                for of in (long, short)]  # fmt: skip
+    greatest = [
+        max((float(np.nanmax(ratio)) for series, ratio in every if series in of), default=0.0) for of in (long, short)
+    ]
     if all(greatest):
         estimates += [plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
                       for name, of in (("long", long), ("short", short))]  # fmt: skip

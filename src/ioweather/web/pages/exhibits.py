@@ -33,8 +33,9 @@ def exhibits_page(view: OwnView) -> Html:
         for paper in PAPERS.values()
     ]
     ready = sum(item.ready for item in found)
-    return page("exhibits.html", view, "/exhibits", "Exhibits", error=error, ready_count=ready, total=len(found),
-                papers=papers)  # fmt: skip
+    return page(
+        "exhibits.html", view, "/exhibits", "Exhibits", error=error, ready_count=ready, total=len(found), papers=papers
+    )
 
 
 def _printed(exhibit_id: str) -> str:

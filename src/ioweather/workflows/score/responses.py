@@ -92,8 +92,9 @@ def episodes(evidence: Evidence) -> Iterator[Item]:
         return
     seen = [[e for e in found if e[0] < row["end_ns"] and e[1] > row["start_ns"]] for row in planted]
     hit = sum(bool(each) for each in seen)
-    yield Item("incidents of all that were found", 1.0, hit / len(planted), 0.3, "rate",
-               note=f"{hit} of {len(planted)}")  # fmt: skip
+    yield Item(
+        "incidents of all that were found", 1.0, hit / len(planted), 0.3, "rate", note=f"{hit} of {len(planted)}"
+    )
     causes = [*evidence.truth("incident"), *evidence.truth("benchmark")]
     right = sum(any(e[0] < c["end_ns"] and e[1] > c["start_ns"] for c in causes) for e in found)
     if found:

@@ -247,9 +247,7 @@ def _read_accounting(lake: Lake, state: _State, done: CaughtUp, at_ns: int) -> C
         with tempfile.TemporaryDirectory(prefix="ioweather-accounting-") as folder:
             file = Path(folder) / f"sacct-{at_ns}.txt"
             file.write_text(text, encoding="utf-8")
-            report = ingest(
-                lake, [file], context=_context(lake.facility, lake.root), source="sacct", executor=Serial()
-            )  # fmt: skip
+            report = ingest(lake, [file], context=_context(lake.facility, lake.root), source="sacct", executor=Serial())
         added = report.rows_added
         done.troubles += [f"accounting: {outcome.message}" for outcome in report.bad]
     state.polled_ns, state.polled_digest = at_ns, digest
