@@ -32,7 +32,7 @@ def spans_of(rows, runs, *, monitored=None, own=(0, 0)):
     run, first, last = (np.array([row[i] for row in rows], np.int64) for i in range(3))
     zeros = np.zeros(runs, np.int64)
     return IoSpans(
-        run, first, last, np.ones(len(rows), bool), np.arange(len(rows)),
+        run, first, last, np.ones(len(rows), bool), np.ones(len(rows), np.int64), np.arange(len(rows)),
         None if monitored is None else np.array(monitored, bool),
         zeros + own[0], zeros + own[1], zeros + 1, zeros + own[0] // 2, zeros + own[1] // 2, zeros,
     )  # fmt: skip

@@ -170,3 +170,22 @@ def test_wrong_names_are_refused(data, wrong):
     params = {"filesystem": "scratch", "grouping": None, "group": None, "job": None}
     with pytest.raises(UsageError, match="There is no"):
         association_data(data, site(), params | wrong)
+
+
+def test_runs_that_a_model_needs(data):
+    """The load explains the strong group: a model by it has less error than the mean, and a tenth needs the runs there
+    are, or more; what is foretold of busy and of quiet times stands beside."""
+    one = association_data(data, site(), PARAMS | {"group": "strong", "error": 0.5})
+    found = next(e for e in curve_exhibits(one) if e.id == "mad17.fig6")
+    limits = {name: estimate(found, f"error_limit_{name}") for name in ("volume", "nothing")}
+    assert limits["volume"].high < limits["nothing"].low
+    assert "Knowing what the system does makes the model better." in words(found)
+    needed = estimate(found, "runs_needed_volume")
+    assert needed.low <= needed.value <= needed.high <= 110
+    assert [row["system"] for row in cells(found, "conditions")] == ["quiet", "usual", "busy"]
+
+
+def test_too_few_runs_for_a_model_are_said(data):
+    few = StudyData({**data.frames, "job_io": _some(data.frames["job_io"], 25)}, {}, data.period_ns, data.step_ns)
+    found = made("association", few)["mad17.fig6"]
+    assert "How many runs a model needs cannot be told from 24" in words(found)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.core.arrays import Bools, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.derive.jobs.file_records import (
     NEVER_FIRST,
@@ -29,7 +29,8 @@ SPAN_COLUMNS: Final = (
 
 @dataclass(frozen=True, eq=False)
 class IoSpans:
-    """One row per file and direction with I/O: `run` is the row of its application; `read` tells the direction.
+    """One row per file and direction with I/O: `run` is the row of its application; `read` tells the direction, `moved`
+    how many bytes.
 
     `monitored` marks files on mounts whose servers are sampled, None where it is not known which those are. Per run:
     bytes of its own (eta) and files, all and on monitored mounts.
@@ -39,6 +40,7 @@ class IoSpans:
     first_ns: Ints
     last_ns: Ints
     read: Bools
+    moved: Ints
     file: Ints
     monitored: Bools | None
     own_read_bytes: Ints
@@ -58,7 +60,8 @@ class IoSpans:
         place[rows] = np.arange(len(rows))
         keep = place[self.run] >= 0
         return IoSpans(
-            place[self.run[keep]], self.first_ns[keep], self.last_ns[keep], self.read[keep], self.file[keep],
+            place[self.run[keep]], self.first_ns[keep], self.last_ns[keep], self.read[keep], self.moved[keep],
+            self.file[keep],
             None if self.monitored is None else self.monitored[keep], self.own_read_bytes[rows],
             self.own_write_bytes[rows], self.file_count[rows], self.monitored_read_bytes[rows],
             self.monitored_write_bytes[rows], self.monitored_file_count[rows],
@@ -68,7 +71,7 @@ class IoSpans:
         """Spans of files on monitored mounts alone."""
         keep = np.zeros(len(self.run), np.bool_) if self.monitored is None else self.monitored
         return IoSpans(
-            self.run[keep], self.first_ns[keep], self.last_ns[keep], self.read[keep], self.file[keep],
+            self.run[keep], self.first_ns[keep], self.last_ns[keep], self.read[keep], self.moved[keep], self.file[keep],
             self.monitored if self.monitored is None else self.monitored[keep], self.own_read_bytes,
             self.own_write_bytes, self.file_count, self.monitored_read_bytes, self.monitored_write_bytes,
             self.monitored_file_count,
@@ -91,11 +94,13 @@ def io_spans(applications: Frame, files: Frame, monitored_mounts: Collection[str
     counted = records.counted
     read, write = records.ints("read_bytes"), records.ints("write_bytes")
     touched = records.per_file(read + write, counted) > 0
+    moved = [records.per_file(amount, counted)[part[0]] for amount, part in zip((read, write), parts, strict=True)]
     return IoSpans(
         run=records.file_log[file],
         first_ns=np.concatenate([part[1] for part in parts]),
         last_ns=np.concatenate([part[2] for part in parts]),
         read=np.repeat([True, False], [len(part[0]) for part in parts]),
+        moved=np.concatenate(moved),
         file=file,
         monitored=file_monitored[file] if monitored_mounts is not None else None,
         own_read_bytes=records.per_log(read, counted),
@@ -131,3 +136,28 @@ def own_bytes(spans: IoSpans, *, monitored: bool) -> tuple[Ints, Ints]:
 
 def runs_with_io(spans: IoSpans) -> Bools:
     return sums(np.ones(len(spans.run), np.int64), spans.run, spans.runs) > 0
+
+
+def spread_over_steps(
+    first_ns: Ints, last_ns: Ints, amount: Floats | Ints, *, start_ns: int, step_ns: int, count: int
+) -> Floats:
+    """Amounts per step of a grid, each spread evenly from its first to its last moment; what lies outside is left out.
+
+    Whole steps within a span go in by their differences, so that a long span costs no more than a short one."""
+    last_ns = np.maximum(last_ns, first_ns + 1)
+    low, high = ((t - start_ns) // step_ns for t in (first_ns, last_ns - 1))
+    rate = np.asarray(amount, np.float64) / (last_ns - first_ns)
+    out, whole = np.zeros(count), np.zeros(count + 1)
+    for edge, inside in ((low, high >= low), (high, high > low)):  # the first step, and the last if it is another
+        begin = start_ns + edge * step_ns
+        part = rate * (np.minimum(last_ns, begin + step_ns) - np.maximum(first_ns, begin))
+        here = inside & (edge >= 0) & (edge < count)
+        out += np.bincount(edge[here], part[here], minlength=count)
+    long = high > low + 1
+    begin, end = (np.clip(edge[long], 0, count) for edge in (low + 1, high))
+    whole += np.bincount(begin, rate[long] * step_ns, minlength=count + 1)
+    whole -= np.bincount(end, rate[long] * step_ns, minlength=count + 1)
+    # Differences of large sums leave crumbs of rounding, of either sign.
+    between = np.cumsum(whole[:-1])
+    crumb = 1e-9 * float(between.max(initial=0.0))
+    return out + np.where(between > crumb, between, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -12,12 +13,16 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding
 from ioweather.core.units import format_bytes
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS
 from ioweather.derive.jobs.matching import match_jobs
+from ioweather.studies.association.finer import FINE, SPREAD, finer, logged_bytes
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import INTERVALS, Intervals, plain
 from ioweather.studies.shared.job_estimates import share_estimate
 from ioweather.studies.shared.presenting import timeline_table
-from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, Steps, traffic_steps
+from ioweather.studies.shared.rollup_steps import SERVER_TRAFFIC, traffic_steps
+
+_RUN_COLUMNS: Final = ("log_digest", "start_ns", "end_ns", "nprocs", "read_bytes", "write_bytes", "main_mount")
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -26,7 +31,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         return
     here, where, whose = _runs_here(data.frames["runs"], facility, str(params["filesystem"]))
     runs = data.frames["runs"].take(here)
-    own = spread_evenly(steps, runs)
+    logged = logged_bytes(data, runs)
+    own = logged.on_grid(steps.start_ns, steps.step_ns, steps.count)
     system = np.asarray(sum(steps.values[metric] for metric in choices.TRAFFIC), np.float64)
     usable = steps.usable
     intervals = Intervals(usable, steps.step_ns, on=bool(params["intervals"]))
@@ -51,13 +57,11 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         plain("lost", lost, "seconds", method="steps without samples"),
         *jobs,
     )
+    fine = finer(logged, runs, steps, system, intervals, int(params["fine"]))
     yield Exhibit(
-        "mad17.fig13", charts=(chart,), estimates=estimates,
-        findings=tuple(_findings(share.value, total, lines)),
-        caveats=(
-            f"A run's bytes are spread evenly over its run time. {where}",
-            SERVER_TRAFFIC,
-        ),
+        "mad17.fig13", charts=(chart, *fine.charts), estimates=(*estimates, *fine.estimates),
+        findings=(*_findings(share.value, total), *fine.findings),
+        caveats=(f"{SPREAD} {where}", SERVER_TRAFFIC),
         coverage=(steps.coverage("sampling intervals"), *whose),
     )  # fmt: skip
 
@@ -73,22 +77,6 @@ def _runs_here(runs: Frame, facility: Facility, filesystem: str) -> tuple[Bools,
     elsewhere = {"mostly on other file systems": int((~here).sum())} if not here.all() else {}
     words = f"Runs that moved most of their bytes on {filesystem} count, with all their bytes."
     return here, words, (Coverage(runs.rows, int(here.sum()), "runs", elsewhere),)
-
-
-def spread_evenly(steps: Steps, runs: Frame) -> Floats:
-    """Bytes of all runs per step: each run's evenly from its start to its end; what lies outside is left out."""
-    start, end = (runs.ints(name) for name in ("start_ns", "end_ns"))
-    moved = runs.floats("read_bytes") + runs.floats("write_bytes")
-    end = np.maximum(end, start + 1)
-    first, last = ((t - steps.start_ns) // steps.step_ns for t in (start, end - 1))
-    count = np.maximum(last - first + 1, 0)
-    owner = np.repeat(np.arange(len(start)), count)
-    step = first[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
-    low = steps.start_ns + step * steps.step_ns
-    overlap = np.minimum(end[owner], low + steps.step_ns) - np.maximum(start[owner], low)
-    amount = moved[owner] * (overlap / (end - start)[owner])
-    inside = (step >= 0) & (step < steps.count)
-    return np.asarray(np.bincount(step[inside], amount[inside], minlength=steps.count), np.float64)
 
 
 def _binned(values: Floats, width: int) -> Floats:
@@ -111,7 +99,7 @@ def _instrumented(data: StudyData) -> tuple[Estimate, ...]:
     return (share_estimate("jobs_instrumented_ratio", matched, allocations),)
 
 
-def _findings(share: float | None, total: float, lines: dict[str, Floats]) -> Iterator[Finding]:
+def _findings(share: float | None, total: float) -> Iterator[Finding]:
     if share is None:
         yield Finding("The system moved nothing.", "undecided", name="nothing_moved")
         return
@@ -124,13 +112,6 @@ def _findings(share: float | None, total: float, lines: dict[str, Floats]) -> It
             "That is more than all: the logs hold bytes of other file systems, or caches served them.",
             name="more_than_all",
         )
-    a, b = lines.values()
-    there = np.isfinite(a) & np.isfinite(b)
-    if there.sum() >= 20 and np.ptp(a[there]) and np.ptp(b[there]):
-        r = float(np.corrcoef(a[there], b[there])[0, 1])
-        yield Finding(
-            f"The two rise and fall together with a correlation of {r:.2f} (n {int(there.sum())}).", name="correlation"
-        )
 
 
 STUDY = Study(
@@ -142,7 +123,8 @@ STUDY = Study(
             where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
             exclude_flags=("over_limit", "reset"),
         ),
-        Need("runs", "job_io", columns=("log_digest", "start_ns", "end_ns", "read_bytes", "write_bytes", "main_mount")),
+        Need("runs", "job_io", columns=_RUN_COLUMNS),
+        Need("files", "files", columns=SPAN_COLUMNS, optional=True),
         Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns"), optional=True),
         Need(
             "jobs", "jobs", columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns",
@@ -150,5 +132,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+    params=(*choices.TRAFFIC_PARAMS, INTERVALS, FINE),
 )  # fmt: skip

@@ -28,6 +28,7 @@ from ioweather.stats.dependence import complete_pairs
 from ioweather.stats.forest import forest_curve
 from ioweather.studies.association.data import SHARED_STEPS, TIME, VOLUME, AssociationData
 from ioweather.studies.association.groups import HALF_WIDTH_SD
+from ioweather.studies.association.learning import CAVEAT, learning
 from ioweather.studies.shared.intervals import LEVEL, plain
 
 BANDWIDTH: Final = Param("bandwidth", "of the density: scott, or botev where there are several modes", default="scott")
@@ -89,9 +90,11 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
         "The band is conformal: 90% of new runs of this group fall inside.",
         SHARED_STEPS,
     )
+    learnt = learning(data)
     return Exhibit(
-        "mad17.fig6", f"Random-forest curve: {data.name(data.asked)}", charts=tuple(charts),
-        estimates=tuple(estimates), findings=tuple(findings), caveats=(*caveats, *data.caveats), coverage=data.coverage,
+        "mad17.fig6", f"Random-forest curve: {data.name(data.asked)}", tables=learnt.tables,
+        charts=(*charts, *learnt.charts), estimates=(*estimates, *learnt.estimates),
+        findings=(*findings, *learnt.findings), caveats=(*caveats, CAVEAT, *data.caveats), coverage=data.coverage,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from ioweather.core.results import Exhibit
 from ioweather.studies.association.curves import BANDWIDTH, curve_exhibits
 from ioweather.studies.association.data import NEEDS, PARAMS, association_data
 from ioweather.studies.association.groups import SHARED_TIME, group_exhibits
+from ioweather.studies.association.learning import ERROR
 from ioweather.studies.association.one_run import job_exhibits
 from ioweather.studies.association.tables import table_exhibits
 
@@ -32,5 +33,5 @@ STUDY = Study(
     ),
     needs=NEEDS,
     run=run,
-    params=(*PARAMS, BANDWIDTH, SHARED_TIME),
+    params=(*PARAMS, BANDWIDTH, SHARED_TIME, ERROR),
 )  # fmt: skip
