@@ -60,6 +60,11 @@ def note_who_owns_what(con: duckdb.DuckDBPyConnection, pinned: Mapping[str, Tabl
     )
 
 
+def own_uids(con: duckdb.DuckDBPyConnection) -> set[int]:
+    """The person's numbers, on a connection that knows who owns what."""
+    return {int(uid) for (uid,) in con.execute(f"SELECT uid FROM {_UIDS}").fetchall()}
+
+
 def owned(table: str, select: str, owner: Owner) -> str:
     """The SELECT over a table, of what the person may see."""
     if table in OF_THE_FACILITY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,11 @@ class Snapshot:
         con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
         note_who_owns_what(con, self.pinned, self.owner)
         return con
+
+    @cached_property
+    def whole(self) -> Snapshot:
+        """The same rows as an operator sees them. Whoever uses it must hide whose they are (`workflows.hiding`)."""
+        return self if self.owner is None else replace(self, owner=None, _shown=set())
 
     @cached_property
     def con(self) -> duckdb.DuckDBPyConnection:
@@ -203,6 +208,8 @@ class Snapshot:
         )
 
     def close(self) -> None:
+        if "whole" in self.__dict__ and self.whole is not self:
+            self.whole.close()
         if "bare" in self.__dict__:
             self.bare.close()
             self.__dict__.pop("con", None)

@@ -30,7 +30,7 @@ from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import Quality
 from ioweather.workflows.job_volumes import server_volumes
 from ioweather.workflows.params import check_names, resolve_params
-from ioweather.workflows.stamp import provenance_of, standing_caveats
+from ioweather.workflows.stamp import of_people, provenance_of, standing_caveats
 
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
 
@@ -92,7 +92,7 @@ def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[A
                 zone = snapshot.facility.zone or "UTC"
                 values = resolve_params(study.params, {}, lambda: snapshot, lambda zone=zone: zone)  # type: ignore[misc]
                 tables = {need.table for need in study.needs}
-                told[item.study] = provenance_of(snapshot, tables, values, ALL_TIME)
+                told[item.study] = provenance_of(snapshot, tables, values, ALL_TIME, own_rows=of_people(tables))
             known = _cached(snapshot, item.id, told[item.study])
             why = TOO_FEW if known is False else known.empty_because if known is not None else ""
             out.append(replace(item, ready=not why, empty=why))
@@ -224,7 +224,8 @@ def _run(
     study, facility = STUDIES[name], snapshot.facility
     _require(snapshot, study, wanted)
     values = resolve_params(study.params, typed, lambda: snapshot, lambda: facility.zone or "UTC")
-    provenance = provenance_of(snapshot, {need.table for need in study.needs}, values, period)
+    tables = {need.table for need in study.needs}
+    provenance = provenance_of(snapshot, tables, values, period, own_rows=of_people(tables))
     if use_cache:
         cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
         if all(found is not None for found in cached.values()):

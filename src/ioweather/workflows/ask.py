@@ -45,10 +45,11 @@ def ask(
     with ExitStack() as until:
         place = Place(lake, until)
         values = resolve_params(question.params, typed, lambda: place.snapshot, lambda: zone_of(lake))
-        data = resolve(question, Request(place, values, period_ns, files, dict(given or {})))
+        request = Request(place, values, period_ns, files, dict(given or {}))
+        data = resolve(question, request)
         answer = question.answer(data, place.facility, values)
-        provenance = _provenance(question, place, values, period_ns, data)
-        own = (_OWN_ROWS,) if "rows_of" in provenance.params else ()
+        provenance = _provenance(question, request, data)
+        own = (_OWN_ROWS,) if request.own_rows else ()
         return replace(
             answer,
             name=name,
@@ -69,11 +70,10 @@ def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:
     return (place.lake.facility.zone if place.is_there else None) or "UTC"
 
 
-def _provenance(
-    question: Question, place: Place, values: Mapping[str, Any], period: Period, data: StudyData
-) -> Provenance:
+def _provenance(question: Question, request: Request, data: StudyData) -> Provenance:
     """With the parameters that were set or chosen. Which logs were meant is said by their digests: a path tells more
     than whoever hides paths wants to tell."""
+    values = request.values
     wanted = [need for need in question.needs if need.is_wanted(values)]
     used = {table for need in wanted for table in (need.table, *need.also)}
     logs = {need.param for need in wanted if need.shape == "log" and need.name in data.given}
@@ -82,7 +82,7 @@ def _provenance(
         for param in question.params
         if param.shown and not param.local and param.name not in logs and values[param.name] != param.default
     }
-    found = provenance_of(place.opened, used, shown, period)
+    found = provenance_of(request.place.opened, used, shown, request.period, own_rows=request.own_rows)
     digests = [digest for item in data.given.values() for digest in _log_digests(item)]
     return replace(found, input_digest=",".join(digests)) if digests else found
 

@@ -16,7 +16,6 @@ from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
-from ioweather.core.visibility import Owner
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.derive.system.health import EVENT_COLUMNS
 from ioweather.derive.system.shared_work import (
@@ -65,11 +64,6 @@ SERVER_SUMS: Final = """
             sum(CASE WHEN operation = 'write' AND component_kind = 'ost' THEN bytes END)::DOUBLE AS write_bytes,
             sum(CASE WHEN component_kind <> 'ost' OR operation IN ('read', 'write') THEN count END)::DOUBLE AS requests
 """
-
-
-def everything(snapshot: Snapshot) -> Snapshot:
-    """The lake as an operator sees it. Whoever uses it must hide who the jobs are of (`hide`)."""
-    return replace(snapshot, owner=None, _series=None) if snapshot.owner is not None else snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,26 +305,6 @@ def _parties(
                   project if row or number is not None else None, name or None)
         )  # fmt: skip
     return tuple(found)
-
-
-def hide(parties: Sequence[Party], snapshot: Snapshot) -> tuple[Party, ...]:
-    """As the one who asks may see them: of others only that there is another job."""
-    owner = snapshot.owner
-    if owner is None:
-        return tuple(parties)
-    own = _own_uids(snapshot, owner)
-    return tuple(
-        party
-        if party.uid in own or (party.user is not None and party.user == owner.user)
-        else Party(f"hidden {number}", hidden=True)
-        for number, party in enumerate(parties)
-    )
-
-
-def _own_uids(snapshot: Snapshot, owner: Owner) -> set[int]:
-    jobs = snapshot.frame("jobs", ("uid", "user"))
-    known = {row["uid"] for row in jobs.records() if row["user"] == owner.user and row["uid"] is not None}
-    return known | set(owner.uids)
 
 
 def measured_work(

@@ -13,17 +13,20 @@ from ioweather.core.frames import Frame
 from ioweather.studies.job.heat_map import PAGE, SCREEN
 from ioweather.studies.job.view import JobView
 from ioweather.workflows.place import Place
+from ioweather.workflows.stamp import of_people
 
 
 @dataclass
 class Request:
-    """What is asked, where, and what was found so far. `files`: paths may be read, for they are the asker's own."""
+    """What is asked, where, and what was found so far. `files`: paths may be read, for they are the asker's own.
+    `own_rows`: of people only rows of the one who asks were read, and everybody's would tell another tale."""
 
     place: Place
     values: Mapping[str, Any]
     period: Period
     files: bool = True
     found: dict[str, Any] = field(default_factory=dict)
+    own_rows: bool = False
 
 
 def resolve(question: Question, request: Request) -> StudyData:
@@ -57,9 +60,14 @@ def resolve(question: Question, request: Request) -> StudyData:
 def _fetched(request: Request, need: Need) -> StudyData:
     from ioweather.workflows.analyse import fetch  # a log alone needs no database
 
+    _note_own_rows(request, need)
     if need.table not in request.place.snapshot.filled() and not need.optional:
         raise DataUnavailable(need.missing or f"The lake has no rows in `{need.table}`.")
     return fetch(request.place.snapshot, (need,), request.values, ALL_TIME if need.any_time else request.period)
+
+
+def _note_own_rows(request: Request, need: Need) -> None:
+    request.own_rows |= request.place.snapshot.owner is not None and of_people((need.table, *need.also))
 
 
 def _log(request: Request, need: Need) -> Any:
@@ -105,25 +113,30 @@ def _counted(request: Request, need: Need) -> Any:
 def _volumes(request: Request, need: Need) -> Any:
     from ioweather.workflows.job_volumes import server_volumes
 
+    _note_own_rows(request, need)
     return server_volumes(request.place.snapshot, request.period)
 
 
 def _similar(request: Request, need: Need) -> Any:
+    from ioweather.workflows.hiding import judged_on
     from ioweather.workflows.similar_runs import similar_runs
 
     snapshot = request.place.snapshot_if_there()
     if snapshot is None:
         raise DataUnavailable("there is no lake")
-    return similar_runs(request.found[need.after], snapshot, request.values.get("as_of"))
+    view = request.found[need.after]
+    rows = judged_on(snapshot, view)
+    request.own_rows |= rows.owner is not None
+    return similar_runs(view, rows, request.values.get("as_of"))
 
 
 def _conditions(request: Request, need: Need) -> Any:
+    from ioweather.workflows.hiding import judged_on
     from ioweather.workflows.similar_runs import conditions
 
-    values = request.values
-    return conditions(
-        request.found[need.after], request.place.snapshot, filesystem=values["filesystem"], step_ns=values["resolution"]
-    )
+    values, similar = request.values, request.found[need.after]
+    rows = judged_on(request.place.snapshot, similar.view)
+    return conditions(similar, rows, filesystem=values["filesystem"], step_ns=values["resolution"])
 
 
 def _suspects(request: Request, need: Need) -> Any:
@@ -188,6 +201,7 @@ def _loads(request: Request, need: Need) -> Any:
 def _exhibits(request: Request, need: Need) -> Any:
     from ioweather.workflows.claims import exhibits_of_claims
 
+    _note_own_rows(request, need)
     request.place.snapshot  # noqa: B018  opened, so that the answer says of which state of the lake it is
     return exhibits_of_claims(request.place.lake, request.values["paper"] or "", request.period)
 

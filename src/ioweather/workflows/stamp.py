@@ -21,17 +21,23 @@ def standing_caveats(facility: Facility) -> tuple[str, ...]:
     return ("This facility is simulated.",) if facility.simulated else ()
 
 
+def of_people(tables: Collection[str]) -> bool:
+    """Whether one of the tables has rows of people, of which not everybody sees all."""
+    from ioweather.store.per_user_view import OF_THE_FACILITY  # a log alone needs no database
+
+    return bool(set(tables) - OF_THE_FACILITY)
+
+
 def provenance_of(
-    snapshot: Snapshot | None, used: Collection[str], values: Mapping[str, Any], period: Period
+    snapshot: Snapshot | None, used: Collection[str], values: Mapping[str, Any], period: Period, *, own_rows: bool
 ) -> Provenance:
-    """`used` are the tables that were read. Without a lake only the parameters and the software are known."""
+    """`used` are the tables that were read; `own_rows`: of people only rows of the one who asked. Without a lake only
+    the parameters and the software are known."""
     params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
     if snapshot is None:
         return Provenance(params=params, software_version=__version__, made_ns=now_ns())
-    from ioweather.store.per_user_view import OF_THE_FACILITY
-
     versions = {name: version for name, version in snapshot.versions.items() if name in used}
-    if snapshot.owner is not None and set(used) - OF_THE_FACILITY:
+    if own_rows and snapshot.owner is not None:
         params["rows_of"] = snapshot.owner.user  # one person's exhibit is not another's
     digest = hashlib.sha256(
         json.dumps([sorted(snapshot.pinned[name].uris) for name in sorted(versions)]).encode()

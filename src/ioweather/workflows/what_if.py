@@ -16,16 +16,17 @@ from ioweather.derive.system.run_environment import used_targets
 from ioweather.derive.system.shared_work import JobLoads, shares_during, sums_during
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
-from ioweather.workflows.job_records import Records, everything, files_of, hide, records_of
+from ioweather.workflows.hiding import hide
+from ioweather.workflows.job_records import Records, files_of, records_of
 from ioweather.workflows.similar_runs import runs_in
 from ioweather.workflows.who import active, days_about, own_work, usual_times
 
 
 def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Supposed:
     kind, job = _asked(values)
-    whole = everything(snapshot)
-    mine = whole.frame("applications", ("job_id", "start_ns", "end_ns"), {"job_id": job})
-    counted = whole.frame("job_operations", ("start_ns", "interval_ns"), {"job_id": job})
+    whole = snapshot.whole
+    mine = snapshot.frame("applications", ("job_id", "start_ns", "end_ns"), {"job_id": job})
+    counted = snapshot.frame("job_operations", ("start_ns", "interval_ns"), {"job_id": job})
     starts = [*mine.ints("start_ns").tolist(), *counted.ints("start_ns").tolist()]
     ends = [*mine.ints("end_ns").tolist(), *(counted.ints("start_ns") + counted.ints("interval_ns")).tolist()]
     if not starts:

@@ -32,13 +32,12 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.view import JobView
 from ioweather.studies.shared import choices
 from ioweather.tables import concat
+from ioweather.workflows.hiding import hide, judged_on
 from ioweather.workflows.job import JOB_ID, find_job
 from ioweather.workflows.job_records import (
     FILES,
     Records,
-    everything,
     files_of,
-    hide,
     measured_work,
     records_of,
     storms_between,
@@ -66,7 +65,7 @@ def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Susp
     if not found.filesystem:
         raise DataUnavailable("no system data")
     run = found.runs.take([found.this])
-    whole = everything(snapshot)
+    whole = snapshot.whole
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
     others = active(runs_in(whole, str(run.text("log_digest").tolist()[0]), days_about(whole, low, high, 3)), low, high)
     runs = concat([run.select(tuple(others)), others])
@@ -234,7 +233,7 @@ def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
     near = {*days[:3]} if what.startswith("min") else {*days[-3:]}
     if not near:
         return []
-    ((found,),) = snapshot.bare.sql(f"SELECT {what} FROM ({everything(snapshot).rows(table, days=near)})").fetchall()
+    ((found,),) = snapshot.bare.sql(f"SELECT {what} FROM ({snapshot.whole.rows(table, days=near)})").fetchall()
     return [] if found is None else [int(found)]
 
 
@@ -245,7 +244,8 @@ def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool
     suspects: Suspects | None = None
     reason = ""
     try:
-        found = conditions(similar_runs(view, snapshot), snapshot, filesystem=values["filesystem"])
+        rows = judged_on(snapshot, view)
+        found = conditions(similar_runs(view, rows), rows, filesystem=values["filesystem"])
         suspects = suspects_beside(snapshot, view, found)
     except DataUnavailable as error:
         reason = error.message
@@ -257,7 +257,7 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     low, high = period = max(period[0], _oldest(snapshot)), min(period[1], _newest(snapshot) + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
-    whole = everything(snapshot)
+    whole = snapshot.whole
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
     everybody = runs_in(whole, "", days_about(whole, low, high, _REACH_DAYS))
     inside = active(everybody, low, high)
