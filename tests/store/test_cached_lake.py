@@ -38,8 +38,8 @@ def age(lake) -> None:
 def opened(monkeypatch):
     """Which tables were opened."""
     names = []
-    real = cached_lake.Lake.files_of
-    monkeypatch.setattr(cached_lake.Lake, "files_of", lambda self, name: names.append(name) or real(self, name))
+    real = cached_lake.open_table
+    monkeypatch.setattr(cached_lake, "open_table", lambda root, spec: names.append(spec.name) or real(root, spec))
     return names
 
 

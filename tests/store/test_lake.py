@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -297,18 +299,50 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
     opened = delta.DeltaTable
     fails = [True, True]
 
-    def fail(*arguments: object) -> object:
+    def fail(*arguments: object, **options: object) -> object:
         if arguments[0].endswith("series") and fails and fails.pop():
             raise TableNotFoundError("no log files")
-        return opened(*arguments)
+        return opened(*arguments, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(delta, "DeltaTable", fail)
         with pytest.raises(LakeError, match="`series` cannot be opened"):
-            lake.snapshot()
+            lake.snapshot().tables()
         fails.append(True)
         with lake.snapshot() as snapshot:
             assert snapshot.scalar("SELECT count(*) FROM series") == 2, "an error that has passed is no error"
+
+
+def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake, monkeypatch):
+    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
+    opened: list[str] = []
+    real = delta.open_table
+    monkeypatch.setattr(delta, "open_table", lambda *a: opened.append(a[1].name) or real(*a))
+    with lake.snapshot() as snapshot:
+        assert opened == []
+        lake.append("series", series_frame(np.ones((9, 1))), source="tts")
+        opened.clear()
+        assert snapshot.scalar("SELECT count(*) FROM series") == 2
+        assert snapshot.frame("series").rows == 2
+        assert not snapshot.filled(["jobs"])
+        assert opened == ["series"], "once, and no other table"
+        assert pickle.loads(pickle.dumps(replace(snapshot))).versions == {"series": 1}
+    with lake.snapshot() as snapshot:
+        assert snapshot.frame("series").rows == 9
+
+
+def test_a_checkpoint_alone_names_the_version_of_a_table(lake):
+    for rows in (2, 3, 4):
+        lake.append("series", series_frame(np.ones((rows, 1))), source="tts")
+    table = delta.DeltaTable(str(lake.root / "tables/series"))
+    table.create_checkpoint()
+    log = lake.root / "tables/series/_delta_log"
+    for commit in log.glob("*.json"):
+        commit.unlink()
+    (log / ".tmp-00000000000000000009.json").write_text("{")  # of a writer that was killed
+    with lake.snapshot() as snapshot:
+        assert snapshot.versions == {"series": table.version()}
+        assert snapshot.frame("series").rows == 4
 
 
 def test_a_lake_is_not_for_everybody(lake):

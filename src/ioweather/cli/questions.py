@@ -21,7 +21,8 @@ Shown = Callable[..., int | None]
 
 def __getattr__(name: str) -> click.Command:
     """Commands without a module of their own are attributes here, made when they are called for."""
-    if name not in QUESTIONS:
+    # The import system asks every module for `__path__`: no reason to look through all installed packages.
+    if name.startswith("_") or name not in QUESTIONS:
         raise AttributeError(name)
     return command_of(name)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,8 +16,8 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
 from ioweather.core.visibility import Owner
 from ioweather.store import layout
-from ioweather.store.delta import TableFiles
-from ioweather.store.lake import Lake
+from ioweather.store.delta import TableFiles, files_at, open_table
+from ioweather.store.lake import LEDGER_FIRST, Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
 
@@ -76,12 +76,16 @@ class KeptLake(Lake):
         with self._kept.lock:
             return KeptSnapshot(self.root, self.pinned(), self.facility, self.owner, kept=self._kept)
 
-    def files_of(self, name: str) -> TableFiles:
+    def pinned(self) -> Mapping[str, TableFiles]:
+        return {name: self._files_of(name) for name in LEDGER_FIRST}
+
+    def _files_of(self, name: str) -> TableFiles:
         changed_ns = _changed_ns(_log_of(self.root, name))
         known = self._kept.tables.get(name)
         if known is None or not known.is_as_on_disk(changed_ns):
             read_ns = time.time_ns()
-            known = self._kept.tables[name] = _Table(super().files_of(name), changed_ns, read_ns)
+            files = files_at(open_table(layout.tables_dir(self.root), TABLES[name]), TABLES[name])
+            known = self._kept.tables[name] = _Table(files, changed_ns, read_ns)
         return known.files
 
 

@@ -5,21 +5,25 @@ Nulls: DuckDB gets NaN and infinities as NULL and masks as companion columns; Fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import arro3.core as arro
-import duckdb
 import numpy as np
 
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.tables import ColumnSpec
 
+if TYPE_CHECKING:
+    import duckdb
+
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _NULL = "__null_"
+_FETCHED = "__fetched"
+Keep: TypeAlias = Literal["always", "many", "never"]
 _MANY_TEXTS = 1000
 # Up to so many rows, an object for each text takes less time than the questions for distinct ones.
-_FEW_ROWS = 20_000
+_FEW_ROWS = 100_000
 
 
 def quote(name: str) -> str:
@@ -76,27 +80,36 @@ def _strings(column: Text) -> Any:
 
 
 def fetch_frame(
-    con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...], *, is_plain: bool = False
+    con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[ColumnSpec, ...], *, keep: Keep = "always"
 ) -> Frame:
-    """Run a query whose result holds at least these columns. A plain one, rows of files and no more, is run once for
-    each text instead of being kept: that takes a tenth of the memory."""
-    source = f"({sql})" if is_plain else "__fetched"
-    if not is_plain:
-        con.execute(f"CREATE OR REPLACE TEMP TABLE __fetched AS {sql}")
+    """Run a query whose result holds at least these columns. `keep` says when the result is kept as a table, for it is
+    asked for its number of rows, its texts and its values: of rows of files and no more, only where they are many, for
+    the first of them cost little; of very many such rows never, which takes a tenth of the memory."""
+    plain = {c.name: f"CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
+    asked = f"SELECT {', '.join(plain.values())} FROM ({sql})"
+    source = f"({asked})"
     try:
-        plain = {c.name: f"CAST({quote(c.name)} AS {SQL_TYPES[c.type]}) AS {quote(c.name)}" for c in columns}
-        asked = f"SELECT {', '.join(plain.values())} FROM {source}"
-        arrays = con.sql(f"{asked} LIMIT {_FEW_ROWS + 1}").fetchnumpy()
+        if keep == "always":
+            source = _kept(con, asked)
+        arrays = con.execute(f"FROM {source} LIMIT {_FEW_ROWS + 1}").fetchnumpy()
         categories: dict[str, tuple[str, ...]] = {}
         if columns and len(arrays[columns[0].name]) > _FEW_ROWS:
-            arrays, categories = _many_rows(con, source, columns, plain)
+            if keep == "many":
+                source = _kept(con, asked)
+            arrays, categories = _many_rows(con, source, columns)
     finally:
-        con.execute("DROP TABLE IF EXISTS __fetched")
+        if source == _FETCHED:
+            con.execute(f"DROP TABLE {_FETCHED}")
     return Frame({spec.name: _column(spec, arrays[spec.name], categories) for spec in columns})
 
 
+def _kept(con: duckdb.DuckDBPyConnection, sql: str) -> str:
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {_FETCHED} AS {sql}")
+    return _FETCHED
+
+
 def _many_rows(
-    con: duckdb.DuckDBPyConnection, source: str, columns: tuple[ColumnSpec, ...], plain: Mapping[str, str]
+    con: duckdb.DuckDBPyConnection, source: str, columns: tuple[ColumnSpec, ...]
 ) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
     """Text crosses the border as small codes and distinct values, not as an object per row; unless most are distinct,
     where that is the short way."""
@@ -106,15 +119,15 @@ def _many_rows(
     for index, spec in enumerate(columns):
         name = quote(spec.name)
         if spec.type != "text" or spec.name in distinct_texts:
-            selects.append(plain[spec.name])
+            selects.append(name)
             continue
         kind = f"__text{index}"
         distinct = f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL ORDER BY 1"
         con.execute(f"CREATE OR REPLACE TEMP TYPE {kind} AS ENUM ({distinct})")
-        found = con.sql(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
+        found = con.execute(f"SELECT unnest(enum_range(NULL::{kind}))").fetchall()
         categories[spec.name] = tuple(row[0] for row in found)
         selects.append(f"coalesce(enum_code(CAST({name} AS {kind}))::INTEGER, -1) AS {name}")
-    return con.sql(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy(), categories
+    return con.execute(f"SELECT {', '.join(selects)} FROM {source}").fetchnumpy(), categories
 
 
 def _mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> set[str]:
@@ -123,7 +136,7 @@ def _mostly_distinct(con: duckdb.DuckDBPyConnection, source: str, names: Sequenc
         return set()
     few = f"SELECT {', '.join(map(quote, names))} FROM {source} LIMIT {_MANY_TEXTS}"
     counts = ", ".join(f"count({quote(name)}), count(DISTINCT {quote(name)})" for name in names)
-    (found,) = con.sql(f"SELECT {counts} FROM ({few})").fetchall()
+    (found,) = con.execute(f"SELECT {counts} FROM ({few})").fetchall()
     pairs = zip(names, found[::2], found[1::2], strict=True)
     return {name for name, rows, distinct in pairs if rows == _MANY_TEXTS and distinct > rows / 2}
 

@@ -12,9 +12,8 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -25,6 +24,9 @@ from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.convert import SQL_TYPES, literal, quote
 from ioweather.store.panics import without_panics
 from ioweather.tables import TableSpec
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Delta cuts texts in its statistics at so many characters: one of that length may stand for a greater one, and of our
 # own files nothing is said of it.

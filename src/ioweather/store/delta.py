@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import time
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-import duckdb
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
@@ -32,7 +33,10 @@ from ioweather.store.database import connection
 from ioweather.store.day_files import add_files, rewrite_day, written
 from ioweather.store.overlap import Extent, extent_of, files_near, is_one_row_each
 from ioweather.store.panics import without_panics
-from ioweather.tables import LAKE_COLUMNS, TableSpec
+from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
+
+if TYPE_CHECKING:
+    import duckdb
 
 _LOG = logging.getLogger("ioweather.store")
 _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
@@ -42,6 +46,7 @@ _PATIENCE_SECONDS = 300.0
 ONE_PER_KEY = "once"
 # Files of one day: so many are merged where that is little work, and so many in any case.
 _MANY_FILES, _MOST_FILES = 64, 512
+_COMMIT = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
 _NO_DAY = "1970-01-01"  # rows whose time is null
 
 
@@ -60,39 +65,43 @@ class TableFiles:
             found.setdefault(day_of_uri(uri), []).append(uri)
         return found
 
-    def scan(self, days: set[str] | None = None) -> str:
-        """SELECT over the files (of some days), with columns that older files lack as null."""
+    def scan(self, days: set[str] | None = None, columns: Collection[str] = ()) -> str:
+        """SELECT over the files (of some days), with columns that older files lack as null. Of wide tables, who needs
+        few columns names them: each one that a question passes through takes DuckDB time before it reads a row."""
         uris = self.uris if days is None else [uri for uri in self.uris if day_of_uri(uri) in days]
-        columns = [*((c.name, SQL_TYPES[c.type]) for c in self.spec.columns), *((n, "VARCHAR") for n in LAKE_COLUMNS)]
-        nothing = f"SELECT {', '.join(f'NULL::{kind} AS {quote(name)}' for name, kind in columns)} WHERE FALSE"
+        known = [*((c.name, SQL_TYPES[c.type]) for c in self.spec.columns), *((n, "VARCHAR") for n in LAKE_COLUMNS)]
+        wanted = [(name, kind) for name, kind in known if not columns or name in columns or name == self.spec.time]
+        nothing = f"SELECT {', '.join(f'NULL::{kind} AS {quote(name)}' for name, kind in wanted)} WHERE FALSE"
         if not uris:
             return nothing
         listed = ", ".join(literal(uri) for uri in uris)
+        picked = f"COLUMNS('^({'|'.join(name for name, _ in wanted)})$')" if columns else "*"
         # union_by_name: without it a column added later is silently dropped, depending on the order of files. Where
         # none of these files has it, the empty table does.
         options = "union_by_name=true, hive_partitioning=true, hive_types={'day': 'VARCHAR'}"
-        files = f"{nothing} UNION ALL BY NAME SELECT * FROM read_parquet([{listed}], {options})"
-        return f"SELECT {', '.join(quote(name) for name, _ in columns)} FROM ({files})"
+        files = f"{nothing} UNION ALL BY NAME SELECT {picked} FROM read_parquet([{listed}], {options})"
+        return f"SELECT {', '.join(quote(name) for name, _ in wanted)} FROM ({files})"
 
-    def view(self, days: set[str] | None = None) -> str:
+    def view(self, days: set[str] | None = None, columns: Collection[str] = ()) -> str:
         """What readers see: of revisable rows, one per key, and none where that one takes the row back."""
         if not self.spec.revisable:
-            return self.scan(days)
+            return self.scan(days, columns)
+        wanted = {*columns, *self.spec.key, *self.spec.revision, "ingest_id", "withdrawn"} if columns else ()
         if not self.spec.keeps_revisions and self.spec.time in self.spec.key:
             chosen = {day: uris for day, uris in self.days().items() if days is None or day in days}
             single = {day for day, uris in chosen.items() if len(uris) == 1 and is_one_per_key(uris[0])}
             if single:
                 # Days with one row per key need no search for the newest.
-                rest = set(chosen) - single
-                return f"{self.scan(single)} UNION ALL ({self._newest(rest)})" if rest else self.scan(single)
-        return self._newest(days)
+                rest, sealed = set(chosen) - single, self.scan(single, wanted)
+                return f"{sealed} UNION ALL ({self._newest(rest, wanted)})" if rest else sealed
+        return self._newest(days, wanted)
 
-    def _newest(self, days: set[str] | None) -> str:
+    def _newest(self, days: set[str] | None, columns: Collection[str]) -> str:
         key = ", ".join(quote(name) for name in self.spec.key)
         newest = _newest_first(self.spec, "ingest_id")
         kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
         ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest})"
-        return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days))}) QUALIFY {ranked} = 1{kept}"
+        return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days, columns))}) QUALIFY {ranked} = 1{kept}"
 
 
 def _with_origins(spec: TableSpec, rows: str) -> str:
@@ -120,26 +129,57 @@ def day_of_uri(uri: str) -> str:
     return uri.rsplit("day=", 1)[1].split("/", 1)[0]
 
 
-def open_table(root: Path, spec: TableSpec) -> DeltaTable | None:
-    """None where there is no such table yet. Delta says so too where the disk fails: a table that is there must not
-    look empty for that."""
+class PinnedTables(Mapping[str, TableFiles]):
+    """Tables at their versions of one moment. The files of one are listed when they are first asked for: to open all
+    tables takes longer than many a question does."""
+
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
+        self._root = root
+        self._versions = {name: newest_version(root, TABLES[name]) for name in names}
+        self._known: dict[str, TableFiles] = {}
+
+    def __getitem__(self, name: str) -> TableFiles:
+        if name not in self._known:
+            version, spec = self._versions[name], TABLES[name]
+            table = None if version is None else open_table(self._root, spec, version)
+            self._known[name] = files_at(table, spec)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._versions)
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+
+def newest_version(root: Path, spec: TableSpec) -> int | None:
+    """By the names of the commits and checkpoints, which are whole once they are there."""
+    try:
+        names = [path.name for path in (root / spec.name / "_delta_log").iterdir()]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _not_opened(spec, error) from None
+    return max((int(found[1]) for name in names if (found := _COMMIT.match(name))), default=None)
+
+
+def open_table(root: Path, spec: TableSpec, version: int | None = None) -> DeltaTable | None:
+    """At its newest version, or at one. None where there is no such table yet. Delta says so too where the disk fails:
+    a table that is there must not look empty for that."""
     path = root / spec.name
     try:
         try:
-            return DeltaTable(str(path))
+            return DeltaTable(str(path), version=version)
         except TableNotFoundError:
-            if not _has_commits(path / "_delta_log"):
+            if newest_version(root, spec) is None:
                 return None
-            return DeltaTable(str(path))  # made at this moment, or an error that has passed
+            return DeltaTable(str(path), version=version)  # made at this moment, or an error that has passed
     except (OSError, DeltaError) as error:
-        raise LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.") from None
+        raise _not_opened(spec, error) from None
 
 
-def _has_commits(log: Path) -> bool:
-    try:
-        return any(path.suffix in (".json", ".parquet") for path in log.iterdir())
-    except FileNotFoundError:
-        return False
+def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
+    return LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.")
 
 
 def files_at(table: DeltaTable | None, spec: TableSpec) -> TableFiles:
@@ -170,6 +210,8 @@ def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id:
     Safe against any number of racing writers."""
     if frame.rows == 0:
         return 0
+    import duckdb
+
     con = connection()
     try:
         extent = extent_of(spec, frame, source)
@@ -231,6 +273,8 @@ def merge_small_files(
 ) -> None:
     """Each commit leaves a file. Where a day has many they become one, so that neither reading nor the next commit
     takes longer the longer the day goes on. What fails here has been written before, and stays."""
+    import duckdb
+
     if {field.name for field in table.schema().fields} - {*spec.names, *LAKE_COLUMNS}:
         return  # a newer version of this software wrote columns that would be lost
     listed = table.get_add_actions(flatten=True)

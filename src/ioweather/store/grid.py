@@ -6,12 +6,11 @@ overlap, so that amounts are conserved. Sealed complete days come out of storage
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from ioweather.core.contracts import SeriesGroup
@@ -23,6 +22,7 @@ from ioweather.store.inventory import IS_MINUTE, seal_of
 from ioweather.tables import METRICS, TABLES, ColumnSpec
 
 if TYPE_CHECKING:
+    import duckdb
     from numpy.typing import NDArray
 
 # No metric is below zero. Lakes of before rows were checked may hold such values: they count as missing.
@@ -49,6 +49,8 @@ class Selection:
         return {**self.__dict__, "con": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        import duckdb
+
         # Workers are as many as there are cores; each has one.
         self.__dict__.update(state, con=duckdb.connect(":memory:", config={"threads": 1}))
 
@@ -59,7 +61,7 @@ class Selection:
         """Every row lies within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
-    def where(self, metrics: Sequence[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+    def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
         """SQL condition for exactly the chosen groups, few terms: days with the same choice share one."""
         terms: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
         for group in groups if groups is not None else self.groups:
@@ -82,7 +84,7 @@ class Selection:
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
         return f"({' OR '.join(clauses) or 'FALSE'}) AND ({period}){quality}"
 
-    def scan(self, metrics: Sequence[str], groups: Sequence[SeriesGroup] | None = None) -> str:
+    def scan(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
         wanted = groups if groups is not None else self.groups
         days = {group.day for group in wanted}
         return f"SELECT * FROM ({self.files.scan(days)}) WHERE {self.where(metrics, wanted)} AND {POSSIBLE}"
@@ -156,20 +158,18 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
     if not all(METRICS[name].extensive for name in metrics):
         raise ValueError(f"not all of {', '.join(metrics)} are amounts")
     con, present = selection.con, tuple(name for name in metrics if selection.of_metric(name))
-    # All names of these days: to look only among the rows asked for costs three times as much.
-    days = selection.files.scan({group.day for group in selection.groups})
-    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM (SELECT DISTINCT component FROM ({days}) ORDER BY 1)")
+    names = sorted({name for _, name in _labels(selection, selection.groups)})
+    con.execute(f"CREATE OR REPLACE TEMP TYPE __component AS ENUM ({_listed(names)})")
     kinds = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(present))
-    rows = con.sql(
+    rows = con.execute(
         f"""SELECT cell, enum_code(component::__component)::BIGINT AS place, (CASE metric {kinds} END)::TINYINT AS kind,
             value * weight / interval_ns AS amount, weight::DOUBLE AS weight FROM ({selection.cells(metrics)})"""
     ).fetchnumpy()
     cell, place, kind, amount, weight = (np.ma.getdata(rows[name]) for name in rows)
     if not len(cell):
         return Cells(np.zeros(0, np.int64), selection.step_ns, (), {}, {})
-    names = con.sql("SELECT unnest(enum_range(NULL::__component))").fetchall()
     there = np.bincount(place, minlength=len(names)) > 0
-    components = tuple(row[0] for row, is_there in zip(names, there, strict=True) if is_there)
+    components = tuple(name for name, is_there in zip(names, there, strict=True) if is_there)
     place = (np.cumsum(there) - 1)[place]
     origin = cell.min()
     step = (cell - origin) // selection.step_ns
@@ -381,9 +381,9 @@ def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[
         else:
             found.update((group.system, name) for name in entry["component_names"])
     if unknown:
-        metrics = [groups[0].metric]
+        metrics = {group.metric for group in unknown}
         sql = f"SELECT DISTINCT system, component FROM ({selection.scan(metrics, unknown)})"
-        found.update(selection.con.sql(sql).fetchall())
+        found.update(selection.con.execute(sql).fetchall())
     return tuple(sorted(found))
 
 

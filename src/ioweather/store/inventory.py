@@ -7,12 +7,10 @@ exactly one source is read, so that the same bytes are never counted twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import duckdb
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
@@ -21,6 +19,9 @@ from ioweather.store import layout
 from ioweather.store.convert import literal
 from ioweather.store.delta import TableFiles
 from ioweather.tables import Quality
+
+if TYPE_CHECKING:
+    import duckdb
 
 _FLAGS = tuple(flag for flag in Quality if flag)
 IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
@@ -133,7 +134,9 @@ def _one_resolution(groups: list[SeriesGroup]) -> SeriesGroup:
     )
 
 
-def inventory(root: Path, con: duckdb.DuckDBPyConnection, files: TableFiles, facility: Facility) -> list[SeriesGroup]:
+def inventory(
+    root: Path, con: Callable[[], duckdb.DuckDBPyConnection], files: TableFiles, facility: Facility
+) -> list[SeriesGroup]:
     """Every group of `series`, sealed days from their seals, the rest counted."""
     groups: list[SeriesGroup] = []
     unsealed: set[str] = set()
@@ -144,7 +147,7 @@ def inventory(root: Path, con: duckdb.DuckDBPyConnection, files: TableFiles, fac
         else:
             groups += [SeriesGroup(**group["group"]) for group in seal["groups"]]
     if unsealed:
-        groups += group_rows(con, files.scan(unsealed))
+        groups += group_rows(con(), files.scan(unsealed))
     names = {system: facility.filesystem_of(system) for system in {group.system for group in groups}}
     return sorted(
         (replace(group, filesystem=names[group.system]) for group in groups),

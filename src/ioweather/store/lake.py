@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ioweather._version import __version__
 from ioweather.core.clock import now_ns
@@ -17,12 +17,16 @@ from ioweather.core.facility import Facility, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.visibility import Owner
 from ioweather.store import delta, layout
-from ioweather.store.delta import TableFiles
+from ioweather.store.delta import PinnedTables, TableFiles
 from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES
 
 if TYPE_CHECKING:
     from ioweather.store.sandbox import SqlResult
+
+
+# Whatever the ledger lists is then visible.
+LEDGER_FIRST: Final = ("ingests", *(name for name in TABLES if name != "ingests"))
 
 
 def new_ingest_id() -> str:
@@ -117,12 +121,8 @@ class Lake:
         """All tables at their versions of this moment."""
         return Snapshot(self.root, self.pinned(), self.facility, self.owner)
 
-    def pinned(self) -> dict[str, TableFiles]:
-        """The ledger first: whatever it lists is then visible."""
-        return {name: self.files_of(name) for name in ["ingests", *(name for name in TABLES if name != "ingests")]}
-
-    def files_of(self, name: str) -> TableFiles:
-        return delta.files_at(delta.open_table(layout.tables_dir(self.root), TABLES[name]), TABLES[name])
+    def pinned(self) -> Mapping[str, TableFiles]:
+        return PinnedTables(layout.tables_dir(self.root), LEDGER_FIRST)
 
 
 def open_lake(path: str | os.PathLike[str] | None = None, *, create: bool = False) -> Lake:

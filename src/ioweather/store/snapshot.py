@@ -7,9 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
@@ -25,6 +23,9 @@ from ioweather.store.database import connection
 from ioweather.store.delta import TableFiles
 from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
+
+if TYPE_CHECKING:
+    import duckdb
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
 _LISTED_DAYS = 400
@@ -52,6 +53,8 @@ class Snapshot:
         """The connection before it has views: to make a view of a year, DuckDB opens every file of it."""
         if self.owner is None:
             return connection()
+        import duckdb
+
         con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
         note_who_owns_what(con, self.pinned, self.owner)
         return con
@@ -88,9 +91,9 @@ class Snapshot:
     def versions(self) -> dict[str, int]:
         return {name: files.version for name, files in self.pinned.items() if files.version is not None}
 
-    def filled(self) -> set[str]:
+    def filled(self, among: Collection[str] = TABLES) -> set[str]:
         """Tables with rows in them, of those that may be seen."""
-        names = {name for name, files in self.pinned.items() if files.uris}
+        names = {name for name in among if self.pinned[name].uris}
         if self.owner is None:
             return names
         return {name for name in names if self.scalar(f"SELECT 1 FROM {quote(name)} LIMIT 1") is not None}
@@ -103,6 +106,8 @@ class Snapshot:
         return counts  # type: ignore[return-value]
 
     def scalar(self, sql: str) -> Cell:
+        import duckdb
+
         try:
             rows = self.query(sql).fetchall()
         except duckdb.Error as error:
@@ -111,7 +116,7 @@ class Snapshot:
 
     def series(self) -> list[SeriesGroup]:
         if self._series is None:
-            self._series = inventory.inventory(self.root, self.bare, self.pinned["series"], self.facility)
+            self._series = inventory.inventory(self.root, lambda: self.bare, self.pinned["series"], self.facility)
         return self._series
 
     def filesystems(self) -> tuple[str, ...]:
@@ -130,9 +135,8 @@ class Snapshot:
         spec = TABLES[table]
         names = tuple(columns) or spec.names
         specs = tuple(spec.column(n) if n not in LAKE_COLUMNS else ColumnSpec(n, "text", "") for n in names)
-        selects = ", ".join(quote(name) for name in names)
-        sql = f"SELECT {selects} FROM ({self.rows(table, where, period_ns, days)})"
-        return fetch_frame(self.bare, sql, specs, is_plain=spec.is_long)
+        rows = self.rows(table, where, period_ns, days, names)
+        return fetch_frame(self.bare, rows, specs, keep="never" if spec.is_long else "many")
 
     def rows(
         self,
@@ -140,8 +144,9 @@ class Snapshot:
         where: Where | None = None,
         period_ns: tuple[int, int] | None = None,
         days: Collection[str] | None = None,
+        columns: Sequence[str] = (),
     ) -> str:
-        """The same as a SELECT, for a question to `bare` that reduces them."""
+        """The same as a SELECT, for a question to `bare` that reduces them. It has at least these columns."""
         spec = TABLES[table]
         conditions = [self._condition(table, name, value, days) for name, value in (where or {}).items()]
         if period_ns is not None:
@@ -151,7 +156,9 @@ class Snapshot:
                 days = {utc_day(moment) for moment in (*range(low, high, DAY_NS), high - 1)}
         # A revision of a row may lie in another day, unless its time is part of its key.
         part = days is not None and (not spec.revisable or spec.time in spec.key)
-        rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None))
+        # Whose a row is, another column may say.
+        asked = () if self.owner is not None or not columns else {*columns, *map(_column_of, where or ())}
+        rows = self._visible(table, self.pinned[table].view(set(days or ()) if part else None, asked))
         return f"SELECT * FROM ({rows}) WHERE {' AND '.join(conditions) or 'TRUE'}"
 
     def _condition(
@@ -159,9 +166,9 @@ class Snapshot:
     ) -> str:
         if name == "filesystem":
             return f"system IN ({', '.join(literal(s) for s in self._systems(table, value, days)) or 'NULL'})"
-        column, _, comparison = name.partition(" ")
+        _, _, comparison = name.partition(" ")
         if comparison:
-            return f"{quote(column)} {comparison} {literal(value)}"
+            return f"{quote(_column_of(name))} {comparison} {literal(value)}"
         if value is None:
             return f"{quote(name)} IS NULL"
         if isinstance(value, (tuple, list)):
@@ -170,9 +177,8 @@ class Snapshot:
 
     def _systems(self, table: str, filesystem: Cell | Sequence[Cell], days: Collection[str] | None = None) -> list[str]:
         wanted = set(filesystem) if isinstance(filesystem, (tuple, list)) else {filesystem}
-        raw = [
-            row[0] for row in self.bare.sql(f"SELECT DISTINCT system FROM ({self.rows(table, days=days)})").fetchall()
-        ]
+        rows = self.rows(table, days=days, columns=("system",))
+        raw = [row[0] for row in self.bare.execute(f"SELECT DISTINCT system FROM ({rows})").fetchall()]
         return [system for system in raw if system is not None and self.facility.filesystem_of(system) in wanted]
 
     def selection(
@@ -221,6 +227,11 @@ class Snapshot:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _column_of(condition: str) -> str:
+    """Which column a name in `where` is about."""
+    return "system" if condition == "filesystem" else condition.partition(" ")[0]
 
 
 # Of a file that was refused and is in since, only the end counts.

@@ -22,7 +22,6 @@ from ioweather.core.papers.claims import judged
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Exhibit, Provenance, exhibit_from_json, numbered, to_jsonable
 from ioweather.core.units import MINUTE_NS
-from ioweather.engine import WorkersDied, in_order
 from ioweather.store import grid, layout
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
@@ -35,6 +34,7 @@ from ioweather.workflows.stamp import of_people, provenance_of, standing_caveats
 __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_exhibits"]
 
 _MOST_KEPT = 20  # results of one exhibit
+_ROWS = ("rows", "volumes")  # shapes of needs that are no samples on a grid
 TOO_FEW = "the lake has rows for it, but too few or of another kind in this period"
 
 
@@ -119,7 +119,7 @@ def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple
 
 
 def _lacking(need: Need, rows: set[str], metrics: set[tuple[str, str]]) -> str | None:
-    if need.shape in ("rows", "volumes"):
+    if need.shape in _ROWS:
         return None if need.table in rows else f"no rows in `{need.table}`"
     kind = need.where.get("component_kind")
     absent = [
@@ -155,7 +155,11 @@ def make_exhibits(
         here = [study for study in unique if executor is None or study.spreads]
         there = [study for study in unique if study not in here]
         orders = {s.name: (s.name, [x for x in ids if studies[x] is s], typed, period_ns, use_cache) for s in unique}
-        spread = starmap if executor is None else partial(in_order, executor)
+        spread: Spread = starmap
+        if executor is not None:
+            from ioweather.engine import in_order  # processes and clusters: most questions need none
+
+            spread = partial(in_order, executor)
         view = replace(snapshot)  # a copy without its connection can travel
         names = [study.name for study in (*here, *there)]
         position = 0
@@ -188,6 +192,8 @@ def each_exhibit(
     executor: Executor | None = None,
 ) -> dict[str, Exhibit | Exception]:  # fmt: skip
     """Exhibits of one study, together at first; where that fails, one by one, so that each has its own reason."""
+    from ioweather.engine import WorkersDied
+
     try:
         made = make_exhibits(lake, ids, params=params, period_ns=period_ns, executor=executor)
         return dict(zip(ids, made, strict=True))
@@ -222,14 +228,18 @@ def _run(
 ) -> dict[str, Exhibit]:  # fmt: skip
     """One study, wherever this runs. It reads the lake, and writes nothing but the cache of results."""
     study, facility = STUDIES[name], snapshot.facility
-    _require(snapshot, study, wanted)
-    values = resolve_params(study.params, typed, lambda: snapshot, lambda: facility.zone or "UTC")
+    try:
+        values = resolve_params(study.params, typed, lambda: snapshot, lambda: facility.zone or "UTC")
+    except DataUnavailable:
+        _require(snapshot, study, wanted)  # it says first what is not there at all
+        raise
     tables = {need.table for need in study.needs}
     provenance = provenance_of(snapshot, tables, values, period, own_rows=of_people(tables))
     if use_cache:
         cached = {exhibit_id: _cached(snapshot, exhibit_id, provenance) for exhibit_id in wanted}
         if all(found is not None for found in cached.values()):
             return {exhibit_id: found for exhibit_id, found in cached.items() if found}
+    _require(snapshot, study, wanted)
     data = replace(fetch(snapshot, study.needs, values, period), spread=spread)
     results = {}
     for exhibit in study.run(data, facility, values):
@@ -249,8 +259,9 @@ def _run(
 
 
 def _require(snapshot: Snapshot, study: Study, wanted: Sequence[str]) -> None:
-    rows = snapshot.filled()
-    metrics = {(group.metric, group.component_kind) for group in snapshot.series()}
+    rows = snapshot.filled({need.table for need in study.needs})
+    sampled = any(need.shape not in _ROWS for need in study.needs)
+    metrics = {(group.metric, group.component_kind) for group in snapshot.series()} if sampled else set()
     lacks = _lacks(study, rows, metrics)
     if lacks:
         raise DataUnavailable(

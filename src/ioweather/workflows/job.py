@@ -15,7 +15,6 @@ from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import UsageError
 from ioweather.studies.job.heat_map import PAGE, SCREEN
 from ioweather.studies.job.view import JobView
-from ioweather.workflows.job_log import view_of_log
 from ioweather.workflows.place import Place
 
 # 4711, or what schedulers show for members of arrays and of heterogeneous jobs: 22_1, 43+0.
@@ -30,6 +29,8 @@ def find_job(
     paths: PathPolicy = values.get("paths", "keep")
     path = Path(target)
     if files and path.is_file():
+        from ioweather.workflows.job_log import view_of_log
+
         view = view_of_log(path, paths, PAGE if values.get("detail") else SCREEN)
         if place.was_named:
             from ioweather.workflows.job_lake import with_accounting

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,21 +13,18 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame, Text
+from ioweather.core.hidden_paths import shown_command, shown_path
 from ioweather.core.units import DAY_NS, format_time_ns
 from ioweather.derive.jobs.instances import job_numbers
 from ioweather.derive.jobs.job_io import job_io
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.derive.jobs.server_io import ServerIo, server_io
 from ioweather.derive.jobs.signatures import program_of
-from ioweather.sources.darshan.file_locations import path_hash
-from ioweather.sources.darshan.rows import shown_command
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.heat_map import Resolution
 from ioweather.studies.job.view import JobView, printable
-from ioweather.workflows.job_activity import job_heat_maps, known_logs
 
 _MOST_LISTED = 8
-_HASH = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,8 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
 
 def with_heat_maps(view: JobView, snapshot: Snapshot, resolution: Resolution) -> JobView:
     """With the heat maps of the logs that still lie where they were read."""
+    from ioweather.workflows.job_activity import job_heat_maps, known_logs  # reads logs, which few questions do
+
     logs = known_logs(_places(snapshot, view.applications))
     return replace(view, heat_maps=job_heat_maps(logs, resolution), heat_map_logs=len(logs))
 
@@ -115,7 +113,7 @@ _OWNERS = {"uid": "user ids", "cluster": "clusters"}
 def counted_beside_log(snapshot: Snapshot, view: JobView) -> ServerIo | None:
     """What servers counted of a job that has logs: of its user, or of nobody known, within a day of its time."""
     job_id, uid = (set(view.applications.ints(name).tolist()) for name in ("job_id", "uid"))
-    if len(job_id) != 1 or "job_operations" not in snapshot.filled():
+    if len(job_id) != 1 or not snapshot.filled(["job_operations"]):
         return None
     start, end = int(view.applications.ints("start_ns").min()), int(view.applications.ints("end_ns").max())
     rows = snapshot.frame(
@@ -145,8 +143,8 @@ def _accounted(found: ServerIo, snapshot: Snapshot, raw_id: int) -> ServerIo:
 
 
 def _targets(snapshot: Snapshot, day: str) -> int | None:
-    rows = snapshot.rows("series", {"component_kind": "ost", "metric": "write_bytes"}, days={day})
-    ((found,),) = snapshot.bare.sql(f"SELECT count(DISTINCT component) FROM ({rows})").fetchall()
+    rows = snapshot.rows("series", {"component_kind": "ost", "metric": "write_bytes"}, None, {day}, ("component",))
+    ((found,),) = snapshot.bare.execute(f"SELECT count(DISTINCT component) FROM ({rows})").fetchall()
     return int(found) or None
 
 
@@ -188,16 +186,12 @@ def _question(job_id: str, applications: Frame, numbers: Ints) -> str:
 
 
 def _hidden(frame: Frame, column: str, paths: PathPolicy) -> Frame:
-    """The paths of a column as asked for; what was hashed when it came in stays as it is."""
+    """The paths of a column as asked for."""
     if paths == "keep":
         return frame
     text = frame.text(column)
-    hide = _shown_path if column == "path" else shown_command
+    hide = shown_path if column == "path" else shown_command
     return frame.with_columns(**{column: _recoded(text, [hide(value, paths) for value in text.categories])})
-
-
-def _shown_path(path: str, paths: PathPolicy) -> str | None:
-    return None if paths == "drop" else path if _HASH.fullmatch(path) else path_hash(path)
 
 
 def _recoded(text: Text, values: Sequence[str | None]) -> Text:

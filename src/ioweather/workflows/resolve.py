@@ -61,7 +61,7 @@ def _fetched(request: Request, need: Need) -> StudyData:
     from ioweather.workflows.analyse import fetch  # a log alone needs no database
 
     _note_own_rows(request, need)
-    if need.table not in request.place.snapshot.filled() and not need.optional:
+    if not need.optional and not request.place.snapshot.filled([need.table]):
         raise DataUnavailable(need.missing or f"The lake has no rows in `{need.table}`.")
     return fetch(request.place.snapshot, (need,), request.values, ALL_TIME if need.any_time else request.period)
 

@@ -36,7 +36,8 @@ def provenance_of(
     params = {**values, **({} if period == ALL_TIME else {"from_ns": period[0], "to_ns": period[1]})}
     if snapshot is None:
         return Provenance(params=params, software_version=__version__, made_ns=now_ns())
-    versions = {name: version for name, version in snapshot.versions.items() if name in used}
+    tables = {name: snapshot.pinned[name] for name in snapshot.pinned if name in used}
+    versions = {name: files.version for name, files in tables.items() if files.version is not None}
     if own_rows and snapshot.owner is not None:
         params["rows_of"] = snapshot.owner.user  # one person's exhibit is not another's
     digest = hashlib.sha256(

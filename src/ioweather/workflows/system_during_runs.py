@@ -23,7 +23,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.groups import group_runs, program_names
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
 from ioweather.derive.system.grid import SystemGrid
-from ioweather.derive.system.health import unhealthy_of
+from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 from ioweather.derive.system.job_system import io_ends, io_steps, job_system
 from ioweather.derive.system.run_environment import (
     neighbour_slowdown,
@@ -133,8 +133,9 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
 
 
 def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
-    columns = ("component", "label", "start_ns", "end_ns", "strength_ratio", "details")
-    return snapshot.frame("events", columns, {"kind": "component_health", "filesystem": filesystem})
+    events = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health"})
+    known = [None if name is None else snapshot.facility.filesystem_of(name) for name in events.text("system").tolist()]
+    return events.take(np.array([name == filesystem for name in known], np.bool_))
 
 
 _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
@@ -214,13 +215,14 @@ def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -
         for t in (*range(low, high, DAY_NS), high)
     }  # fmt: skip
     # Of probes every second a part gives the same means: rows are thinned out as their times' hashes fall.
-    rows = snapshot.bare.sql(f"SELECT count(*) FROM ({snapshot.pinned['responses'].scan(days)})").fetchall()[0][0]
+    scan = snapshot.pinned["responses"].scan(days, ("start_ns",))
+    ((rows,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({scan})").fetchall()
     thinned = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
     sql = f"""SELECT *, (hash({_PLACE}) >> 1)::BIGINT AS place
         FROM ({snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)})
         WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned}"""
     names = f"SELECT place, any_value(op) AS op, any_value(component) AS component FROM ({sql}) GROUP BY place"
-    probes = fetch_frame(snapshot.bare, sql, _PROBED, is_plain=True)
+    probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")
     return probe_means(probes, fetch_frame(snapshot.bare, f"{names} ORDER BY place", _SERIES), first, last)
 
 

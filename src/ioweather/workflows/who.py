@@ -298,7 +298,7 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
 
 def _only_system(snapshot: Snapshot) -> str:
     """Without samples: the file system whose servers count jobs, or that logs name."""
-    if "job_operations" in snapshot.filled():
+    if snapshot.filled(["job_operations"]):
         found = snapshot.bare.sql(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]
         return snapshot.facility.filesystem_of(str(found))
     systems = snapshot.facility.filesystems

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
 import numpy as np
@@ -10,15 +9,12 @@ from numpy.typing import NDArray
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Text
+from ioweather.core.hidden_paths import path_hash
 from ioweather.sources.darshan.model import DarshanLog, column
 
 _STREAMS: Final = frozenset({"<STDIN>", "<STDOUT>", "<STDERR>"})
 _LIBRARIES: Final = ("HDF5", "PnetCDF")
 _Mounts = tuple[tuple[str, str], ...]
-
-
-def path_hash(path: str) -> str:
-    return hashlib.sha256(path.encode()).hexdigest()[:16]
 
 
 class Places:

@@ -24,7 +24,8 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import ForeignRows
 from ioweather.core.frames import Frame, Text
-from ioweather.sources.darshan.file_locations import Places, StripeColumns, path_hash
+from ioweather.core.hidden_paths import shown_command
+from ioweather.sources.darshan.file_locations import Places, StripeColumns
 from ioweather.sources.darshan.layout import LAYOUTS, MAGIC
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.model import DarshanLog, column
@@ -256,14 +257,6 @@ def _applications(logs: Sequence[DarshanLog], paths: PathPolicy) -> Frame:
         form=encode_text([None if log.form == "log" else log.form for log in logs]),
         file_counts=encode_text([json.dumps(log.file_counts) if log.file_counts else None for log in logs]),
     )
-
-
-def shown_command(exe: str, paths: PathPolicy) -> str | None:
-    """A command line holds paths too. Hashed, equal commands stay equal; dropped, the program's name is left."""
-    if not exe or paths == "keep":
-        return exe or None
-    program = exe.split(maxsplit=1)[0].rsplit("/", 1)[-1] if exe.strip() else ""
-    return f"{program} #{path_hash(exe)}" if paths == "hash" else program
 
 
 def _host_count(log: DarshanLog) -> int | None:

@@ -74,7 +74,7 @@ def _responses(snapshot: Snapshot, periods: Sequence[tuple[int, int]]) -> Frame:
     sql = " UNION ALL ".join(f"SELECT {names} FROM ({part})" for part in parts)
     spec = TABLES["responses"]
     specs = tuple(spec.column(name) for name in RESPONSE_COLUMNS)
-    return fetch_frame(snapshot.bare, sql, specs, is_plain=spec.is_long)
+    return fetch_frame(snapshot.bare, sql, specs, keep="never")
 
 
 def _touched(added: Frame) -> NDArray[np.int64]:
