@@ -104,6 +104,16 @@ def project(
     start: str | int | None = ...,
     end: str | int | None = ...,
 ) -> Answer: ...
+def relieve(
+    target: str | int | os.PathLike[str] | None = ...,
+    *,
+    by: Literal["space", "load"] = ...,
+    filesystem: str | None = ...,
+    most: int = ...,
+    lake: Lake | str | os.PathLike[str] | None = ...,
+    start: str | int | None = ...,
+    end: str | int | None = ...,
+) -> Answer: ...
 def runs(
     *,
     words: str | None = ...,

@@ -89,7 +89,7 @@ class BatchSource(Source, Protocol):
 
 Shape: TypeAlias = Literal[
     "rows", "matrix", "rollup", "volumes", "log", "counted", "similar", "conditions", "suspects", "recorded",
-    "activity", "supposed", "history", "recent", "status", "loads", "exhibits", "sites",
+    "activity", "supposed", "history", "recent", "status", "loads", "relief", "exhibits", "sites",
 ]  # fmt: skip
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -116,9 +116,9 @@ class Need:
     `activity`: who did what in a period, or beside a run, and whom it slowed. `supposed`: runs beside a job that is
     changed. `history`: windows of load or slowdown of one file system. `recent`: what is usual, and the last half hour.
     `status`: what the agents see now, beside the need `after`. `loads`: what the file systems or one component moved,
-    and how slow probes found them. `exhibits`: those of papers that claims rest on. `sites`: claims of other sites,
-    from the files that `param` names. One function of workflows.resolve serves each shape. `also` are further tables
-    that it reads.
+    and how slow probes found them. `relief`: what each target holds or moved, and the files on one of them.
+    `exhibits`: those of papers that claims rest on. `sites`: claims of other sites, from the files that `param` names.
+    One function of workflows.resolve serves each shape. `also` are further tables that it reads.
     """
 
     name: str

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from ioweather.core.advised import AdviceItem, FixedItem, OthersItem, TriageItem
 from ioweather.core.claimed import SiteClaims
+from ioweather.core.placed import ComponentState, FileSystemState, FileToMove
 
 VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
 
@@ -450,38 +451,20 @@ class StripeOutcome(Outcome):
 
 
 @dataclass(frozen=True)
-class FileSystemState:
-    """Rates and slowdown are those of the last step of the period, amounts those of all of it. `slowdown` is that of
-    the slowest operation; `load_ratio` is of `peak_bytes_per_s`, which is nominal or the highest of the period."""
+class RelieveOutcome(Outcome):
+    """`level` of the target and the mean of all: the share of its space that is used (bytes, where its size is not
+    known), or by load the bytes it moved. `files` are the fewest that bring it to the mean; all that are known, where
+    these are not enough."""
 
+    by: str
     filesystem: str
-    slowdown: float | None
-    slowest_op: str | None
-    slow: bool
-    read_bytes_per_s: float | None
-    write_bytes_per_s: float | None
-    peak_bytes_per_s: float | None
-    peak_is_nominal: bool
-    load_ratio: float | None
-    read_bytes: float
-    write_bytes: float
-    busiest: str | None
-    open_events: int
-    rates: tuple[float | None, ...] = ()
-
-
-@dataclass(frozen=True)
-class ComponentState:
-    """`bytes_ratio`: of all bytes of its file system in the period."""
-
-    component: str
-    kind: str
-    filesystem: str
-    server: str | None
-    read_bytes: float | None
-    write_bytes: float | None
-    bytes_ratio: float | None
-    most_bytes_per_s: float | None
+    target: str
+    level: float
+    mean_level: float
+    excess_bytes: float
+    moved_bytes: float
+    is_enough: bool
+    files: tuple[FileToMove, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -590,6 +573,7 @@ OUTCOMES: Mapping[str, type[Outcome]] = {
     "predict": PredictOutcome,
     "predictability": PredictabilityOutcome,
     "project": ProjectOutcome,
+    "relieve": RelieveOutcome,
     "runs": RunsOutcome,
     "storage": StorageOutcome,
     "stripe": StripeOutcome,

@@ -23,6 +23,7 @@ _LINES = {
     "predict": (f"{_HERE}.predict:QUESTION", "Say how long a transfer will take, with an interval."),
     "predictability": (f"{_HERE}.predictability:QUESTION", "Say how well any model could foretell a run's I/O time."),
     "project": (f"{_HERE}.project:QUESTION", "Show one project: volume, jobs, performance, findings."),
+    "relieve": (f"{_HERE}.relieve:QUESTION", "Say which files to move off a full or busy OST."),
     "runs": (f"{_HERE}.runs:QUESTION", "List runs: the newest, the slowest against similar ones, the largest."),
     "storage": (f"{_HERE}.storage:QUESTION", "Show what file systems, one server or one target did."),
     "stripe": (f"{_HERE}.stripe:QUESTION", "Say over how many OSTs to stripe a file."),

@@ -14,12 +14,12 @@ from ioweather.core.outcomes import (
     TROUBLES,
     EventOutcome,
     EventsOutcome,
-    FileSystemState,
     JobOutcome,
     RunOutcome,
     RunsOutcome,
     StorageOutcome,
 )
+from ioweather.core.placed import FileSystemState
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
 from ioweather.store.lake import Lake

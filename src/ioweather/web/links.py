@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ioweather.core.outcomes import ComponentState, EventOutcome, RunOutcome
+from ioweather.core.outcomes import EventOutcome, RunOutcome
+from ioweather.core.placed import ComponentState
 from ioweather.core.units import MINUTE_NS, format_time_ns
 from ioweather.web.shell import Listed, Place
 

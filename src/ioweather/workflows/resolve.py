@@ -198,6 +198,12 @@ def _loads(request: Request, need: Need) -> Any:
     return loads(request.place.snapshot, request.values["where"], request.period)
 
 
+def _relief(request: Request, need: Need) -> Any:
+    from ioweather.workflows.relief import relief
+
+    return relief(request.place.snapshot, request.values, request.period)
+
+
 def _exhibits(request: Request, need: Need) -> Any:
     from ioweather.workflows.claims import exhibits_of_claims
 
@@ -226,6 +232,7 @@ RESOLVERS: Final[Mapping[str, Callable[[Request, Need], Any]]] = {
     "recent": _recent,
     "status": _status,
     "loads": _loads,
+    "relief": _relief,
     "exhibits": _exhibits,
     "sites": _sites,
 }

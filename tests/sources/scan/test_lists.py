@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.units import NS
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.scan.bins import HISTOGRAMS
 from ioweather.sources.scan.find_list import SOURCE as FIND
@@ -335,3 +336,19 @@ def test_a_gpfs_line_of_blanks_is_found_out_at_once(tmp_path):
     path.write_text("12 1 0 size=1 -- /gpfs/a\n1 1 1 " + " " * 200_000 + "x -- -- a\n")
     with pytest.raises(CorruptInput, match="line 2"):
         list(GPFS.read(path, ReadContext(zone=ZoneInfo("UTC"), start_ns=1)))
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [("[3,5]", "3,5"), ("[0,1][2,3,4]", "0,1;2,3,4"), ("[7][?,?]", "7"), ("[?]", None), ("]", None), ("", None)],
+)
+def test_stripes_as_lfs_find_prints_them(tmp_path, said, stored):
+    """A layout of several parts, one whose later parts have no objects yet, one without any, one not told."""
+    first = "8 16 1700000000 1700000100 1700000200 1000 100 1 [1] /scratch/first\n"
+    (tmp_path / "list").write_text(f"{first}8 16 1700000000 1700000100 -5 1000 100 1 {said} /scratch/a b\n")
+    assert FIND.detect(first.encode(), tmp_path / "list") == 0.9
+    context = ReadContext(start_ns=NS, system="scratch", keep_raw=True)
+    frames = [frame for table, frame in FIND.read(tmp_path / "list", context) if table == "scan_entries"]
+    rows = [row for frame in frames for row in frame.records()]
+    assert [(row["path"], row["osts"]) for row in rows] == [("/scratch/first", "1"), ("/scratch/a b", stored)]
+    assert rows[-1]["atime_ns"] == 1_700_000_100 * NS

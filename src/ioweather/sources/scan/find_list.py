@@ -1,7 +1,9 @@
-"""What `find -printf` wrote, in a short and a long form, and the scanner's own listing, which is the long form.
+"""What `find -printf` wrote, in a short and a long form, the scanner's own listing, which is the long form, and what
+`lfs find -printf` wrote of Lustre.
 
-short  '%s %b %T@ %A@ %C@ %U %G %n %p\\n'
-long   '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'   (or with \\0 at the end, which any name survives)
+short   '%s %b %T@ %A@ %C@ %U %G %n %p\\n'
+long    '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\n'   (or with \\0 at the end, which any name survives)
+lustre  '%s %b %T@ %A@ %C@ %U %G %n %Lo %p\\n'         (times in whole seconds; %Lo are the OSTs of its stripes)
 """
 
 from __future__ import annotations
@@ -32,6 +34,12 @@ _TIME: Final = rb"(-?\d{1,18})\.(\d+)"
 _SHORT: Final = rb" ".join([rb"(\d{1,18})"] * 2 + [_TIME] * 3 + [rb"(\d{1,18})"] * 3 + [rb"(.+)"])
 _SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
 _LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d{1,20}) (\d{1,20}) " + _SHORT, re.DOTALL)
+# A list of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it cannot be told.
+_OSTS: Final = rb"([\[\]\d,?]{0,65536})"
+_LUSTRE_RECORD: Final = re.compile(
+    rb" ".join([rb"(\d{1,18})"] * 2 + [rb"(-?\d{1,18})(\.\d+)?"] * 3 + [rb"(\d{1,18})"] * 3 + [_OSTS, rb"([/.].*)"]),
+    re.DOTALL,
+)
 _KINDS: Final = {b"f": "file", b"d": "directory", b"l": "symlink"}
 _BATCH: Final = 50_000
 # A name may hold line ends, but a list that is mostly something else is no list.
@@ -43,13 +51,15 @@ class FindSource:
     """Reads lists made by `find -printf`."""
 
     name: str = "find"
-    title: str = "lists by find -printf '%s %b %T@ %A@ %C@ %U %G %n %p\\n' (also '%y %D %i ...', also \\0)"
+    title: str = (
+        "lists by find -printf '%s %b %T@ %A@ %C@ %U %G %n %p\\n' (also '%y %D %i ...', lfs find's '... %Lo %p')"
+    )
     tables: tuple[str, ...] = ("scans", "scan_bins", "scan_entries")
 
     def detect(self, head: bytes, path: Path) -> float:
         plain = plain_bytes(head)
         first = plain.split(b"\0" if b"\0" in plain else b"\n", 1)[0]
-        return 0.9 if _SHORT_RECORD.fullmatch(first) or _LONG_RECORD.fullmatch(first) else 0.0
+        return 0.9 if _pattern_of(first) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         return list_frames(self.name, path, _pieces(path), context)
@@ -63,13 +73,20 @@ def entry_frames(listing: Path, scan_id: str, start_ns: int, paths: PathPolicy) 
                 yield entries.frame(scan_id, start_ns, paths)
 
 
+def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
+    """The form of a list, by its first record."""
+    lustre = _LUSTRE_RECORD.fullmatch(first)
+    if lustre is not None and lustre[12]:
+        return _LUSTRE_RECORD
+    return next((each for each in (_LONG_RECORD, _SHORT_RECORD, _LUSTRE_RECORD) if each.fullmatch(first)), None)
+
+
 def _pieces(path: Path) -> Iterator[tuple[Entries, bool]]:
     with path.open("rb") as file:
         head = plain_bytes(file.read(64 << 10))
     nul = b"\0" in head
     first = head.split(b"\0" if nul else b"\n", 1)[0]
-    long = _LONG_RECORD.fullmatch(first) is not None
-    pattern = _LONG_RECORD if long else _SHORT_RECORD
+    pattern = _pattern_of(first) or _SHORT_RECORD
     waiting: list[bytes] = []
     before: bytes | None = None
     stray, torn = 0, False
@@ -85,9 +102,9 @@ def _pieces(path: Path) -> Iterator[tuple[Entries, bool]]:
         waiting = matched[-1:]
         for start in range(0, len(matched) - 1, _BATCH):
             end = min(start + _BATCH, len(matched) - 1)
-            yield _entries(matched[start:end], pattern, long, before, matched[end]), False
+            yield _entries(matched[start:end], pattern, before, matched[end]), False
             before = matched[end - 1]
-    yield _entries(waiting, pattern, long, before, None), torn
+    yield _entries(waiting, pattern, before, None), torn
 
 
 def _joined(records: Records, pattern: re.Pattern[bytes], waiting: list[bytes], path: Path) -> tuple[list[bytes], int]:
@@ -105,20 +122,20 @@ def _joined(records: Records, pattern: re.Pattern[bytes], waiting: list[bytes], 
         else:
             raise CorruptInput(
                 f"{path}, record {number}: expected what find -printf writes, found {item[:60]!r}.",
-                hint="See docs/sources/scan.md for the two forms.",
+                hint="See docs/sources/scan.md for its forms.",
             )
     return found, stray
 
 
-def _entries(
-    records: list[bytes], pattern: re.Pattern[bytes], long: bool, before: bytes | None, after: bytes | None
-) -> Entries:
+def _entries(records: list[bytes], pattern: re.Pattern[bytes], before: bytes | None, after: bytes | None) -> Entries:
     """`before` and `after` are the neighbours of these records."""
     if not records:
         return Entries([], [])
     rows = [match.groups() for record in records if (match := pattern.fullmatch(record))]
     columns = list(zip(*rows, strict=True))
+    long = pattern is _LONG_RECORD
     kind, device, inode = (columns.pop(0), columns.pop(0), columns.pop(0)) if long else (None, None, None)
+    stripes = columns.pop(-2) if pattern is _LUSTRE_RECORD else None
     size, blocks, mtime, mtime_part, atime, atime_part, ctime, ctime_part, uid, gid, links, raw = columns
     paths = [decoded(path) for path in raw]
     return Entries(
@@ -136,12 +153,20 @@ def _entries(
         links=[int(text) for text in links],
         device=[int(text) for text in device] if device else None,
         inode=[int(text) for text in inode] if inode else None,
+        osts=[_stripes(text) for text in stripes] if stripes else None,
     )
 
 
-def _moments(seconds: tuple[bytes, ...], parts: tuple[bytes, ...]) -> list[int]:
-    """Nanoseconds; find writes ten digits of a second."""
-    return [int(whole) * NS + int(part[:9].ljust(9, b"0")) for whole, part in zip(seconds, parts, strict=True)]
+def _stripes(text: bytes) -> str | None:
+    """`[0,3][5]` as 0,3;5; parts without objects are left out."""
+    parts = [part.strip("[,") for part in text.decode().split("]")]
+    return ";".join(part for part in parts if part and "?" not in part) or None
+
+
+def _moments(seconds: tuple[bytes, ...], parts: tuple[bytes | None, ...]) -> list[int]:
+    """Nanoseconds; find writes ten digits of a second, lfs find none."""
+    fractions = [(part or b"").removeprefix(b".")[:9].ljust(9, b"0") for part in parts]
+    return [int(whole) * NS + int(part) for whole, part in zip(seconds, fractions, strict=True)]
 
 
 def _path(record: bytes | None, pattern: re.Pattern[bytes]) -> str | None:

@@ -118,6 +118,7 @@ class Entries:
     links: Column = None
     device: Column = None
     inode: Column = None
+    osts: Sequence[str | None] | None = None
 
     def check(self, path: Path) -> None:
         """What no file system can have said."""
@@ -136,7 +137,7 @@ class Entries:
             device=_signed_column(self.device), inode=_signed_column(self.inode), size_bytes=_listed(self.size),
             capacity_bytes=_listed(self.capacity), mtime_ns=_listed(self.mtime_ns), atime_ns=_listed(self.atime_ns),
             ctime_ns=_listed(self.ctime_ns), uid=_listed(self.uid), gid=_listed(self.gid),
-            link_count=_listed(self.links),
+            link_count=_listed(self.links), osts=self.osts,
         )  # fmt: skip
 
 

@@ -143,7 +143,9 @@ def _relief(climate: Climate, per_unit: dict[str, Floats]) -> tuple[Finding, ...
         more = f" and {len(over) - _MAX_ADVICE} more" if len(over) > _MAX_ADVICE else ""
         out.append(
             Finding(
-                f"Move often-{'read' if way == 'read' else 'written'} files off {shown}{more}.", name="files_to_move"
+                f"Move often-{'read' if way == 'read' else 'written'} files off {shown}{more}: `ioweather relieve` "
+                "names them.",
+                name="files_to_move",
             )
         )
     return tuple(out)
