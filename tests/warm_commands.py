@@ -3,7 +3,8 @@
     python warm_commands.py < requests > answers
 
 A request is a line {"arguments": [...], "seconds": 300, "kill_at": 0}; an answer {"code": 0, "output": ..., "errors":
-..., "changes": 12}. The parent itself never opens a lake: the threads that does start do not survive a fork. A code
+..., "changes": 12}. Arguments that begin with `-m MODULE` go to the `main` of that module. The parent itself never
+opens a lake: the threads that does start do not survive a fork. A code
 below 0 is a signal; None means that the command did not end in time. With `kill_points.c` loaded, the command is killed
 at the call that `kill_at` counts, and `changes` tells how many there are.
 """
@@ -11,6 +12,7 @@ at the call that `kill_at` counts, and `changes` tells how many there are.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import shutil
@@ -96,6 +98,10 @@ def _run_child(arguments: list[str], output: int, errors: int, changes: int, kil
     try:
         from ioweather.cli.main import run
 
+        if arguments[0] == "-m":
+            _, module, *arguments = arguments
+            os.nice = lambda increment: 0  # a busy machine would make its tests wait for a background child
+            run = importlib.import_module(module).main
         if hasattr(points, "kill_at"):
             points.kill_at(ctypes.c_long(kill_at))
         code = run(arguments)
@@ -143,9 +149,13 @@ def main() -> None:
     import ioweather.cli.lake
     import ioweather.cli.report
     import ioweather.cli.scan
+    import ioweather.cli.serve
     import ioweather.sources.spool
     import ioweather.store.backup
     import ioweather.store.seal
+    import ioweather.web.app
+    import ioweather.web.server
+    import ioweather.workflows.ingest.drain
     import ioweather.workflows.ingest.ingest
     import ioweather.workflows.ingest.receive  # noqa: F401
 

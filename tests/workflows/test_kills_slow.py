@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import re
+import shutil
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from fault_scenarios import (
     write_segments,
 )
 from ioweather.collect.push import push
-from ioweather.collect.queue import waiting
+from ioweather.collect.queue import draft_in, waiting
 from ioweather.collect.ship import Server, Shipper
 from ioweather.core.clock import now_ns
 from ioweather.core.units import HOUR_NS
@@ -43,6 +44,7 @@ from ioweather.store.lake import open_lake
 from ioweather.store.tokens import create_token
 from ioweather.web.app import create_app
 from ioweather.web.server import bind, running
+from ioweather.workflows.ingest.receive import receive
 from planted_logs import write_climate
 from scan_trees import runs_tree
 from shipments import outcome
@@ -230,58 +232,82 @@ def test_shipments_killed_at_any_point(tmp_path: Path) -> None:
     print(f"\nship: {kills} kills")
 
 
-@contextmanager
-def killed_server(root: Path, library: Path, kill_at: int) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "ioweather", "serve", "--lake", str(root), "--port", "0"], stderr=subprocess.PIPE,
-        text=True, env={**os.environ, "LD_PRELOAD": str(library), "KILL_AT": str(kill_at)},
-    )  # fmt: skip
-    assert server.stderr is not None
-    try:
-        address = re.search(r"http://[^ ]+", server.stderr.readline())
-        yield (address.group().rstrip("/") if address else "", server)
-    finally:
-        server.kill()
-        server.communicate()
+# A push opens a draft twice, writes it, makes its folder, syncs, renames and clears up.
+_CHANGES_PER_PUSH = 8
 
 
-def test_servers_killed_while_they_take_segments(tmp_path: Path) -> None:
-    library, rng, kills = preloaded("kill_points", tmp_path), random.Random(6), 0
+def test_servers_killed_while_they_take_segments(commands: WarmCommands, tmp_path: Path) -> None:
+    """A server is sent to until it dies; its writer lives on until it has written what it is at."""
+    rng, pushes = random.Random(6), 0
     root = open_lake(tmp_path / "lake", create=True).root
     token = create_token(root, "n1", "n1")
-    expected: set[str] = set()
     files: list[Path] = []
-    number = 0
-    while kills < KILLS or files or waiting(root).files:
-        if not files and kills < KILLS:
-            write_segments(tmp_path / f"spool{number}", 4 * number, 4)
-            expected |= rows_in_spool(tmp_path / f"spool{number}")
-            files = sorted((tmp_path / f"spool{number}/segments").iterdir())
-            number += 1
-        with killed_server(root, library, rng.randint(1, 120) if kills < KILLS else 0) as (address, server):
-            if address:
-                wait_for(address, server)
-                sent = push(address, token, files, timeout_seconds=30)
+    expected: set[str] = set()
+    for _ in range(KILLS):
+        port = free_port()
+        with ThreadPoolExecutor(1) as beside:
+            kill_at = rng.randint(1, 4 * _CHANGES_PER_PUSH)
+            server = beside.submit(commands.run, "serve", "--lake", root, "--port", port, kill_at=kill_at)
+            wait_for(f"http://127.0.0.1:{port}", server)
+            while not server.done():
+                if not files:
+                    spool = tmp_path / f"spool{pushes}"
+                    write_segments(spool, pushes, 4)
+                    expected |= rows_in_spool(spool)
+                    files = sorted((spool / "segments").iterdir())
+                    pushes += 4
+                sent = push(f"http://127.0.0.1:{port}", token, files, timeout_seconds=30)
                 assert not sent.refused, sent
                 files = [path for path in files if str(path) in sent.waiting]
-                if kills >= KILLS and not files:
-                    wait_until_written(root)
-            kills += server.poll() == -9
+        assert server.result().code == -9, server.result()
+    with running(create_app(root), bind("127.0.0.1", 0)) as address:
+        assert not push(address.rstrip("/"), token, files, timeout_seconds=30).waiting
+        wait_until_written(root)
     assert sorted(rows_in_lake(root)) == sorted(expected)
-    print(f"\nserver: {kills} kills")
+    print(f"\nserver: {KILLS} kills, {pushes} segments")
 
 
-def wait_for(address: str, server: subprocess.Popen[str]) -> None:
-    for _ in range(600):
+def free_port() -> int:
+    with closing(bind("127.0.0.1", 0)) as bound:
+        return int(bound.getsockname()[1])
+
+
+def wait_for(address: str, server: Future[Ended]) -> None:
+    while not server.done():
         try:
             with urllib.request.urlopen(f"{address}/api/v1/health", timeout=5):
                 return
         except urllib.error.HTTPError:
             return
         except OSError:
-            if server.poll() is not None:
-                return
             time.sleep(0.05)
+
+
+def test_writers_of_what_was_pushed_killed_at_any_point(commands: WarmCommands, tmp_path: Path) -> None:
+    """What several writers died over goes alone, so the last ones may need several runs."""
+    rng, kills, changes = random.Random(10), 0, 0
+    root = open_lake(tmp_path / "lake", create=True).root
+    expected: set[str] = set()
+    for number in itertools.count():
+        spool = tmp_path / f"spool{number}"
+        write_segments(spool, 3 * number, 3)
+        expected |= rows_in_spool(spool)
+        for path in sorted((spool / "segments").iterdir()):  # as a server does that takes them
+            with draft_in(root) as draft:
+                shutil.copyfile(path, draft)
+                assert receive(open_lake(root), draft, "n1", path.name, "n1").status == "ok"
+        kills_here = 0
+        while waiting(root).files:
+            kill_at = rng.randint(1, changes) if changes and kills_here < _MOST_IN_A_ROW else 0
+            ended = commands.run("-m", "ioweather.workflows.ingest.drain", root, kill_at=kill_at)
+            assert ended.code in (0, -9), ended
+            kills_here += ended.code == -9
+            changes = changes or ended.changes
+        kills += kills_here
+        if kills >= KILLS:
+            break
+    assert sorted(rows_in_lake(root)) == sorted(expected)
+    print(f"\nwriter: {kills} kills at {changes} points")
 
 
 def test_pushes_killed_at_any_moment(tmp_path: Path) -> None:
