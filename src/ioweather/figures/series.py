@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Final
 
-from ioweather.core.results import Chart
+import numpy as np
+
+from ioweather.core.results import Cell, Chart
 from ioweather.figures import reading
 from ioweather.figures.axes import text_px
 from ioweather.figures.theme import HUES, SERIES, Spec
@@ -17,13 +20,20 @@ _SHAPES: Final = (
 )  # fmt: skip
 
 
+# A line that nine tenths of the points of another lie on, to half a percent of the axis, hides it.
+_SAME_POINTS, _SAME_PLACE = 0.9, 0.005
+_CURVES: Final = ("timeline", "band", "cdf")
+
+
 @dataclass(frozen=True)
 class Series:
     """`names` is empty for a chart without series. More than two rounds of colours cannot be told apart: such a
-    bundle is drawn in one thin colour, without a legend."""
+    bundle is drawn in one thin colour, without a legend. `hiding` are lines that lie on one drawn before: dashed, both
+    are seen."""
 
     names: tuple[str, ...] = ()
     heading: str = ""
+    hiding: frozenset[str] = frozenset()
 
     @property
     def bundled(self) -> bool:
@@ -57,9 +67,14 @@ class Series:
         return {"field": "s", "type": "nominal", "scale": scale, "legend": legend}
 
     def dash(self, legend: Spec | None) -> Spec:
-        """Channels that tell the lines of the second round of colours from the first."""
-        if self.bundled or len(self.names) <= HUES:
+        """Channels that tell the lines of the second round of colours from the first, and lines on each other."""
+        if self.bundled:
             return {}
+        if len(self.names) <= HUES:
+            # By a test instead of a scale, which the legend would show: dashes tear its round symbols.
+            listed = json.dumps([name for name in self.names if name in self.hiding])
+            dashed = {"condition": {"test": f"indexof({listed}, datum.s) >= 0", "value": [7, 7]}, "value": [1, 0]}
+            return {"strokeDash": dashed} if self.hiding else {}
         dashes = [[1, 0] if i < HUES else [5, 3] for i in self.order]
         scale = {"domain": list(self.names), "range": dashes}
         return {"strokeDash": {"field": "s", "type": "nominal", "scale": scale, "legend": legend}}
@@ -74,4 +89,31 @@ class Series:
 def series_of(chart: Chart) -> Series:
     if "series" not in chart.encoding:
         return Series()
-    return Series(reading.distinct(reading.names(chart, "series")), reading.column(chart, "series").heading)
+    names = reading.distinct(reading.names(chart, "series"))
+    return Series(names, reading.column(chart, "series").heading, _hiding(chart, names))
+
+
+def _hiding(chart: Chart, names: tuple[str, ...]) -> frozenset[str]:
+    """Series whose points are those of an earlier one, in all panels together."""
+    if chart.kind not in _CURVES or not 1 < len(names) <= len(SERIES):
+        return frozenset()
+    x, y = (reading.numbers(chart, channel) for channel in ("x", "y"))
+    log = chart.scales.get("y") == "log"
+    with np.errstate(invalid="ignore", divide="ignore"):
+        height = np.log(y) if log else y
+    known = np.isfinite(height) & np.isfinite(x)
+    near = _SAME_PLACE * float(np.ptp(height[known])) if known.any() else 0.0
+    facet = next((i for i, column in enumerate(chart.table.columns) if column.name == chart.facet), None)
+    panels = [None if facet is None else row[facet] for row in chart.table.rows]
+    points: dict[str, dict[tuple[Cell, float], float]] = {name: {} for name in names}
+    rows = zip(reading.names(chart, "series"), panels, x.tolist(), height.tolist(), known.tolist(), strict=True)
+    for name, panel, at, value, there in rows:
+        if there:
+            points[name][panel, at] = value
+
+    def same(one: str, other: str) -> bool:
+        mine, theirs = points[one], points[other]
+        both = [abs(value - theirs[place]) <= near for place, value in mine.items() if place in theirs]
+        return bool(mine) and sum(both) >= _SAME_POINTS * len(mine)
+
+    return frozenset(b for i, b in enumerate(names) if any(same(b, a) for a in names[:i]))

@@ -115,7 +115,8 @@ def _lacks(study: Study, rows: set[str], metrics: set[tuple[str, str]]) -> tuple
     absent = {need.name: text for need in study.needs if (text := _lacking(need, rows, metrics)) is not None}
     if all(need.optional for need in study.needs):
         return tuple(dict.fromkeys(absent.values())) if len(absent) == len(study.needs) else ()
-    return tuple(absent[need.name] for need in study.needs if not need.optional and need.name in absent)
+    needed = (absent[need.name] for need in study.needs if not need.optional and need.name in absent)
+    return tuple(dict.fromkeys(needed))
 
 
 def _lacking(need: Need, rows: set[str], metrics: set[tuple[str, str]]) -> str | None:

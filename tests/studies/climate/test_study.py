@@ -106,13 +106,20 @@ def test_only_what_the_lake_holds_is_made(planted_climate: Any) -> None:
     alone = StudyData({}, {"targets": whole.matrices["targets"]}, whole.period_ns, whole.step_ns)
     made = planted_climate.run(alone)
     assert "pat19.fig3" in made
-    assert not {"pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16"} & set(made)
+    for name in ("pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16"):
+        assert "ioweather collect" in made[name].empty_because
     last = made["pat19.observations"].tables[0].rows[-1]
     assert last[3] == "undecided"
     servers = StudyData({}, {"servers": whole.matrices["servers"]}, whole.period_ns, whole.step_ns)
-    assert list(planted_climate.run(servers)) == ["pat19.fig15", "pat19.fig16"]
+    assert with_content(planted_climate.run(servers)) == ["pat19.fig15", "pat19.fig16"]
     metadata = StudyData({"metadata": whole.frames["metadata"]}, {}, whole.period_ns, whole.step_ns)
-    assert list(planted_climate.run(metadata)) == ["pat19.fig13", "pat19.fig14"]
+    found = planted_climate.run(metadata)
+    assert with_content(found) == ["pat19.fig13", "pat19.fig14"]
+    assert "No step of the period" in found["pat19.observations"].empty_because
+
+
+def with_content(made: dict[str, Any]) -> list[str]:
+    return [name for name, exhibit in made.items() if not exhibit.empty_because]
 
 
 PARAMS = {"filesystem": "s", "component_kind": "ost", "intervals": True}
@@ -130,8 +137,8 @@ def tiny(values: np.ndarray) -> StudyData:
 def test_a_few_minutes_are_enough_for_something_and_decide_nothing() -> None:
     rng = np.random.default_rng(0)
     made = {e.id: e for e in STUDIES["climate"].run(tiny(rng.lognormal(10, 1, (30, 3))), Facility(), PARAMS)}
-    assert "pat19.fig5" not in made
-    assert "pat19.fig6" not in made
+    assert "Two whole days are needed" in made["pat19.fig5"].empty_because
+    assert "Every day of the week" in made["pat19.fig6"].empty_because
     assert made["pat19.fig3"].estimates[2].value == 1.0
     json.dumps(to_jsonable(list(made.values())), allow_nan=False)
     assert any("set component_limit_bytes_per_s and peak_bytes_per_s" in c for c in made["pat19.fig3"].caveats)
@@ -158,9 +165,10 @@ def test_very_short_series_do_not_break_it(rows: int) -> None:
 
 def test_idle_missing_and_constant_systems() -> None:
     empty = list(STUDIES["climate"].run(tiny(np.full((50, 3), np.nan)), Facility(), PARAMS))
-    assert empty == []
+    assert all(exhibit.empty_because for exhibit in empty)
     for level in (0.0, 5e9):
         made = {e.id: e for e in STUDIES["climate"].run(tiny(np.full((3000, 3), level)), Facility(), PARAMS)}
         json.dumps(to_jsonable(list(made.values())), allow_nan=False)
         assert any("no low phase" in f.text for f in made["pat19.fig8"].findings)
-    assert list(STUDIES["climate"].run(StudyData(), Facility(), PARAMS)) == []
+    nothing = list(STUDIES["climate"].run(StudyData(), Facility(), PARAMS))
+    assert all(exhibit.empty_because for exhibit in nothing)

@@ -26,6 +26,15 @@ from ioweather.studies.shared.rollup_steps import Steps, steps_of
 
 # pat19 section 2.2: what the hardware cannot do, and times when it was shut down. Restarted counters are ours.
 NOT_REAL = ("over_limit", "reset", "shutdown")
+_OPENS = "No opens and closes were recorded: LMT has them, and `ioweather collect lustre` on the metadata servers."
+_CPU = "No processor load of object storage servers was recorded: LMT has it, and `ioweather collect` on these servers."
+_NOTHING = {
+    "pat19.fig5": "Two whole days are needed, in steps of an hour or less.",
+    "pat19.fig6": "Every day of the week is needed once, whole: choose a period of a week or more.",
+    "pat19.fig13": _OPENS, "pat19.fig14": _OPENS, "pat19.fig15": _CPU, "pat19.fig16": _CPU,
+}  # fmt: skip
+_BESIDE_TARGETS = ("pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16")
+_NO_STEP = "No step of the period has samples of the targets that can be used."
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -35,12 +44,15 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         parts.append(part)
         yield part.exhibit
     climate = _climate(data, facility, params)
-    if climate is None:
-        return
-    for part in _system(climate):
-        parts.append(part)
-        yield part.exhibit
-    yield observations(parts, climate.caveats, climate.coverage())
+    if climate is not None:
+        for part in _system(climate):
+            parts.append(part)
+            yield part.exhibit
+        yield observations(parts, climate.caveats, climate.coverage())
+    made = {"pat19.observations" if climate is not None else "", *(part.exhibit.id for part in parts)}
+    for name in [name for name in STUDY.exhibits if name not in made]:
+        why = _NO_STEP if climate is None and name not in _BESIDE_TARGETS else _NOTHING[name]
+        yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
 def _metadata(data: StudyData, params: Params) -> Iterator[Part]:

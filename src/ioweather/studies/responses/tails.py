@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -61,6 +61,8 @@ _NORMAL_SHARE, _UNIFORM_SHARE = 0.025, 0.0
 _AROUND: Final = 0.94
 _CONTROL_MOST: Final = 5000
 _OVERLAYS: Final = 6
+# Shares that differ by less lie within the width of a line, on a logarithmic axis of a few decades.
+_SAME: Final = 0.05
 
 
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
@@ -282,10 +284,10 @@ def _overlay(item: FittedSample) -> Chart:
     grid = np.unique(
         np.quantile(seconds, np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)]))
     )
-    longer = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
-    for pair in item.fit.pairs:
-        if pair.head.name == item.fit.best.head.name:
-            longer[FAMILY_LABELS[pair.tail.name]] = 1 - pair.distribution.cdf(grid)
+    families = {FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
+                for pair in item.fit.pairs if pair.head.name == item.fit.best.head.name}  # fmt: skip
+    measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
+    longer = measured | _one_line_each(families, 0.5 / n)
     rows = [
         (name, float(t), float(share))
         for name, shares in longer.items()
@@ -300,6 +302,21 @@ def _overlay(item: FittedSample) -> Chart:
         f"{item.sample.label}: {item.pair_label}", scales={"x": "log", "y": "log"},
         references=(Reference("x", item.fit.pivot, "pivot"),),
     )  # fmt: skip
+
+
+def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
+    """Curves that nobody could tell apart, above `least`, under one name: fits of LogNormal and Weibull often end in
+    the Power Law."""
+    drawn: dict[str, Floats] = {}
+    for name, curve in curves.items():
+        here = np.maximum(curve, least)
+        same = next((other for other, known in drawn.items()
+                     if np.abs(np.log(here / np.maximum(known, least))).max() < _SAME), None)  # fmt: skip
+        if same is None:
+            drawn[name] = curve
+        else:
+            drawn = {f"{key}, {name}" if key == same else key: known for key, known in drawn.items()}
+    return drawn
 
 
 def _winner_table(fitted: Sequence[FittedSample]) -> ResultTable:
