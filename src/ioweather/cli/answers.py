@@ -33,7 +33,8 @@ def show_answer(
         print_answer(shortened(answer, brief) if brief else answer, is_short=bool(brief))
 
 
-_EVIDENCE = ("_interval", "_model")  # lines about the one above them
+_EVIDENCE = ("_interval", "_model", "_how")  # lines about the one above them
+_NOTHING_RATIO = 0.005  # of the whole: a bar without a length
 
 
 def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
@@ -41,13 +42,14 @@ def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
     groups = {group.name: group for group in answer.facts if group.name in brief}
     if not groups:  # an answer of another kind, such as that of servers alone
         return answer
+    facts = {
+        name: tuple(f for f in group.facts
+                    if not f.name.endswith(_EVIDENCE) and (f.share is None or f.share >= _NOTHING_RATIO))
+        for name, group in groups.items()
+    }  # fmt: skip
     return replace(
         answer,
-        facts=tuple(
-            replace(groups[name], facts=tuple(f for f in groups[name].facts if not f.name.endswith(_EVIDENCE))[:most])
-            for name, most in brief.items()
-            if name in groups
-        ),
+        facts=tuple(replace(groups[name], facts=facts[name][:most]) for name, most in brief.items() if facts.get(name)),
         exhibits=(),
         findings=tuple(finding for finding in answer.findings if finding.kind != "note" or finding.name in brief),
         coverage=(),

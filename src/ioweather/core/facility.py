@@ -31,7 +31,7 @@ TEMPLATE = """\
 # ioweather maps them when it reads, so you can correct this file at any time without a new ingest.
 name = "{name}"
 zone = "{zone}"                 # IANA zone of local times in files that do not say theirs
-clusters = []                   # scheduler cluster names
+clusters = {clusters}                   # scheduler cluster names
 # Where the same minutes came from several sources, the first in this list is read.
 source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
 # What response times are compared with: "whole" (all that is stored), "7d" (the time before),

@@ -1,0 +1,24 @@
+"""The short screen: what was asked, without lines that say nothing."""
+
+from __future__ import annotations
+
+from ioweather.cli.answers import shortened
+from ioweather.core.results import Answer, Fact, FactGroup
+
+
+def test_bars_without_a_length_and_lines_about_others_are_left_to_the_full_screen() -> None:
+    split = FactGroup("split", "Where the time went", (
+        Fact("usual", "as usual", 40.0, "seconds", share=0.2),
+        Fact("system", "the system", 160.0, "seconds", share=0.799),
+        Fact("own", "what it did differently", 0.0, "seconds", share=0.0),
+        Fact("unexplained", "unexplained", 0.2, "seconds", share=0.001),
+    ))  # fmt: skip
+    advice = FactGroup("advice", "Worth changing", (
+        Fact("small", "small requests", 9.0, "seconds"), Fact("small_interval", "", ""), Fact("small_fix_1", "", ""),
+        Fact("advice_how", "before, after", ""),
+    ))  # fmt: skip
+    nothing = FactGroup("changed", "What changed", (Fact("bytes", "bytes", 0.0, "ratio", share=0.0),))
+    answer = Answer("why", "The system.", facts=(split, advice, nothing))
+    found = shortened(answer, {"split": 4, "advice": 3, "changed": 1})
+    names = {group.name: [fact.name for fact in group.facts] for group in found.facts}
+    assert names == {"split": ["usual", "system"], "advice": ["small", "small_fix_1"]}
