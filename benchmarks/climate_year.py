@@ -156,6 +156,9 @@ class PlantedMatrix:
         covered = np.broadcast_to(np.float32(1.0), values.shape)
         return Matrix(self.metric, self.start_ns + first * MINUTE_NS, MINUTE_NS, self.components, values, covered)
 
+    def identity(self, first: int, last: int) -> str | None:
+        return None
+
 
 def metadata_frame(days: int) -> Frame:
     series = metadata(days)

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioweather.stats.imbalance import imbalance, rank_correlation, ranks
+from ioweather.stats.imbalance import imbalance, rank_correlation, rank_correlations, ranks
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30))
@@ -42,3 +42,16 @@ def test_imbalance_orders_components_and_leaves_out_those_never_seen() -> None:
 def test_imbalance_of_nothing_and_of_an_idle_component() -> None:
     assert np.isnan(imbalance(np.array([np.nan])).max_to_min)
     assert imbalance(np.array([0.0, 3.0])).max_to_min == np.inf
+
+
+def test_many_rank_correlations_are_those_of_each() -> None:
+    """Plain rows, ties, missing values, rows that do not vary, and too few."""
+    random = np.random.default_rng(3)
+    x, y = random.normal(size=(2, 40, 9))
+    x[5:10] = np.round(x[5:10])
+    y[8:12, 3] = np.nan
+    x[13] = 1.0
+    each = [rank_correlation(a, b) for a, b in zip(x, y, strict=True)]
+    np.testing.assert_allclose(rank_correlations(x, y), each, rtol=1e-12)
+    assert np.isnan(rank_correlations(x[:, :2], y[:, :2])).all()
+    assert rank_correlations(np.zeros((0, 5)), np.zeros((0, 5))).shape == (0,)

@@ -17,7 +17,7 @@ from ioweather.stats.changepoint import single_change
 from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, shift_p
 from ioweather.stats.normality import moments
 from ioweather.stats.orderstats import independence
-from ioweather.stats.peaks import chance_bound, turned
+from ioweather.stats.peaks import chance_bound, turned_sums
 from ioweather.stats.ranked_groups import groups_differ
 
 LEVEL = 0.05
@@ -68,11 +68,7 @@ def targets(n: int, rng: np.random.Generator) -> bool:
 
 def peak_hour(days: int, rng: np.random.Generator) -> bool:
     cycles = np.exp(autoregressive(rng, days * 24)).reshape(days, 24)
-
-    def largest(each: np.ndarray) -> np.ndarray:
-        return np.asarray(each.mean(axis=0).max())
-
-    return float(largest(cycles)) > chance_bound(turned(cycles, largest, 99), 1 - LEVEL)
+    return float(cycles.sum(axis=0).max()) > chance_bound(turned_sums(cycles, 99).max(axis=1), 1 - LEVEL)
 
 
 def not_normal(n: int, rng: np.random.Generator) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.stats.peaks import chance_bound, turned
+from ioweather.stats.peaks import chance_bound, turned_sums
 
 
 def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:
@@ -16,12 +16,8 @@ def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:
     return volume
 
 
-def largest(cycles: np.ndarray) -> np.ndarray:
-    return np.asarray(cycles.mean(axis=0).max())
-
-
 def names_a_peak(volume: np.ndarray, level: float = 0.99) -> bool:
-    return float(largest(volume)) > chance_bound(turned(volume, largest, 299), level)
+    return float(volume.sum(axis=0).max()) > chance_bound(turned_sums(volume, 299).max(axis=1), level)
 
 
 def test_sixteen_facilities_without_a_pattern_have_at_most_one_peak_hour() -> None:
@@ -34,11 +30,22 @@ def test_a_planted_hour_is_found() -> None:
 
 def test_turning_keeps_every_day_and_its_order() -> None:
     volume = np.arange(48.0).reshape(2, 24)
-    seen = turned(volume, lambda cycles: np.asarray(cycles.sum()), 20)
-    assert seen.tolist() == [volume.sum()] * 20
-    steps = turned(volume, lambda cycles: np.asarray(np.sum(np.diff(cycles, axis=1) == 1)), 50)
-    assert steps.min() >= 44  # each day is cut once at most
-    assert turned(volume, largest, 5).tolist() == turned(volume, largest, 5).tolist()
+    assert turned_sums(volume, 20).sum(axis=1).tolist() == [volume.sum()] * 20
+    for day in volume:
+        steps = np.sum(np.diff(turned_sums(day[None], 50), axis=1) == 1, axis=1)
+        assert steps.min() >= 22  # a day is cut once at most
+    assert turned_sums(volume, 5).tolist() == turned_sums(volume, 5).tolist()
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (5, 24), (40, 7, 3), (300, 24, 2, 3)])
+def test_sums_are_those_of_cycles_turned_one_by_one(shape: tuple[int, ...]) -> None:
+    """Also where not all replicates are made at once."""
+    cycles = np.random.default_rng(1).normal(size=shape)
+    shifts = np.random.default_rng(4).integers(0, shape[1], (30, shape[0]))
+    one_by_one = [
+        sum(np.roll(cycle, -int(by), axis=0) for cycle, by in zip(cycles, shift, strict=True)) for shift in shifts
+    ]
+    np.testing.assert_allclose(turned_sums(cycles, 30, seed=4), np.array(one_by_one), rtol=1e-12, atol=1e-12)
 
 
 def test_nothing_known_gives_no_bound() -> None:

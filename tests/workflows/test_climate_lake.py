@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.results import Exhibit
+from ioweather.core.results import Exhibit, Provenance
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store import grid
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
+from ioweather.studies.climate import aligned_blocks, targets_in_one_pass
 from ioweather.tables import Quality
 from ioweather.workflows.analyse import make_exhibits
 
@@ -90,3 +94,39 @@ def test_a_file_system_that_is_named_is_read_by_its_own_kind_and_interval(tmp_pa
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match=r"pat19\.fig13"):
         make_exhibits(filled(tmp_path), ["pat19.fig13"], use_cache=False)
+
+
+def test_a_sealed_lake_is_passed_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was kept gives the same exhibits; late rows cost their own stretch, and count."""
+    monkeypatch.setattr(aligned_blocks, "_STRETCH_DAYS", 1)
+    lake = filled(tmp_path)
+    compact(lake, everything=True)
+    made: list[tuple[int, int]] = []
+    real = targets_in_one_pass._pass_over
+    monkeypatch.setattr(targets_in_one_pass, "_pass_over", lambda *a: made.append(a[-2:]) or real(*a))
+    wanted = ["pat19.fig10", "pat19.fig11", "pat19.fig12", "pat19.table1"]
+
+    def shown() -> Any:
+        made.clear()
+        shutil.rmtree(lake.root / "exhibits", ignore_errors=True)
+        return [replace(e, provenance=Provenance()) for e in make_exhibits(lake, wanted)]
+
+    first = shown()
+    assert len(made) == 3
+    assert shown() == first
+    assert made == []
+    assert len(list((lake.root / "records").iterdir())) == 3
+    make_exhibits(lake, wanted, use_cache=False)
+    assert len(made) == 3, "who wants it computed gets it computed"
+    make_exhibits(lake, wanted, period_ns=(DAY, DAY + DAY_NS))
+    assert len(list((lake.root / "records").iterdir())) == 3, "of other periods nothing is kept"
+    late = series_frame(np.full((1, 1), 7e12), start_ns=DAY + 2 * DAY_NS + 5 * HOUR_NS + 1, step_ns=1)
+    lake.append("series", late, source="lmt")
+    compact(lake, everything=True)
+    changed = shown()
+    assert made == [(1450, 2900), (2900, 4320)], "the day lies in two of three"
+    for file in (lake.root / "records").iterdir():
+        file.write_bytes(file.read_bytes()[:-7])
+    assert shown() == changed
+    assert len(made) == 3
+    assert value(changed[0], "max_over_min_read") != value(first[0], "max_over_min_read")

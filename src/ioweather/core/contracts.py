@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
@@ -94,6 +94,25 @@ Shape: TypeAlias = Literal[
 Given = TypeVar("Given")
 Spread: TypeAlias = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
 Params: TypeAlias = Mapping[str, Any]
+
+
+class Records(Protocol):
+    """What was worked out before of times that do not change any more: arrays by name. `place` says of what, `key` all
+    that it depends on; of one place few are held."""
+
+    def get(self, place: str, key: str) -> Mapping[str, Any] | None: ...
+
+    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None: ...
+
+
+class _NoRecords:
+    def get(self, place: str, key: str) -> None:
+        return None
+
+    def put(self, place: str, key: str, record: Mapping[str, Any]) -> None: ...
+
+
+NO_RECORDS: Final = _NoRecords()
 Period: TypeAlias = tuple[int, int]
 ALL_TIME: Period = (0, 2**62)
 
@@ -213,7 +232,7 @@ class StudyData:
     `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
     that the lake cannot meet is absent from the mappings, and `lacking` says why. `given` has needs of other shapes.
     `spread(task, inputs)` gives task(*input) of each input in their order, like `starmap`, perhaps from other
-    processes: task is a function of a module, inputs can be pickled.
+    processes: task is a function of a module, inputs can be pickled. `records` holds what was worked out before.
     """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
@@ -222,6 +241,7 @@ class StudyData:
     step_ns: int = 0
     caveats: tuple[str, ...] = ()
     spread: Spread = starmap
+    records: Records = NO_RECORDS
     given: Mapping[str, Any] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
 

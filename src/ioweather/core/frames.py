@@ -154,6 +154,9 @@ class BlockwiseMatrix(Protocol):
     @property
     def components(self) -> tuple[str, ...]: ...
     def stretch(self, first: int, last: int) -> Matrix: ...
+    def identity(self, first: int, last: int) -> str | None:
+        """What says that a stretch holds the same numbers as another time; None where nothing does."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +195,9 @@ class Matrix:
             self.metric, self.start_ns + first * self.step_ns, self.step_ns, self.components,
             self.values[first:last], self.coverage[first:last],
         )  # fmt: skip
+
+    def identity(self, first: int, last: int) -> str | None:
+        return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.stats.series import coefficient_of_variation
 
 
@@ -60,3 +60,25 @@ def rank_correlation(x: NDArray[Any], y: NDArray[Any]) -> float:
     ry -= ry.mean()
     scale = float(np.sqrt((rx @ rx) * (ry @ ry)))
     return float(rx @ ry / scale) if scale > 0 else float("nan")
+
+
+def rank_correlations(x: NDArray[Any], y: NDArray[Any]) -> Floats:
+    """The same of each row of two tables. Where nothing is missing and no two are alike, of all rows at once."""
+    a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    (first, plain_a), (second, plain_b) = _distinct_ranks(a), _distinct_ranks(b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.sqrt((first * first).sum(axis=1) * (second * second).sum(axis=1))
+        out = np.asarray((first * second).sum(axis=1) / scale)
+    for row in np.flatnonzero(~(plain_a & plain_b) | (a.shape[1] < 3)).tolist():
+        out[row] = rank_correlation(a[row], b[row])
+    return out
+
+
+def _distinct_ranks(values: Floats) -> tuple[Floats, Bools]:
+    """Ranks along rows less their mean, and of which rows they are right: those of different values, none missing."""
+    order = np.argsort(values, axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    distinct = (np.diff(ordered, axis=1) > 0).all(axis=1)  # NaN is not greater than anything
+    found = np.empty(values.shape)
+    np.put_along_axis(found, order, np.arange(values.shape[1]) - (values.shape[1] - 1) / 2, axis=1)
+    return found, np.asarray(distinct)

@@ -106,6 +106,12 @@ class ParallelismCounts:
         self.histogram += later.histogram
         self._rows += later._rows
 
+    def restore(self, histogram: Ints, rows: NDArray[Any]) -> None:
+        """What `histogram` and `per_interval` of another one were."""
+        if histogram.shape != self.histogram.shape or rows.shape[1:] != (2 + len(self.degrees),):
+            raise ValueError("counts of other targets")
+        self.histogram, self._rows = histogram.astype(np.int64), [rows.astype(np.int32)]
+
     def per_interval(self) -> NDArray[np.int32]:
         """(intervals, 2 + len(degrees)): clusters, targets in clusters, clusters of at least each degree."""
         if len(self._rows) != 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,16 +30,25 @@ IS_MINUTE = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
 _SINGLE_KINDS = ("device", "host")
 # Below this share of what another resolution covers, a resolution is a sample of it.
 _MUCH = 0.9
+_SEALS_KEPT = 400
 _Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> what there is of one thing
 
 
 def seal_of(root: Path, day: str, uris: Iterable[str]) -> dict[str, Any] | None:
     """The seal of a day, if it speaks of exactly the files the day has now."""
     try:
-        seal: dict[str, Any] = json.loads((layout.seals_dir(root) / f"{day}.json").read_text(encoding="utf-8"))
+        return _read_seal(layout.seals_dir(root) / f"{day}.json", tuple(uri.rsplit("/", 1)[1] for uri in uris))
     except (FileNotFoundError, ValueError):
         return None
-    return seal if seal["files"] == [uri.rsplit("/", 1)[1] for uri in uris] else None
+
+
+@lru_cache(maxsize=_SEALS_KEPT)
+def _read_seal(path: Path, files: tuple[str, ...]) -> dict[str, Any]:
+    """What is said of the same files is always the same. A year is asked for each of its days once for each metric."""
+    seal: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if tuple(seal["files"]) != files:
+        raise ValueError("of other files")
+    return seal
 
 
 def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:

@@ -6,6 +6,7 @@
 <lake>/tables/<name>/    Delta tables, partitioned by UTC day
 <lake>/seals/<day>.json  what a sealed day of `series` holds, and in which files
 <lake>/exhibits/         cached results
+<lake>/records/          what sealed days leave for questions about months; computed again where it is missing
 <lake>/catch_up.json     where `catch-up` looks next, and what it did last
 <lake>/inbox/<host>/     what hosts that push last told of themselves
 <lake>/queue/<host>/     what they pushed, until it is in the tables
@@ -51,6 +52,10 @@ def seals_dir(root: Path) -> Path:
 
 def exhibits_dir(root: Path) -> Path:
     return root / "exhibits"
+
+
+def records_dir(root: Path) -> Path:
+    return root / "records"
 
 
 def counters_dir(root: Path) -> Path:

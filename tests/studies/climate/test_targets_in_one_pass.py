@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ioweather.core.contracts import NO_RECORDS
 from ioweather.core.facility import Facility, FileSystem, Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.parallelism import ParallelismCounts, sorted_activity
 from ioweather.stats.series import lagged_correlation, window_sums
 from ioweather.studies.climate import aligned_blocks, targets_in_one_pass
+from ioweather.studies.climate.stretches import Work
 from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, Limits, limits_of, pass_over_targets
 
 TARGETS, DAYS = 11, 23
@@ -180,7 +182,7 @@ def test_stretches_leave_the_same_wherever_they_are_passed_over(
         assert len(left) > 1
         return (pickle.loads(left[n]) for n in sorted(left))
 
-    found = pass_over_targets(matrices(planted), Limits(), elsewhere)
+    found = pass_over_targets(matrices(planted), Limits(), Work(elsewhere, NO_RECORDS))
     for mine, theirs in ((found.totals, passed.totals), (found.lags, passed.lags), (found.nearest, passed.nearest)):
         for key in theirs:
             np.testing.assert_array_equal(mine[key], theirs[key])

@@ -17,7 +17,7 @@ from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import local_clock
-from ioweather.stats.peaks import chance_bound, turned
+from ioweather.stats.peaks import chance_bound, turned_sums
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import WAYS, Climate, Part
 from ioweather.studies.shared.intervals import LEVEL, Intervals, directed, plain
@@ -109,6 +109,7 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
     on, alike = climate.intervals.on, cycle.unit_name != "week"
     intervals = Intervals(seen, DAY_NS, on=on, unit=1, unit_name=cycle.unit_name, alike=alike)
     sums = cycle.sums()
+    null = turned_sums(sums)  # what all that is chosen of these sums would be without a pattern
     means, variations = intervals.estimates(sums, _means), intervals.estimates(sums, _variations)
     # The paper sees no daily pattern, "the only exception is the spike at 2 am": one hour is set aside.
     aside = 1 if noun == "hour" else 0
@@ -118,14 +119,14 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
         n = int((~np.isnan(cycle.volume[..., way])).sum())
         own = sums[:, :, way]
         estimates += [
-            _spread_estimate(f"{noun}_spread_{name}", own, aside, n=n, on=intervals.on),
+            _spread_estimate(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n, on=intervals.on),
             intervals.estimate(
                 f"{word}_variation_difference_{name}", "ratio", own,
                 lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1), n=n,
             ),
         ]  # fmt: skip
     if noun == "hour":
-        estimates += [*_spike(intervals, sums), _chosen_peak(sums.sum(axis=2), on=intervals.on)]
+        estimates += [*_spike(intervals, sums), _chosen_peak(sums.sum(axis=2), null.sum(axis=2), on=intervals.on)]
     long = _long_table(cycle, means, variations, noun, climate.zone_name)
     shown = {"x": noun, "series": "series"}
     charts = [
@@ -140,7 +141,7 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
                 f"Variation from {cycle.unit_name} to {cycle.unit_name}",
             )
         )  # fmt: skip
-    advice = _advice(cycle, sums, noun) if intervals.on else ()
+    advice = _advice(cycle, sums, null, noun) if intervals.on else ()
     findings = (*_findings(estimates, noun, word), *advice)
     return Part(
         Exhibit(
@@ -157,30 +158,31 @@ def _spread(means: Floats, aside: int) -> Floats:
     return np.asarray(kept.std(axis=-1) / kept.mean(axis=-1))
 
 
-def _spread_estimate(name: str, sums: Floats, aside: int, *, n: int, on: bool) -> Estimate:
+def _spread_estimate(name: str, sums: Floats, null: Floats, aside: int, *, n: int, on: bool) -> Estimate:
     """Noise makes means differ too. What the means of days turned at random differ by is taken off for the lower bound;
     the upper one is the spread as it is."""
 
-    def squared(cycles: Floats) -> Floats:
-        return _spread(_means(cycles.sum(axis=0)), aside) ** 2
+    def squared(summed: Floats) -> Floats:
+        return _spread(_means(summed), aside) ** 2
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(np.sqrt(squared(sums)))
+        value = float(np.sqrt(squared(sums.sum(axis=0))))
     if not on or len(sums) < 2 or not np.isfinite(value):
         return plain(name, value, "ratio", n=n, method="too few for an interval" if on else NO_INTERVAL)
-    chance = chance_bound(turned(sums, squared), (1 + LEVEL) / 2)
+    chance = chance_bound(squared(null), (1 + LEVEL) / 2)
     low = float(np.sqrt(max(0.0, value**2 - chance)))
     return Estimate(name, value, "ratio", low, value, LEVEL, n, "sd / mean of the means; from: less what chance gives")
 
 
-def _chosen_peak(both: Floats, *, on: bool) -> Estimate:
+def _largest(values: Floats) -> Floats:
+    """Along the cycle, of what is there; NaN where nothing is."""
+    return np.asarray(np.fmax.reduce(values, axis=-1))
+
+
+def _chosen_peak(both: Floats, null: Floats, *, on: bool) -> Estimate:
     """The busiest hour's mean over the largest that hours without a pattern have, by chance, in days like these."""
-
-    def largest(cycles: Floats) -> Floats:
-        return np.asarray(np.nanmax(_means(cycles.sum(axis=0))))
-
-    value, null = float(largest(both)), turned(both, largest)
-    usual, low, high = (chance_bound(null, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
+    value, chance = float(_largest(_means(both.sum(axis=0)))), _largest(_means(null))
+    usual, low, high = (chance_bound(chance, level) for level in (0.5, (1 + CHOSEN_LEVEL) / 2, (1 - CHOSEN_LEVEL) / 2))
     name, method = "spike_over_usual_peak", "largest mean of 24 hours over that of days turned at random"
     if not high > 0 or not on:
         value = value / usual if usual > 0 else np.nan
@@ -251,7 +253,7 @@ def _findings(estimates: Sequence[Estimate], noun: str, word: str) -> list[Findi
     return out
 
 
-def _advice(cycle: Cycle, sums: Floats, noun: str) -> tuple[Finding, ...]:
+def _advice(cycle: Cycle, sums: Floats, null: Floats, noun: str) -> tuple[Finding, ...]:
     """Hours or days whose volume or variation lies above what the largest of all has without a pattern."""
     out = []
     for way, name in enumerate(WAYS):
@@ -261,8 +263,8 @@ def _advice(cycle: Cycle, sums: Floats, noun: str) -> tuple[Finding, ...]:
             typical = float(_mean_of(value))
             if len(own) < 2 or not np.isfinite(typical):
                 continue
-            null = turned(own, lambda s, of=statistic: np.asarray(np.nanmax(of(s.sum(axis=0)))))  # type: ignore[misc]
-            places = np.flatnonzero(value > chance_bound(null, ADVICE_LEVEL)).tolist()
+            chance = chance_bound(_largest(statistic(null[:, :, way])), ADVICE_LEVEL)
+            places = np.flatnonzero(value > chance).tolist()
             if not places or len(places) > len(cycle.names) // 2:
                 continue
             shown = ", ".join(f"{cycle.names[i]} ({_shown(float(value[i]), what)})" for i in places)

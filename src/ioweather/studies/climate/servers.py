@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise, starmap
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.contracts import Spread
 from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
 from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
 from ioweather.studies.climate.context import Part, high_share, span
+from ioweather.studies.climate.stretches import ALONE, Walk, Work, walked
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
 from ioweather.studies.shared.intervals import Intervals, plain
 from ioweather.studies.shared.presenting import table
@@ -39,11 +41,12 @@ class ServerLoad:
     over_limit: int
 
 
-def pass_over_servers(matrix: BlockwiseMatrix, spread: Spread = starmap) -> ServerLoad:
-    """Stretches of time are passed over one by one, here or elsewhere, and added up in their order."""
+def pass_over_servers(matrix: BlockwiseMatrix, work: Work = ALONE) -> ServerLoad:
+    """Stretches of time are passed over one by one, and added up in their order."""
     grid = common_grid([matrix])
     whole = _Collected(grid, 0, grid.steps)
-    for part in spread(_pass_over, ((matrix, *bounds) for bounds in grid.stretches(WINDOWS[-1]))):
+    walk = Walk("servers1", [matrix], grid, whole.unit, WINDOWS[-1], LAGS * WINDOWS[-1], lambda *_: None)
+    for part in walked(walk, work, _pass_over, (matrix,), partial(_Collected, grid)):
         whole.add(part)
     return ServerLoad(
         grid.components, grid.step_ns, grid.steps, whole.unit, whole.count, whole.total, whole.largest,
@@ -73,6 +76,20 @@ class _Collected:
         self.lag_one[part.units] += part.lag_one
         for window, lags in part.lags.items():
             self.lags[window].sums += lags.sums
+
+    def record(self) -> dict[str, Any]:
+        return {**self._arrays(), "over_limit": np.array([self.over_limit])}
+
+    def _arrays(self) -> dict[str, Floats]:
+        lags = {f"lag_{window}": lags.sums for window, lags in self.lags.items()}
+        return {"count": self.count, "total": self.total, "largest": self.largest, "lag_one": self.lag_one, **lags}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        for name, values in self._arrays().items():
+            if record[name].shape != values.shape:
+                raise ValueError(f"{name} is of other steps")
+            values[:] = record[name]
+        self.over_limit = int(record["over_limit"][0])
 
 
 def _pass_over(matrix: BlockwiseMatrix, first: int, last: int) -> _Collected:

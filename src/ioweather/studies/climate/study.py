@@ -17,6 +17,7 @@ from ioweather.studies.climate.observations import observations
 from ioweather.studies.climate.parallelism import degree_distribution, high_phase_counts, sensitivity
 from ioweather.studies.climate.phases import phase_part
 from ioweather.studies.climate.servers import pass_over_servers, server_parts
+from ioweather.studies.climate.stretches import Work
 from ioweather.studies.climate.targets import correlations, totals
 from ioweather.studies.climate.targets_in_one_pass import WINDOWS, Limits, limits_of, pass_over_targets
 from ioweather.studies.climate.volume import cumulative, rate_distribution
@@ -66,7 +67,9 @@ def _servers(data: StudyData, params: Params) -> Iterator[Part]:
     matrix = data.matrices.get("servers", {}).get("cpu_ratio")
     if matrix is not None and matrix.steps:
         yield from server_parts(
-            pass_over_servers(matrix, data.spread), on=bool(params["intervals"]), caveats=data.caveats
+            pass_over_servers(matrix, Work(data.spread, data.records)),
+            on=bool(params["intervals"]),
+            caveats=data.caveats,
         )
 
 
@@ -77,7 +80,7 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
         return None
     filesystem = str(params["filesystem"])
     limits = limits_of(facility, filesystem, data.step_ns or matrices[choices.TRAFFIC[0]].step_ns)
-    targets = pass_over_targets(matrices, limits, data.spread)
+    targets = pass_over_targets(matrices, limits, Work(data.spread, data.records))
     if not targets.system.usable.any():
         return None
     steps = targets.system

@@ -9,7 +9,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.core.units import format_bytes
-from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation
+from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation, rank_correlations
 from ioweather.stats.series import N, correlation
 from ioweather.studies.climate.context import HIGH_CORRELATION, WAYS, Climate, Part, high_share, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, WINDOWS
@@ -80,7 +80,7 @@ def _shorter(climate: Climate) -> tuple[str, ...]:
 
 def _rank_correlations(totals: Floats) -> Floats:
     """(replicates, 2, targets) -> Spearman of reads and writes over targets."""
-    return np.array([rank_correlation(reads, writes) for reads, writes in totals])
+    return rank_correlations(totals[:, 0], totals[:, 1])
 
 
 def _persistence(per_unit: Floats, way: str, n: int) -> Estimate:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, starmap
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.contracts import Spread
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix
-from ioweather.core.units import NS, format_seconds
+from ioweather.core.units import DAY_NS, NS, format_seconds
 from ioweather.derive.system.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS, shutdown_steps
 from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, sorted_activity
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, WindowReducer
 from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
+from ioweather.studies.climate.stretches import ALONE, Walk, Work, walked
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE, Steps
 
@@ -58,6 +60,11 @@ class Limits:
     system: float | None = None
     windows: tuple[tuple[int, int], ...] = ()
 
+    def between(self, start_ns: int, end_ns: int) -> list[Any]:
+        """What of it matters from one time to another; also to a few steps before."""
+        near = [window for window in self.windows if window[0] < end_ns and window[1] > start_ns - DAY_NS]
+        return [self.component, self.system, near]
+
 
 def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
     known = facility.filesystem(filesystem)
@@ -71,12 +78,13 @@ def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
     )
 
 
-def pass_over_targets(matrices: Mapping[str, BlockwiseMatrix], limits: Limits, spread: Spread = starmap) -> Targets:
-    """Stretches of time are passed over one by one, here or elsewhere, and added up in their order."""
+def pass_over_targets(matrices: Mapping[str, BlockwiseMatrix], limits: Limits, work: Work = ALONE) -> Targets:
+    """Stretches of time are passed over one by one, and added up in their order."""
     ordered = [matrices[metric] for metric in TRAFFIC]
     grid = common_grid(ordered)
     whole = _Collected(grid, 0, grid.steps)
-    for part in spread(_pass_over, ((ordered, limits, *bounds) for bounds in grid.stretches(WINDOWS[-1]))):
+    walk = Walk("targets1", ordered, grid, whole.unit, WINDOWS[-1], LAGS * WINDOWS[-1], limits.between)
+    for part in walked(walk, work, _pass_over, (ordered, limits), partial(_Collected, grid)):
         whole.add(part)
     return whole.finish()
 
@@ -126,6 +134,36 @@ class _Collected:
         for name, counts in part.degrees.items():
             self.degrees[name].merge(counts)
 
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "silent": self.silent,
+            "over_limit_cells": np.array([self.over_limit_cells]),
+            "reasons": np.array(list(self.reasons), np.str_),
+            "reason_steps": np.array(list(self.reasons.values()), np.int64),
+        }
+        found |= {_name("degree", *key, "sizes"): counts.histogram for key, counts in self.degrees.items()}
+        # Most counts fit into a byte.
+        rows = {_name("degree", *key, "rows"): counts.per_interval() for key, counts in self.degrees.items()}
+        found |= {name: counts.astype(np.min_scalar_type(int(counts.max(initial=0)))) for name, counts in rows.items()}
+        return found | self._sums()
+
+    def _sums(self) -> dict[str, Floats]:
+        """All that is as long in every record of these steps."""
+        found: dict[str, Floats] = {_name("system", metric): values for metric, values in self.system.items()}
+        found |= {_name("total", metric): values for metric, values in self.totals.items()}
+        found |= {_name("lag", *key): lags.sums for key, lags in self.lags.items()}
+        return found | {_name("nearest", pair): values for pair, values in self.nearest.items()}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        for name, values in (self._sums() | {"silent": self.silent}).items():
+            if record[name].shape != values.shape:
+                raise ValueError(f"{name} is of other steps")
+            values[:] = record[name]
+        self.over_limit_cells = int(record["over_limit_cells"][0])
+        self.reasons = dict(zip(record["reasons"].tolist(), record["reason_steps"].tolist(), strict=True))
+        for key, counts in self.degrees.items():
+            counts.restore(record[_name("degree", *key, "sizes")], record[_name("degree", *key, "rows")])
+
     def finish(self) -> Targets:
         self._leave_out_shutdowns()
         return Targets(
@@ -148,6 +186,10 @@ class _Collected:
             values[rest] = np.nan
         if rest.any():
             self.reasons[_SHUTDOWN] = self.reasons.get(_SHUTDOWN, 0) + int(rest.sum())
+
+
+def _name(*parts: object) -> str:
+    return "_".join(map(str, parts))
 
 
 class _Collector:

@@ -1,0 +1,101 @@
+"""Records of sealed days: whole or not at all, few of one place, and never code."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from store_lakes import DAY, series_frame
+
+from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.store import grid, layout, records
+from ioweather.store.lake import open_lake
+from ioweather.store.records import LakeRecords
+from ioweather.store.seal import compact
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return open_lake(tmp_path / "lake", create=True)
+
+
+RECORD = {"a": np.arange(5.0), "words": np.array(["x", "yz"]), "none": np.zeros((0, 3), np.uint8)}
+
+
+def files(lake) -> list:
+    return sorted(layout.records_dir(lake.root).iterdir())
+
+
+def test_what_was_put_is_got(lake, monkeypatch):
+    kept = LakeRecords(lake.root)
+    assert kept.get("p", "k") is None
+    kept.put("p", "k", RECORD)
+    found = kept.get("p", "k")
+    assert found is not None
+    assert list(found) == list(RECORD)
+    for name, values in RECORD.items():
+        np.testing.assert_array_equal(found[name], values)
+        assert found[name].dtype == values.dtype
+    assert kept.get("p", "other") is None
+    assert kept.get("other", "k") is None
+    monkeypatch.setattr(records, "__version__", "9.9")
+    assert kept.get("p", "k") is None, "another version of the software works it out again"
+
+
+def test_what_is_cut_damaged_or_no_array_is_not_there(lake):
+    kept = LakeRecords(lake.root)
+    kept.put("p", "k", RECORD)
+    (file,) = files(lake)
+    whole = file.read_bytes()
+    for body in (b"", whole[:20], whole[:-40], whole.replace(np.float64(3.0).tobytes(), np.float64(9.0).tobytes())):
+        file.write_bytes(body)
+        assert kept.get("p", "k") is None
+    np.savez(file, a=np.array([print], dtype=object))
+    assert kept.get("p", "k") is None
+    kept.put("p", "k", RECORD)
+    assert kept.get("p", "k") is not None
+
+
+def test_of_one_place_few_are_held(lake):
+    kept = LakeRecords(lake.root)
+    kept.put("q", "k", RECORD)
+    for number in range(5):
+        kept.put("p", f"k{number}", RECORD)
+        for age, file in enumerate(sorted(files(lake), key=lambda path: path.stat().st_mtime_ns)):
+            os.utime(file, ns=(0, age))
+    assert [bool(kept.get("p", f"k{number}")) for number in range(5)] == [False, False, False, True, True]
+    assert kept.get("q", "k") is not None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_who_may_only_read_keeps_nothing(lake):
+    lake.root.chmod(0o550)
+    LakeRecords(lake.root).put("p", "k", RECORD)
+    assert LakeRecords(lake.root).get("p", "k") is None
+
+
+def test_a_stretch_is_known_by_the_files_of_its_days(lake):
+    rng = np.random.default_rng(0)
+    lake.append("series", series_frame(rng.random((4 * 1440, 2))), source="tts")
+
+    def said(first_day: int, last_day: int, **options) -> str | None:
+        with lake.snapshot() as snapshot:
+            chosen = snapshot.selection(
+                filesystem="scratch", component_kind="ost", metrics=("read_bytes",), step_ns=MINUTE_NS, **options
+            )
+            return grid.matrix(chosen, "read_bytes").identity(first_day * 1440, last_day * 1440)
+
+    assert said(0, 1) is None, "not sealed"
+    compact(lake, everything=True)
+    before = {(a, b): said(a, b) for a in range(4) for b in range(a + 1, 5)}
+    assert None not in before.values()
+    assert len(set(before.values())) == len(before)
+    assert said(0, 2, excluded_quality=1) != said(0, 2)
+    late = series_frame(np.ones((1, 1)), start_ns=DAY + 2 * DAY_NS + 30 * 10**9)
+    lake.append("series", late, source="tts")
+    assert said(1, 3) is None
+    assert said(0, 2) == before[0, 2]
+    compact(lake, everything=True)
+    assert said(0, 2) == before[0, 2]
+    assert said(1, 3) not in (None, before[1, 3])
