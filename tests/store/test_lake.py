@@ -19,7 +19,7 @@ from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import delta, grid, inventory, layout
 from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.store.seal import apply_retention, compact
-from ioweather.tables import TABLES, Quality, concat
+from ioweather.tables import TABLES, Checked, Complaints, Quality, concat
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_nulls_survive_the_round_trip(lake):
 
 
 def test_an_infinity_is_no_value(lake):
-    lake.append("series", series_frame([[1.0, np.inf, -np.inf]]), source="spool")
+    lake.append("series", Checked(series_frame([[1.0, np.inf, -np.inf]])), source="spool")
     with lake.snapshot() as snapshot:
         assert snapshot.con.sql("SELECT count(*), count(value), sum(value) FROM series").fetchall() == [(3, 1, 1.0)]
 
@@ -373,3 +373,22 @@ def test_retention_drops_old_raw_samples_only_where_minutes_remain(lake):
         left = snapshot.con.sql("SELECT system, interval_ns, count(*) FROM series GROUP BY ALL ORDER BY ALL").fetchall()
     assert left == [("other", MINUTE_NS // 12, 120), ("scratch", MINUTE_NS, 10)]
     assert total(lake) == minutes.sum()
+
+
+def test_rows_that_nobody_checked_are_checked_at_the_door(tmp_path, caplog):
+    """Those of scans, roll-ups, searches and verdicts come from no file."""
+    lake = open_lake(tmp_path / "lake", create=True)
+    now = now_ns()
+    events = TABLES["events"].frame(
+        event_id=["good", "reversed", "far"], kind="episode", start_ns=[now - 9, now - 9, now + 4000 * DAY_NS],
+        end_ns=[now, now - 10, None], label="slow",
+    )  # fmt: skip
+    assert lake.append("events", events, source="episodes") == 1
+    assert "2 rows of events left out: " in caplog.text
+    assert "end_ns lies before start_ns (1; first: " in caplog.text
+    caplog.clear()
+    heard = Complaints()
+    assert lake.append("events", events, source="episodes", complaints=heard) == 0
+    assert (heard.refused_rows, caplog.text) == (2, "")
+    with lake.snapshot() as snapshot:
+        assert snapshot.query("SELECT event_id FROM events").fetchall() == [("good",)]

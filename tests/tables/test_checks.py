@@ -80,9 +80,13 @@ def test_rows_that_can_be_pass_as_they_are(spec):
 def test_a_planted_violation_is_refused_and_named(spec, column, value):
     checked = spec.check(with_value(good(spec), column, 1, value), NOW)
     assert checked.good is not None
-    assert checked.good.tolist() == [True, False, True]
-    assert checked.frame.rows == 2
-    assert any(c.rule.startswith(column.name) and not c.kept and c.rows == 1 for c in checked.complaints)
+    assert checked.good.tolist() == [True, column.else_null, True]
+    assert checked.frame.rows == (3 if column.else_null else 2)
+    if column.else_null:
+        assert checked.frame.array(column.name).tolist() == [1, None, 1]
+    assert any(
+        c.rule.startswith(column.name) and c.kept == column.else_null and c.rows == 1 for c in checked.complaints
+    )
 
 
 @pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,10 @@ from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.core.results import to_jsonable
 from ioweather.sources.scan import scanner
+from ioweather.sources.scan.facts import TreeFacts
+from ioweather.sources.scan.walker import Walker
 from ioweather.store.lake import open_lake
+from ioweather.workflows import scan as scans
 from ioweather.workflows.analyse import availability, make_exhibits
 from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.scan import ScanRequest, scan
@@ -220,3 +224,60 @@ def test_entries_of_anybodys_csv_make_a_scan(lake_dir, tmp_path):
     assert rows(lake_dir, ages) == [(1, 1), (2, 1), (2048, 1)]
     made = make_exhibits(lake, ["car11.fig8"])[0]
     assert any("uid 1001 has most files" in finding.text for finding in made.findings)
+
+
+def lying(entry, size, blocks):
+    """As a file system may answer that is not ours."""
+    status = list(entry.stat(follow_symlinks=False))
+    status[6] = size
+    return SimpleNamespace(
+        name=entry.name, is_dir=entry.is_dir,
+        stat=lambda follow_symlinks: os.stat_result(status, {**vars_of(entry), "st_blocks": blocks}),
+    )  # fmt: skip
+
+
+def vars_of(entry):
+    found = entry.stat(follow_symlinks=False)
+    return {name: getattr(found, name) for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(-5, 8), (5, -8), (5, 1 << 62)])
+def test_a_file_that_cannot_be_is_left_out_alone(tree, lake_dir, monkeypatch, size, blocks):
+    real = Walker._count_chunk
+
+    def count(self, entries, place):
+        return real(self, [lying(e, size, blocks) if e.name == "f3.h5" else e for e in entries], place)
+
+    monkeypatch.setattr(Walker, "_count_chunk", count)
+    report = scan(lake_dir, ScanRequest(tree, entries=True))
+    assert rows(lake_dir, "SELECT file_count, not_examined_count FROM scans") == [(271, 30)]
+    kept = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and path.name != "f3.h5")
+    assert rows(lake_dir, "SELECT file_bytes FROM scans") == [(kept,)]
+    assert rows(lake_dir, "SELECT count(*) FROM scan_entries WHERE kind = 'file'") == [(271,)]
+    assert "30 entries could not be examined (30 impossible size)." in summary(report).caveats
+
+
+def test_times_of_any_century_are_kept(tree, lake_dir):
+    os.utime(tree / "earth/run1/f0.h5", ns=(-(10**18), 14_000_000_000 * 10**9))
+    report = scan(lake_dir, ScanRequest(tree, entries=True))
+    found = rows(lake_dir, "SELECT atime_ns, mtime_ns FROM scan_entries WHERE path LIKE '%run1/f0.h5'")
+    assert found == [(-(10**18), 2**63 - 1)]
+    assert report.rows_refused == 0
+
+
+def test_a_number_that_cannot_be_does_not_cost_the_scan(tree, lake_dir, monkeypatch):
+    """File systems without an end say that they have 16 EiB."""
+    monkeypatch.setattr(scans, "tree_facts", lambda root: TreeFacts("/", "fuse", 1 << 64, 1 << 61, 1 << 70, -1))
+    report = scan(lake_dir, ScanRequest(tree))
+    found = rows(lake_dir, "SELECT file_count, total_bytes, free_bytes, total_inodes, used_inodes FROM scans")
+    assert found == [(301, None, None, (1 << 63) - 1, None)]
+    assert (report.rows_added["scans"], report.rows_refused) == (1, 0)
+    assert any("1 row of scans flagged: total_bytes is outside of what can be" in c for c in summary(report).caveats)
+
+
+def test_a_clock_set_back_meanwhile_leaves_the_end_unknown(tree, lake_dir, monkeypatch):
+    start = time.time_ns()
+    moments = iter([start, start])
+    monkeypatch.setattr(scans, "now_ns", lambda: next(moments, start - 10**12))
+    assert scan(lake_dir, ScanRequest(tree)).rows_added["scans"] == 1
+    assert rows(lake_dir, "SELECT end_ns FROM scans") == [(None,)]

@@ -104,7 +104,8 @@ def _print(report: ScanReport, form: str, paths: PathPolicy) -> None:
 
     if form == "json":
         row = scans_frame(report.facts, report.tally, paths).records()[0]
-        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3), "rows_added": report.rows_added}
+        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3), "rows_added": report.rows_added,
+                "rows_refused": report.rows_refused}  # fmt: skip
         say_json({**body, "largest": json.loads(row["largest"] or "{}")})
         return
     if form == "csv":

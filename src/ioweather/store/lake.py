@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 from collections.abc import Collection, Mapping
@@ -19,12 +20,13 @@ from ioweather.core.visibility import Owner
 from ioweather.store import delta, layout
 from ioweather.store.delta import PinnedTables, TableFiles
 from ioweather.store.snapshot import Snapshot
-from ioweather.tables import TABLES
+from ioweather.tables import TABLES, Checked, Complaints
 
 if TYPE_CHECKING:
     from ioweather.store.sandbox import SqlResult
 
 
+_LOG = logging.getLogger("ioweather.lake")
 # Whatever the ledger lists is then visible.
 LEDGER_FIRST: Final = ("ingests", *(name for name in TABLES if name != "ingests"))
 
@@ -86,12 +88,31 @@ class Lake:
     def facility(self) -> Facility:
         return load_facility(layout.facility_file(self.root))
 
-    def append(self, table: str, frame: Frame, *, source: str, ingest_id: str | None = None) -> int:
-        """Add rows that are not there yet; returns how many were."""
+    def append(
+        self,
+        table: str,
+        rows: Frame | Checked,
+        *,
+        source: str,
+        ingest_id: str | None = None,
+        complaints: Complaints | None = None,
+    ) -> int:
+        """Add rows that can be and are not there yet; returns how many were.
+
+        Rows that nobody has checked are checked here: `complaints` hear of those that are left out, else the log does.
+        Who reads files has checked their rows before, as of when the file was read, to say which file is wrong.
+        """
         layout.lake_directory(self.root).close()
+        if isinstance(rows, Frame):
+            rows = TABLES[table].check(rows, now_ns())
+            told = complaints if complaints is not None else Complaints()
+            told.add(rows)
+            if complaints is None and told.refused_rows:
+                _LOG.warning("%s", told)
         return delta.append(
-            layout.tables_dir(self.root), TABLES[table], frame, source=source, ingest_id=ingest_id or new_ingest_id()
-        )
+            layout.tables_dir(self.root), TABLES[table], rows.frame, source=source,
+            ingest_id=ingest_id or new_ingest_id(),
+        )  # fmt: skip
 
     def record(self, entries: Collection[LedgerEntry]) -> None:
         """Write to the ledger; always after the rows it speaks of."""

@@ -136,9 +136,9 @@ def _number_faults(column: ColumnSpec, frame: Frame, now_ns: int) -> Iterator[Fa
         if not column.by_rule:
             beyond = ((values < allowed.least) | (values > allowed.most)) & ~infinite
             if beyond.any():
-                yield Fault(beyond, column.name, _outside_words(allowed))
+                yield _outside_fault(beyond, column, allowed)
     elif (wrong := _outside(values, allowed.least, allowed.most_at(now_ns))) is not None:
-        yield Fault(wrong, column.name, _outside_words(allowed))
+        yield _outside_fault(wrong, column, allowed)
 
 
 def _outside(values: NDArray[Any], least: float, most: float) -> NDArray[np.bool_] | None:
@@ -151,16 +151,20 @@ def _outside(values: NDArray[Any], least: float, most: float) -> NDArray[np.bool
     return wrong if wrong.any() else None
 
 
-def _outside_words(allowed: Range) -> str:
-    return f"is outside of what can be ({allowed.label})"
+def _outside_fault(rows: NDArray[np.bool_], column: ColumnSpec, allowed: Range) -> Fault:
+    why = f"is outside of what can be ({allowed.label})"
+    return Fault(rows, column.name, why, column.else_null, np.nan if column.else_null else None)
 
 
 def _mended(frame: Frame, fault: Fault) -> Frame:
     if not fault.kept or (fault.becomes is None and not fault.flag):
         return frame
     changed: dict[str, NDArray[Any]] = {}
-    if fault.becomes is not None:
-        changed[fault.column] = np.where(fault.rows, fault.becomes, frame.array(fault.column))
+    before = frame.array(fault.column)
+    if fault.becomes is not None and before.dtype.kind == "i":
+        changed[fault.column] = np.ma.masked_array(np.ma.getdata(before), np.ma.getmaskarray(before) | fault.rows)
+    elif fault.becomes is not None:
+        changed[fault.column] = np.where(fault.rows, fault.becomes, before)
     if fault.flag:
         changed["quality"] = np.where(fault.rows, frame.array("quality") | fault.flag, frame.array("quality"))
     return frame.with_columns(**changed)

@@ -15,6 +15,11 @@ def _known(name: str, doc: str, allowed: Range | None = None) -> ColumnSpec:
     return ColumnSpec(name, "int64", doc, nullable=True, range=allowed)
 
 
+def _total(name: str, doc: str, allowed: Range | None = None) -> ColumnSpec:
+    """One number that a file system says of itself, or that its files make it, must not cost the whole scan."""
+    return ColumnSpec(name, "int64", doc, nullable=True, range=allowed, else_null=True)
+
+
 SCANS = TableSpec(
     name="scans",
     doc="One look at a directory tree: by the scanner, or by another tool whose list was read.",
@@ -29,24 +34,24 @@ SCANS = TableSpec(
         ColumnSpec("complete", "bool", "nothing was left out: no directory unreadable, no list cut short"),
         ColumnSpec("entry_count", "int64", "names below the root, of any kind"),
         ColumnSpec("file_count", "int64", "regular files, each inode once"),
-        _known("file_bytes", "their sizes together", FILE_SIZE),
-        _known("capacity_bytes", "what they allocate together"),
-        _known("directory_count", "directories, the root too"),
-        _known("directory_bytes", "sizes of the directories themselves"),
-        _known("symlink_count", "symbolic links; none was followed"),
-        _known("other_count", "devices, pipes and sockets"),
-        _known("linked_name_count", "names of files that have several"),
-        _known("linked_file_count", "files that have several names"),
-        _known("largest_file_bytes", "size of the largest file", FILE_SIZE),
-        _known("vanished_count", "entries that went away between listing and looking"),
-        _known("unreadable_count", "directories that could not be read"),
-        _known("not_examined_count", "entries that could not be looked at"),
-        _known("skipped_filesystem_count", "mount points that were not entered"),
-        _known("skipped_snapshot_count", "snapshot directories that were not entered"),
-        _known("total_bytes", "size of the file system"),
-        _known("free_bytes", "free for users"),
-        _known("total_inodes", "inodes of the file system; null where it makes them as needed", NOT_NEGATIVE),
-        _known("used_inodes", "inodes in use in the whole file system", NOT_NEGATIVE),
+        _total("file_bytes", "their sizes together", FILE_SIZE),
+        _total("capacity_bytes", "what they allocate together"),
+        _total("directory_count", "directories, the root too"),
+        _total("directory_bytes", "sizes of the directories themselves"),
+        _total("symlink_count", "symbolic links; none was followed"),
+        _total("other_count", "devices, pipes and sockets"),
+        _total("linked_name_count", "names of files that have several"),
+        _total("linked_file_count", "files that have several names"),
+        _total("largest_file_bytes", "size of the largest file", FILE_SIZE),
+        _total("vanished_count", "entries that went away between listing and looking"),
+        _total("unreadable_count", "directories that could not be read"),
+        _total("not_examined_count", "entries that could not be looked at"),
+        _total("skipped_filesystem_count", "mount points that were not entered"),
+        _total("skipped_snapshot_count", "snapshot directories that were not entered"),
+        _total("total_bytes", "size of the file system"),
+        _total("free_bytes", "free for users"),
+        _total("total_inodes", "inodes of the file system; null where it makes them as needed", NOT_NEGATIVE),
+        _total("used_inodes", "inodes in use in the whole file system", NOT_NEGATIVE),
         ColumnSpec("errors", "text", "JSON: errors by name, with examples", nullable=True),
         ColumnSpec("largest", "text", "JSON: largest files, directories with most entries and bytes", nullable=True),
         ColumnSpec("cpu_seconds", "float64", "processor time it took", nullable=True),

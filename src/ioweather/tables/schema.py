@@ -30,6 +30,8 @@ class ColumnSpec:
     # What a number may be, where its name does not say; what a text may be, where that is a closed list.
     range: Range | None = None
     choices: frozenset[str] | None = None
+    # Of a number outside of its range: whether it alone is left out, and its row stays.
+    else_null: bool = False
 
     @property
     def allowed(self) -> Range | None:

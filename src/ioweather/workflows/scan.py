@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import PathPolicy
@@ -32,6 +32,9 @@ from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally
 from ioweather.store import layout
+
+if TYPE_CHECKING:
+    from ioweather.tables import Complaints
 
 SOURCE: Final = "scan"
 
@@ -60,6 +63,8 @@ class ScanReport:
     seconds: float
     resumed: bool
     rows_added: dict[str, int]
+    rows_refused: int = 0
+    complaint: str = ""
 
 
 def scan(
@@ -163,7 +168,7 @@ def _run(
     facts = ScanFacts(
         scan_id=about["scan_id"],
         start_ns=about["start_ns"],
-        end_ns=now_ns(),
+        end_ns=_since(about["start_ns"]),
         root=plan.root,
         system=f"mount:{tree.mount or plan.root}",
         host=socket.gethostname(),
@@ -172,10 +177,16 @@ def _run(
         cpu_seconds=work.cpu_seconds,
     )
     seconds = time.monotonic() - started
-    added = _write(lake, facts, tally, request, files.listing)
+    added, complaints = _write(lake, facts, tally, request, files.listing)
     files.last.write_text(json.dumps({"entries": tally.counts["entries"]}), encoding="utf-8")
     files.remove_state()
-    return ScanReport(facts, tally, lake, seconds, resumed, added)
+    return ScanReport(facts, tally, lake, seconds, resumed, added, complaints.refused_rows, str(complaints))
+
+
+def _since(start_ns: int) -> int | None:
+    """Now; not known where the clock was set back meanwhile."""
+    now = now_ns()
+    return now if now >= start_ns else None
 
 
 @contextmanager
@@ -206,18 +217,21 @@ def _expected(last: Path, root: str, tree: TreeFacts) -> int | None:
         return tree.used_inodes if root == tree.mount else None
 
 
-def _write(lake: Path, facts: ScanFacts, tally: Tally, request: ScanRequest, listing: Path) -> dict[str, int]:
-    """Entries and bins first, the scan last: a scan that is there is all there."""
+def _write(
+    lake: Path, facts: ScanFacts, tally: Tally, request: ScanRequest, listing: Path
+) -> tuple[dict[str, int], Complaints]:
+    """Entries and bins first, the scan last: a scan that is there is all there. What was added, and what was not."""
     from ioweather.sources.scan.find_list import entry_frames
     from ioweather.sources.scan.rows import scan_frames
     from ioweather.store.lake import Lake, new_ingest_id
+    from ioweather.tables import Complaints
 
-    opened, ingest_id = Lake(lake), new_ingest_id()
+    opened, ingest_id, complaints = Lake(lake), new_ingest_id(), Complaints()
     added: dict[str, int] = {}
     if request.entries:
         for frame in entry_frames(listing, facts.scan_id, facts.start_ns, request.paths):
-            new = opened.append("scan_entries", frame, source=SOURCE, ingest_id=ingest_id)
+            new = opened.append("scan_entries", frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
             added["scan_entries"] = added.get("scan_entries", 0) + new
     for table, frame in scan_frames(facts, tally, request.paths):
-        added[table] = opened.append(table, frame, source=SOURCE, ingest_id=ingest_id)
-    return added
+        added[table] = opened.append(table, frame, source=SOURCE, ingest_id=ingest_id, complaints=complaints)
+    return added, complaints

@@ -107,6 +107,11 @@ def _caveats(report: ScanReport) -> Iterator[str]:
         yield f"{counts['snapshots']:,} snapshot directories were not entered."
     if counts["other_filesystems"]:
         yield f"{counts['other_filesystems']:,} mount points of other file systems were not entered."
+    if counts["not_examined"]:
+        names = ", ".join(f"{n:,} {code}" for code, n in sorted(report.tally.errors.items()))
+        yield f"{counts['not_examined']:,} entries could not be examined ({names})."
+    if report.complaint:
+        yield report.complaint
     if report.resumed:
         yield "This scan went on after an interruption; ages are counted from its first start."
 

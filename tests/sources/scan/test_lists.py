@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, SourceError, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, ImpossibleRows, SourceError, TruncatedInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.scan.bins import HISTOGRAMS
@@ -59,8 +59,8 @@ def find(root: Path, form: str, *conditions: str) -> bytes:
     return subprocess.run(["find", root, *conditions, "-printf", form], capture_output=True, check=True).stdout
 
 
-def read(source, path: Path, now: int, **context) -> dict:
-    frames: dict = {}
+def read(source, path: Path, now: int, frames: dict | None = None, **context) -> dict:
+    frames = {} if frames is None else frames
     for table, frame in source.read(path, ReadContext(start_ns=now * 10**9, **context)):
         frames.setdefault(table, []).extend(frame.records())
     return frames
@@ -164,6 +164,33 @@ def test_times_and_sizes_at_the_edge_of_what_fits(tmp_path):
     assert bins(frames)[("all", "", "size")][44] == [1, 2**43]
     damaged = b"9" * 30 + b" 8 1.0 1.0 1.0 0 0 1 /x\n"
     assert FIND.detect(damaged, tmp_path / "x") == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("f 1 9 -5 8 1.0 1.0 1.0 0 0 1 ", "size = -5"),
+        ("f 1 9 9223372036854775808 8 1.0 1.0 1.0 0 0 1 ", "size = 9223372036854775808"),
+        ("f 1 9 5 8 1.0 1.0 1.0 0 -3 1 ", "gid = -3"),
+        ("f 1 9 5 99999999999999999999 1.0 1.0 1.0 0 0 1 ", "capacity = "),
+    ],
+)
+def test_an_entry_that_cannot_be_is_left_out_alone(tree, tmp_path, wrong, said):
+    root, now = tree
+    text = find(root, LONG + "\\0")
+    path = tmp_path / "list"
+    path.write_bytes(text)
+    good = read(FIND, path, now, keep_raw=True)
+    path.write_bytes(
+        text + f"{wrong}{root}/evil\0f 1 10 7 8 {16_725_225_600}.0 1.0 1.0 0 0 1 {root}/year2500\0".encode()
+    )
+    frames: dict = {}
+    with pytest.raises(ImpossibleRows, match=f"1 entries were left out.*{said}.*evil"):
+        read(FIND, path, now, frames, keep_raw=True)
+    assert {row["path"].rpartition("/")[2] for row in frames["scan_entries"]} >= {"year2500"}
+    assert len(frames["scan_entries"]) == len(good["scan_entries"]) + 1
+    assert not frames["scans"][0]["complete"]
+    assert frames["scans"][0]["file_bytes"] == good["scans"][0]["file_bytes"] + 7
 
 
 def test_lists_that_are_cut_or_broken(tree, tmp_path):

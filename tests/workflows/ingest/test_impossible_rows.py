@@ -21,7 +21,7 @@ from ioweather.store.impossible import Impossible, impossible_rows
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.store.tokens import create_token
-from ioweather.tables import Quality
+from ioweather.tables import Checked, Quality
 from ioweather.web.app import create_app
 from ioweather.workflows.ingest.ingest import ingest
 from ioweather.workflows.site.doctor import examine
@@ -216,7 +216,7 @@ def test_absurd_figures_of_benchmarks_are_left_out(lake, tmp_path):
 def test_a_lake_from_before_is_read_without_what_cannot_be_and_the_doctor_names_it(lake, sealed):
     values = np.full((1440, 2), 5.0)
     values[10, 1] = -9e11
-    lake.append("series", series_frame(values), source="mapped")
+    lake.append("series", Checked(series_frame(values)), source="mapped")
     if sealed:
         compact(lake)
     with lake.snapshot() as snapshot:

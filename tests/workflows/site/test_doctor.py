@@ -13,7 +13,7 @@ from ioweather.collect.status import SpoolStatus, Status, write_status
 from ioweather.core.clock import now_ns
 from ioweather.core.units import DAY_NS, NS
 from ioweather.store.lake import open_lake
-from ioweather.tables import TABLES
+from ioweather.tables import TABLES, Checked
 from ioweather.workflows.site import doctor
 from ioweather.workflows.site.doctor import examine
 
@@ -37,7 +37,8 @@ def test_a_healthy_lake(lake, tmp_path):
 
 
 def test_unmapped_names_and_clocks_from_the_future(lake, tmp_path):
-    lake.append("series", series_frame(np.ones((2, 1)), system="snx1", start_ns=now_ns() + 2 * DAY_NS), source="tts")
+    ahead = series_frame(np.ones((2, 1)), system="snx1", start_ns=now_ns() + 2 * DAY_NS)
+    lake.append("series", Checked(ahead), source="tts")  # by a clock that was ahead
     found = states(lake, tmp_path)
     assert "snx1" in found["names"].found
     assert found["clocks"].state == "problem"

@@ -29,9 +29,10 @@ from ioweather.sources.scan.lists import (
     read_records,
 )
 
-# No number here has more than 18 digits; what has is damage, and would not fit the tables.
+# No number of 64 bits has more than 20 digits. What no file system can have said is still a record, and left out alone.
+_NUMBER: Final = rb"(-?\d{1,20})"
 _TIME: Final = rb"(-?\d{1,18})\.(\d+)"
-_SHORT: Final = rb" ".join([rb"(\d{1,18})"] * 2 + [_TIME] * 3 + [rb"(\d{1,18})"] * 3 + [rb"(.+)"])
+_SHORT: Final = rb" ".join([_NUMBER] * 2 + [_TIME] * 3 + [_NUMBER] * 3 + [rb"(.+)"])
 _SHORT_RECORD: Final = re.compile(_SHORT, re.DOTALL)
 _LONG_RECORD: Final = re.compile(rb"([a-zA-Z?]) (\d{1,20}) (\d{1,20}) " + _SHORT, re.DOTALL)
 # A list of each part of the layout, as [0,3][5]; ? where a part has no objects yet, nothing where it cannot be told.

@@ -27,7 +27,7 @@ from ioweather.sources.scan.lists import NS, Entries, decoded, list_frames, plai
 # <thread> stands before lines that come through an external script.
 _NUMBERS: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+\d+\s+-?\d+\s")
 _BEFORE_PATH: Final = re.compile(rb"-- (?=/|%2F)")
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
 _LABELLED: Final = re.compile(rb"([A-Za-z_]{1,64})=(\S*(?: \d\d:\d\d:\d\d(?:\.\d+)?)?)")
 _NAMES: Final = {
     "size": ("file_size", "size", "s"),

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import PathPolicy, ReadContext
-from ioweather.core.errors import CorruptInput, TruncatedInput, UndatedInput
+from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import ns_to_datetime
 from ioweather.sources.scan.facts import ScanFacts
@@ -29,6 +29,7 @@ from ioweather.sources.scan.rows import scan_frames, shown_path
 from ioweather.sources.scan.state import ScanState, signed
 from ioweather.sources.scan.tally import Files, Tally
 from ioweather.tables import TABLES
+from ioweather.tables.ranges import ANY, Range
 
 Column: TypeAlias = Sequence[int] | None
 NS: Final = 10**9
@@ -37,6 +38,7 @@ _LONGEST_RECORD: Final = 1 << 20
 # Linux takes paths of 4 KiB; a name that line after line is added to must end somewhere.
 LONGEST_PATH: Final = 64 << 10
 _MOST: Final = (1 << 63) - 1
+_SHOWN: Final = 60  # last characters of a path
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -98,8 +100,12 @@ def read_records(path: Path, separator: bytes) -> Iterator[Records]:
             yield Records(number, [rest], torn=True)
 
 
-# The largest file systems hold less than an EiB; inodes have 64 bits.
-_LARGEST = {"size": 1 << 60, "capacity": 1 << 60, "links": 1 << 32, "device": (1 << 64) - 1, "inode": (1 << 64) - 1}
+# What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
+_ALLOWED: Final = {
+    name: (TABLES["scan_entries"].column(column).allowed or ANY)
+    for name, column in {"size": "size_bytes", "capacity": "capacity_bytes", "uid": "uid", "gid": "gid",
+                         "links": "link_count"}.items()
+} | dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))  # fmt: skip
 
 
 @dataclass
@@ -120,12 +126,22 @@ class Entries:
     inode: Column = None
     osts: Sequence[str | None] | None = None
 
-    def check(self, path: Path) -> None:
-        """What no file system can have said."""
-        for name, most in _LARGEST.items():
-            found = max(getattr(self, name) or (0,))
-            if found > most:
-                raise CorruptInput(f"{path}: an entry has {name} = {found}, which no file system has.")
+    def possible(self) -> tuple[Entries, list[str]]:
+        """Without what no file system can have said; and a word on each entry that was left out."""
+        wrong: dict[int, str] = {}
+        for name, allowed in _ALLOWED.items():
+            column = getattr(self, name) or (0,)
+            if min(column) < allowed.least or max(column) > allowed.most:
+                for index, value in enumerate(column):
+                    if not allowed.least <= value <= allowed.most:
+                        wrong.setdefault(index, f"{name} = {value} of {self.paths[index][-_SHOWN:]!r}")
+        if not wrong:
+            return self, []
+        kept = [index for index in range(len(self.paths)) if index not in wrong]
+        columns: dict[str, Any] = {
+            name: None if column is None else [column[index] for index in kept] for name, column in vars(self).items()
+        }
+        return Entries(**columns), [*wrong.values()]
 
     def frame(self, scan_id: str, start_ns: int, paths: PathPolicy) -> Frame:
         """Rows of `scan_entries`."""
@@ -285,8 +301,10 @@ def list_frames(
     scan_id = f"{ns_to_datetime(start_ns).strftime('%Y%m%dT%H%M%SZ')}-{digest.hexdigest()[:8]}"
     counted = ListTally(start_ns)
     whole = True
-    for entries, torn in pieces:
-        entries.check(path)
+    wrong: list[str] = []
+    for listed, torn in pieces:
+        entries, left_out = listed.possible()
+        wrong += left_out
         counted.add(entries)
         whole &= not torn
         if context.keep_raw and entries.paths:
@@ -294,5 +312,11 @@ def list_frames(
     root, tally = counted.finish()
     if not tally.counts["entries"]:
         raise TruncatedInput(f"{path} ends before its first entry does.", hint="Make the list again.")
-    facts = ScanFacts(scan_id, start_ns, None, root, context.system or f"mount:{root}", host=context.host, whole=whole)
+    system, whole = context.system or f"mount:{root}", whole and not wrong
+    facts = ScanFacts(scan_id, start_ns, None, root, system, host=context.host, whole=whole)
     yield from scan_frames(facts, tally, context.paths)
+    if wrong:
+        raise ImpossibleRows(
+            f"{path}: {len(wrong):,} entries were left out, which no file system can have; first: {wrong[0]}.",
+            hint="The others are in.",
+        )

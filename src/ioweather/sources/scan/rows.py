@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Frame
@@ -66,10 +66,10 @@ def scans_frame(facts: ScanFacts, tally: Tally, paths: PathPolicy = "keep") -> F
         not_examined_count=counts["not_examined"] if walked else None,
         skipped_filesystem_count=counts["other_filesystems"] if walked else None,
         skipped_snapshot_count=counts["snapshots"] if walked else None,
-        total_bytes=tree.total_bytes if tree else None,
-        free_bytes=tree.free_bytes if tree else None,
-        total_inodes=tree.total_inodes if tree else None,
-        used_inodes=tree.used_inodes if tree else None,
+        total_bytes=_fits(tree.total_bytes) if tree else None,
+        free_bytes=_fits(tree.free_bytes) if tree else None,
+        total_inodes=_fits(tree.total_inodes) if tree else None,
+        used_inodes=_fits(tree.used_inodes) if tree else None,
         errors=_errors(tally, paths),
         largest=_largest(tally, paths),
         cpu_seconds=facts.cpu_seconds,
@@ -147,8 +147,12 @@ def _age_label(index: int) -> str:
     return "-1" if index == FUTURE else str(index)
 
 
-def _fits(number: int) -> int:
-    return min(number, _MOST)
+@overload
+def _fits(number: int) -> int: ...
+@overload
+def _fits(number: int | None) -> int | None: ...
+def _fits(number: int | None) -> int | None:
+    return None if number is None else min(number, _MOST)
 
 
 def _weight(cells: Cells | None) -> int | None:

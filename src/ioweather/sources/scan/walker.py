@@ -25,6 +25,8 @@ _NAMES_HELD: Final = 10_000
 _RECORDS_HELD: Final = 5_000
 _LISTING_HELD: Final = 1 << 20
 _SIGN_OF_LIFE: Final = 50_000  # entries after which a giant directory reports that it is being read
+_MOST_BLOCKS: Final = (1 << 60) >> 9
+_FARTHEST_NS: Final = 1 << 63  # the table has no later times
 _REGULAR, _LINK, _FOLDER = 0o10, 0o12, 0o4
 _KINDS: Final = {_REGULAR: "f", _LINK: "l", _FOLDER: "d", 0o1: "p", 0o14: "s", 0o2: "c", 0o6: "b"}
 
@@ -169,7 +171,7 @@ class Walker:
             self._tally.counts["unreadable"] += 1
             self._tally.trouble(place.path, error_name(error))
         tally = self._tally
-        tally.add_directory(place.path, found.st_uid, place.entries, found.st_size, place.held_bytes)
+        tally.add_directory(place.path, found.st_uid, place.entries, max(0, found.st_size), place.held_bytes)
         if place.files:
             tally.add("depth", depth + 1, place.files, place.held_bytes)
             tally.add("link_count", 1, place.files, place.held_bytes)
@@ -189,6 +191,8 @@ class Walker:
             stats = [entry.stat(follow_symlinks=False) for entry in rest]
         except OSError:
             folders, rest, stats = self._one_by_one(entries, place)
+        if not all(map(_is_possible, stats)):
+            rest, stats = self._without_impossible(rest, stats, place)
         names = [entry.name for entry in rest]
         self._names += names
         if stats:
@@ -241,6 +245,19 @@ class Walker:
             rest.append(entry)
             stats.append(found)
         return folders, rest, stats
+
+    def _without_impossible(
+        self, rest: list[os.DirEntry[str]], stats: list[os.stat_result], place: _Place
+    ) -> tuple[list[os.DirEntry[str]], list[os.stat_result]]:
+        """A size below zero would be taken from the sum of all others."""
+        good = []
+        for entry, found in zip(rest, stats, strict=True):
+            if _is_possible(found):
+                good.append((entry, found))
+            else:
+                self._tally.counts["not_examined"] += 1
+                self._tally.trouble(_inside(place, entry.name), "impossible size")
+        return [entry for entry, _ in good], [found for _, found in good]
 
     def _count_files(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
         """Mostly all entries are plain files of one owner: then their columns are taken as they are."""
@@ -356,7 +373,9 @@ class Walker:
     def _list(self, found: os.stat_result, path: str) -> None:
         """A record as `find -printf '%y %D %i %s %b %T@ %A@ %C@ %U %G %n %p\\0'` writes it."""
         kind = _KINDS.get(found.st_mode >> 12, "U")
-        moments = (found.st_mtime_ns, found.st_atime_ns, found.st_ctime_ns)
+        moments: tuple[int, ...] = (found.st_mtime_ns, found.st_atime_ns, found.st_ctime_ns)
+        if max(moments) > _FARTHEST_NS or min(moments) < -_FARTHEST_NS:
+            moments = tuple(max(-_FARTHEST_NS, min(_FARTHEST_NS, moment)) for moment in moments)
         times = " ".join(f"{moment // 10**9}.{moment % 10**9:09d}" for moment in moments)
         head = f"{kind} {self._device(found)} {found.st_ino} {found.st_size} {found.st_blocks} {times} "
         owner = f"{found.st_uid} {found.st_gid} {found.st_nlink} "
@@ -377,6 +396,11 @@ class Walker:
             self._emit(self._part)
         self._part = Part()
         self._held_names = 0
+
+
+def _is_possible(found: os.stat_result) -> bool:
+    """What the table of entries takes (`FILE_SIZE`, `AMOUNT`): the kernel may pass on whatever a server said."""
+    return found.st_size >= 0 and 0 <= found.st_blocks <= _MOST_BLOCKS
 
 
 def _inside(place: _Place, name: str) -> str:

@@ -27,7 +27,7 @@ from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executo
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
-from ioweather.tables import concat
+from ioweather.tables import Checked, concat
 from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
 from ioweather.workflows.ingest.one_run import without_copies
 from ioweather.workflows.ingest.reading import (
@@ -345,7 +345,7 @@ class _Writer:
         ingest_id = new_ingest_id()
         self._ingest_ids += [ingest_id] if self._frames else []
         for (source, table), joined in sorted(self._joined().items()):
-            added = self._lake.append(table, joined, source=source, ingest_id=ingest_id)
+            added = self._lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
             self._report.rows_added[table] += added
             if added:
                 self._note_first(table, joined)

@@ -114,7 +114,7 @@ class _Sender:
             checked = TABLES[table].check(frame, now_ns())
             complaints.add(checked)
             rows[table] += checked.frame.rows
-            if self._lake.append(table, checked.frame, source=_SOURCE, ingest_id=ingest_id):
+            if self._lake.append(table, checked, source=_SOURCE, ingest_id=ingest_id):
                 first_ns[table] = int(checked.frame.ints("start_ns").min())
         self._keep()
         said = str(complaints) or None

@@ -30,7 +30,7 @@ from ioweather.sources.lmt.mysql import MysqlDatabase, MysqlServer
 from ioweather.sources.lmt.readings import read_database
 from ioweather.store.convert import literal
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
-from ioweather.tables import TABLES, Complaints, concat
+from ioweather.tables import TABLES, Checked, Complaints, concat
 from ioweather.workflows.ingest.ingest import IngestReport
 from ioweather.workflows.ingest.reading import FileOutcome
 from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_rows
@@ -187,7 +187,7 @@ def _keep(lake: Lake, source: str, frames: list[tuple[str, Frame]], complaints: 
     for table, pieces in sorted(by_table.items()):
         joined = concat(pieces)
         rows[table] += joined.rows
-        new = lake.append(table, joined, source=source, ingest_id=ingest_id)
+        new = lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
         added[table] += new
         if new and table in SEARCHED:
             first_ns[table] = int(joined.ints(TABLES[table].time).min())
