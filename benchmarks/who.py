@@ -189,15 +189,17 @@ def report(name: str, runs: list[Asked]) -> None:
 
 
 def calibration(runs: list[Asked]) -> None:
-    """Of all pairs of a run and a job beside it: the probability that was said, and how often it did cost h."""
+    """Of all pairs of a run and a job beside it: the probability that was said, and how often it did cost h / 2."""
     runs = [one for one in runs if not one.sick]
     pairs = [
-        (each.probability, one.true.get(each.suspect.party.key, 0.0) >= one.harm) for one in runs for each in one.said
+        (each.probability, one.true.get(each.suspect.party.key, 0.0) >= one.harm / 2)
+        for one in runs
+        for each in one.said
     ]
     if not pairs:
         return
     said, true = (np.array(column, np.float64) for column in zip(*pairs, strict=True))
-    print("\n| probability said | pairs | mean | share that cost h |\n|---|---|---|---|")
+    print("\n| probability said | pairs | mean | share that cost h / 2 |\n|---|---|---|---|")
     for low, high in itertools.pairwise((0.0, 0.05, 0.3, NAMED_FROM, 0.9, 0.99, 1.01)):
         inside = (said >= low) & (said < high)
         if inside.any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -85,6 +86,11 @@ class Records:
     has_servers: bool
     is_sampled: bool
 
+    @cached_property
+    def light_work(self) -> Floats:
+        """What `work` would be by bytes alone."""
+        return self.capacity.work(self.loads, of_bytes=True)
+
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.parties), len(self.components) + 1
@@ -122,14 +128,15 @@ def records_of(
     counted[row_job] = True
     by_run = loads_of_logs(runs, files, components)
     by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
-    by_servers = within_logs(loads_of_servers(rows, components, row_job), by_run.numbered(run_job))
+    counts = loads_of_servers(rows, components, row_job)
+    by_servers = within_logs(counts, by_run.numbered(run_job))
     loads = joined_loads([by_log.numbered(run_job), by_servers])
     is_sampled = capacity is not None
     if capacity is None:
         capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
     if not is_sampled or not capacity.per_second["requests"][-1]:
         capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period))
-    capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
+    capacity = replace(capacity.at_least(counts), sick=_sick_targets(snapshot, filesystem, components, period))
     return Records(
         filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
         tuple("servers" if known else "log" for known in counted.tolist()), loads,
@@ -307,11 +314,20 @@ def _parties(
     return tuple(found)
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Seconds of work of each target in the sampling intervals that a run's I/O touches, and which share of these
+    intervals it did I/O in."""
+
+    work: Floats
+    share: Floats
+
+
 def measured_work(
     snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None
-) -> dict[int, Floats]:
-    """Seconds of work by what was sampled of each target while each of the runs (rows of the records) did I/O. Empty
-    where nothing was sampled, or more samples would have to be read than `most_rows`."""
+) -> dict[int, Measured]:
+    """By what was sampled of each target while each of the runs (rows of the records) did I/O. Empty where nothing was
+    sampled, or more samples would have to be read than `most_rows`."""
     if not records.is_sampled or not len(runs):
         return {}
     spans: dict[int, tuple[Ints, Ints]] = {}
@@ -319,7 +335,7 @@ def measured_work(
     for run in runs.tolist():
         first, last = records.windows(run)
         if len(first):
-            spans[run] = first.min(keepdims=True), last.max(keepdims=True)
+            spans[run] = first, last
             windows += [(run, low, high) for low, high in zip(first.tolist(), last.tolist(), strict=True)]
     if not windows:
         return {}
@@ -335,22 +351,28 @@ def measured_work(
         return {}
     if most_rows is not None and sum(group.rows for group in selection.groups) > most_rows:
         return {}
-    amount = "value * (least(start_ns + interval_ns, high) - greatest(start_ns, low)) / interval_ns"
-    found = snapshot.bare.sql(f"""WITH asked(run, low, high) AS (VALUES {", ".join(map(str, windows))})
-        SELECT run, component, coalesce(sum({amount}) FILTER (metric = 'read_bytes'), 0.0),
-            coalesce(sum({amount}) FILTER (metric = 'write_bytes'), 0.0),
-            coalesce(sum({amount}) FILTER (metric IN ('read_ops', 'write_ops')), 0.0)
-        FROM ({selection.scan(metrics)}) s JOIN asked ON s.start_ns < high AND s.start_ns + s.interval_ns > low
-        WHERE interval_ns > 0 GROUP BY run, component ORDER BY run, component""").fetchall()
+    found = snapshot.bare.sql(f"""WITH asked(run, low, high) AS (VALUES {", ".join(map(str, windows))}),
+        touched AS (SELECT DISTINCT run, component, metric, start_ns, interval_ns, value
+            FROM ({selection.scan(metrics)}) s JOIN asked ON s.start_ns < high AND s.start_ns + s.interval_ns > low
+            WHERE interval_ns > 0)
+        SELECT run, component, coalesce(sum(value) FILTER (metric = 'read_bytes'), 0.0),
+            coalesce(sum(value) FILTER (metric = 'write_bytes'), 0.0),
+            coalesce(sum(value) FILTER (metric IN ('read_ops', 'write_ops')), 0.0),
+            greatest(coalesce(sum(interval_ns) FILTER (metric = 'read_bytes'), 0),
+                     coalesce(sum(interval_ns) FILTER (metric = 'write_bytes'), 0))
+        FROM touched GROUP BY run, component ORDER BY run, component""").fetchall()
     place = {name: column for column, name in enumerate(records.components)}
-    result: dict[int, Floats] = {}
-    for run, component, *amounts in found:
+    result: dict[int, Measured] = {}
+    for run, component, *amounts, sampled_ns in found:
         if component in place:
             column = np.array([place[component]])
             parts = {name: np.array([value], np.float64) for name, value in zip(AMOUNTS, amounts, strict=True)}
-            work = result.setdefault(int(run), np.zeros(len(records.components)))
             low, high = spans[int(run)]
-            work[column] = records.capacity.work_of(column, parts, low, high)
+            width = len(records.components)
+            measured = result.setdefault(int(run), Measured(np.zeros(width), np.ones(width)))
+            ends = low.min(keepdims=True), high.max(keepdims=True)
+            measured.work[column] = records.capacity.work_of(column, parts, *ends)
+            measured.share[column] = min(1.0, float((high - low).sum()) / max(int(sampled_ns), 1))
     return result
 
 

@@ -7,7 +7,7 @@ was another job.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +27,16 @@ from ioweather.core.outcomes import Amount
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.derive.jobs.groups import group_runs
 from ioweather.derive.system.run_environment import used_targets
-from ioweather.derive.system.shared_work import placed_again, shares_during, sums_during, without_each
+from ioweather.derive.system.shared_work import placed_again
+from ioweather.derive.system.work_in_time import (
+    During,
+    Pieces,
+    cost_of_each,
+    during,
+    io_in_time,
+    near_windows,
+    pieces_of,
+)
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.view import JobView
 from ioweather.studies.shared import choices
@@ -36,6 +45,7 @@ from ioweather.workflows.hiding import hide, judged_on
 from ioweather.workflows.job import JOB_ID, find_job
 from ioweather.workflows.job_records import (
     FILES,
+    Measured,
     Records,
     files_of,
     measured_work,
@@ -72,7 +82,9 @@ def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Susp
     files = concat([view.files.select(FILES), files_of(whole, others)])
     records = records_of(whole, found.filesystem, runs, files, [(low, max(high, low + 1))])
     measured = measured_work(whole, records, np.zeros(1, np.int64))
-    return beside(records, hide(records.parties, snapshot), 0, measured.get(0))
+    similar = np.delete(found.runs.floats("io_seconds"), found.this)
+    usual = float(np.nanmedian(similar)) if np.isfinite(similar).any() else np.inf
+    return beside(records, hide(records.parties, snapshot), 0, measured.get(0), usual)
 
 
 def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
@@ -87,84 +99,147 @@ def active(runs: Frame, low: int, high: int) -> Frame:
     return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
 
 
-def beside(records: Records, parties: Sequence[Party], row: int, measured: Floats | None) -> Suspects:
-    """The jobs beside run `row` of the records; `parties` as they may be seen. `measured` is all work of the targets
-    meanwhile, None where it is not known."""
+def beside(
+    records: Records, parties: Sequence[Party], row: int, measured: Measured | None, usual_seconds: float
+) -> Suspects:
+    """The jobs beside run `row` of the records, whose I/O usually takes so long; `parties` as they may be seen.
+    `measured` is what the targets did meanwhile, None where it is not known."""
     mine = records.by_run.stretches_of(row)
     if not len(mine):
         raise DataUnavailable("the log does not say when it did I/O")
-    loads, shape, me = records.loads, records.shape, int(records.run_job[row])
+    loads, width, me = records.loads, records.shape[1], int(records.run_job[row])
     windows = records.windows(row)
+    near = near_windows(loads, windows)
+    pieces = pieces_of(windows, loads, near)
+    found = during(loads, near, pieces)
     # Between its first and last access of a file a run also does other things.
     io_seconds = float(np.nan_to_num(records.runs.floats("io_seconds")[row]))
-    busy = min(1.0, io_seconds * 1e9 / float((windows[1] - windows[0]).sum()))
-    shares = shares_during(loads, windows)
-    amounts = {name: busy * sums_during(loads, values, shares, shape) for name, values in loads.amounts.items()}
-    others = busy * sums_during(loads, records.work, shares, shape)
-    others[me] = 0.0
+    busy = min(1.0, io_seconds / float(pieces.seconds.sum()))
+    jobs = found.jobs
+    by_log = np.array([records.evidence[job] == "log" for job in jobs.tolist()], np.bool_)
+    amounts = {name: busy * found.sums(values, width) for name, values in loads.amounts.items()}
+    others = busy * found.sums(records.work, width)
     own, own_bytes = own_work(records, mine)
-    if records.evidence[me] == "servers" and amounts["requests"][me, :-1].any():
-        own = sums_during(loads, records.work, shares, shape)[me]
-        own_bytes = amounts["read_bytes"][me, :-1] + amounts["write_bytes"][me, :-1]
+    counted = (jobs == me) & ~by_log & amounts["requests"][:, :-1].any(axis=1)
+    if counted.any():
+        own = others[counted][0] / busy
+        own_bytes = (amounts["read_bytes"] + amounts["write_bytes"])[counted][0, :-1]
+    others[jobs == me] = 0.0
     used = used_targets(own_bytes[None, :])[0]
-    rest, total = np.zeros(shape[1]), None
+    before, own_before = others.copy(), own.copy()
+    rest, total = np.zeros(width), None
     if measured is not None:
-        by_log = np.array([evidence == "log" for evidence in records.evidence], np.bool_)
-        # The run's own work was all done while it did I/O.
-        meanwhile = own[:-1] + busy * np.maximum(measured - own[:-1], 0.0)
+        light = np.where(by_log[:, None] & (jobs != me)[:, None], busy * found.sums(records.light_work, width), others)
+        own_light = own if counted.any() else own_work(records, mine, of_bytes=True)[0]
+        # The run's own work was all done while it did I/O; of a sampling interval that may be a part.
+        meanwhile = own_light[:-1] + busy * measured.share * np.maximum(measured.work - own_light[:-1], 0.0)
+        extra = _fitting((own - own_light)[:-1] + (others - light)[:, :-1].sum(axis=0),
+                         meanwhile - own_light[:-1] - light[:, :-1].sum(axis=0))  # fmt: skip
+        others[:, :-1] = light[:, :-1] + extra * (others - light)[:, :-1]
+        own[:-1] = own_light[:-1] + extra * (own - own_light)[:-1]
         others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], meanwhile, by_log)
         total = float(meanwhile[used].sum())
-    _no_more_than_time(others, own, rest, busy * float((windows[1] - windows[0]).sum()) / 1e9)
+    # Alone it takes its usual time, and no target works longer for it.
+    own = np.minimum(own, usual_seconds)
+    waits = _Waits(records, pieces, found, during(records.by_run, mine, pieces), used)
+    cost = waits.costs(
+        (own_before, own), (before, others), rest, counted, (busy, io_seconds, min(usual_seconds, io_seconds))
+    )
     load = np.where(used, others[:, :-1].sum(axis=0) + rest[:-1], -1.0)
     return Suspects(
-        _found(records, parties, (others, own, rest), used, amounts, me),
+        _found(records, parties, jobs, (others, own + rest), cost, used, amounts, me),
         1.0 - float(rest[:-1][used].sum()) / total if total else None,
         records.components[int(load.argmax())] if load.max(initial=0.0) > 0 else None,
         float(np.nan_to_num(records.runs.floats("metadata_ratio")[row])), records.filesystem, records.has_servers,
     )  # fmt: skip
 
 
-def _no_more_than_time(others: Floats, own: Floats, rest: Floats, seconds: float) -> None:
-    """In place: a target does a second of work in a second. Where it seems to have done more, it can do more than was
-    ever seen of it."""
-    total = others.sum(axis=0) + own + rest
-    scale = np.minimum(1.0, np.divide(seconds, total, out=np.ones(len(total)), where=total > 0))
-    for part in (others, own, rest):
-        part *= scale
+def _fitting(more: Floats, room: Floats) -> Floats:
+    """The share of `more` that there is room for."""
+    return np.clip(np.divide(room, more, out=np.ones(len(more)), where=more > 0), 0.0, 1.0)
 
 
-def own_work(records: Records, mine: Ints) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, eq=False)
+class _Waits:
+    """A run's I/O time in pieces, and what was done in each; `used` are the targets that it moved bytes on."""
+
+    records: Records
+    pieces: Pieces
+    everybody: During
+    logged: During
+    used: Bools
+
+    def costs(
+        self, own: tuple[Floats, Floats], others: tuple[Floats, Floats], rest: Floats, counted: Bools,
+        times: tuple[float, float, float],
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Of each job, seconds that the run waited for data and for metadata. `own` and `others` are sums over the
+        time, by the records and as they fit what was measured; `counted` is the run's own row of servers' counts;
+        `times` are the share of the time with I/O, seconds of I/O, and the usual ones."""
+        busy, io_seconds, usual = times
+        width, seconds = len(rest), self.pieces.seconds
+        columns = np.append(np.flatnonzero(self.used), width - 1).astype(np.int64)
+        work = self.everybody.in_time(self.records.work, columns, width)
+        by_run = self.records.by_run
+        mine = work[:, counted][:, 0] if counted.any() else (
+            self.logged.in_time(self.records.capacity.work(by_run), columns, width).sum(axis=1)
+        )  # fmt: skip
+        mine = mine * _ratio(own[1][columns], own[0][columns])
+        was, now = others[0][:, columns], others[1][:, columns]
+        # Work that was placed where the job's own record shows none is spread as its other work.
+        profile = work.sum(axis=2) / busy
+        profile = np.divide(profile, profile.sum(axis=0), out=np.zeros(profile.shape), where=profile.sum(axis=0) > 0)
+        work = work * _ratio(now, was) + profile[:, :, None] * np.where(was > 0, 0.0, now) / busy
+        nobody = rest[columns] / busy * (seconds / seconds.sum())[:, None]
+        used = used_targets(mine[:, :-1]) if len(columns) > 1 else np.zeros((len(seconds), 0), np.bool_)
+        met = np.where(used, (work.sum(axis=1) + nobody)[:, :-1], 0.0).max(axis=1, initial=0.0)
+        time = io_in_time(mine[:, :-1].max(axis=1, initial=0.0), met, seconds, io_seconds, usual)
+        share = np.divide(time, seconds, out=np.zeros(len(seconds)), where=seconds > 0)[:, None]
+        work, nobody = work * share[:, :, None], nobody * share
+        every = np.ones((len(seconds), 1), np.bool_)
+        return (
+            cost_of_each(mine[:, :-1], work[:, :, :-1], nobody[:, :-1], time, used),
+            cost_of_each(mine[:, -1:], work[:, :, -1:], nobody[:, -1:], time, every),
+        )
+
+
+def _ratio(now: Floats, was: Floats) -> Floats:
+    return np.divide(now, was, out=np.zeros(now.shape), where=was > 0)
+
+
+def own_work(records: Records, mine: Ints, *, of_bytes: bool = False) -> tuple[Floats, Floats]:
     """The run's own work, and its bytes by target."""
     loads, width = records.by_run, records.shape[1]
     entries = loads.entries_of(mine)
     target, amounts = loads.target[entries], {name: values[entries] for name, values in loads.amounts.items()}
-    work = np.bincount(target, weights=records.capacity.work(loads, entries), minlength=width)
+    work = np.bincount(target, weights=records.capacity.work(loads, entries, of_bytes=of_bytes), minlength=width)
     moved = np.bincount(target, weights=amounts["read_bytes"] + amounts["write_bytes"], minlength=width)[:-1]
     return np.asarray(work, np.float64), np.asarray(moved, np.float64)
 
 
 def _found(
-    records: Records, parties: Sequence[Party], work: tuple[Floats, Floats, Floats], used: Bools,
-    amounts: Mapping[str, Floats], me: int,
+    records: Records, parties: Sequence[Party], jobs: Ints, work: tuple[Floats, Floats], cost: tuple[Floats, Floats],
+    used: Bools, amounts: Mapping[str, Floats], me: int,
 ) -> tuple[Suspect, ...]:  # fmt: skip
-    others, own, rest = work
-    less = without_each(own[:-1], others[:, :-1], rest[:-1], used)
-    less_metadata = without_each(own[-1:], others[:, -1:], rest[-1:], np.ones(1, np.bool_))
+    """`work` is that of others by job and target, and that of the run and of nobody by target; `cost` seconds of data
+    and of metadata, by job."""
+    others, besides = work
     moved = amounts["read_bytes"][:, :-1] + amounts["write_bytes"][:, :-1]
     all_bytes, operations = float(moved[:, used].sum()), amounts["requests"].sum(axis=1)
-    total = others[:, :-1].sum(axis=0) + own[:-1] + rest[:-1]
+    total = others[:, :-1].sum(axis=0) + besides[:-1]
     found = []
-    for job in np.flatnonzero(others.sum(axis=1) > 0).tolist():
+    for row in np.flatnonzero(others.sum(axis=1) > 0).tolist():
+        job = int(jobs[row])
         if job == me:
             continue
-        order = np.argsort(-others[job, :-1], kind="stable")[:_MOST_TARGETS].tolist()
+        order = np.argsort(-others[row, :-1], kind="stable")[:_MOST_TARGETS].tolist()
         found.append(Suspect(
-            parties[job], records.evidence[job], float(less[job]), float(less_metadata[job]),
-            float(amounts["read_bytes"][job].sum()), float(amounts["write_bytes"][job].sum()),
-            float(amounts["requests"][job, :-1].sum()), float(amounts["requests"][job, -1]),
-            float(moved[job, used].sum()) / all_bytes if all_bytes > 0 else None,
-            float(operations[job] / operations.sum()) if operations.sum() > 0 else None,
-            tuple((records.components[i], float(others[job, i] / total[i])) for i in order if others[job, i] > 0),
+            parties[job], records.evidence[job], float(cost[0][row]), float(cost[1][row]),
+            float(amounts["read_bytes"][row].sum()), float(amounts["write_bytes"][row].sum()),
+            float(amounts["requests"][row, :-1].sum()), float(amounts["requests"][row, -1]),
+            float(moved[row, used].sum()) / all_bytes if all_bytes > 0 else None,
+            float(operations[row] / operations.sum()) if operations.sum() > 0 else None,
+            tuple((records.components[i], float(others[row, i] / total[i])) for i in order if others[row, i] > 0),
         ))  # fmt: skip
     return tuple(found)
 
@@ -277,11 +352,11 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
         measured = measured_work(whole, records, asked, most_rows=_MOST_SAMPLES)
         for number, row in enumerate(rows.tolist()):
             at = place[digests[row]]
+            usual, spread = float(slowed["usual"][number]), float(slowed["spread"][number])
             try:
-                suspects = beside(records, parties, at, measured.get(at))
+                suspects = beside(records, parties, at, measured.get(at), usual)
             except DataUnavailable:
                 continue
-            usual, spread = float(slowed["usual"][number]), float(slowed["spread"][number])
             found.append(Slowed(
                 parties[int(records.run_job[at])], float(slowed["io_seconds"][number]),
                 Amount(usual, usual * float(np.exp(-_TO_90 * spread)), usual * float(np.exp(_TO_90 * spread))), None,

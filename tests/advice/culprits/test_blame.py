@@ -44,6 +44,15 @@ def test_a_light_job_beside_a_sick_target_is_not_accused() -> None:
     assert blame(run()) == ()
 
 
+def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
+    """Of 12 s lost, of which 9 count as a slowdown, 7 are a good part; by a log alone, half of what was lost."""
+    for evidence, least, most in (("servers", 0.6, 0.9), ("log", 0.4, 0.7)):
+        (found,) = blame(run(suspect(1, 7.0, evidence=evidence), took=75.0))
+        assert least < found.probability < most
+    heavy, light = (blame(run(suspect(1, data, evidence="log")))[0].probability for data in (60.0, 6.0))
+    assert heavy > NAMED_FROM > light
+
+
 def test_metadata_of_others_costs_no_more_than_the_run_spent_in_metadata() -> None:
     (found,) = blame(run(suspect(1, 0.0, 500.0), metadata_ratio=0.1))
     assert found.seconds == pytest.approx(21.0, rel=0.1)

@@ -22,7 +22,6 @@ from ioweather.derive.system.shared_work import (
     shares_during,
     sums_during,
     within_logs,
-    without_each,
 )
 from ioweather.tables import encode_text
 
@@ -89,13 +88,18 @@ def test_only_the_part_of_a_stretch_inside_the_windows_counts() -> None:
     assert found[2].sum() == 0.0
 
 
-def test_without_a_job_the_next_target_may_hold_the_run_up() -> None:
-    own, rest, used = np.ones(3), np.zeros(3), np.array([True, True, False])
-    others = np.array([[4.0, 0.0, 9.0], [0.0, 3.0, 0.0]])
-    # 5 on the first target, 4 on the second: without the first job the second target takes 4.
-    assert without_each(own, others, rest, used).tolist() == [1.0, 0.0]
-    assert without_each(own, others, rest, np.zeros(3, np.bool_)).tolist() == [0.0, 0.0]
-    assert without_each(own, np.zeros((0, 3)), rest, used).tolist() == []
+def test_what_jobs_did_by_servers_counts_a_target_can_do() -> None:
+    counted = loads((0, 0, 10, 0, 4000.0), (1, 0, 10, 1, 10.0))
+    found = CAPACITY.at_least(counted)
+    assert found.per_second["write_bytes"].tolist() == [400.0, 100.0, 0.0]
+    assert found.per_second["read_bytes"].tolist() == CAPACITY.per_second["read_bytes"].tolist()
+
+
+def test_work_of_bytes_alone_leaves_metadata_operations() -> None:
+    made = loads((0, 0, 10, 0, 100.0), (0, 0, 10, 2, 0.0))
+    made = replace(made, amounts={**made.amounts, "requests": np.array([100.0, 40.0])})
+    assert CAPACITY.work(made).tolist() == [10.0, 2.0]
+    assert CAPACITY.work(made, of_bytes=True).tolist() == [2.0, 2.0]
 
 
 def test_work_that_a_log_misplaced_goes_where_it_was_measured() -> None:

@@ -2,8 +2,10 @@
 
 What a run lost is D - B - J: its I/O time beyond the usual, less what its own change cost. Without job k it would have
 taken k's work on the targets it waited for less, but not less than the usual: seconds(k) = min(D - B - J, work(k)).
-The probability is that of seconds(k) >= h, the least that counts as a slowdown; errors of B, of J and of the work are
-drawn. Seconds of several jobs need not add up: without either of two the run may still wait for the other.
+The probability is that the run lost h or more, the least that counts as a slowdown, and that k took a good part of it:
+h / 2 where servers counted its work. A job known by its log alone must have taken half of what was lost, or h, for
+others may have left no record. Errors of B, of J and of the work are drawn. Seconds of several jobs need not add up:
+without either of two the run may still wait for the other.
 """
 
 from __future__ import annotations
@@ -120,8 +122,16 @@ def blame(run: Slowed) -> tuple[Blame, ...]:
         metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
         seconds = np.minimum(lost, suspect.data_seconds * factor + metadata)
         low, middle, high = (float(q) for q in np.quantile(seconds, _LEVEL))
-        result.append(Blame(suspect, float(np.mean(seconds >= run.harm_seconds)), middle, low, high))
+        part = needed_seconds(suspect.evidence, run.harm_seconds, lost)
+        did = (seconds >= part) & (lost >= run.harm_seconds)
+        result.append(Blame(suspect, float(np.mean(did)), middle, low, high))
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
+
+
+def needed_seconds(evidence: Evidence, harm_seconds: float, lost: Floats) -> Floats:
+    """The least that a job must have cost a run that lost so much to be blamed for it."""
+    half = np.full(len(lost), harm_seconds / 2)
+    return half if evidence == "servers" else np.clip(lost / 2, half, harm_seconds)
 
 
 def _draws(amount: Amount, rng: np.random.Generator) -> Floats:

@@ -219,12 +219,25 @@ class Capacity:
     per_second: Mapping[str, Floats]
     sick: tuple[Sick, ...] = ()
 
-    def work(self, loads: JobLoads, entries: Ints | None = None) -> Floats:
-        """Seconds that the targets needed for the entries (default: all)."""
+    def work(self, loads: JobLoads, entries: Ints | None = None, *, of_bytes: bool = False) -> Floats:
+        """Seconds that the targets needed for the entries (default: all); for their bytes alone, if asked."""
         chosen = np.arange(len(loads.target)) if entries is None else entries
         amounts = {name: values[chosen] for name, values in loads.amounts.items()}
+        if of_bytes:
+            is_data = loads.target[chosen] < len(self.per_second["requests"]) - 1
+            amounts["requests"] = np.where(is_data, 0.0, amounts["requests"])
         of = loads.stretch[chosen]
         return self.work_of(loads.target[chosen], amounts, loads.first_ns[of], loads.last_ns[of])
+
+    def at_least(self, loads: JobLoads) -> Capacity:
+        """What jobs did on a target by its servers' own counts it can do. Samples of a few days do not show all of it:
+        to ask for as many small requests as one job does is rare."""
+        found = {}
+        for name in AMOUNTS:
+            most = self.per_second[name].copy()
+            np.maximum.at(most, loads.target, loads.amounts[name] / np.maximum(loads.seconds[loads.stretch], 1.0))
+            found[name] = most
+        return replace(self, per_second=found)
 
     def work_of(self, target: Ints, amounts: Mapping[str, Floats], first_ns: Ints, last_ns: Ints) -> Floats:
         """For the bytes, or for the requests where these are small; longer while a target was sick."""
@@ -297,13 +310,3 @@ def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) 
         return others, rest
     gained = missing.sum(axis=1)[:, None] * (rest / rest.sum())[None, :] * (moved / total)
     return np.asarray(others - missing * (moved / total) + gained), np.asarray(rest * (1.0 - moved / rest.sum()))
-
-
-def without_each(own: Floats, others: Floats, rest: Floats, used: Bools) -> Floats:
-    """Seconds that a run would wait less without each of the others: rows of `others` are jobs, columns targets;
-    `rest` is work that nobody's record explains."""
-    columns = np.flatnonzero(used)
-    if not len(columns) or not len(others):
-        return np.zeros(len(others))
-    total = (own + rest + others.sum(axis=0))[columns]
-    return np.asarray(total.max() - (total[None, :] - others[:, columns]).max(axis=1))

@@ -1,0 +1,103 @@
+"""What a run waited for, piece by piece of its time: against sums by hand, and against every second alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioweather.core.arrays import Ints
+from ioweather.derive.system.shared_work import JobLoads, shares_during, sums_during
+from ioweather.derive.system.work_in_time import (
+    MOST_PIECES,
+    cost_of_each,
+    during,
+    io_in_time,
+    near_windows,
+    pieces_of,
+)
+
+S = 10**9
+
+
+def ints(*values: int) -> Ints:
+    return np.array(values, np.int64)
+
+
+def loads(*rows: tuple[int, int, int, int, float]) -> JobLoads:
+    """(job, first, last in seconds, target, bytes written), a stretch each."""
+    job, first, last, target, written = (np.array(column) for column in zip(*rows, strict=True))
+    zero = np.zeros(len(rows))
+    amounts = {"read_bytes": zero, "write_bytes": written.astype(np.float64), "requests": zero}
+    return JobLoads(job, first * S, last * S, np.arange(len(rows)), target, amounts)
+
+
+def test_windows_are_cut_where_jobs_begin_and_end() -> None:
+    made = loads((0, 5, 25, 0, 1.0), (1, 12, 40, 0, 1.0), (2, 50, 60, 0, 1.0))
+    windows = ints(20, 0) * S, ints(30, 10) * S
+    found = pieces_of(windows, made, near_windows(made, windows))
+    assert (found.first_ns // S).tolist() == [0, 5, 20, 25]
+    assert (found.last_ns // S).tolist() == [5, 10, 25, 30]
+    assert found.seconds.tolist() == [5.0, 5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize("windows", [1, 30, 300])
+def test_sums_over_the_pieces_are_those_over_the_time(windows: int) -> None:
+    rng = np.random.default_rng(1)
+    first = rng.integers(0, 1000, 200)
+    made = loads(*zip(rng.integers(0, 9, 200), first, first + rng.integers(0, 300, 200), rng.integers(0, 4, 200),
+                      rng.uniform(0, 9, 200), strict=True))  # fmt: skip
+    edges = np.sort(rng.choice(1300, 2 * windows, replace=False)) * S
+    asked = edges[::2].astype(np.int64), edges[1::2].astype(np.int64)
+    near = near_windows(made, asked)
+    pieces = pieces_of(asked, made, near)
+    found = during(made, near, pieces)
+    assert len(pieces.seconds) <= MOST_PIECES
+    assert pieces.seconds.sum() == pytest.approx((asked[1] - asked[0]).sum() / S)
+    written = made.amounts["write_bytes"]
+    whole = sums_during(made, written, shares_during(made, asked), (9, 4))
+    np.testing.assert_allclose(found.sums(written, 4), whole[found.jobs], atol=1e-9)
+    np.testing.assert_allclose(found.in_time(written, ints(1, 3), 4).sum(axis=0), whole[found.jobs][:, [1, 3]],
+                               atol=1e-9)  # fmt: skip
+
+
+def test_nothing_beside_it() -> None:
+    made = loads((0, 500, 600, 0, 1.0))
+    windows = ints(0) * S, ints(10) * S
+    near = near_windows(made, windows)
+    found = during(made, near, pieces_of(windows, made, near))
+    assert found.jobs.tolist() == []
+    assert found.in_time(made.amounts["write_bytes"], ints(0), 2).shape == (1, 0, 1)
+
+
+def test_a_run_waits_for_the_target_that_is_busiest_at_each_moment() -> None:
+    """Two jobs, each on a target of its own and at a time of its own: over all, neither target is the busier one."""
+    own, rest = np.full((2, 2), 2.0), np.zeros((2, 2))
+    others = np.zeros((2, 2, 2))
+    others[0, 0, 0] = others[1, 1, 1] = 5.0
+    seconds, used = np.array([10.0, 10.0]), np.ones((2, 2), np.bool_)
+    assert cost_of_each(own, others, rest, seconds, used).tolist() == [5.0, 5.0]
+    # In one piece it would wait for the other target as long without either.
+    one = cost_of_each(own.sum(axis=0)[None], others.sum(axis=0)[None], rest[:1], np.array([20.0]), used[:1])
+    assert one.tolist() == [0.0, 0.0]
+
+
+def test_a_target_does_no_more_than_a_second_of_work_in_a_second() -> None:
+    own, others = np.array([[5.0]]), np.array([[[10.0], [5.0]]])
+    found = cost_of_each(own, others, np.zeros((1, 1)), np.array([10.0]), np.ones((1, 1), np.bool_))
+    np.testing.assert_allclose(found, [5.0, 2.5])
+    nowhere = cost_of_each(own, others, np.zeros((1, 1)), np.array([10.0]), np.zeros((1, 1), np.bool_))
+    assert nowhere.tolist() == [0.0, 0.0]
+
+
+def test_time_lost_lies_where_the_run_met_others() -> None:
+    seconds = np.array([60.0, 60.0, 60.0])
+    own = np.array([1.0, 1.0, 0.0])
+    found = io_in_time(own, np.array([0.0, 30.0, 60.0]), seconds, 50.0, 20.0)
+    np.testing.assert_allclose(found, [10.0, 40.0, 0.0])
+    assert io_in_time(own, np.zeros(3), seconds, 50.0, 20.0).tolist() == [25.0, 25.0, 0.0]
+    # No longer than a piece lasts; without a record of its own work as time goes.
+    full = io_in_time(own, np.array([0.0, 30.0, 0.0]), seconds, 110.0, 20.0)
+    assert full[1] == 60.0
+    assert full.sum() == pytest.approx(110.0)
+    np.testing.assert_allclose(io_in_time(np.zeros(3), np.zeros(3), seconds, 90.0, np.inf), 30.0)
+    assert io_in_time(own, np.zeros(3), seconds, 500.0, 20.0).sum() == pytest.approx(180.0)
