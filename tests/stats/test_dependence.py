@@ -162,3 +162,12 @@ def test_the_null_of_shared_steps_is_not_zero():
     assert nulls["spearman"].median > 0.3
     assert nulls["spearman"].p > 0.05
     assert dependence.shift_null(steps, observed, iter(())) == {}
+
+
+def test_ranks_of_rows_are_those_of_each_row_alone():
+    rng = np.random.default_rng(2)
+    table = np.rint(rng.normal(size=(40, 25)) * 3)
+    assert (dependence.midranks(table) == scipy.stats.rankdata(table, axis=1)).all()
+    assert (dependence.midranks(table[0]) == scipy.stats.rankdata(table[0])).all()
+    assert dependence.midranks(np.zeros(0)).tolist() == []
+    assert dependence.midranks(np.full(4, 7.0)).tolist() == [2.5] * 4

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ioweather.core.arrays import Floats
+from ioweather.stats.dependence import midranks
 from ioweather.stats.tails.families import Distribution, Real
 
 # Fewer rounds than this cannot show dependence that matters.
@@ -163,7 +164,7 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
     rounds, targets = table.shape
     if rounds < MINIMUM_ROUNDS or targets < 2:
         return None
-    ranks = _midranks(table)
+    ranks = midranks(table.T).T
     spread = ranks.std(axis=0)
     if (spread == 0).any():
         return None
@@ -182,15 +183,6 @@ def independence(concurrent: ArrayLike, *, replicates: int = 499, seed: int = 0)
         shuffled = np.take_along_axis(scores, (row + shifts) % rounds, axis=0)
         extreme += abs(mean_correlation(shuffled)) >= abs(observed)
     return IndependenceTest(observed, (extreme + 1) / (replicates + 1), rounds, targets, replicates)
-
-
-def _midranks(table: Floats) -> Floats:
-    """Ranks within each column; ties share their mean rank."""
-    ranks = np.empty(table.shape)
-    for column in range(table.shape[1]):
-        _, inverse, counts = np.unique(table[:, column], return_inverse=True, return_counts=True)
-        ranks[:, column] = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    return ranks
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ _NOW_SECONDS = 1.0
 _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
 _MOST_SMALL = 200
+_SELDOM_SECONDS = 3600.0
+_MOST_SELDOM = 16
 _MOST_KEPT_BYTES = 64 << 20
 _MOST_MADE_AT_ONCE = 2
 _WAIT_SECONDS = 60.0
@@ -55,6 +57,13 @@ class _Small:
 
 
 @dataclass
+class _Seldom:
+    data: bytes
+    made_at: float
+    is_making: bool = False
+
+
+@dataclass
 class Facilities:
     """`lakes` maps a name to a directory, which need not be there yet. Only agents of the main lake have spools."""
 
@@ -69,6 +78,7 @@ class Facilities:
     is_stopping: bool = False
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _small: dict[tuple[str, Hashable], _Small] = field(default_factory=dict)
+    _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -203,6 +213,30 @@ class Facilities:
                 self._answers[full] = data
                 while self._answers_bytes > _MOST_KEPT_BYTES and len(self._answers) > 1:
                     self._answers_bytes -= len(self._answers.popitem(last=False)[1])
+        return data
+
+    def seldom(self, name: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """What rests on all rows, takes long, and changes little by a minute's rows: for an hour as it is, then made
+        again by a thread of its own. Only who asks first waits."""
+        with self._guard:
+            known = self._seldom.get((name, key))
+            if known is not None and not known.is_making and time.monotonic() - known.made_at > _SELDOM_SECONDS:
+                known.is_making = True
+                threading.Thread(target=self._make_seldom, args=(name, key, make), daemon=True, name="seldom").start()
+        return known.data if known is not None else self._make_seldom(name, key, make)
+
+    def _make_seldom(self, name: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        try:
+            data = self.answered(name, key, make)
+        finally:
+            with self._guard:
+                if (old := self._seldom.get((name, key))) is not None:
+                    old.is_making = False
+        with self._guard:
+            self._seldom.pop((name, key), None)
+            while len(self._seldom) >= _MOST_SELDOM:
+                self._seldom.pop(next(iter(self._seldom)))
+            self._seldom[name, key] = _Seldom(data, time.monotonic())
         return data
 
     def _known(self, full: Hashable) -> bytes | None:

@@ -27,6 +27,16 @@ def kept(view: View, key: Hashable, make: Callable[[], str], heading: str = "") 
         return failed(error, heading)
 
 
+def seldom(view: View, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
+    """A part that is made once an hour, whatever comes in; one of a range of time that is asked for, as `kept`."""
+    if any(view.between):
+        return kept(view, key, make, heading)
+    try:
+        return Html(view.facilities.seldom(view.name, (view.key, key), lambda: make().encode()))
+    except IoweatherError as error:
+        return failed(error, heading)
+
+
 def answer_part(answer: Answer, *, second: bool = False, headed: bool = True) -> Markup:
     """An answer on a page; the `second` on a page has no heading of the first level."""
     if second:

@@ -10,7 +10,8 @@ from fastapi import APIRouter
 from ioweather.core.papers import PAPERS
 from ioweather.core.papers.claims import claim_of
 from ioweather.core.results import Answer
-from ioweather.web.parts import kept
+from ioweather.core.units import format_time_ns
+from ioweather.web.parts import seldom
 from ioweather.web.ranges import period_for
 from ioweather.web.shell import Html, Listed, Place, page, part, tables_part
 from ioweather.web.visible import PublicView, View
@@ -32,11 +33,12 @@ def claims_page(view: PublicView) -> Html:
 def claims(view: PublicView) -> Html:
     def make() -> str:
         answer = view.ask("claims", {}, period_for(view))
+        made = f"As of {format_time_ns(answer.provenance.made_ns)}; without a range of time made again once an hour."
         return part("claims.html", headline=answer.headline) + tables_part(
-            *_tables(view, answer), notes=list(answer.caveats)
+            *_tables(view, answer), notes=[*answer.caveats, made]
         )
 
-    return kept(view, "claims", make)
+    return seldom(view, "claims", make)
 
 
 def _tables(view: View, answer: Answer) -> Iterator[Listed]:
