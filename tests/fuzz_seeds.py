@@ -546,7 +546,7 @@ def _darshan() -> list[Seed]:
         head = b"2.06".ljust(8, b"\0") + struct.pack(f"{order}6q", 6567223, 500, T0, T0 + 9, 4, 77)
         row = struct.pack(f"{order}Qq16s144q18d", 5, -1, b"name", *[1] * 144, *[0.5] * 18)
         logs.append(gzip.compress(head.ljust(4096, b"\0") + row * 2, mtime=0))
-    return [*(Seed("darshan", log) for log in logs), *_darshan_texts()]
+    return [Seed("darshan", log) for log in logs]
 
 
 def _darshan_texts() -> list[Seed]:
@@ -707,7 +707,8 @@ def _mapped_parquet() -> list[Seed]:
 
 
 SEEDS: dict[str, Callable[[], list[Seed]]] = {
-    "collectl": _collectl, "darshan": _darshan, "darshan_export": _darshan_export, "diskstats": _diskstats,
+    "collectl": _collectl, "darshan": _darshan, "darshan_export": _darshan_export,
+    "darshan_text": _darshan_texts, "diskstats": _diskstats,
     "find": _find, "fsstats": _fsstats, "gpfs": _gpfs,
     "h5lmt": _h5lmt, "io500": _io500, "ior": _ior, "iostat": _iostat, "lfs_find": _paths, "lmt": _lmt,
     "lsf": _lsf, "lustre": _lustre, "mapped_csv": _mapped_csv, "mapped_parquet": _mapped_parquet, "mdtest": _mdtest,
@@ -716,8 +717,15 @@ SEEDS: dict[str, Callable[[], list[Seed]]] = {
     "prometheus": _prometheus, "telegraf": _telegraf, "ldms": _ldms, "collectd": _collectd,
     "rank_details": _rank_details,
 }  # fmt: skip
+# Seeds that are damaged apart, and the source that reads them.
+_READERS = {"darshan_text": "darshan", "mapped_csv": "mapped", "mapped_parquet": "mapped"}
 _KINDS = {"darshan": "darshan", "h5lmt": "hdf5", "tts": "hdf5", "lmt": "sqlite"}
 _MOST_BYTES, _MOST_FILES = 16 << 10, 8
+
+
+def reader_of(source: str) -> str:
+    """The source that reads such seeds."""
+    return _READERS.get(source, source)
 
 
 @cache
@@ -740,6 +748,8 @@ def _real(source: str, folder: Path | None) -> Iterator[Seed]:
                 chosen = choose_source(data, path).name
             except SourceError:
                 continue
+            if chosen == "darshan" and data.startswith(b"#"):
+                chosen = "darshan_text"
             if chosen == source:
                 found += 1
                 kind = _KINDS.get(source) or ("json" if data.lstrip().startswith(b"{") else "text")

@@ -33,7 +33,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
 
-from fuzz_seeds import SEEDS, T0, Seed, seeds_of
+from fuzz_seeds import SEEDS, T0, Seed, reader_of, seeds_of
 
 MOST_SECONDS = 2.0
 MOST_BYTES = 512 << 20
@@ -127,7 +127,7 @@ class Judge:
     def __init__(self, source: str) -> None:
         from ioweather.workflows.ingest import reading
 
-        self.name = "mapped" if source.startswith("mapped") else source
+        self.name = reader_of(source)
         self.reading = reading
         self.error: BaseException | None = None
         refused = reading._refused
@@ -440,7 +440,7 @@ def line_coverage(source: str, seed: str, count: int, sample_data: Path | None) 
     code += (
         "importlib.import_module('ioweather.sources.mapped.source')"
         if source.startswith("mapped")
-        else f"SOURCES[{source!r}]"
+        else f"SOURCES[{reader_of(source)!r}]"
     )
     code += (
         "; print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('ioweather.sources.') and m.__file__))"

@@ -6,7 +6,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from fuzz_seeds import SEEDS, T0, seeds_of
+from fuzz_seeds import SEEDS, T0, reader_of, seeds_of
 from fuzzing import absurd, mutation, put
 
 from ioweather.core.contracts import ReadContext
@@ -18,7 +18,7 @@ CONTEXT = ReadContext(zone=ZoneInfo("UTC"), start_ns=T0 * 10**9, interval_ns=10*
 
 
 def test_every_source_and_every_reader_of_mapped_files_is_attacked() -> None:
-    assert set(SEEDS) == {*SOURCES, "mapped_csv", "mapped_parquet"}
+    assert set(SEEDS) == {*SOURCES, "darshan_text", "mapped_csv", "mapped_parquet"}
 
 
 @pytest.mark.parametrize("source", SEEDS)
@@ -27,7 +27,7 @@ def test_seeds_are_good(source: str, tmp_path: Path) -> None:
         path = put(tmp_path, seed, seed.data)
         (outcome,), frames = read_batch([(path, "0" * 32, 1)], Reading(CONTEXT, mapping=seed.mapping))
         assert (outcome.status, outcome.message) == ("ok", None)
-        assert outcome.source == ("mapped" if source.startswith("mapped") else source)
+        assert outcome.source == reader_of(source)
         assert [absurd(table, frame) for (_, table), pieces in frames.items() for frame in pieces if frame.rows] == [
             None for (_, _), pieces in frames.items() for frame in pieces if frame.rows
         ]

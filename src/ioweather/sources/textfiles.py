@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ioweather.core.errors import CorruptInput
+from ioweather.core.errors import CorruptInput, TruncatedInput
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 4 << 20
@@ -51,16 +51,20 @@ def head_beyond_noise(path: Path) -> bytes:
     return found[:_HEAD_CHARACTERS].encode()
 
 
+def plain_bytes(head: bytes) -> bytes:
+    """The first bytes of a file, unzipped if need be; for `detect`, so it never fails."""
+    if not head.startswith(_GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, 64 << 10)
+    except zlib.error:
+        return b""
+
+
 @lru_cache(maxsize=2)
 def plain_head(head: bytes) -> str:
-    """The first bytes of a file as text, unzipped if need be; for `detect`, so it never fails. Made once for all who
-    are asked about a file."""
-    if head.startswith(_GZIP_MAGIC):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, 64 << 10)
-        except zlib.error:
-            return ""
-    return head.decode("utf-8-sig", errors="replace")
+    """The same as text. Made once for all who are asked about a file."""
+    return plain_bytes(head).decode("utf-8-sig", errors="replace")
 
 
 def text_blocks(path: Path) -> Iterator[str]:
@@ -80,8 +84,8 @@ def text_blocks(path: Path) -> Iterator[str]:
         yield rest
 
 
-def unzipped_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file in pieces, unzipped if need be."""
+def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
+    """The bytes of a file in pieces, unzipped if need be. Where a gzip file may be `cut`, what it still holds."""
     most = _FREE_BYTES + _MOST_RATIO * path.stat().st_size
     with path.open("rb") as plain:
         zipped = plain.read(2) == _GZIP_MAGIC
@@ -95,6 +99,8 @@ def unzipped_blocks(path: Path) -> Iterator[bytes]:
                 if most < 0:
                     raise CorruptInput(f"{path} unzips to more than {_MOST_RATIO} times its size: no log does.")
         except EOFError:
+            if not cut:
+                raise TruncatedInput(f"{path} cannot be unzipped to its end.", hint="Fetch it again.") from None
             return  # a gzip file that is still being written: what came out so far is good
         except (OSError, zlib.error) as error:
             if not zipped:

@@ -211,7 +211,7 @@ def test_lists_that_are_cut_or_broken(tree, tmp_path):
     with pytest.raises(CorruptInput, match="most of this"):
         read(FIND, path, now)
     path.write_bytes(gzip.compress(text)[:-30])
-    with pytest.raises(CorruptInput, match="unzipped"):
+    with pytest.raises(TruncatedInput, match="unzipped"):
         read(FIND, path, now)
 
 

@@ -25,9 +25,9 @@ from ioweather.sources.scan.lists import (
     decoded,
     guessed_kinds,
     list_frames,
-    plain_bytes,
     read_records,
 )
+from ioweather.sources.textfiles import plain_bytes
 
 # No number of 64 bits has more than 20 digits. What no file system can have said is still a record, and left out alone.
 _NUMBER: Final = rb"(-?\d{1,20})"

@@ -22,7 +22,8 @@ from ioweather.core.clock import datetime_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.frames import Frame
-from ioweather.sources.scan.lists import NS, Entries, decoded, list_frames, plain_bytes, read_records
+from ioweather.sources.scan.lists import NS, Entries, decoded, list_frames, read_records
+from ioweather.sources.textfiles import plain_bytes
 
 # <thread> stands before lines that come through an external script.
 _NUMBERS: Final = re.compile(rb"(?:<\d+>)?\s*(\d{1,20})\s+\d+\s+-?\d+\s")

@@ -6,10 +6,8 @@ say stays unknown: no sizes, no size histogram.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -28,18 +26,17 @@ from ioweather.sources.scan.plan import LinkRecord
 from ioweather.sources.scan.rows import scan_frames, shown_path
 from ioweather.sources.scan.state import ScanState, signed
 from ioweather.sources.scan.tally import Files, Tally
+from ioweather.sources.textfiles import unzipped_blocks
 from ioweather.tables import TABLES
 from ioweather.tables.ranges import ANY, Range
 
 Column: TypeAlias = Sequence[int] | None
 NS: Final = 10**9
-_BLOCK_BYTES: Final = 4 << 20
 _LONGEST_RECORD: Final = 1 << 20
 # Linux takes paths of 4 KiB; a name that line after line is added to must end somewhere.
 LONGEST_PATH: Final = 64 << 10
 _MOST: Final = (1 << 63) - 1
 _SHOWN: Final = 60  # last characters of a path
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,6 @@ class Records:
     first: int
     items: list[bytes]
     torn: bool = False
-
-
-def plain_bytes(head: bytes) -> bytes:
-    """The first bytes of a file, unzipped if need be; for `detect`, so it never fails."""
-    if not head.startswith(_GZIP_MAGIC):
-        return head
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, 64 << 10)
-    except zlib.error:
-        return b""
 
 
 def guessed_kinds(paths: list[str], before: str | None = None, after: str | None = None) -> list[str]:
@@ -77,27 +64,17 @@ def _holds(path: str, other: str | None) -> bool:
 
 def read_records(path: Path, separator: bytes) -> Iterator[Records]:
     """All records of a list, plain or gzipped, some megabytes at a time."""
-    with path.open("rb") as plain:
-        zipped = plain.read(2) == _GZIP_MAGIC
-        plain.seek(0)
-        stream = gzip.GzipFile(fileobj=plain) if zipped else plain
-        number, rest = 1, b""
-        while True:
-            try:
-                data = stream.read(_BLOCK_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise CorruptInput(f"{path} cannot be unzipped to its end ({error}).", hint="Fetch it again.") from None
-            if not data:
-                break
-            items = (rest + data).split(separator)
-            rest = items.pop()
-            if len(rest) > _LONGEST_RECORD:
-                raise CorruptInput(f"{path}, record {number + len(items)}: longer than any path.")
-            if items:
-                yield Records(number, items)
-                number += len(items)
-        if rest:
-            yield Records(number, [rest], torn=True)
+    number, rest = 1, b""
+    for data in unzipped_blocks(path, cut=False):
+        items = (rest + data).split(separator)
+        rest = items.pop()
+        if len(rest) > _LONGEST_RECORD:
+            raise CorruptInput(f"{path}, record {number + len(items)}: longer than any path.")
+        if items:
+            yield Records(number, items)
+            number += len(items)
+    if rest:
+        yield Records(number, [rest], torn=True)
 
 
 # What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
@@ -285,20 +262,25 @@ def decoded(raw: bytes) -> str:
     return os.fsdecode(raw)
 
 
+def dated(source: str, path: Path, context: ReadContext) -> tuple[int, str]:
+    """When what the file holds was seen, as somebody said, and the identity of that scan."""
+    if context.start_ns is None:
+        raise UndatedInput(
+            f"{path} does not say when it was made, and ages are counted from there.",
+            hint="Give --start: the time at which it was made.",
+        )
+    digest = hashlib.sha256(f"{source} {context.start_ns} {context.system}".encode())
+    with path.open("rb") as file:
+        digest.update(hashlib.file_digest(file, "sha256").digest())
+    stamp = ns_to_datetime(context.start_ns).strftime("%Y%m%dT%H%M%SZ")
+    return context.start_ns, f"{stamp}-{digest.hexdigest()[:8]}"
+
+
 def list_frames(
     source: str, path: Path, pieces: Iterator[tuple[Entries, bool]], context: ReadContext
 ) -> Iterator[tuple[str, Frame]]:
     """The rows of a list. A piece is entries, and whether the list ends in the middle of one."""
-    if context.start_ns is None:
-        raise UndatedInput(
-            f"{path} does not say when it was made, and ages are counted from there.",
-            hint="Give --start: the time at which the list was made.",
-        )
-    start_ns = context.start_ns
-    digest = hashlib.sha256(f"{source} {start_ns} {context.system}".encode())
-    with path.open("rb") as file:
-        digest.update(hashlib.file_digest(file, "sha256").digest())
-    scan_id = f"{ns_to_datetime(start_ns).strftime('%Y%m%dT%H%M%SZ')}-{digest.hexdigest()[:8]}"
+    start_ns, scan_id = dated(source, path, context)
     counted = ListTally(start_ns)
     whole = True
     wrong: list[str] = []

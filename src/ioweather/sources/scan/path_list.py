@@ -16,9 +16,9 @@ from ioweather.sources.scan.lists import (
     decoded,
     guessed_kinds,
     list_frames,
-    plain_bytes,
     read_records,
 )
+from ioweather.sources.textfiles import plain_bytes
 
 _BEGINNINGS: Final = (b"/", b"./", b"../")
 
