@@ -30,7 +30,7 @@ from ioweather.simulate.formats.segments import write_segments
 from ioweather.simulate.formats.tokio import TokioWriter
 from ioweather.simulate.incidents import Felt
 from ioweather.simulate.job_stats import JobCounts, closed, write_job_stats
-from ioweather.simulate.observed import Observed, coarser, joined, observe, slim
+from ioweather.simulate.observed import Observed, as_served, coarser, joined, observe, slim
 from ioweather.simulate.planted import PlantedServers
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.responses import SIZES, mean_seconds, window_responses
@@ -157,7 +157,10 @@ class _Making:
         self.planted.add(observed)
         self.felt.add(window.readings.times, window.readings.stretch)
         self.servers.add(coarser(observed, preset.step_seconds), self._used_bytes(window.readings.day))
-        responses = window_responses(window.readings, preset, world.resources, world.seed)
+        met = window.readings
+        if preset.slow_service:
+            met = as_served(met, world.resources, world.incidents)
+        responses = window_responses(met, preset, world.resources, world.seed)
         spool = self.out / "data" / "spool"
         yield write_segments, spool, list(responses), world.calendar, number, f"mount:/{preset.fsname}"
         for run in window.runs:

@@ -83,6 +83,14 @@ def _target_health(times: Floats, shape: tuple[int, ...], incidents: Sequence[In
     return health
 
 
+def as_served(readings: Readings, resources: Resources, incidents: Sequence[Incident]) -> Readings:
+    """As requests meet it: a sick target serves each one slower, also where nobody asks for more than it can give."""
+    health = _target_health(readings.times, (readings.steps, resources.osts), incidents)
+    stretch = readings.stretch.copy()
+    stretch[:, : resources.osts] /= health
+    return replace(readings, stretch=stretch)
+
+
 _AMOUNTS = ("read_bytes", "write_bytes", "read_requests", "write_requests", "operations")
 _STATES = ("oss_cpu_percent", "mds_cpu_percent")
 

@@ -83,6 +83,7 @@ class Preset:
     growth_ratio: float = 0.0  # by how much half of the programs' bytes grow over the period
     traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
+    slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property
@@ -131,11 +132,13 @@ _MISSPECIFIED = (
 
 # Equal runs differ by 5.7% (Theta) and 7.2% (Cori) at 68% (Isakov et al., SC'22).
 _HARD = (
-    replace(LAPTOP, name="laptop-noisy", title="Laptop whose equal runs differ as on Theta", noise_sd=0.057),
+    replace(LAPTOP, name="laptop-noisy", title="Laptop whose equal runs differ as on Theta", noise_sd=0.057,
+            slow_service=True),
     replace(LAPTOP, name="laptop-hidden", title="Laptop with incidents that no server sees, and harmless changes",
-            noise_sd=0.057, hidden_ratio=0.06, harmless_change_ratio=0.08),
+            noise_sd=0.057, hidden_ratio=0.06, harmless_change_ratio=0.08, slow_service=True),
     replace(LAPTOP, name="laptop-hard", title="Laptop with all that makes verdicts hard", noise_sd=0.072,
             hidden_ratio=0.06, harmless_change_ratio=0.08, mild_changes=True, growth_ratio=0.6, traffic_sd=0.8,
+            slow_service=True,
             jobs=400, typical_io_seconds=90.0, transfers_per_day=8.0, system_load=0.2, background_bytes_per_s=0.3e6),
 )  # fmt: skip
 

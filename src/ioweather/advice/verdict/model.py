@@ -90,8 +90,8 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     both = np.concatenate([by_slope, here[None, :]])
     covariance += both @ fit.slope_covariance @ both.T
     return Prediction(
-        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(beyond[row] - typical),
-        float(scatter[row]),
+        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]),
+        _direction((beyond[row] - typical) * fit.slopes[beyond.shape[1] :]), float(scatter[row]),
     )  # fmt: skip
 
 
@@ -155,8 +155,9 @@ def _at_least_zero(information: Floats, towards: Floats) -> tuple[Floats, Floats
     return slopes, covariance
 
 
-def _direction(beyond: Floats) -> int:
-    higher, lower = float(np.maximum(beyond, 0.0).sum()), float(np.maximum(-beyond, 0.0).sum())
+def _direction(effects: Floats) -> int:
+    """By what the measures do to such runs: one that does nothing to them may be as low as it likes."""
+    higher, lower = float(np.maximum(effects, 0.0).sum()), float(np.maximum(-effects, 0.0).sum())
     if higher == lower == 0.0:
         return 0
     return 1 if higher >= _CLEARLY * lower else -1 if lower >= _CLEARLY * higher else 2

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from ioweather.advice.verdict.patterns import patterns_of
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame
+from ioweather.core.units import DAY_NS
 from ioweather.derive.jobs.groups import alike, group_runs
 from ioweather.derive.jobs.ratios import quotient
 
 # Similar runs to compare with: those nearest in time. More would not sharpen the verdict.
 MOST_SIMILAR: Final = 64
+# Of one day at most so many, where there are others: an incident that lasts a day is not what is usual. [ours]
+_MOST_OF_DAY: Final = 16
 # Of runs of other groups the nearest in time; a group of fewer runs has no usual time.
 MOST_OTHERS: Final = 200
 LEAST_OF_GROUP: Final = 4
@@ -84,7 +87,8 @@ def compared_rows(runs: Frame, row: int) -> tuple[Ints, Ints]:
     away = np.abs(runs.ints("start_ns") - int(runs.array("start_ns")[row]))
     similar = alike(runs, row)
     similar = similar[similar != row]
-    similar = similar[np.argsort(away[similar], kind="stable")[:MOST_SIMILAR]]
+    similar = similar[np.argsort(away[similar], kind="stable")]
+    similar = similar[np.argsort(_beyond_day(runs.ints("start_ns")[similar]), kind="stable")[:MOST_SIMILAR]]
     rest = np.setdiff1d(np.arange(runs.rows), np.append(alike(runs, row), row))
     rest = rest[np.argsort(away[rest], kind="stable")[: 4 * MOST_OTHERS]]
     chosen, group = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -94,6 +98,16 @@ def compared_rows(runs: Frame, row: int) -> tuple[Ints, Ints]:
         chosen, group = rest[large][:MOST_OTHERS], groups.of_run[large][:MOST_OTHERS] + 1
     rows = np.concatenate([[row], similar, chosen]).astype(np.int64)
     return rows, np.concatenate([np.zeros(1 + len(similar), np.int64), group])
+
+
+def _beyond_day(start_ns: Ints) -> Bools:
+    """Of runs in order: whether so many of the same day come before that it has enough."""
+    day = start_ns // DAY_NS
+    order = np.argsort(day, kind="stable")
+    first = np.searchsorted(day[order], day[order], side="left")
+    place = np.empty(len(day), np.int64)
+    place[order] = np.arange(len(day)) - first
+    return np.asarray(place >= _MOST_OF_DAY)
 
 
 def pool_of(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
