@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ioweather.simulate.incidents import Incident
+from ioweather.simulate.observed import as_served
 from ioweather.simulate.presets import ResponseLaw, for_days, preset_named
 from ioweather.simulate.responses import PROBE_BYTES, SIZES, draw, mean_seconds, window_responses
 from ioweather.simulate.world import World
@@ -64,3 +66,16 @@ def test_repeated_requests_are_mostly_answered_by_the_cache():
     plain = for_days(preset_named("laptop"), 1)
     others = list(window_responses(window.readings, plain, world.resources, 5))
     assert [each.seconds.tolist() for each in others] == [e.seconds.tolist() for e in made if e.mode == "nocache"]
+
+
+def test_a_sick_target_serves_every_request_slower():
+    preset = for_days(preset_named("laptop-noisy"), 1)
+    world = World(preset, 5)
+    (window,) = world.windows()
+    readings = window.readings
+    sick = Incident("incident-001", "slow_ost", 0.0, readings.times[-1] + 1, 0.2, (3,), world.resources.ost_name(3))
+    plain = list(window_responses(readings, preset, world.resources, 5))
+    served = list(window_responses(as_served(readings, world.resources, [sick]), preset, world.resources, 5))
+    for before, after in zip(plain, served, strict=True):
+        factor = np.median(after.seconds / before.seconds)
+        assert factor == (pytest.approx(5.0, rel=0.2) if before.component == world.resources.ost_name(3) else 1.0)

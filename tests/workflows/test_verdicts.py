@@ -200,11 +200,12 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
             turn()
     assert turn() == Judged(2, 0)
     assert turn() == Judged(0, 0)
-    monkeypatch.setattr(verdicts, "MODEL_VERSION", 2)
+    newer = judging.MODEL_VERSION + 1
+    monkeypatch.setattr(verdicts, "MODEL_VERSION", newer)
     assert turn() == Judged(3, 0)
     with lake.snapshot() as snapshot:
         assert snapshot.tables()["verdicts"] == 3
-        assert snapshot.con.sql("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(2,)]
+        assert snapshot.con.sql("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(newer,)]
         held = snapshot.bare.sql(f"SELECT count(*) FROM ({snapshot.pinned['verdicts'].scan()})").fetchall()
     assert held == [(6,)], "those of the first model stay"
 

@@ -12,6 +12,7 @@ from planted_jobs import planted
 from ioweather.advice.verdict.judge import judge
 from ioweather.advice.verdict.model import _typical
 from ioweather.advice.verdict.patterns import MEASURES, patterns_of
+from ioweather.advice.verdict.pool import _beyond_day
 from ioweather.core.outcomes import Reason
 from planted_pools import planted_pool
 
@@ -197,3 +198,26 @@ def test_a_typical_run_of_few(runs):
     """Of an even number none may lie in the middle fifth."""
     beyond = np.arange(2.0 * runs).reshape(runs, 2)
     assert _typical(beyond, np.ones(2)) == pytest.approx(np.median(beyond, axis=0))
+
+
+def test_a_slow_target_in_an_otherwise_quiet_system_is_the_system():
+    """Measures that do nothing to such runs do not outvote the one that does."""
+    rng = np.random.default_rng(3)
+    pool = planted_pool(n=60, others=0)
+    rows = pool.rows
+    slow = np.where(rng.random(rows) < 0.2, rng.uniform(0.4, 1.0, rows), 0.02 * rng.standard_normal(rows))
+    load = rng.uniform(0.2, 0.9, rows)
+    slow[0], load[0] = 0.6, 0.0
+    seconds = 100 * np.exp(np.maximum(slow, 0.0) + 0.03 * rng.standard_normal(rows))
+    one = pool.loads["bytes"]
+    loads = {name: replace(one, amount=100.0 + 1000.0 * load) for name in "abcdef"}
+    found = judge(replace(pool, io_seconds=seconds, loads=loads, slowness={"probe_targets": slow}), 0)
+    assert (found.kind, found.reason) == ("system", None)
+    assert found.system.value == pytest.approx(100 * math.expm1(0.6), rel=0.4)
+
+
+def test_of_a_day_full_of_similar_runs_only_some_count():
+    day = np.repeat([5, 3, 5, 9], [20, 2, 30, 1]) * 86_400 * 10**9
+    beyond = _beyond_day(day)
+    assert [int((~beyond & (day == each)).sum()) for each in np.unique(day)] == [2, 16, 1]
+    assert not beyond[:16].any(), "the nearest come first"
