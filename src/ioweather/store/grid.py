@@ -8,27 +8,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.frames import Cells, Frame, Matrix
+from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import fetch_frame, literal
+from ioweather.store.day_totals import POSSIBLE, DayTotals, day_totals
 from ioweather.store.delta import TableFiles
 from ioweather.store.inventory import IS_MINUTE, seal_of
-from ioweather.tables import METRICS, TABLES, ColumnSpec
+from ioweather.tables import METRICS, TABLES, ColumnSpec, concat
 
 if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-# No metric is below zero. Lakes of before rows were checked may hold such values: they count as missing.
-POSSIBLE = "value >= 0"
+
+def _one_thread() -> duckdb.DuckDBPyConnection:
+    """Of a worker, of which there are as many as there are cores."""
+    import duckdb
+
+    return duckdb.connect(":memory:", config={"threads": 1})
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Selection:
     """Rows of one kind of component of one file system, from chosen sources, on a grid of `step_ns`."""
 
     root: Path
-    con: duckdb.DuckDBPyConnection
+    connect: Callable[[], duckdb.DuckDBPyConnection]  # what sealed days say needs none
     files: TableFiles
     groups: tuple[SeriesGroup, ...]
     step_ns: int
@@ -46,15 +53,13 @@ class Selection:
     # Of the period only these stretches of time, [low, high); empty: all of it.
     windows: tuple[tuple[int, int], ...] = ()
 
+    @cached_property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        return self.connect()
+
     def __getstate__(self) -> dict[str, Any]:
         """To another process it goes without its connection, which knows nothing but files, and gets one there."""
-        return {**self.__dict__, "con": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        import duckdb
-
-        # Workers are as many as there are cores; each has one.
-        self.__dict__.update(state, con=duckdb.connect(":memory:", config={"threads": 1}))
+        return {name: value for name, value in self.__dict__.items() if name != "con"} | {"connect": _one_thread}
 
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
         return tuple(group for group in self.groups if group.metric == metric)
@@ -133,7 +138,49 @@ def _value_sql(metrics: Sequence[str]) -> str:
 
 
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Over all components: start_ns, metric, value, coverage; in time order."""
+    """Over all components: start_ns, metric, value, coverage; in time order. Of sealed days that are wanted whole it is
+    known, the others are added up."""
+    ordered = sorted(metrics)
+    known = _known_days(selection, ordered)
+    if not known:
+        return _added_up(selection, metrics)
+    parts = [_rows_of(day, ordered) for day in known.values()]
+    rest = tuple(group for group in selection.groups if group.day not in known)
+    if any(group.metric in metrics for group in rest):
+        parts.append(_added_up(replace(selection, groups=rest), metrics))
+    joined = concat(parts)
+    return joined.take(np.argsort(joined.array("start_ns"), kind="stable"))
+
+
+def _known_days(selection: Selection, metrics: Sequence[str]) -> dict[str, DayTotals]:
+    """Days whose sums were written when they were sealed."""
+    if selection.windows or DAY_NS % selection.step_ns or not selection.regular(metrics):
+        return {}
+    by_day: dict[str, list[SeriesGroup]] = {}
+    for group in selection.groups:
+        if group.metric in metrics:
+            by_day.setdefault(group.day, []).append(group)
+    files, found = selection.files.days(), {}
+    for day, groups in sorted(by_day.items()):
+        low = day_start_ns(day)
+        whole = selection.start_ns <= low and selection.end_ns >= low + DAY_NS
+        if whole and not (selection.excluded_quality and any(group.flagged for group in groups)):
+            totals = day_totals(selection.root, day, files[day], groups, metrics, selection.step_ns)
+            if totals is not None:
+                found[day] = totals
+    return found
+
+
+def _rows_of(day: DayTotals, metrics: Sequence[str]) -> Frame:
+    there, (steps, width) = day.there.reshape(-1), day.there.shape
+    codes = np.tile(np.arange(width, dtype=np.int32), steps)[there]
+    return Frame({
+        "start_ns": np.repeat(day.start_ns, width)[there], "metric": Text(codes, tuple(metrics)),
+        "value": day.value.reshape(-1)[there], "coverage": day.coverage.reshape(-1)[there],
+    })  # fmt: skip
+
+
+def _added_up(selection: Selection, metrics: Sequence[str]) -> Frame:
     expected: dict[tuple[str, str], int] = {}
     for group in selection.groups:
         expected[(group.metric, group.day)] = expected.get((group.metric, group.day), 0) + group.components

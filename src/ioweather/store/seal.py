@@ -1,7 +1,8 @@
 """Sealing closed days, retention, and cleaning up after both.
 
 A sealed day is one Parquet file per table, sorted and without duplicates. For `series` a seal is written beside: what
-the day holds, and whether it is a complete grid, so that matrices need no scatter and inventories no scan.
+the day holds, and whether it is a complete grid, so that matrices need no scatter and inventories no scan; and its sums
+over components, so that nobody adds them up again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ioweather.core.arrays import Floats
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
 from ioweather.core.errors import LakeVersionError
 from ioweather.core.facility import Facility
@@ -25,6 +27,7 @@ from ioweather.store import layout
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
+from ioweather.store.day_totals import has_totals, name_of, totals_of_rows, write_totals
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, not_written, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
@@ -62,7 +65,10 @@ def compact(
             )
         files = files_at(table, spec)
         for day, uris in sorted(files.days().items()):
-            if (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
+            if name == "series" and _is_sealed(lake.root, spec, day, uris) and not has_totals(lake.root, day, uris):
+                progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
+                _seal_again(lake.root, spec, day, uris)
+            elif (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
                 progress(len(done), None, f"sealing {name} {day}")
                 sealed = _seal_day(lake.root, spec, day)
                 if sealed is not None:
@@ -98,6 +104,16 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     return Sealed(spec.name, day, len(uris), before, rows)
 
 
+def _seal_again(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
+    con = connection()
+    try:
+        _write_seal(root, con, TableFiles(spec, None, tuple(uris)), day)
+    except OSError as error:
+        raise not_written(spec.name, error) from None
+    finally:
+        con.close()
+
+
 def _sorted_once(files: TableFiles, day: str) -> str:
     spec = files.spec
     columns = ", ".join(quote(n) for n in (*spec.names, "source", "ingest_id"))
@@ -110,6 +126,7 @@ def _sorted_once(files: TableFiles, day: str) -> str:
 
 def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, day: str) -> None:
     groups: list[dict[str, Any]] = []
+    totals: dict[str, tuple[Floats, Floats] | None] = {}
     scan = sealed.scan()
     for group in group_rows(con, scan):
         minute = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
@@ -124,9 +141,12 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
         steps = (group.end_ns - group.first_ns) // group.interval_ns
         grid = group.regular and group.rows == steps * len(names)
         groups.append({"group": group_as_json(group), "component_names": names, "grid": grid})
-    body = {"day": day, "files": [uri.rsplit("/", 1)[1] for uri in sealed.uris], "groups": groups}
+        totals[name_of(group)] = totals_of_rows(con, f"SELECT * FROM ({scan}) WHERE {condition}", group)
+    files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
+    body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
     folder.mkdir(exist_ok=True)
+    write_totals(root, day, files, totals)
     draft = folder / f".{day}.{os.getpid()}"
     draft.write_text(json.dumps(body), encoding="utf-8")
     draft.replace(folder / f"{day}.json")
@@ -208,7 +228,7 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
         for uri in files_at(open_table(layout.tables_dir(lake.root), TABLES["series"]), TABLES["series"]).uris
     }
     if not dry_run and layout.seals_dir(lake.root).is_dir():
-        for seal in layout.seals_dir(lake.root).glob("*.json"):
+        for seal in [*layout.seals_dir(lake.root).glob("*.json"), *layout.seals_dir(lake.root).glob("*.npz")]:
             if seal.stem not in days:
                 seal.unlink()
     return removed

@@ -210,7 +210,15 @@ class Snapshot:
             )
         chosen = tuple(inventory.choose_sources(groups, self.facility, step_ns))
         return grid.Selection(
-            self.root, self.bare, self.pinned["series"], chosen, step_ns, low, high, excluded_quality, tuple(windows)
+            self.root,
+            lambda: self.bare,
+            self.pinned["series"],
+            chosen,
+            step_ns,
+            low,
+            high,
+            excluded_quality,
+            tuple(windows),
         )
 
     def close(self) -> None:

@@ -1,0 +1,116 @@
+"""Sums that were written when a day was sealed are those of its rows, at every step, with gaps and late rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from store_lakes import DAY, series_frame
+
+from ioweather.core.clock import utc_day
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
+from ioweather.store import grid, layout
+from ioweather.store.lake import Lake, open_lake
+from ioweather.store.seal import compact, vacuum
+from ioweather.tables import Quality
+
+METRICS = ("write_bytes", "read_bytes")
+STEP = 10 * MINUTE_NS
+
+
+def selected(lake: Lake, metrics=METRICS, step_ns: int = STEP, **options):
+    with lake.snapshot() as snapshot:
+        chosen = snapshot.selection(
+            filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns, **options
+        )
+        known, rows = grid._known_days(chosen, sorted(metrics)), grid.rollup(chosen, metrics)
+        return known, rows, grid._added_up(chosen, metrics)
+
+
+def assert_same(lake: Lake, days: int, **options) -> None:
+    known, mine, theirs = selected(lake, **options)
+    assert len(known) == days
+    assert mine.rows == theirs.rows
+    np.testing.assert_array_equal(mine.array("start_ns"), theirs.array("start_ns"))
+    assert mine.text("metric").tolist() == theirs.text("metric").tolist()
+    for name in ("value", "coverage"):
+        np.testing.assert_allclose(mine.array(name), theirs.array(name), rtol=1e-12, atol=0)
+
+
+def planted(folder, seed: int = 0) -> Lake:
+    """Three days of two kinds of amounts and of means, with gaps, targets that come late, and a second name."""
+    rng = np.random.default_rng(seed)
+    lake = open_lake(folder / "lake", create=True)
+    (lake.root / "facility.toml").write_text('[filesystem.scratch]\nlustre = ["scratch", "scr2"]\n')
+    for metric in (*METRICS, "cpu_ratio"):
+        values = rng.random((3 * 144, 4)) * (1 if metric == "cpu_ratio" else 1e12)
+        values[rng.random(values.shape) < 0.2] = np.nan
+        values[:200, 3] = np.nan
+        values[rng.integers(0, 400) :][:20] = np.nan
+        lake.append("series", series_frame(values, metric=metric, step_ns=STEP), source="lmt")
+    lake.append(
+        "series", series_frame(rng.random((144, 2)), system="scr2", step_ns=STEP, start_ns=DAY + DAY_NS), source="lmt"
+    )
+    return lake
+
+
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_totals_are_the_sums_of_the_rows(tmp_path_factory, seed) -> None:
+    lake = planted(tmp_path_factory.mktemp("lake"), seed)
+    assert_same(lake, 0)
+    compact(lake, everything=True)
+    assert_same(lake, 3)
+    for step in (30 * MINUTE_NS, HOUR_NS, DAY_NS):
+        assert_same(lake, 3, step_ns=step)
+    assert_same(lake, 3, metrics=("read_bytes", "cpu_ratio"))
+    assert_same(lake, 1, period_ns=(DAY + 5 * HOUR_NS, DAY + 2 * DAY_NS + HOUR_NS))
+    assert_same(lake, 0, windows=[(DAY, DAY + DAY_NS)])
+    assert_same(lake, 0, step_ns=25 * MINUTE_NS)
+
+
+@pytest.fixture
+def lake(tmp_path) -> Lake:
+    lake = planted(tmp_path)
+    compact(lake, everything=True)
+    return lake
+
+
+def test_late_rows_count_until_the_day_is_sealed_again(lake) -> None:
+    with lake.snapshot() as snapshot:
+        where = {"metric": "read_bytes", "component": "OST0000", "system": "scratch"}
+        held = snapshot.frame("series", ("start_ns",), where).ints("start_ns")
+    free = next(start for start in range(DAY + DAY_NS, DAY + 2 * DAY_NS, STEP) if start not in held)
+    lake.append("series", series_frame([[5e13]], start_ns=free, step_ns=STEP), source="lmt")
+    assert_same(lake, 2)
+    compact(lake, everything=True)
+    assert_same(lake, 3)
+
+
+def test_flags_that_are_left_out_are_looked_up(lake) -> None:
+    flagged = series_frame(np.full((3, 4), 9e12), start_ns=DAY + 3 * DAY_NS, step_ns=STEP, quality=int(Quality.RESET))
+    lake.append("series", flagged, source="lmt")
+    compact(lake, everything=True)
+    assert_same(lake, 4)
+    assert_same(lake, 3, excluded_quality=int(Quality.RESET))
+
+
+def test_what_is_damaged_missing_or_of_other_files_is_added_up(lake) -> None:
+    folder = layout.seals_dir(lake.root)
+    first, second, third = (folder / f"{utc_day(DAY + day * DAY_NS)}.npz" for day in range(3))
+    first.write_bytes(first.read_bytes()[:-9])
+    second.unlink()
+    third.replace(second)
+    assert_same(lake, 0)
+    assert compact(lake) == [], "nothing is rewritten"
+    assert_same(lake, 3)
+    assert not list(folder.glob(".*")), "no drafts"
+
+
+def test_totals_of_days_that_are_gone_go(lake) -> None:
+    gone = layout.seals_dir(lake.root) / "1999-01-01.npz"
+    gone.write_bytes(b"")
+    vacuum(lake, lake.facility)
+    assert not gone.exists()
+    assert len(list(layout.seals_dir(lake.root).glob("*.npz"))) == 3
