@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from store_lakes import DAY, series_frame
 
-from ioweather.core.errors import DataUnavailable
 from ioweather.core.results import Exhibit, Provenance
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store import grid
@@ -92,8 +91,9 @@ def test_a_file_system_that_is_named_is_read_by_its_own_kind_and_interval(tmp_pa
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataUnavailable, match=r"pat19\.fig13"):
-        make_exhibits(filled(tmp_path), ["pat19.fig13"], use_cache=False)
+    (thirteen,) = make_exhibits(filled(tmp_path), ["pat19.fig13"], use_cache=False)
+    assert [finding.name for finding in thirteen.findings] == ["nothing_to_show"]
+    assert "No opens and closes were recorded" in thirteen.findings[0].text
 
 
 def test_a_sealed_lake_is_passed_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
