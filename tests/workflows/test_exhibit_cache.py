@@ -29,7 +29,7 @@ def test_an_exhibit_that_does_not_come_is_not_looked_for_again(tmp_path, monkeyp
     monkeypatch.setattr(analyse, "STUDIES", {study.name: replace(study, run=run)})
     for _ in range(3):
         assert make_exhibits(lake, ["car11.fig7"])[0].id == "car11.fig7"
-        with pytest.raises(DataUnavailable, match="too few or of another kind"):
+        with pytest.raises(DataUnavailable, match="no interval of the period has samples"):
             make_exhibits(lake, ["car11.fig6"])
     assert len(runs) == 1
     lake.append("series", series_frame(np.ones((60, 4))), source="tts")

@@ -255,7 +255,8 @@ class StudyData:
 @dataclass(frozen=True)
 class Study:
     """A pure function from fetched data to exhibits of a paper. `spreads`: its long work goes through
-    StudyData.spread, so it is worth several workers by itself."""
+    StudyData.spread, so it is worth several workers by itself. `too_few`: why an exhibit does not come of rows that are
+    there."""
 
     name: str
     exhibits: tuple[str, ...]
@@ -265,6 +266,7 @@ class Study:
     spreads: bool = False
     # Of exhibits that no paper has, those of other packages, by id.
     titles: Mapping[str, str] = field(default_factory=dict)
+    too_few: str = "the lake has rows for it, but too few or of another kind in this period"
 
 
 @dataclass(frozen=True)

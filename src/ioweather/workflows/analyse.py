@@ -36,7 +36,6 @@ __all__ = ["ALL_TIME", "Availability", "Period", "availability", "fetch", "make_
 
 _MOST_KEPT = 20  # results of one exhibit
 _ROWS = ("rows", "volumes")  # shapes of needs that are no samples on a grid
-TOO_FEW = "the lake has rows for it, but too few or of another kind in this period"
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[A
                 tables = {need.table for need in study.needs}
                 told[item.study] = provenance_of(snapshot, tables, values, ALL_TIME, own_rows=of_people(tables))
             known = _cached(snapshot, item.id, told[item.study])
-            why = TOO_FEW if known is False else known.empty_because if known is not None else ""
+            why = study.too_few if known is False else known.empty_because if known is not None else ""
             out.append(replace(item, ready=not why, empty=why))
         else:
             out.append(item)
@@ -183,7 +182,7 @@ def make_exhibits(
     for exhibit_id in ids:
         if exhibit_id not in made:
             raise DataUnavailable(
-                f"{exhibit_id}: {TOO_FEW}.",
+                f"{exhibit_id}: {study_of(exhibit_id).too_few}.",
                 hint="docs/reference/exhibits.md says what it needs.",
             )
     return [made[exhibit_id] for exhibit_id in ids]

@@ -246,4 +246,5 @@ STUDY = Study(
         COUNTED,
     ),
     run=run,
+    too_few="the accounting has no job in the period",
 )  # fmt: skip

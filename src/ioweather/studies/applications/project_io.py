@@ -258,4 +258,5 @@ STUDY = Study(
     needs=NEEDS,
     run=run,
     params=(*MIN_SIZES, PROCESSES_PER_NODE),
+    too_few="no job of the period has moved any bytes",
 )

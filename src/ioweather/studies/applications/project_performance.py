@@ -271,4 +271,5 @@ STUDY = Study(
     needs=NEEDS,
     run=run,
     params=(PROJECT, *MIN_SIZES, PROCESSES_PER_NODE),
+    too_few="no job of the period has moved any bytes",
 )

@@ -315,4 +315,5 @@ STUDY = Study(
     needs=NEEDS,
     run=run,
     params=(*MIN_SIZES, PROCESSES_PER_NODE),
+    too_few="no job of the period is as large as the least that is looked at (see --params)",
 )

@@ -133,4 +133,5 @@ STUDY = Study(
     ),
     run=run,
     params=(*choices.TRAFFIC_PARAMS, INTERVALS, FINE),
+    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
 )  # fmt: skip

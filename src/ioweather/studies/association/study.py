@@ -34,4 +34,5 @@ STUDY = Study(
     needs=NEEDS,
     run=run,
     params=(*PARAMS, BANDWIDTH, SHARED_TIME, ERROR),
+    too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
 )  # fmt: skip

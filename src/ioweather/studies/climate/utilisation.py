@@ -189,4 +189,5 @@ STUDY = Study(
     needs=(choices.TRAFFIC_NEED,),
     run=run,
     params=(*choices.TRAFFIC_PARAMS, INTERVALS),
+    too_few="no interval of the period has samples of all servers that can be used",
 )

@@ -35,6 +35,7 @@ from ioweather.studies.responses.samples import (
     INCIDENTS,
     MINIMUM,
     NEED,
+    TOO_FEW,
     ResponseSample,
     Samples,
     largest_place,
@@ -308,4 +309,5 @@ STUDY = Study(
     run,
     (FILESYSTEM, MINIMUM, COMBINATION, REPLICATES, TRANSFER_SIZE, OVERHEAD, TARGETS),
     spreads=True,
+    too_few=TOO_FEW,
 )

@@ -47,6 +47,7 @@ from ioweather.studies.responses.samples import (
     NEED,
     PROBE,
     REQUEST_SIZE,
+    TOO_FEW,
     Samples,
     samples_of,
     shown_size,
@@ -386,4 +387,5 @@ STUDY = Study(
     run,
     (FILESYSTEM, REQUEST_SIZE, MINIMUM, COMBINATION, REPLICATES, PROBE),
     spreads=True,
+    too_few=TOO_FEW,
 )

@@ -25,6 +25,7 @@ from ioweather.studies.responses.samples import (
     NEED,
     PROBE,
     REQUEST_SIZE,
+    TOO_FEW,
     ResponseSample,
     Samples,
     samples_of,
@@ -325,4 +326,5 @@ STUDY = Study(
     (NEED,),
     run,
     (FILESYSTEM, REQUEST_SIZE, MINIMUM, PROBE),
+    too_few=TOO_FEW,
 )

@@ -414,6 +414,7 @@ def _slowdowns(
                     f"{series.label} took {worst:.1f} times as long as usual in the {length} from "
                     f"{format_time_ns(at)}.",
                     name="slowdown",
+                    too_few="no probe measured in the period",
                 )
             )
     greatest = [
@@ -463,6 +464,7 @@ STUDY = Study(
 # By itself, because the shorter intervals are six times the rows.
 TWO_LENGTHS = Study(
     name="slowdown_lengths",
+    too_few="no probe measured in the period",
     exhibits=("kun19.fig6",),
     needs=(_TENS, _RESPONSES),
     run=run,
