@@ -50,6 +50,18 @@ def test_claims_stand_beside_the_papers_and_lead_to_their_exhibits(client):
     assert {link.partition("/exhibits/")[2] for link in links} == {claim.exhibit for claim in claims()}
 
 
+def test_an_event_is_drawn_on_what_the_system_did(client):
+    links = re.findall(r'href="/events/([^"?]+)', client.get("/fragments/events").text)
+    assert links
+    text = client.get(f"/fragments/events/{links[0]}").text
+    assert "<svg" in text
+    assert "&lt;" not in text, "markup is shown as text"
+
+
+def test_the_api_is_described_in_whole_sentences(client):
+    assert "\\n" not in client.get("/api").text
+
+
 def test_projects_lead_to_their_pages(client):
     links = re.findall(r'href="(/projects/[^"]+)"', client.get("/fragments/projects").text)
     assert links

@@ -414,7 +414,6 @@ def _slowdowns(
                     f"{series.label} took {worst:.1f} times as long as usual in the {length} from "
                     f"{format_time_ns(at)}.",
                     name="slowdown",
-                    too_few="no probe measured in the period",
                 )
             )
     greatest = [
@@ -456,6 +455,7 @@ _PARAMS = (
 )
 STUDY = Study(
     name="slowdown",
+    too_few="no probe measured in the period",
     exhibits=("kun19.fig4", "kun19.fig5", "kun19.episodes"),
     needs=(_HOURS, _RESPONSES),
     run=run,

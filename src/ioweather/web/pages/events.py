@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import TROUBLES, EventOutcome, RunsOutcome
@@ -94,7 +95,7 @@ def event(view: PublicView, event_id: str) -> Html:
             if e.charts and e.charts[0].kind == "timeline"
         ]
         with view.facilities.drawing():
-            drawn = "".join(exhibit_section(e, 2, live=True) for e in exhibits)
+            drawn = Markup("".join(exhibit_section(e, 2, live=True) for e in exhibits))
         return tables_part(events_table(Place(view, ""), [found], "This event", brief=True)) + part(
             "answers.html", sections=[drawn], all_later=False
         )

@@ -102,7 +102,7 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
 def api_page(view: PublicView, request: Request) -> Html:
     """The API for people."""
     found = [
-        (f"{method.upper()} {path}", str(what.get("description") or what.get("summary", "")))
+        (f"{method.upper()} {path}", " ".join(str(what.get("description") or what.get("summary", "")).split()))
         for path, methods in request.app.openapi()["paths"].items()
         for method, what in methods.items()
     ]
