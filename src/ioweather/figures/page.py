@@ -205,7 +205,7 @@ def _estimates(estimates: Sequence[Estimate], level: int) -> str:
             (format_value(estimate.value, estimate.unit), "number"),
             (_interval(estimate), "number"),
             (format_value(estimate.n, "count"), "number"),
-            (estimate.method, ""),
+            (estimate.method, "method"),
         ]
         for estimate in estimates
     ]
