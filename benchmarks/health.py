@@ -1,6 +1,6 @@
 """How right `ioweather health` and the unhealthy components of `why` are, where the truth is known.
 
-    python benchmarks/health.py weeks 301 302 303             # simulated weeks with incidents, by seed
+    python benchmarks/health.py weeks 301 302 303             # simulated weeks with incidents, by seed [--closed-loop]
     python benchmarks/health.py healthy 401 402 403           # busy weeks without any
     python benchmarks/health.py testbed ../shared/data/testbed  # real runs on a real file system of five servers
 
@@ -69,10 +69,10 @@ def is_right(named: Unhealthy, incident: dict[str, Any]) -> bool:
     return same and named.start_ns < incident["end_ns"] and (named.end_ns or 2**62) > incident["start_ns"]
 
 
-def weeks(seeds: Sequence[int], place: Path) -> None:
+def weeks(seeds: Sequence[int], place: Path, *, closed_loop: bool) -> None:
     found, total, right, named, peer_right, peer = Counter[str](), Counter[str](), 0, 0, 0, 0
     for seed in seeds:
-        week = simulated(_WEEK, seed, place)
+        week = simulated(replace(_WEEK, closed_loop=closed_loop), seed, place)
         print(f"seed {seed}:")
         for incident in week.planted:
             hit = any(is_right(each, incident) for each in week.named)
@@ -135,12 +135,15 @@ def main() -> None:
     parser.add_argument("what", choices=("weeks", "healthy", "testbed"))
     parser.add_argument("given", nargs="+")
     parser.add_argument("--every", type=int, default=1, help="of the testbed's other runs, each so many-th alone")
+    parser.add_argument("--closed-loop", action="store_true", help="weeks: who waits for a target asks less of others")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ioweather-health-") as folder:
         if asked.what == "testbed":
             testbed(Path(asked.given[0]), Path(folder), asked.every)
+        elif asked.what == "weeks":
+            weeks([int(seed) for seed in asked.given], Path(folder), closed_loop=asked.closed_loop)
         else:
-            (weeks if asked.what == "weeks" else healthy)([int(seed) for seed in asked.given], Path(folder))
+            healthy([int(seed) for seed in asked.given], Path(folder))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,11 @@ import numpy as np
 import pytest
 
 from ioweather.core.errors import UsageError
+from ioweather.simulate.applications import make_programs
 from ioweather.simulate.generate import generate, read_manifest
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days, preset_named
+from ioweather.simulate.resources import make_resources
+from ioweather.simulate.runs import _placement
 
 DAY_ONE, DAY_TWO = "2026-03-02", "2026-03-03"
 
@@ -169,3 +172,16 @@ def test_misspecified_facilities_break_what_they_say(name, tmp_path):
         starts = dict(truth(made, "SELECT job_id, min(start_ns) FROM truth WHERE kind = 'run' GROUP BY 1"))
         log = read_log(next(made.data.rglob("*-0.darshan")))
         assert log.job.start_ns - starts[log.job.job_id] == 2 * 10**9
+
+
+def test_shared_stripes_lie_on_the_same_few_targets():
+    preset = preset_named("laptop-shared-stripes")
+    resources = make_resources(preset, 3)
+    rng = np.random.default_rng(1)
+    used = np.zeros(preset.osts, np.bool_)
+    for program in make_programs(preset, 3):
+        shares = _placement(program, resources, rng)
+        used |= shares > 0
+        assert shares.sum() == pytest.approx(0.0 if program.layout == "none" else 1.0)
+    assert used.sum() == preset.pool_osts == 6
+    assert make_resources(LAPTOP, 3).placement.all()

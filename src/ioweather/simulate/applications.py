@@ -229,8 +229,8 @@ def _program(number: int, kind: str, draw: _Draw) -> Program:
     made["nprocs"] = nprocs
     program = replace(base, **made)  # type: ignore[arg-type]
     program = replace(program, io_ranks=min(program.io_ranks, nprocs))
-    if program.stripe_count < 0 or program.stripe_count > preset.osts:
-        program = replace(program, stripe_count=preset.osts)
+    if program.stripe_count < 0 or program.stripe_count > preset.file_osts:
+        program = replace(program, stripe_count=preset.file_osts)
     return _sized(program, preset, io_share * float(rng.lognormal(np.log(preset.typical_io_seconds), 0.5)))
 
 
@@ -251,4 +251,4 @@ def _sized(program: Program, preset: Preset, io_seconds: float) -> Program:
 def useful_bytes_per_s(program: Program, preset: Preset) -> float:
     """What its targets can give to one run: clients keep 70% of them busy."""
     targets = program.stripe_count if program.layout == "shared" else program.stripe_count * program.io_ranks
-    return 0.7 * min(preset.osts, max(1, targets)) * preset.ost_bytes_per_s
+    return 0.7 * min(preset.file_osts, max(1, targets)) * preset.ost_bytes_per_s

@@ -83,12 +83,18 @@ class Preset:
     growth_ratio: float = 0.0  # by how much half of the programs' bytes grow over the period
     traffic_sd: float = 0.0  # logarithmic spread of what a byte of a transfer asks of a target
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
+    pool_osts: int | None = None  # files lie on so many of the targets; None: on all
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property
     def jobs_per_day(self) -> float:
         return self.jobs / self.days
+
+    @property
+    def file_osts(self) -> int:
+        """Targets that files may lie on."""
+        return min(self.osts, self.pool_osts or self.osts)
 
     @property
     def oss_count(self) -> int:
@@ -150,8 +156,14 @@ _CACHED = replace(
     LAPTOP, name="laptop-cached", title="Laptop whose sampler measures with and without caches", cached_samples=True
 )
 
+# A pool that everybody's directory has as its default: whoever does much is beside everybody.
+_SHARED = replace(
+    LAPTOP, name="laptop-shared-stripes", title="Laptop where everybody's files lie on the same six targets",
+    pool_osts=6, jobs=300, noise_sd=0.057, transfers_per_day=8.0, system_load=0.4, closed_loop=True, job_stats=True,
+)  # fmt: skip
+
 PRESETS: dict[str, Preset] = {
-    p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND, _CACHED)
+    p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND, _CACHED, _SHARED)
 }
 
 

@@ -91,6 +91,9 @@ def make_resources(preset: Preset, seed: int) -> Resources:
         [preset.mds_ops_per_s, preset.network_bytes_per_s or total],
     ])  # fmt: skip
     read, new = (rng.gamma(shape, 1.0, preset.osts) for shape in (_POPULARITY_SHAPE, _PLACEMENT_SHAPE))
+    if preset.pool_osts is not None:
+        outside = stream(seed, "pool").permutation(preset.osts)[preset.pool_osts :]
+        read[outside] = new[outside] = 0.0
     return Resources(preset.osts, servers, server_of, capacity, preset.fsname, read / read.sum(), new / new.sum())
 
 

@@ -160,9 +160,9 @@ def _placement(program: Program, resources: Resources, rng: np.random.Generator)
         return np.zeros(resources.osts)
     likely = resources.popularity if program.reads else resources.placement
     if program.layout == "shared":
-        chosen = rng.choice(resources.osts, size=program.stripe_count, replace=False, p=likely)
+        width = min(program.stripe_count, int(np.count_nonzero(likely)))
         shares = np.zeros(resources.osts)
-        shares[chosen] = 1.0 / program.stripe_count
+        shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
         return shares
     objects = max(1, program.io_ranks * program.files_per_rank * program.stripe_count)
     # Many objects lie close to what is expected; drawing each would only cost time.
@@ -267,6 +267,7 @@ def _transfer(start: float, preset: Preset, resources: Resources, rng: np.random
     width = min(resources.osts, int(2 ** rng.integers(0, int(np.log2(resources.osts)) + 1)))
     kind: FlowKind = "read" if rng.random() < preset.read_share else "write"
     likely = resources.popularity if kind == "read" else resources.placement
+    width = min(width, int(np.count_nonzero(likely)))
     shares = np.zeros(resources.osts)
     shares[rng.choice(resources.osts, size=width, replace=False, p=likely)] = 1.0 / width
     speed = preset.system_load * float(rng.uniform(0.1, 1.5)) * width * preset.ost_bytes_per_s
