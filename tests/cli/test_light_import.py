@@ -75,3 +75,26 @@ def test_the_public_names_are_exactly_these():
         assert getattr(ioweather, name)
     with pytest.raises(AttributeError):
         _ = ioweather.nothing  # type: ignore[attr-defined]
+
+
+MEASURED = """
+import sys
+for name in {heavy!r}:
+    sys.modules[name] = None  # as if it were not installed
+from ioweather.cli.main import run
+sys.exit(run({arguments!r}))
+"""
+
+
+def test_measuring_needs_none_of_the_heavy_packages(tmp_path):
+    """What docs/how-to/install.md gives nodes that only measure: click, rich and prometheus-client."""
+    (tmp_path / "disk").mkdir()
+    arguments = ["probe", str(tmp_path / "disk"), "--for", "1s", "--spool", str(tmp_path / "spool")]
+    heavy = [name for name in HEAVY if name != "rich"]
+    script = MEASURED.format(arguments=arguments, heavy=heavy)
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 0, found.stderr
+    assert list((tmp_path / "spool" / "segments").iterdir())
+    for line in (["collect", "--help"], ["export", "--help"]):
+        script = MEASURED.format(arguments=line, heavy=heavy)
+        assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0

@@ -108,3 +108,13 @@ def test_a_thread_that_fails(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert "Traceback" not in done.stderr
     assert "ZeroDivisionError: in a thread" in done.stderr
+
+
+def test_what_is_not_installed_is_named_with_the_remedy(call, fails) -> None:
+    fails(ModuleNotFoundError("No module named 'deltalake.x'", name="deltalake.x"))
+    code, _, err = call("exhibits")
+    assert code == 2
+    assert "This needs deltalake, which is not installed here." in err
+    assert "pip install ioweather" in err
+    fails(ModuleNotFoundError("No module named 'ioweather.lost'", name="ioweather.lost"))
+    assert "This is a fault of ioweather" in call("exhibits")[2]

@@ -33,6 +33,12 @@ def explained(error: BaseException) -> IoweatherError:
     for text in _FULL:
         if text in str(error):
             return IoweatherError(f"{text} while writing: {error}.")
+    missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if missing and missing != "ioweather":
+        return IoweatherError(
+            f"This needs {missing}, which is not installed here.",
+            hint="An installation that only measures lacks it. `pip install ioweather` brings everything.",
+        )
     if isinstance(error, MemoryError):
         return IoweatherError("There is not enough memory.", hint="Ask for less, or on a larger machine.")
     kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
