@@ -124,7 +124,7 @@ def man_pages() -> dict[Path, str]:
         command = cli.get_command(root, name)
         assert command is not None
         context = click.Context(command, info_name=name, parent=root, max_content_width=80, terminal_width=80)
-        title = f"ioweather-{name.replace('_', '-')}"
+        title = f"ioweather-{name}"
         found[MAN / f"{title}.1"] = _man(title, line.rstrip("."), command.get_help(context))
     return found
 
@@ -351,7 +351,7 @@ def stub() -> str:
 def _question_lines(name: str, question: Question) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"{' '.join((question.help or TITLES[name]).split())}\n"
-    yield f"`ioweather {name}`, `ioweather.{name}()`, `/api/v1/ask/{name}` "
+    yield f"`ioweather {name.replace('_', '-')}`, `ioweather.{name}()`, `/api/v1/ask/{name}` "
     who = "Shown to anybody." if question.seen_by == "public" else "People see their own rows, operators all."
     yield f"({who})\n"
     yield "| parameter | kind | default | meaning |\n|---|---|---|---|"

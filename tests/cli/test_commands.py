@@ -283,3 +283,10 @@ def test_what_was_probed_is_named_too(call, tmp_path):
         ("root", (), ("/",)),
     ]
     assert call("facility", "check", "--lake", place)[0] == 0
+
+
+def test_commands_of_two_words_are_listed_as_people_type_them(call):
+    _, listed, _ = call("--help")
+    assert "\n  what-if " in listed
+    assert "what_if" not in listed
+    assert call("what_if", "--help")[0] == call("what-if", "--help")[0] == 0

@@ -61,7 +61,7 @@ _SCREENS = {
     "why": "ioweather.cli.why",
 }
 _ASKED = {name: (_SCREENS.get(name, "ioweather.cli.questions"), name, title) for name, title in TITLES.items()}
-COMMANDS = dict(sorted((_OWN | _ASKED).items()))
+COMMANDS = {name.replace("_", "-"): command for name, command in sorted((_OWN | _ASKED).items())}
 
 
 class LazyGroup(click.Group):
@@ -71,10 +71,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        cmd_name = cmd_name if cmd_name in COMMANDS else cmd_name.replace("-", "_")
-        if cmd_name not in COMMANDS:
-            return self._of_another_package(cmd_name)
-        module, attribute, _ = COMMANDS[cmd_name]
+        spelled = cmd_name.replace("_", "-")
+        if spelled not in COMMANDS:
+            return self._of_another_package(cmd_name) or self._of_another_package(cmd_name.replace("-", "_"))
+        module, attribute, _ = COMMANDS[spelled]
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
