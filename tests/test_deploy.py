@@ -17,6 +17,7 @@ import pytest
 from command_lines import parse
 
 from ioweather._version import __version__
+from ioweather.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
@@ -119,6 +120,10 @@ def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = dict(_bound(item) for item in project["dependencies"])
     assert found == {"python": project["requires-python"].removeprefix(">="), **needed}
+    tried = re.findall(r"      - ioweather (.+)", text.split("  - script:\n")[1])
+    assert tried
+    for line in tried:
+        assert line == "--version" or line in COMMANDS, "the recipe tries a command that is not there"
 
 
 @pytest.mark.parametrize("name", ["tell-slurm", "mail-with-line"])

@@ -6,17 +6,17 @@ from spack_repo.builtin.build_systems.python import PythonPackage
 
 
 class PyIoweather(PythonPackage):
-    """The weather of your storage: how slow it is now, was it your job or the system, and what the climate of the
-    facility is."""
+    """The weather of your storage: how slow it is now, was it your job or the system, and what
+    the climate of the facility is."""
 
     license("BSD-3-Clause")
 
-    # A release names its source distribution here (`pypi = ...`) with a checksum; until then, a checkout:
-    # `spack develop --path CHECKOUT py-ioweather@main`.
+    # A release names its source distribution here (`pypi = ...`) with a checksum; until then, a
+    # checkout: `spack develop --path CHECKOUT py-ioweather@main`.
     version("main", branch="main")
 
     variant("dask", default=False, description="Work on the nodes of a cluster")
-    variant("forest", default=False, description="Random forests as a check of the linear model")
+    variant("forest", default=False, description="Draw the forest curve of mad17.fig6")
     variant("mysql", default=False, description="Read LMT from a live MySQL server")
 
     depends_on("python@3.11:", type=("build", "run"))
