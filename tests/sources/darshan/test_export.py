@@ -147,6 +147,8 @@ def test_one_run_with_its_log(tmp_path):
         (lambda f: f.drop("POSIX_BYTES_READ"), TruncatedInput, "merge"),
         (lambda f: f.head(0), EmptyInput, "no row"),
         (lambda f: f.with_columns(nprocs=polars.lit(2)), CorruptInput, "rank"),
+        (lambda f: f.with_columns(id=polars.lit(None, polars.Int64)), CorruptInput, "a record without its id"),
+        (lambda f: f.with_columns(rank=polars.lit(None, polars.Int64)), CorruptInput, "a record without its rank"),
         (lambda f: f.with_columns(nprocs=polars.lit("many")), CorruptInput, "no numbers"),
         (lambda f: f.with_columns(start_time_sec=polars.lit("2020-09-13 12:26:40")), UndatedInput, "no zone"),
         (lambda f: f.with_columns(start_time_sec=polars.from_epoch("start_time_sec")), UndatedInput, "no zone"),

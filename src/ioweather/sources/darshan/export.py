@@ -189,6 +189,9 @@ def _selects(shape: _Shape) -> str:
 def _of_chunk(
     path: Path, shape: _Shape, table: Mapping[str, NDArray[Any]], about: Mapping[int, tuple[DarshanJob, str, str]]
 ) -> Iterator[DarshanLog]:
+    for what in () if shape.whole_runs else ("id", "rank"):
+        if np.ma.getmaskarray(table[f"{what}_"]).any():
+            raise CorruptInput(f"{path} has a record without its {shape.record[what]}.", hint=_HOW)
     run = np.asarray(table["run"], np.int64)
     order = np.argsort(run, kind="stable")
     starts = np.flatnonzero(np.diff(run[order], prepend=-1))
