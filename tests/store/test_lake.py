@@ -392,3 +392,13 @@ def test_rows_that_nobody_checked_are_checked_at_the_door(tmp_path, caplog):
     assert (heard.refused_rows, caplog.text) == (2, "")
     with lake.snapshot() as snapshot:
         assert snapshot.query("SELECT event_id FROM events").fetchall() == [("good",)]
+
+
+def test_a_file_that_the_disk_does_not_give_is_an_error_with_a_name(tmp_path):
+    lake = open_lake(tmp_path / "lake", create=True)
+    lake.append("series", series_frame([[1.0]]), source="tts")
+    with lake.snapshot() as snapshot:
+        for uri in snapshot.pinned["series"].uris:
+            Path(uri).unlink()
+    with pytest.raises(LakeError, match="A file of the lake cannot be read"), lake.snapshot() as snapshot:
+        snapshot.query("SELECT * FROM series").fetchall()

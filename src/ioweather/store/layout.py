@@ -142,6 +142,8 @@ def _read_version(root: Path) -> int:
         return int(json.loads(lake_marker(root).read_text(encoding="utf-8"))["schema_version"])
     except FileNotFoundError:
         raise LakeError(f"{root} is not a lake.", hint="Make one with `ioweather ingest FILE --lake DIR`.") from None
+    except OSError as error:
+        raise LakeError(f"{lake_marker(root)} cannot be read: {error.strerror}.", hint="Check the disk.") from None
     except (ValueError, KeyError, TypeError):
         raise LakeError(f"{lake_marker(root)} is damaged: it should name a schema_version.") from None
 

@@ -233,8 +233,14 @@ class Snapshot:
     def __enter__(self) -> Snapshot:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
+        if error is not None:
+            import duckdb
+
+            if isinstance(error, duckdb.IOException):  # the disk, not the question
+                reason = str(error).splitlines()[0]
+                raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
 
 
 def _column_of(condition: str) -> str:
