@@ -28,6 +28,7 @@ REST = [
     f"{API}/ask/triage", f"{API}/jobs?limit=200", f"{API}/lake", f"{API}/ask/project?name={{account}}",
     "/fragments/busiest", "/fragments/slowest", "/fragments/runs", "/fragments/projects",
     "/fragments/projects/{account}", "/search?q={user}", "/fragments/events/{event}/runs",
+    f"{API}/ask/relieve?target=scratch-OST0000", "/fragments/relief?target=scratch-OST0000",
     f"{API}/ask/who?job={{event}}",
 ]  # fmt: skip
 

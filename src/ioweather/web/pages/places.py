@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote
 
 from fastapi import APIRouter
 from markupsafe import Markup
 
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.results import Exhibit
+from ioweather.derive.system.run_environment import target_number
 from ioweather.figures import exhibit_section
 from ioweather.web.links import components_table, events_table
 from ioweather.web.pages.overview import RANGE_NS
 from ioweather.web.parts import answer_part, kept
 from ioweather.web.ranges import period_for
 from ioweather.web.shell import Html, Place, page, part
-from ioweather.web.visible import PublicView
+from ioweather.web.visible import OwnView, PublicView
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 _CHART_PX = 190
@@ -38,9 +41,24 @@ def filesystem_page(view: PublicView, name: str) -> Html:
 def component_page(view: PublicView, name: str) -> Html:
     path = f"/components/{quote(name, safe='')}"
     place = Place(view, path)
-    parts = ((place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did"),)
+    parts = [(place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did")]
+    if target_number(name) is not None:
+        parts.append((place.link("/fragments/relief", target=name), "Looking for files to move…", "Files to move"))
     return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS,
                 crumbs=[("Facility", place.link("/"))])  # fmt: skip
+
+
+@router.get("/fragments/relief")
+def relief(view: OwnView, target: str) -> Html:
+    """Files to move off a target: by load, and by space where the lake has a list of files with their targets."""
+
+    def make() -> str:
+        answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
+        with suppress(DataUnavailable):
+            answers.append(view.ask("relieve", {"target": target, "by": "space"}))
+        return part("answers.html", sections=[answer_part(a, second=True) for a in answers], all_later=True)
+
+    return kept(view, ("relief", target), make, "Files to move")
 
 
 def _height(exhibit: Exhibit) -> int:
