@@ -42,7 +42,10 @@ _OF_HOSTS = re.compile(r"^[A-Za-z0-9][\w.-]{0,252}: (?:obdfilter|mdt|mds|ost|osd
 _HOST_LINE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}):(?: (.*))?")
 _LONE_FILE = re.compile(r"\s*(?:snapshot_time:?\s+\d+|job_stats:\s*$)", re.MULTILINE)
 _SECONDS = re.compile(r"snapshot_time:?[ \t]{1,40}([0-9]{1,18})")
-_HINT = "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats >> FILE` once a minute, and ingest FILE."
+_HINT = (
+    "Record at least two: `lctl get_param obdfilter.*.stats mdt.*.md_stats '*.*.job_stats' >> FILE` once a minute, and "
+    "ingest FILE."
+)
 Pieces: TypeAlias = Generator[tuple[str, Frame], None, str | None]
 
 
