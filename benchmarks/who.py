@@ -2,6 +2,7 @@
 
     python benchmarks/who.py simulated --seeds 201 202         # planted truth, with and without servers' counts of jobs
     python benchmarks/who.py testbed ../shared/data/testbed    # real runs beside real competitors
+    python benchmarks/who.py month [LAKE]                      # processor time over a month of 1,000 jobs x 248 targets
 
 Simulated: what every job cost every run is integrated by the facility's own model, which ioweather does not know.
 Harmed is a run whose worst neighbour cost it h or more: 15% of the time it takes alone, and twice the spread of similar
@@ -17,6 +18,7 @@ import contextlib
 import io
 import itertools
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -48,6 +50,7 @@ FACILITY = replace(
     LAPTOP, name="who", jobs=500, job_stats=True, closed_loop=True, detail_day=None, scan_files=200, probe_seconds=600,
     sampler_seconds=7200, incidents_per_week=2.0, transfers_per_day=6.0,
 )  # fmt: skip
+MONTH = replace(FACILITY, name="month", days=30, jobs=1000, osts=248, osts_per_oss=8, probe_hosts=0, sampler_seconds=0)
 
 
 @dataclass(frozen=True)
@@ -265,15 +268,41 @@ def job_operations_of(folder: Path, place: Path) -> Path:
     return table
 
 
+def month(kept: Path | None) -> None:
+    """`who` over all of it, as a command; the peer adds up the same samples by target, without saying who."""
+    from table import IOWEATHER, cost  # a module of this folder
+
+    with tempfile.TemporaryDirectory() as folder:
+        lake = kept or Path(folder) / "lake"
+        if not (lake / "lake.json").exists():
+            with contextlib.redirect_stdout(io.StringIO()):
+                ingest_simulated(generate(MONTH, Path(folder) / "facility", seed=1), lake)
+        with open_lake(lake).snapshot() as snapshot:
+            ((low, high, rows),) = snapshot.con.sql(
+                "SELECT min(start_ns), max(start_ns), count(*) FROM series"
+            ).fetchall()
+            scan = snapshot.pinned["series"].view()
+        sums = f"SELECT component, metric, sum(value) FROM ({scan}) GROUP BY ALL"
+        peer = f"import duckdb; duckdb.sql({sums!r}).fetchall()"
+        asked = [IOWEATHER, "who", "--lake", lake, "--from", f"@{low // NS}", "--to", f"@{high // NS}", "--json"]
+        ours, memory = cost(asked, 2)
+        theirs, _ = cost([sys.executable, "-c", peer], 2)
+        print(f"{rows:,} samples: who {ours:.1f} s of processor time, {memory:.0f} MiB; sums by target in DuckDB alone "
+              f"{theirs:.1f} s")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("simulated", "testbed"))
+    parser.add_argument("what", choices=("simulated", "testbed", "month"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[201])
     parser.add_argument(
         "--every", type=int, default=1, help="of the testbed's runs without a competitor, each so many-th"
     )
     given = parser.parse_args()
+    if given.what == "month":
+        month(given.folder)
+        return
     if given.what == "testbed":
         for layout, counted in ((True, False), (False, False), (True, True)):
             testbed(given.folder, given.every, layout=layout, counted=counted)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ioweather.core.errors import DataUnavailable, UsageError
+from ioweather.core.frames import Frame
 from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
 from ioweather.store.lake import Lake
 from ioweather.workflows.ask import ask
+from ioweather.workflows.who import _touching
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, SLOWED, make_culprit_lake
 
@@ -120,3 +123,10 @@ def test_what_is_no_job_and_no_event_is_said(lake: Lake) -> None:
         who(lake, job="somebody")
     with pytest.raises(DataUnavailable):
         who(lake, job="1")
+
+
+def test_runs_that_reach_into_a_window() -> None:
+    start, end = np.array([0, 5, 10, 14, 21, 40]), np.array([4, 11, 12, 30, 29, 50])
+    runs = Frame({"start_ns": start, "end_ns": end})
+    assert _touching(runs, [(10, 20), (30, 35)]).tolist() == [False, True, True, True, False, False]
+    assert _touching(runs, [(0, 1)]).tolist() == [True, False, False, False, False, False]

@@ -329,7 +329,10 @@ def _of_run(place: Place, values: Mapping[str, Any], period: Period, files: bool
 
 def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Activity:
     """Who did what on a file system (default: the busiest) in a period, and whom it slowed."""
-    low, high = period = max(period[0], _oldest(snapshot)), min(period[1], _newest(snapshot) + 1)
+    sampled_from = min((group.first_ns for group in snapshot.series()), default=None)
+    if sampled_from is None or period[0] < sampled_from:  # else the lake has something older
+        period = max(period[0], _oldest(snapshot)), period[1]
+    low, high = period = period[0], min(period[1], _newest(snapshot) + 1)
     if high <= low:
         raise DataUnavailable("The lake has no records in this period.", hint="`ioweather lake` shows what there is.")
     whole = snapshot.whole
@@ -344,6 +347,8 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
         start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
         windows = _united([(int(start[row]), max(int(end[row]), int(start[row]) + 1)) for row in rows.tolist()])
         runs = active(everybody, windows[0][0], windows[-1][1])
+        if any(group.filesystem == filesystem and group.metric in choices.TRAFFIC for group in whole.series()):
+            runs = runs.take(_touching(runs, windows))  # without samples all logs say what targets can do
         place = {digest: row for row, digest in enumerate(runs.text("log_digest").tolist())}
         records = records_of(whole, filesystem, runs, files_of(whole, runs), windows)
         parties = hide(records.parties, snapshot)
@@ -378,6 +383,15 @@ def _only_system(snapshot: Snapshot) -> str:
         return snapshot.facility.filesystem_of(str(found))
     systems = snapshot.facility.filesystems
     return systems[0].name if systems else ""
+
+
+def _touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
+    """Runs that reach into one of the windows, which are in order and apart."""
+    first, last = (np.array(edge, np.int64) for edge in zip(*windows, strict=True))
+    following = np.searchsorted(last, runs.ints("start_ns"), side="right")
+    return np.asarray(
+        (following < len(last)) & (first[np.minimum(following, len(last) - 1)] < runs.ints("end_ns")), np.bool_
+    )
 
 
 def _united(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
