@@ -88,7 +88,7 @@ CASES: dict[str, tuple[Draw, int, float, float]] = {
     "better of two directions, moved in time, 100 pairs": (partial(best_of_two_moved, 100), 200, 0.005, 0.1),
     "hosts, 3 of 100": (partial(hosts, 100), 400, 0.01, 0.09),
     "hosts, 3 of 400": (partial(hosts, 400), 400, 0.01, 0.09),
-    "a change, 63 days": (partial(change, 63), 200, 0.005, 0.12),
+    "a change, 63 days": (partial(change, 63), 200, 0.005, 0.1),
     "a change, 200 days": (partial(change, 200), 200, 0.005, 0.1),
     "targets slow together, 4 of 100": (partial(targets, 100), 300, 0.01, 0.09),
     "a peak hour, 14 days": (partial(peak_hour, 14), 300, 0.01, 0.09),
