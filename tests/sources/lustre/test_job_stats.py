@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.sources.lustre.job_ids import JobIdentity, identity_of
-from ioweather.sources.lustre.job_stats import parse_job_stats, size_bins
+from ioweather.sources.lustre.job_stats import Operation, _parse_lines, parse_entry, parse_job_stats, size_bins
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.store.lake import open_lake
 from ioweather.tables.series import Quality
@@ -263,3 +264,28 @@ def test_a_real_list_a_minute_later(shared_data: Path, tmp_path: Path):
         ("SLURM_JOB10:0:es18kxe-co-client", "write", 4, 4000)
     }
     assert json.loads(str(grown[0]["histogram"])) == {str(16 << 20): 4}
+
+
+def test_one_pass_gives_what_the_lines_give():
+    """Also of a damaged entry: the same, or the same complaint."""
+    amount = "samples: {:11}, unit: {:>5}, min: 5, max: 7, sum: {:9}, sumsq: 99"
+    lines = [f"  {name}: {{ {amount.format(n, unit, 40 * n)}{hist} }}" for name, n, unit, hist in (
+        ("read_bytes", 8, "bytes", ", hist: { 4K: 5, 8K: 3 }"), ("read", 8, "usecs", ""), ("write", 0, "usecs", ""),
+        ("punch", 2, "usecs", ""), ("statfs", 0, "reqs", ""))]  # fmt: skip
+    times = ["  snapshot_time:   1723114647.887515895 secs.nsecs", "  start_time:      1723102025.057286226 secs.nsecs"]
+    whole = "\n".join([' "app:1000:n1"', *times, "  elapsed_time:    12622.830229669 secs.nsecs", *lines])
+    assert outcome(parse_entry, whole) == outcome(_parse_lines, whole)
+    assert parse_entry(whole, "x")[1].operations["read"] == Operation(8, 320, 320, "4K: 5, 8K: 3")
+    rng = random.Random(1)
+    for _ in range(2000):
+        at, length = rng.randrange(len(whole)), rng.choice((0, 1, 1, 9, 90))
+        damaged = whole[:at] + rng.choice(("", " ", "\n", "0", "9", "}", " samples: 5,", "-")) + whole[at + length :]
+        if damaged.count("_time:") == whole.count("_time:"):  # of one that stands there twice, one counts
+            assert outcome(parse_entry, damaged) == outcome(_parse_lines, damaged), damaged
+
+
+def outcome(parse, text):
+    try:
+        return parse(text, "x")
+    except SourceError as error:
+        return str(error)

@@ -21,8 +21,16 @@ _LINE = re.compile(
     r"  (\w{1,40}): +\{ *samples: *([0-9]{1,18}), unit: *(\w{1,10})"
     r"(?:, min: *-?[0-9]+, max: *-?[0-9]+, sum: *([0-9]{1,18}))?(?:, sumsq: *[0-9]+)?(?:, hist: *\{([^}]*)\})? *\}"
 )
+# All lines of an entry as servers print them since 2.14, in one pass: those of what a job did, and no others.
+_DONE = re.compile(
+    r"\n  (\w{1,40}+): ++\{ *+samples: *+([1-9][0-9]{0,17}), unit: *+(\w{1,10}), min: *+-?[0-9]+, max: *+-?[0-9]+,"
+    r" sum: *+([0-9]{1,18})(?:, sumsq: *+[0-9]+)?(?:, hist: *+\{([^}\n]*)\})? *\}(?=\n|\Z)"
+)
+_MOMENTS = re.compile(
+    r"\n  snapshot_time: +([0-9]{10})\.([0-9]{9}) secs\.nsecs\n  start_time: +([0-9]{10})\.([0-9]{9}) secs\.nsecs\n"
+)
 _NOTHING_DONE = re.compile(r"samples: *0,")
-_IDLE = "samples:           0,"  # as servers pad it: most lines are so, and a text is found faster than a pattern
+_IDLE = " samples:           0,"  # as servers pad it: most lines are so, and a text is found faster than a pattern
 _TIMES = ("  snapshot_time:", "  start_time:")
 _BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -76,6 +84,19 @@ def unquoted(text: str) -> str:
 
 def parse_entry(text: str, where: str) -> tuple[str, Entry]:
     """(job, what it did). A server may have a million such lines: those of what a job did not do are passed over."""
+    done, moments = _DONE.findall(text), _MOMENTS.search(text)
+    if moments is None or text.count(" samples:") != len(done) + text.count(_IDLE):
+        return _parse_lines(text, where)
+    operations: Operations = {}
+    for name, samples, unit, total, sizes in done:
+        _count(operations, name, int(samples), unit, int(total), sizes or None)
+    seconds, fraction, begun_seconds, begun_fraction = map(int, moments.groups())
+    entry = Entry(seconds * NS + fraction, begun_seconds * NS + begun_fraction, operations)
+    return unquoted(text.partition("\n")[0]), entry
+
+
+def _parse_lines(text: str, where: str) -> tuple[str, Entry]:
+    """Line by line, in all forms; it says what is wrong."""
     key, *lines = text.split("\n")
     operations: Operations = {}
     times: dict[str, int] = {}
@@ -176,14 +197,13 @@ def _same_sizes_grown(before: str, after: str) -> list[str] | None:
     if len(then) != len(now):
         return None
     grown = []
-    for old, new in zip(then, now, strict=True):
-        if old != new:
-            size, _, count = new.partition(": ")
-            size_before, _, count_before = old.partition(": ")
-            if size != size_before or not count.isdecimal() or not count_before.isdecimal():
-                return None
-            if (more := int(count) - int(count_before)) > 0:
-                grown.append(f"{size}: {more}")
+    for old, new in [pair for pair in zip(then, now, strict=True) if pair[0] != pair[1]]:
+        size, _, count = new.partition(": ")
+        size_before, _, count_before = old.partition(": ")
+        if size != size_before or not count.isdecimal() or not count_before.isdecimal():
+            return None
+        if (more := int(count) - int(count_before)) > 0:
+            grown.append(f"{size}: {more}")
     return grown
 
 
