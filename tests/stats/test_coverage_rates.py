@@ -113,7 +113,7 @@ CASES: dict[str, tuple[Held, int, float]] = {
     "ratio of sums of 50 lognormal jobs": (partial(ratio_held, 50), 200, 0.83),
     "Pearson, 50 independent pairs": (partial(association_held, "pearson", 50, 0.0), 200, 0.83),
     "Spearman, 50 independent pairs": (partial(association_held, "spearman", 50, 0.0), 200, 0.83),
-    "Pearson, 200 pairs, AR(0.8)": (partial(association_held, "pearson", 200, 0.8), 200, 0.77),
+    "Pearson, 200 pairs, AR(0.8)": (partial(association_held, "pearson", 200, 0.8), 200, 0.83),
     "Spearman, 200 pairs, AR(0.8)": (partial(association_held, "spearman", 200, 0.8), 200, 0.83),
     "distance correlation, 60 pairs, AR(0.5)": (partial(association_held, "distance_correlation", 60, 0.5), 100, 0.8),
     "distance correlation, 200 pairs, AR(0.8)": (partial(association_held, "distance_correlation", 200, 0.8), 60, 0.8),
