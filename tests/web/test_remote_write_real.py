@@ -57,9 +57,9 @@ def test_equal_rows(tmp_path):
 
 
 def rows_in(lake, metric: str) -> bool:
-    """Whether the row with the restart is there."""
+    """Whether the row with the restart is there, and rows of jobs."""
     with lake.snapshot() as snapshot:
-        if not snapshot.pinned["series"].uris:
+        if not all(snapshot.pinned[table].uris for table in ("series", "job_operations")):  # one after the other
             return False
         sql = snapshot.rows("series", {"metric": metric})
         counted = snapshot.bare.sql(f"SELECT count(*) FROM ({sql}) WHERE quality = 2").fetchall()

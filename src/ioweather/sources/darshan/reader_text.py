@@ -88,7 +88,7 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     elif any(part.counters for part in parts.sums.values()):
         modules, counts = modules_of_sums(parts.sums, parts.versions, parts.partial)
         log = replace(log, modules=modules, file_counts=counts, form="totals")
-    elif parts.versions:
+    elif parts.versions or parts.sums:
         raise _without_counters(parts)
     for module in log.modules.values():
         check_ranks(module, job.nprocs)
