@@ -56,7 +56,12 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
               help="What to do with file paths in Darshan logs.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
-@click.option("--again", is_flag=True, help="Read files that are in already too; rows that are in are not added twice.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Read files that are in already too; rows that are in are not added twice. Rows of a wrong --zone stay until "
+    "`ioweather lake forget FILE`.",
+)
 @click.option("--no-create", is_flag=True, help="Only into a lake that is there: make none.")
 @engine_options("one per core")
 @click.option("--list-sources", is_flag=True, help="List what can be read, and stop.")
