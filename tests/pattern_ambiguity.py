@@ -88,7 +88,11 @@ class Automaton:
                 sum((part.first for part in parts), Counter()),
                 sum((part.last for part in parts), Counter()),
             )
-        if kind in (c.MAX_REPEAT, c.MIN_REPEAT):
+        if kind in (
+            c.MAX_REPEAT,
+            c.MIN_REPEAT,
+            c.POSSESSIVE_REPEAT,
+        ):  # the last gives nothing back: less than is said here
             return self._repeat(*value)
         if kind in (c.AT, c.ASSERT, c.ASSERT_NOT):
             return Part(True)

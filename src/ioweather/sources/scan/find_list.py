@@ -79,7 +79,11 @@ def _pattern_of(first: bytes) -> re.Pattern[bytes] | None:
     lustre = _LUSTRE_RECORD.fullmatch(first)
     if lustre is not None and lustre[12]:
         return _LUSTRE_RECORD
-    return next((each for each in (_LONG_RECORD, _SHORT_RECORD, _LUSTRE_RECORD) if each.fullmatch(first)), None)
+    if _LONG_RECORD.fullmatch(first):
+        return _LONG_RECORD
+    if _SHORT_RECORD.fullmatch(first):
+        return _SHORT_RECORD
+    return None if lustre is None else _LUSTRE_RECORD
 
 
 def _pieces(path: Path) -> Iterator[tuple[Entries, bool]]:
