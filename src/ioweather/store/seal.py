@@ -129,8 +129,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     totals: dict[str, tuple[Floats, Floats] | None] = {}
     scan = sealed.scan()
     for group in group_rows(con, scan):
-        minute = f"(interval_ns = {MINUTE_NS} AND start_ns % {MINUTE_NS} = 0)"
-        rows = {"all": "TRUE", "minute": minute, "raw": f"NOT {minute}"}[group.selection]
+        rows = {"all": "TRUE", "minute": IS_MINUTE, "raw": f"NOT {IS_MINUTE}"}[group.selection]
         condition = (
             f"source = {literal(group.source)} AND system = {literal(group.system)} "
             f"AND metric = {literal(group.metric)} AND component_kind = {literal(group.component_kind)} AND {rows}"

@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioweather.core.arrays import Ints
 from ioweather.core.frames import Frame
 from ioweather.derive.system.shared_work import (
     AMOUNTS,
     Capacity,
-    JobLoads,
     Sick,
     capacity_of_loads,
     common_times,
@@ -24,21 +22,7 @@ from ioweather.derive.system.shared_work import (
     within_logs,
 )
 from ioweather.tables import encode_text
-
-S = 10**9
-
-
-def ints(*values: int) -> Ints:
-    return np.array(values, np.int64)
-
-
-def loads(*rows: tuple[int, int, int, int, float]) -> JobLoads:
-    """(job, first, last in seconds, target, bytes written), a stretch each."""
-    job, first, last, target, written = (np.array(column) for column in zip(*rows, strict=True))
-    zero = np.zeros(len(rows))
-    amounts = {"read_bytes": zero, "write_bytes": written.astype(np.float64), "requests": zero}
-    return JobLoads(job, first * S, last * S, np.arange(len(rows)), target, amounts)
-
+from job_loads import S, ints, loads
 
 CAPACITY = Capacity({"read_bytes": np.array([100.0, 100.0, 0.0]), "write_bytes": np.array([50.0, 100.0, 0.0]),
                      "requests": np.array([10.0, 10.0, 20.0])})  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.core.arrays import Ints
-from ioweather.derive.system.shared_work import JobLoads, shares_during, sums_during
+from ioweather.derive.system.shared_work import shares_during, sums_during
 from ioweather.derive.system.work_in_time import (
     MOST_PIECES,
     cost_of_each,
@@ -15,20 +14,7 @@ from ioweather.derive.system.work_in_time import (
     near_windows,
     pieces_of,
 )
-
-S = 10**9
-
-
-def ints(*values: int) -> Ints:
-    return np.array(values, np.int64)
-
-
-def loads(*rows: tuple[int, int, int, int, float]) -> JobLoads:
-    """(job, first, last in seconds, target, bytes written), a stretch each."""
-    job, first, last, target, written = (np.array(column) for column in zip(*rows, strict=True))
-    zero = np.zeros(len(rows))
-    amounts = {"read_bytes": zero, "write_bytes": written.astype(np.float64), "requests": zero}
-    return JobLoads(job, first * S, last * S, np.arange(len(rows)), target, amounts)
+from job_loads import S, ints, loads
 
 
 def test_windows_are_cut_where_jobs_begin_and_end() -> None:
