@@ -45,7 +45,7 @@ QUESTION = Question(
         Param("size", "Bytes to move.", "size", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
-        Param("op", "Whether SIZE is read or written (default: read).", default="read", choices=("read", "write"),
+        Param("op", "Whether SIZE is read or written.", default="read", choices=("read", "write"),
               option="read/write"),
         Param("request", "Size of one request (default: SIZE over width).", "size", metavar="SIZE"),
         Param("width", "Requests in flight at a time.", "int", 1, least=1),

@@ -147,10 +147,9 @@ QUESTION = Question(
     answer=answer,
     params=(
         Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
-        Param("by", "What is too much there: space, or load (default: load).", default="load",
-              choices=("space", "load")),
-        Param("filesystem", "Its file system (default: that of the target's name, else the busiest)."),
-        Param("most", "Files to list at most (default: 10).", "int", default=10, least=1),
+        Param("by", "What is too much there.", default="load", choices=("space", "load")),
+        Param("filesystem", "Its file system (default: that of the target's name, else the busiest).", metavar="NAME"),
+        Param("most", "Files to list at most.", "int", default=10, least=1, metavar="N"),
     ),
     help="""Say which files to move off a full or busy OST: the fewest that bring it to the mean of all OSTs, with size,
     owner, last use and the command.

@@ -73,7 +73,7 @@ QUESTION = Question(
         Param("size", "Bytes of the file, or a Darshan log.", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
-        Param("op", "Whether the file is read or written (default: written).", default="write",
+        Param("op", "Whether the file is read or written.", default="write",
               choices=("read", "write"), option="read/write"),
         Param("targets", "OSTs there are (default: what the lake knows).", "int", choose=known_targets, least=1),
         Param("directory", "Directory for the lfs setstripe line.", default="DIRECTORY"),
