@@ -6,9 +6,7 @@ cover. Other steps, other metrics together and shares of coverage are made of th
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.units import DAY_NS
 from ioweather.store import layout
+from ioweather.store.array_files import packed, unpacked
 from ioweather.tables import METRICS
 
 if TYPE_CHECKING:
@@ -54,10 +53,8 @@ def write_totals(
     for name, found in totals.items():
         if found is not None:
             arrays[f"total/{name}"], arrays[f"weight/{name}"] = found
-    body = io.BytesIO()
-    np.savez(body, **arrays)
     draft = layout.seals_dir(root) / f".{day}.npz.{os.getpid()}"
-    draft.write_bytes(body.getvalue())
+    draft.write_bytes(packed(arrays))
     draft.replace(_file(root, day))
 
 
@@ -75,13 +72,14 @@ def _file(root: Path, day: str) -> Path:
 
 def _opened(root: Path, day: str, uris: Iterable[str], names: Sequence[str]) -> dict[str, tuple[Floats, Floats]] | None:
     """The groups of these names, if they are of exactly these files."""
-    try:
-        with _file(root, day).open("rb") as file, np.load(file, allow_pickle=False) as held:
-            if held["files"].tolist() != [uri.rsplit("/", 1)[1] for uri in uris]:
-                return None
-            return {name: (held[f"total/{name}"], held[f"weight/{name}"]) for name in names}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
+    files = [uri.rsplit("/", 1)[1] for uri in uris]
+
+    def chosen(held: Mapping[str, Any]) -> dict[str, tuple[Floats, Floats]] | None:
+        if held["files"].tolist() != files:
+            return None
+        return {name: (held[f"total/{name}"], held[f"weight/{name}"]) for name in names}
+
+    return unpacked(_file(root, day), chosen)
 
 
 @dataclass(frozen=True, eq=False)

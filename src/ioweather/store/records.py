@@ -6,18 +6,15 @@ is worked out again. Whoever may only read a lake keeps nothing.
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from ioweather._version import __version__
 from ioweather.core.errors import UnsafePlace
 from ioweather.store import layout
+from ioweather.store.array_files import packed, unpacked
 
 # Of one place: what holds now, and what held before a late file came, for a reader of that state.
 _MOST_KEPT: Final = 2
@@ -31,22 +28,15 @@ class LakeRecords:
         self._root = root
 
     def get(self, place: str, key: str) -> Mapping[str, Any] | None:
-        try:
-            body = (layout.records_dir(self._root) / _file(place, key)).read_bytes()
-            with np.load(io.BytesIO(body), allow_pickle=False) as held:
-                return {name: held[name] for name in held.files}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            return None
+        return unpacked(layout.records_dir(self._root) / _file(place, key), dict)
 
     def put(self, place: str, key: str, record: Mapping[str, Any]) -> None:
-        body = io.BytesIO()
-        np.savez(body, **record)
         try:
             with (
                 layout.lake_directory(self._root) as lake,
                 lake.inside("records", mode=0o750, keep=0o775, shared=True) as folder,
             ):
-                folder.replace(_file(place, key), body.getvalue(), 0o640)
+                folder.replace(_file(place, key), packed(record), 0o640)
                 same = [name for name in folder.names() if name.startswith(f"{place}.") and name.endswith(_SUFFIX)]
                 age = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns for name in same}
                 for old in sorted(same, key=lambda name: age[name])[:-_MOST_KEPT]:
