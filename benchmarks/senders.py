@@ -4,7 +4,8 @@
 
 A real server in a process of its own, over a lake with data. Every sender brings segments of its own operations and
 devices, and waits when it is told to. At the end the rows of the lake are compared with those that were sent.
-`--wide-days N` adds, in a second run, segments whose 2,999 rows spread over N days, one every ten seconds. The peer is
+`--wide-days N` runs it again, in four parts: without, with, with and without segments whose 2,999 rows spread over N
+days, one every ten seconds. In this order what grows with time, as the lake does, counts for both alike. The peer is
 the same server with readers alone.
 """
 
@@ -59,6 +60,12 @@ class Counts:
     most_waits: list[int] = field(default_factory=list)
     truth: list[tuple[str, int]] = field(default_factory=list)
     wide: list[tuple[int, float]] = field(default_factory=list)
+
+    def add(self, other: Counts) -> None:
+        for name in ("push_seconds", "answers", "reads", "most_waits", "truth", "wide"):
+            getattr(self, name).extend(getattr(other, name))
+        for page, seconds in other.by_page.items():
+            self.by_page[page] += seconds
 
 
 def line(table: str, row: dict[str, object]) -> str:
@@ -228,6 +235,16 @@ def build(root: Path) -> None:
                    stdout=subprocess.DEVNULL)  # fmt: skip
 
 
+def compare_wide(port: int, token: str, options: argparse.Namespace, counts: Counts) -> None:
+    half = argparse.Namespace(**{**vars(options), "seconds": options.seconds // 2})
+    without, beside = Counts(), Counts()
+    for part, days in ((without, 0), (beside, options.wide_days), (beside, options.wide_days), (without, 0)):
+        part.add(run(port, token, half, options.senders, days))
+    tell("with senders, before and after the next", without)
+    tell(f"with senders, and segments of {options.wide_days:,} days", beside)
+    counts.truth += without.truth + beside.truth
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("senders", 100), ("readers", 20), ("seconds", 150), ("every", 10), ("wide-days", 0)):
@@ -253,10 +270,8 @@ def main() -> int:
             tell("with senders", counts)
             finish(root, process)
             if options.wide_days:
-                more = run(port, token, options, options.senders, options.wide_days)
-                tell(f"with senders, and segments of {options.wide_days:,} days", more)
+                compare_wide(port, token, options, counts)
                 finish(root, process)
-                counts.truth += more.truth
         finally:
             process.send_signal(signal.SIGTERM)
             started = time.monotonic()

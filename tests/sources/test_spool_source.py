@@ -109,7 +109,7 @@ def test_what_does_not_fit_is_refused_with_its_line(tmp_path, row, message):
 
 
 def test_rows_before_the_trouble_stay(tmp_path, monkeypatch):
-    monkeypatch.setattr(spool, "_FRAME_ROWS", 50)
+    monkeypatch.setattr(spool, "_FIRST_ROWS", 50)
     pieces = SOURCE.read(write(tmp_path / "s", *[SERIES] * 60, "{nonsense"), ReadContext())
     assert next(pieces)[1].rows == 50
     with pytest.raises(CorruptInput, match="line 62"):

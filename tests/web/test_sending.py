@@ -109,7 +109,7 @@ FOREIGN = (
 @pytest.mark.usefixtures("reading_here")
 @pytest.mark.parametrize("row", FOREIGN)
 def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, row, monkeypatch):
-    monkeypatch.setattr("ioweather.sources.spool._FRAME_ROWS", 1)  # the rows before it were read long ago
+    monkeypatch.setattr("ioweather.sources.spool._FIRST_ROWS", 1)  # the rows before it were read long ago
     response = send(client, token, segment(event(1), event(2), row, event(3)))
     assert response.status_code == 422, response.text
     error = response.json()["error"]
@@ -173,7 +173,7 @@ def test_what_is_no_segment_is_refused_with_its_reason(client, root, token, data
 
 @pytest.mark.usefixtures("reading_here")
 def test_rows_before_a_wrong_one_stay_and_the_sender_is_told(client, root, token, monkeypatch):
-    monkeypatch.setattr("ioweather.sources.spool._FRAME_ROWS", 1)
+    monkeypatch.setattr("ioweather.sources.spool._FIRST_ROWS", 1)
     body = send(client, token, segment(event(1), "no json", event(2))).json()
     assert body["status"] == "partial"
     assert body["rows"] == {"events": 1}

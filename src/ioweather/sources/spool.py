@@ -26,6 +26,8 @@ from ioweather.tables.schema import ColumnSpec
 VERSION = 1
 _MARK = "ioweather_spool"
 _TABLES = ("events", "job_operations", "responses", "series")
+# So few at first: what is not taken anyway is known early.
+_FIRST_ROWS = 1_000
 _FRAME_ROWS = 50_000
 _LONGEST_HEADER = 4096
 _TYPES: dict[str, frozenset[type]] = {
@@ -48,22 +50,15 @@ class SpoolSource:
         return 0.95 if first.startswith("{") and f'"{_MARK}"' in first else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        """Rows before a wrong one stay; what follows it is not trusted. A row of a host that is not among those given
-        refuses all of them."""
-        pieces = _pieces(path, context.hosts)
-        if context.hosts is None:
-            yield from pieces
-            return
-        held: list[tuple[str, Frame]] = []
-        wrong: CorruptInput | None = None
-        try:
-            for piece in pieces:
-                held.append(piece)
-        except CorruptInput as error:
-            wrong = error
-        yield from held
-        if wrong is not None:
-            raise wrong
+        """Rows before a wrong one stay; what follows it is not trusted."""
+        numbered = _whole_lines(path)
+        number, header = next(numbered, (0, ""))
+        if number:
+            _check_header(header, path)
+        most = _FIRST_ROWS
+        while batch := list(islice(numbered, most)):
+            yield from _frames(batch, path, context.hosts)
+            most = _FRAME_ROWS
 
 
 def segment_host(path: Path) -> str:
@@ -79,15 +74,6 @@ def segment_host(path: Path) -> str:
     if not isinstance(host, str) or not host:
         raise CorruptInput(f"{path}: the header names no host.")
     return host
-
-
-def _pieces(path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:
-    numbered = _whole_lines(path)
-    number, header = next(numbered, (0, ""))
-    if number:
-        _check_header(header, path)
-    while batch := list(islice(numbered, _FRAME_ROWS)):
-        yield from _frames(batch, path, hosts)
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:

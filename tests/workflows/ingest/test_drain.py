@@ -88,7 +88,7 @@ def test_killed_between_the_rows_and_the_ledger_it_goes_on_without_doubles(lake,
 def test_rows_of_many_days_wait_for_the_others_and_of_too_many_are_refused(lake):
     pushed(lake, "wide", [START_NS + day * DAY_NS for day in range(FEW_DAYS + 1)])
     pushed(lake, "n1", [START_NS + day * DAY_NS for day in range(FEW_DAYS)])
-    with pytest.raises(TooManyDays, match=f"{MOST_DAYS + 1} days"):
+    with pytest.raises(TooManyDays, match=f"more than {MOST_DAYS} days"):
         pushed(lake, "long", [START_NS - day * DAY_NS for day in range(MOST_DAYS + 1)])
     first = next_batch(queued(lake.root))
     assert {file.host for file in first} == {"n1", "long"}  # the refusal is for the ledger
@@ -98,6 +98,14 @@ def test_rows_of_many_days_wait_for_the_others_and_of_too_many_are_refused(lake)
     assert len(operations_in(lake.root)) == 2 * FEW_DAYS + 1
     assert ledger(lake) == [("ok", None), ("ok", None), ("quarantined", "too_many_days")]
     assert version_of(lake, "response_rollups") == 2
+
+
+def test_of_a_segment_of_too_many_days_the_end_is_not_read(lake):
+    starts = [START_NS - day * DAY_NS for day in range(1000)]
+    with draft_in(lake.root) as draft:
+        draft.write_bytes(segment("long", starts) + b"no json\n")
+        with pytest.raises(TooManyDays):
+            receive(lake, draft, "long", "seg-long-1-1.ndjson", "long")
 
 
 def test_a_batch_has_its_size(lake, monkeypatch):

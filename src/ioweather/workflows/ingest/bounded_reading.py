@@ -1,8 +1,8 @@
 """Reading within limits: every file is read in a child process, which the kernel bounds.
 
 `read_bounded` reads a batch of small files at once, `read_alone_bounded` one that is large or suspect, piece by piece,
-and `read_one_bounded` one that was pushed. They may be called from any thread of any process: that of a person, a
-server or a worker of a cluster.
+and `check_bounded` looks at one that was pushed. They may be called from any thread of any process: that of a person,
+a server or a worker of a cluster.
 """
 
 from __future__ import annotations
@@ -11,13 +11,22 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from ioweather.core.errors import TooMuchMemory
 from ioweather.core.frames import Frame
 from ioweather.engine import ChildDied, Children, children
 from ioweather.workflows.ingest import reading as module
-from ioweather.workflows.ingest.reading import Batch, FileOutcome, Frames, Reading, gave_up, read_alone, read_batch
+from ioweather.workflows.ingest.reading import (
+    Batch,
+    FileOutcome,
+    Frames,
+    Reading,
+    check_alone,
+    gave_up,
+    read_alone,
+    read_batch,
+)
 
 _MEMORY: Final = TooMuchMemory("").reason
 
@@ -68,10 +77,9 @@ def read_alone_bounded(
         yield gave_up(death.overran, path, digest, size, reading, rows)
 
 
-def read_one_bounded(path: Path, digest: str, size: int, reading: Reading) -> tuple[FileOutcome, Frames]:
-    """The same, whole."""
-    *pieces, outcome = read_alone_bounded(path, digest, size, reading)
-    frames: Frames = {}
-    for piece in cast(list[tuple[str, str, Frame]], pieces):
-        frames.setdefault(piece[:2], []).append(piece[2])
-    return cast(FileOutcome, outcome), frames
+def check_bounded(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+    """What reading it would give, and over how many days its rows spread. The rows stay in the child."""
+    try:
+        return readers().call(check_alone, path, digest, size, reading, most_days)
+    except ChildDied as death:
+        return gave_up(death.overran, path, digest, size, reading, {}), 0

@@ -23,6 +23,7 @@ from ioweather.core.errors import (
     ForeignRows,
     ImpossibleRows,
     SourceError,
+    TooManyDays,
     TooManyRows,
     TooMuchMemory,
     TooMuchTime,
@@ -31,7 +32,7 @@ from ioweather.core.errors import (
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.registry import OURS
-from ioweather.core.units import MIB, NS, format_bytes, format_seconds
+from ioweather.core.units import DAY_NS, MIB, NS, format_bytes, format_seconds
 from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.nearest import nearest
@@ -293,6 +294,21 @@ def read_alone(
     """As `read_file`, within its limits."""
     allow(reading.limits.seconds_for(size), reading.limits.memory_for(size), 0)
     yield from read_file(path, digest, size, reading)
+
+
+def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:
+    """The last of `read_alone`, and over how many days the rows spread. Beyond `most_days` reading ends."""
+    days: set[int] = set()
+    for item in read_alone(path, digest, size, reading):
+        if isinstance(item, FileOutcome):
+            return item, len(days)
+        source, table, frame = item
+        times = np.ma.masked_array(frame.array(TABLES[table].time)).compressed()
+        days.update(np.unique(times // DAY_NS).tolist())
+        if len(days) > most_days:
+            error = TooManyDays(f"{path} has rows of more than {most_days} days, which is the most of one push.")
+            return _refused(error, path, digest, size, source, {}, reading.limits), len(days)
+    raise AssertionError("no outcome")
 
 
 @cache

@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
-
 from ioweather.collect import queue
 from ioweather.collect.remote import keep_heard
 from ioweather.core.clock import zone_named
@@ -31,12 +29,11 @@ from ioweather.core.errors import (
     UsageError,
 )
 from ioweather.core.facility import Facility
-from ioweather.core.units import DAY_NS, GIB
+from ioweather.core.units import GIB
 from ioweather.sources.spool import segment_host
 from ioweather.store.lake import Lake, LedgerEntry
-from ioweather.tables import TABLES
-from ioweather.workflows.ingest.bounded_reading import read_one_bounded
-from ioweather.workflows.ingest.reading import UNREADABLE, FileOutcome, Frames, Reading, digest_of, limits_of
+from ioweather.workflows.ingest.bounded_reading import check_bounded
+from ioweather.workflows.ingest.reading import UNREADABLE, FileOutcome, Reading, digest_of, limits_of
 
 HOST: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 # What an agent's spool holds: its own segments, and what `sacct` printed.
@@ -88,11 +85,11 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         named = _host_in(draft, name)
         if named != host:
             raise AccessDenied(f"The segment is of {named}, and not of {host}.")
-    outcome, days = _checked(draft, name, digest, reading)
+    outcome, days = check_bounded(draft, digest, draft.stat().st_size, reading, MOST_DAYS)
     message = (outcome.message or "").replace(str(draft), name)
     if outcome.reason == UNREADABLE:  # on our disk: the sender keeps it
         raise LakeError(message)
-    if outcome.status == "quarantined":
+    if outcome.status == "quarantined" or outcome.reason == "foreign_rows":
         _note_refusal(lake.root, outcome, host, name, message)
         raise _REFUSALS.get(outcome.reason or "", CorruptInput)(message or f"{name} cannot be read.")
     keep_heard(lake.root, host)
@@ -102,26 +99,6 @@ def receive(lake: Lake, draft: Path, host: str, name: str, hosts: str) -> Receiv
         raise ImpossibleRows(message, hint=f"The other {sum(outcome.rows.values()):,} rows are taken.")
     status = outcome.status if is_new or outcome.status == "partial" else "known"
     return Received(status, dict(outcome.rows), message)
-
-
-def _checked(path: Path, name: str, digest: str, reading: Reading) -> tuple[FileOutcome, int]:
-    """What reading it gives, and over how many days its rows spread."""
-    size = path.stat().st_size
-    outcome, frames = read_one_bounded(path, digest, size, reading)
-    days = _days_in(frames)
-    if days > MOST_DAYS:
-        message = f"{name} has rows of {days:,} days; one push may have {MOST_DAYS}."
-        return FileOutcome(path, digest, size, reading.source, "quarantined", {}, "too_many_days", message), days
-    return outcome, days
-
-
-def _days_in(frames: Frames) -> int:
-    times = [
-        np.ma.masked_array(frame.array(TABLES[table].time)).compressed()
-        for (_, table), pieces in frames.items()
-        for frame in pieces
-    ]
-    return len(np.unique(np.concatenate(times) // DAY_NS)) if times else 0
 
 
 def _note_refusal(root: Path, outcome: FileOutcome, host: str, name: str, message: str) -> None:
