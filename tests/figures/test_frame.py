@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ioweather.figures.frame import html_page, json_block
+from ioweather.figures.frame import html_page, json_block, prose
 
 
 def test_a_title_is_escaped() -> None:
@@ -23,3 +23,8 @@ def test_data_cannot_end_their_element() -> None:
     assert "<" not in inner[1]
     assert "\u2028" not in inner[1]
     assert json.loads(inner[1]) == value
+
+
+def test_a_command_in_a_sentence_is_set_apart_and_stays_inert() -> None:
+    assert prose("Run `ioweather <x>` & wait.") == "Run <code>ioweather &lt;x&gt;</code> &amp; wait."
+    assert prose("a lone ` is a character") == "a lone ` is a character"

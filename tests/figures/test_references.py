@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ioweather.core.results import Reference
-from ioweather.figures.axes import Axis
+from ioweather.figures.axes import Axis, text_px
 from ioweather.figures.references import flipped, label_rows, limits, mark
 
 X = Axis("x", "number", 0, 100)
@@ -90,3 +90,13 @@ def test_a_value_on_an_axis_of_names_becomes_a_note() -> None:
 
 def test_flipping_exchanges_the_axes() -> None:
     assert [r.axis for r in flipped([Reference("x", 1), Reference("y", 2)])] == ["y", "x"]
+
+
+def test_a_label_wider_than_the_plot_is_cut_and_stays_whole_in_its_tooltip() -> None:
+    long = "OST0007 worked at 36% of its usual ceiling and never above, while others did"
+    marked = mark([Reference("x", 25, long, 50)], X, Y, 200, 200, NOWHERE)
+    ((text, centre, _),) = texts(marked.above)
+    assert text.endswith(" …")
+    assert centre - text_px(text) / 2 >= 0
+    assert centre + text_px(text) / 2 <= 200
+    assert marked.below[0]["mark"]["tooltip"] == long

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,10 @@ SIZES = [(360, 800), (1024, 900), (1600, 1000)]
 SERIOUS = ("serious", "critical")
 REACHED = """[...document.querySelectorAll('[data-fragment]')].filter(
   part => part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
+
+# Tables whose columns are hidden until somebody scrolls sideways.
+CUT = """[...document.querySelectorAll('.scroll')].filter(region => region.scrollWidth > region.clientWidth + 1).map(
+  region => region.getAttribute('aria-label') + ' ' + region.scrollWidth)"""
 
 pytestmark = pytest.mark.real
 
@@ -39,7 +44,9 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(lake):
-    with running(create_app(lake.root, others={"again": lake.root}), bind("127.0.0.1", 0)) as where:
+    with running(
+        create_app(lake.root, others={"again": lake.root, "empty": lake.root / "none"}), bind("127.0.0.1", 0)
+    ) as where:
         yield where.rstrip("/")
 
 
@@ -58,8 +65,18 @@ def axe():
     return found.Axe()
 
 
+def named_pages(client):
+    """A page of each kind of thing that has a name."""
+    run = client.get("/api/v1/jobs").json()["jobs"][0]
+    yield from (f"users/{run['user']}", f"projects/{run['account']}")
+    yield f"programs/{Path(run['exe'].split()[0]).name}"
+    event = next(e for e in client.get("/api/v1/events").json()["events"] if e["event_id"])
+    yield f"events/{event['event_id']}"
+    yield from (f"components/{name}" for name in ("scratch-OST0000", "scratch-MDT0000", "oss001"))
+
+
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_every_page(browser, axe, address, job_id, width, height):
+def test_every_page(browser, axe, address, client, job_id, width, height):
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
     page = context.new_page()
     wrong: list[str] = []
@@ -73,7 +90,8 @@ def test_every_page(browser, axe, address, job_id, width, height):
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
     views = [path for path, _ in NAVIGATION]
-    views += ["/filesystems/scratch", "/users/user001", "/search?q=a", "/api", "/nothing"]
+    views += [f"/{path}" for path in named_pages(client)]
+    views += ["/filesystems/scratch", "/search?q=a", "/search?q=zzz", "/api", "/nothing", "/?lake=empty"]
     views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
     for view in views:
         page.goto(address + view)
@@ -83,6 +101,7 @@ def test_every_page(browser, axe, address, job_id, width, height):
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, scheme)
+            assert width >= 700 or not page.evaluate(CUT), (view, page.evaluate(CUT))
             found = axe.run(page).response["violations"]
             wrong += [f"{view}: {scheme}: {v['id']}: {v['nodes'][0]['html']}" for v in found if v["impact"] in SERIOUS]
         page.emulate_media(color_scheme="light")

@@ -7,6 +7,7 @@ security policy forbids all loading and all scripts.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Final, Literal, TypeAlias
@@ -60,6 +61,7 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 .iow .time{white-space:nowrap}
 .iow .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .iow .facts td.number{font-weight:600}
+.iow code{font-size:.92em;background:var(--line);border-radius:.2rem;padding:0 .25em}
 .iow .bar{width:7rem;height:.6rem;vertical-align:middle}.iow .track{fill:var(--line)}.iow .share{fill:var(--accent)}
 .iow figure{margin:.6rem 0 1.2rem}.iow figure svg{max-width:100%;height:auto;display:block}
 .iow .narrow{display:none}
@@ -69,6 +71,7 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 .iow dd{margin:0;overflow-wrap:anywhere}
 .iow footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:.6rem}
 @media (max-width:420px){.iow .facts .bar{width:3.5rem}.iow .facts th{min-width:4.5rem}
+ .iow .facts td.number{white-space:normal}
  .iow dl{grid-template-columns:1fr}.iow dd{margin-bottom:.3rem}}
 @media print{body.iow{max-width:none;padding:0;font-size:10pt}.iow figure,.iow tr,.iow .findings li{break-inside:avoid}
  .iow h2,.iow h3{break-after:avoid}.iow .scroll{overflow:visible}.iow details{display:none}}
@@ -97,6 +100,11 @@ def html_page(
 def style_html(theme: PageTheme = "auto") -> str:
     """The style sheet of a page or of a fragment."""
     return f"<style>{_STYLE}{_colour_rules(theme)}</style>"
+
+
+def prose(text: str) -> str:
+    """A sentence as markup; what stands between backticks in it is a command."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def json_block(name: str, value: object) -> str:

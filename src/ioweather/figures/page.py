@@ -30,7 +30,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import format_time_ns, format_value
 from ioweather.figures.alt_text import describe
-from ioweather.figures.frame import PageTheme, html_page, json_block, style_html
+from ioweather.figures.frame import PageTheme, html_page, json_block, prose, style_html
 from ioweather.figures.reading import legible
 from ioweather.figures.render import draw, prefixed_ids, spec
 
@@ -60,7 +60,7 @@ def answer_html(answer: Answer, theme: PageTheme = "auto") -> str:
 def answer_section(answer: Answer, level: int = 1, *, live: bool = False, headed: bool = True) -> str:
     """One answer as a part of a page: the headline, unless the page has it, facts, then the exhibits behind them."""
     inner = level + 1
-    head = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{escape(answer.headline)}</h{level}>"]
+    head = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{prose(answer.headline)}</h{level}>"]
     parts = [*(head if headed else ()), _findings(answer.findings)]
     parts += [_facts(group, inner) for group in answer.facts]
     parts += _closing(answer.caveats, answer.coverage, inner)
@@ -185,7 +185,7 @@ def _findings(findings: Sequence[Finding]) -> str:
     if not findings:
         return ""
     items = "".join(
-        f'<li class="{finding.kind}">{_tag(_MARK[finding.kind])}{escape(finding.text)}</li>' for finding in findings
+        f'<li class="{finding.kind}">{_tag(_MARK[finding.kind])}{prose(finding.text)}</li>' for finding in findings
     )
     return f'<ul class="findings">{items}</ul>'
 
@@ -252,7 +252,7 @@ def _bar(share: float) -> str:
 def _closing(caveats: Sequence[str], coverage: Sequence[Coverage], level: int) -> list[str]:
     parts = []
     if caveats:
-        items = "".join(f"<li>{escape(caveat)}</li>" for caveat in caveats)
+        items = "".join(f"<li>{prose(caveat)}</li>" for caveat in caveats)
         parts.append(f"<h{level}>Caveats</h{level}><ul>{items}</ul>")
     if coverage:
         items = "".join(f"<li>{escape(c.sentence)}</li>" for c in coverage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -116,7 +117,9 @@ def _top_labels(labels: list[tuple[float, str]], width: int) -> tuple[list[Spec]
     left_out: list[str] = []
     layers: list[Spec] = []
     for centre, text in sorted(labels):
-        size = text_px(text)
+        # The whole text is the tooltip of what it marks.
+        shown = textwrap.shorten(text, max(int(width / text_px("x")), 8), placeholder=" …")
+        size = text_px(shown)
         left = min(max(centre - size / 2, 0.0), max(width - size, 0.0))
         allowed = 1 if text in placed else _MOST_ROWS
         row = next((i for i in range(allowed) if i >= len(ends) or ends[i] + 8 <= left), None)
@@ -126,7 +129,7 @@ def _top_labels(labels: list[tuple[float, str]], width: int) -> tuple[list[Spec]
             continue
         ends[row : row + 1] = [left + size]
         placed[text] = row
-        layers.append(_text(left + size / 2, -6 - row * ROW_PX, text))
+        layers.append(_text(left + size / 2, -6 - row * ROW_PX, shown))
     return layers, len(ends), list(dict.fromkeys(t for t in left_out if t not in placed))
 
 

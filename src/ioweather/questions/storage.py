@@ -259,7 +259,7 @@ def _heat(traffic: Traffic) -> Chart:
     )
     columns = (
         _TIME,
-        ResultColumn("component", traffic.component_kind, "text"),
+        ResultColumn("component", traffic.component_kind.upper(), "text"),
         ResultColumn("rate", "", "bytes_per_s"),
     )
     encoding = {"x": "start_ns", "y": "component", "value": "rate"}
@@ -289,7 +289,8 @@ def _means(line: Measured) -> tuple[float | None, float | None]:
 
 
 def _label(metric: str) -> str:
-    return metric.removesuffix("_bytes").removesuffix("_ratio").removesuffix("_seconds").replace("_ops", " operations")
+    text = metric.removesuffix("_bytes").removesuffix("_ratio").removesuffix("_seconds").replace("_ops", " operations")
+    return text.upper() if text == "cpu" else text.replace("_", " ")
 
 
 def _component_headline(loads: Loads) -> str:
@@ -318,12 +319,15 @@ def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
 def _component_exhibits(loads: Loads, shaded: tuple[Reference, ...]) -> tuple[Exhibit, ...]:
     made = []
     for line in loads.measured:
-        names = {loads.where: line.own, f"median of {loads.peers} peers": line.others}
+        names = {loads.where: line.own}
+        names |= {f"median of {loads.peers} peers": line.others} if loads.peers else {}
         rows = tuple(row for name, values in names.items() for row in _rows(line.start_ns, name, values))
-        value = ResultColumn("value", _label(line.metric), _unit(line))
+        label = _label(line.metric)
+        title = label[:1].upper() + label[1:]
+        value = ResultColumn("value", label, _unit(line))
         table = ResultTable(line.metric, (_TIME, ResultColumn("what", "", "text"), value), rows)
         chart = Chart("timeline", table, {"x": "start_ns", "y": "value", "series": "what"}, references=shaded)
-        made.append(Exhibit(f"storage.{line.metric}", _label(line.metric).capitalize(), charts=(chart,)))
+        made.append(Exhibit(f"storage.{line.metric}", title, charts=(chart,)))
     return tuple(made)
 
 

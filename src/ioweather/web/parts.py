@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -37,8 +38,17 @@ def seldom(view: View, key: Hashable, make: Callable[[], str], heading: str = ""
         return failed(error, heading)
 
 
-def answer_part(answer: Answer, *, second: bool = False, headed: bool = True) -> Markup:
-    """An answer on a page; the `second` on a page has no heading of the first level."""
-    if second:
-        return Markup(answer_section(answer, 2, live=True, headed=headed) + provenance_html(answer.provenance))
-    return Markup(answer_section(answer, live=True, headed=headed))
+def answer_part(answer: Answer, *, second: bool = False, headed: bool = True, folded: bool = True) -> Markup:
+    """An answer on a page; the `second` on a page has no heading of the first level. What is behind it is `folded`
+    below it, or left to the page."""
+    said = replace(answer, caveats=(), coverage=())
+    text = Markup(answer_section(said, 2 if second else 1, live=True, headed=headed))
+    return text + behind(answer) if folded else text
+
+
+def behind(answer: Answer) -> Markup:
+    """Coverage, caveats and origin, which few readers open."""
+    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, live=True, headed=False)
+    inner = Markup(closing + provenance_html(answer.provenance))
+    summary = Markup("<details><summary>Coverage, caveats and where this comes from</summary>{}</details>")
+    return summary.format(inner) if inner else inner

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.units import format_value
+from ioweather.figures.frame import prose
 from ioweather.figures.reading import legible
 from ioweather.web.facilities import MAIN
 from ioweather.web.ranges import presets
@@ -31,6 +32,8 @@ _TEMPLATES: Final = Environment(
     trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
 _TEMPLATES.filters["unit"] = format_value
+_TEMPLATES.filters["prose"] = lambda text: Markup(prose(text))
+CHART_PX: Final = 190  # the height of time lines that stand side by side
 NAVIGATION: Final = (
     ("/", "Overview"),
     ("/now", "Now"),

@@ -17,7 +17,7 @@ from ioweather.web.errors import status_of
 from ioweather.web.links import around_ns, events_table, runs_table, where_address
 from ioweather.web.parts import failed, kept
 from ioweather.web.ranges import period_for
-from ioweather.web.shell import Html, Place, page, part, problem, tables_part
+from ioweather.web.shell import CHART_PX, Html, Place, page, part, problem, tables_part
 from ioweather.web.visible import OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
 
@@ -95,10 +95,9 @@ def event(view: PublicView, event_id: str) -> Html:
             if e.charts and e.charts[0].kind == "timeline"
         ]
         with view.facilities.drawing():
-            drawn = Markup("".join(exhibit_section(e, 2, live=True) for e in exhibits))
-        return tables_part(events_table(Place(view, ""), [found], "This event", brief=True)) + part(
-            "answers.html", sections=[drawn], all_later=False
-        )
+            charts = [Markup(exhibit_section(e, 2, live=True, height=CHART_PX)) for e in exhibits]
+        tables = [events_table(Place(view, ""), [found], "This event", brief=True)]
+        return part("place_parts.html", up="", facts=tables_part(*tables), charts=charts, tables=[], behind="")
 
     return kept(view, ("event", event_id), make)
 

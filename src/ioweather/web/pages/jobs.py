@@ -17,12 +17,11 @@ from ioweather.figures import exhibit_section
 from ioweather.web.api import job_answers
 from ioweather.web.links import around_ns
 from ioweather.web.parts import answer_part, failed, kept
-from ioweather.web.shell import Html, Listed, Place, page, part
+from ioweather.web.shell import CHART_PX, Html, Listed, Place, page, part
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OwnView, PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-_CHART_PX = 190
 
 
 @router.get("/job")
@@ -144,7 +143,7 @@ def _meanwhile(view: View, reason: Answer, facts: Answer) -> Markup:
         if e.charts and e.charts[0].kind == "timeline"
     ]
     with view.facilities.drawing():
-        return Markup("".join(exhibit_section(e, 2, live=True, height=_CHART_PX) for e in timelines))
+        return Markup("".join(exhibit_section(e, 2, live=True, height=CHART_PX) for e in timelines))
 
 
 @router.post("/fragments/upload")

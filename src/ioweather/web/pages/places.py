@@ -16,13 +16,12 @@ from ioweather.derive.system.run_environment import target_number
 from ioweather.figures import exhibit_section
 from ioweather.web.links import components_table, events_table
 from ioweather.web.pages.overview import RANGE_NS
-from ioweather.web.parts import answer_part, kept
+from ioweather.web.parts import answer_part, behind, kept
 from ioweather.web.ranges import period_for
-from ioweather.web.shell import Html, Place, page, part
+from ioweather.web.shell import CHART_PX, Html, Place, page, part
 from ioweather.web.visible import OwnView, PublicView
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-_CHART_PX = 190
 
 
 @router.get("/filesystems/{name}")
@@ -65,7 +64,7 @@ def _height(exhibit: Exhibit) -> int:
     """A line per target is wanted where targets are the rows."""
     chart = exhibit.charts[0]
     rows = len(set(chart.table.column("component"))) if chart.kind == "heatmap" else 0
-    return min(max(_CHART_PX, 12 * rows), 4 * _CHART_PX)
+    return min(max(CHART_PX, 12 * rows), 4 * CHART_PX)
 
 
 @router.get("/fragments/storage")
@@ -82,13 +81,12 @@ def storage(view: PublicView, where: str) -> Html:
             up = Markup('<p>Part of <a href="{}">{}</a></p>').format(
                 place.to("filesystems", result.filesystem), result.filesystem
             )
-        facts = replace(answer, exhibits=(), caveats=(), coverage=())
-        behind = replace(answer, facts=(), exhibits=(), findings=())
+        facts = answer_part(replace(answer, exhibits=()), folded=False)
         with view.facilities.drawing():
             charts = [exhibit_section(e, 3, live=True, height=_height(e)) for e in answer.exhibits if e.charts]
         return part(
-            "place_parts.html", up=up, facts=answer_part(facts), charts=[Markup(chart) for chart in charts],
-            tables=tables, behind=answer_part(behind, second=True, headed=False),
+            "place_parts.html", up=up, facts=facts, charts=[Markup(chart) for chart in charts], tables=tables,
+            behind=behind(answer),
         )  # fmt: skip
 
     return kept(view, ("storage", where), make, where)

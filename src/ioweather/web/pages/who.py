@@ -10,7 +10,7 @@ from fastapi import APIRouter
 
 from ioweather.core.outcomes import WhoOutcome
 from ioweather.core.units import HOUR_NS
-from ioweather.web.parts import answer_part, kept
+from ioweather.web.parts import answer_part, behind, kept
 from ioweather.web.ranges import data_end_ns, period_for
 from ioweather.web.shell import Html, Listed, Place, page, part, tables_part
 from ioweather.web.visible import OwnView, PublicView, View
@@ -34,11 +34,9 @@ def who(view: OwnView) -> Html:
         answer = view.ask("who", {"by": "user"}, period_for(view, RANGE_NS))
         result = answer.result
         assert isinstance(result, WhoOutcome)
-        facts = replace(answer, facts=(), exhibits=(), caveats=(), coverage=())
-        behind = replace(answer, facts=(), exhibits=(), findings=())
+        said = answer_part(replace(answer, facts=(), exhibits=()), folded=False)
         return part(
-            "place_parts.html", up="", facts=answer_part(facts), charts=[], tables=list(_tables(view, result)),
-            behind=answer_part(behind, second=True, headed=False),
+            "place_parts.html", up="", facts=said, charts=[], tables=list(_tables(view, result)), behind=behind(answer)
         )  # fmt: skip
 
     return kept(view, "who", make, "Who")
@@ -91,4 +89,4 @@ def _talkers(view: View, result: WhoOutcome, title: str, most: int) -> Listed:
         for t in result.talkers[:most]
     ]
     links = {"user": lambda row: place.to("users", row[0]) if row[0] != "not known" else ""}
-    return Listed(title, columns, rows, links, "No record of a job in this time.", "brief")
+    return Listed(title, columns, rows, links, f"{title}: no record of a job.", "brief")

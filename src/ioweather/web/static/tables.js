@@ -51,6 +51,24 @@ function tools(table) {
   return line;
 }
 
+// On a narrow screen a table that is too wide becomes a list: each row its name, then its values with their headings.
+const narrow = matchMedia("(max-width:699px)");
+
+function fit(place) {
+  for (const region of place.querySelectorAll(".scroll")) {
+    const table = region.querySelector("table"), headings = table?.tHead?.rows[0].cells;
+    if (!headings) continue;
+    table.classList.remove("listed");
+    if (!narrow.matches || region.scrollWidth <= region.clientWidth) continue;
+    table.classList.add("listed");
+    for (const row of table.tBodies[0].rows)
+      [...row.cells].forEach((cell, column) => { cell.dataset.heading = headings[column].innerText; });
+  }
+}
+
+narrow.addEventListener("change", () => fit(document));
+document.addEventListener("toggle", (event) => fit(event.target), true);  // what was folded had no width
+
 export function enhance(place) {
   for (const table of place.querySelectorAll("table[data-listed]")) {
     [...table.tHead.rows[0].cells].forEach((heading, column) => {
@@ -64,4 +82,5 @@ export function enhance(place) {
     if (table.dataset.listed !== "brief") table.closest(".scroll").after(tools(table));
     delete table.dataset.listed;
   }
+  fit(place);
 }
