@@ -38,7 +38,7 @@ class There(Executor):
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    for name, value in (("_TASK", 30), ("_SMALL_TASK", 20), ("_DIRECTORIES", 3), ("_ALONE", 0)):
+    for name, value in (("_TASK", 30), ("_SMALL_TASK", 20), ("_DIRECTORIES", 3), ("_ALONE_ENTRIES", 0)):
         monkeypatch.setattr(scanner, name, value)
     return runs_tree(tmp_path / "tree", 30), int(time.time()) + 1
 

@@ -129,7 +129,7 @@ def test_every_histogram_is_filled_by_a_tree_that_has_everything(tree):
 def test_processes_find_what_one_finds(tree, workers, monkeypatch):
     root, now = tree
     alone = counted(scanned(root, now))
-    for name, value in (("_ALONE", 50), ("_TASK", 200), ("_SMALL_TASK", 50), ("_DIRECTORIES", 4)):
+    for name, value in (("_ALONE_ENTRIES", 50), ("_TASK", 200), ("_SMALL_TASK", 50), ("_DIRECTORIES", 4)):
         monkeypatch.setattr(scanner, name, value)
     # Else this process would have done it all before the others start.
     monkeypatch.setattr(process_walkers.Crew, "ready", True)

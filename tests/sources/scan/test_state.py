@@ -29,7 +29,7 @@ class Crash(Exception):
 
 @pytest.fixture
 def small_tasks(monkeypatch):
-    for name, value in (("_TASK", 30), ("_SMALL_TASK", 20), ("_DIRECTORIES", 3), ("_ALONE", 40)):
+    for name, value in (("_TASK", 30), ("_SMALL_TASK", 20), ("_DIRECTORIES", 3), ("_ALONE_ENTRIES", 40)):
         monkeypatch.setattr(scanner, name, value)
     monkeypatch.setattr(walker, "_NAMES_HELD", 3)
     monkeypatch.setattr(walker, "_RECORDS_HELD", 2)
@@ -68,6 +68,19 @@ def test_a_crash_anywhere_costs_only_what_was_not_saved(tree, tmp_path, small_ta
     first.state.close()
     second = scan_of(root, now, tmp_path / "state", workers=workers)
     assert counted(second.run()) == Naive(root, now).cells
+
+
+def test_on_a_slow_file_system_a_task_ends_by_time_and_the_scan_goes_on(tree, tmp_path, monkeypatch):
+    """Each task reads one directory, however long it took, and gives the others back."""
+    root, now = tree
+    monkeypatch.setattr(walker, "_TASK_SECONDS", 0.0)
+    assert counted(scan_of(root, now, tmp_path / "state").run()) == Naive(root, now).cells
+    parts = []
+    tally = walker.Walker(plan_scan(root, start_ns=now * 10**9)).walk([ROOT_ITEM], 10**6, parts.append)
+    assert tally.counts["directories"] == 1
+    assert {name for part in parts for item in part.items for name in item.names} == {
+        path.name for path in root.iterdir() if path.is_dir()
+    }
 
 
 def test_ctrl_c_saves_and_resume_goes_on(tree, tmp_path, small_tasks):
@@ -158,12 +171,12 @@ def test_the_queue_gives_the_latest_first_and_nothing_twice():
     ids, items = state.take(10)
     assert items == [ROOT_ITEM]
     assert state.take(10) == ([], [])
-    state.arrived(1, [Item("", 1, tuple(f"d{i}" for i in range(130))), Item("d\udcff", 2, ("x\udcfe",))])
+    state.arrived(1, [Item("", 1, tuple(f"d{i}" for i in range(18))), Item("d\udcff", 2, ("x\udcfe",))])
     assert state.left(10) == 0
     state.done(1, ids)
     assert state.left(10) == 4
-    ids, items = state.take(64)
-    assert items == [Item("d\udcff", 2, ("x\udcfe",)), Item("", 1, ("d128", "d129"))]
+    ids, items = state.take(8)
+    assert items == [Item("d\udcff", 2, ("x\udcfe",)), Item("", 1, ("d16", "d17"))]
     state.lost(2, ids)
     assert state.left(10) == 4
     state.close()
@@ -200,7 +213,7 @@ import sys
 from pathlib import Path
 from ioweather.sources.scan import crew, scanner
 from ioweather.sources.scan.state import ScanState
-scanner._ALONE, scanner._TASK, scanner._SMALL_TASK = 50, 100, 50
+scanner._ALONE_ENTRIES, scanner._TASK, scanner._SMALL_TASK = 50, 100, 50
 crew.Crew.ready = True
 plan = scanner.plan_scan(Path(sys.argv[1]), start_ns=int(sys.argv[2]) * 10**9, rate=float(sys.argv[4]))
 scan = scanner.Scan(plan, ScanState(Path(sys.argv[3])), 2, checkpoint_seconds=0.1)

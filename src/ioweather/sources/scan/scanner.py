@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 # less left than there are hands.
 _TASK, _SMALL_TASK = 20_000, 2_000
 _DIRECTORIES: Final = 64
-# Trees up to this many entries are walked before another process could start.
-_ALONE: Final = 10_000
+# What is walked before another process could start.
+_ALONE_ENTRIES: Final = 10_000
+_ALONE_SECONDS: Final = 0.5
 _CHECKPOINT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 
@@ -157,9 +158,12 @@ class Scan:
 
     def _alone(self, walker: Walker) -> None:
         """In this process: all of a small tree, and everything where one process is asked for."""
-        begun = self.tally.counts["entries"]
+        entries = self.tally.counts["entries"] + _ALONE_ENTRIES
+        seconds = time.monotonic() + _ALONE_SECONDS
         budget = _TASK if self.workers == 1 else _SMALL_TASK
-        while not self._stopping and (self.workers == 1 or self.tally.counts["entries"] - begun < _ALONE):
+        while not self._stopping:
+            if self.workers > 1 and (self.tally.counts["entries"] >= entries or time.monotonic() > seconds):
+                return
             if not self._walk_some(walker, budget):
                 return
 

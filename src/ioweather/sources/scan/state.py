@@ -33,8 +33,8 @@ INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO 
 SET depth = excluded.depth, extension = excluded.extension, project = excluded.project
 WHERE (excluded.depth, excluded.extension, excluded.project) < (links.depth, links.extension, links.project)
 """
-# A row of many names is cut, so that several walkers can share a giant directory.
-_NAMES_PER_ROW: Final = 64
+# A row of many names is cut, so that several walkers can share the directories of one.
+_NAMES_PER_ROW: Final = 8
 
 
 class ScanState:

@@ -1,7 +1,7 @@
 """Walks directories by descriptor and counts what is in them: one stat per entry, columns instead of objects.
 
-A walker gets a few directories and a budget of entries. What it has not reached when the budget is used up it gives
-back, so that another process can take it.
+A walker gets a few directories and a budget of entries and of time. What it has not reached when one is used up, on a
+slow file system the time, it gives back, so that another process can take it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ioweather.sources.scan.plan import Item, LinkRecord, Pace, Part, Plan
 from ioweather.sources.scan.tally import Files, Tally
 
 _BATCH: Final = 4096  # files of one owner that are counted together
+_TASK_SECONDS: Final = 0.5
 _LEVELS: Final = 100  # descriptors open at once; deeper directories are given back
 _NAMES_HELD: Final = 10_000
 _RECORDS_HELD: Final = 5_000
@@ -80,6 +81,8 @@ class Walker:
         self._emit: Callable[[Part], None] = lambda part: None
         self._held_names = 0
         self._left = 0
+        self._begun = 0.0
+        self._has_entered = False
 
     @property
     def same_root(self) -> bool:
@@ -93,14 +96,20 @@ class Walker:
     def walk(self, items: Iterable[Item], budget: int, emit: Callable[[Part], None]) -> Tally:
         """Count the items and what is below them, about `budget` entries; the rest is emitted as items."""
         self._tally, self._emit, self._left = Tally(self._plan.now_seconds), emit, budget
+        self._begun, self._has_entered = time.monotonic(), False
         for item in items:
-            if self._left <= 0:
+            if self._is_over:
                 self._give_back(item)
             else:
                 self._walk_item(item)
         self._count_waiting()
         self._hand_over()
         return self._tally
+
+    @property
+    def _is_over(self) -> bool:
+        """Never before a directory was read: where one takes longer than a task, the scan goes on too."""
+        return self._left <= 0 or (self._has_entered and time.monotonic() - self._begun > _TASK_SECONDS)
 
     def _walk_item(self, item: Item) -> None:
         try:
@@ -115,7 +124,7 @@ class Walker:
                 level = stack[-1]
                 if not level.names:
                     os.close(stack.pop().fd)
-                elif self._left <= 0:
+                elif self._is_over:
                     self._give_back(Item(level.relative, level.depth, tuple(level.names)))
                     level.names.clear()
                 else:
@@ -132,6 +141,7 @@ class Walker:
     def _enter(self, level: _Level, name: str) -> _Level | None:
         """Read one directory; a level where it has directories of its own."""
         relative = joined(level.relative, name)
+        self._has_entered = True
         try:
             fd = open_to_read(name, level.fd)
         except OSError as error:
