@@ -10,7 +10,7 @@ import json
 import struct
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from lmt_files import lmt_tables, write_h5lmt, write_sqlite, write_tts
 
 from darshan_logs import LogParts
 from iostat_sample import write_sample
-from ioweather.sources.darshan.counters import FIXED
+from ioweather.sources.darshan.counters import FIXED, LUSTRE_COMPONENT, LUSTRE_V1
 
 T0 = 1_710_000_000  # 2024-03-09 16:00:00 UTC
 
@@ -565,7 +565,19 @@ def _darshan_texts() -> list[Seed]:
         "# DXT, write_count: 1, read_count: 1\n# Module    Rank  Wt/Rd  Segment  Offset  Length  Start(s)  End(s)\n"
         " X_POSIX  1  write  0  0  5  0.5000  1.0000\n X_POSIX  1  read  0  5  6  1.5000  2.0000\n"
     )
-    return [Seed("text", (head + body).encode()) for body in (records, sums + speeds, trace)]
+    lists = [
+        _darshan_list("LUSTRE", [*((name, 1) for name in LUSTRE_V1), ("LUSTRE_OST_ID_0", 3), ("LUSTRE_OST_ID_1", 4)])
+    ]
+    parts = [(name.replace("COMP_", f"COMP{part}_"), 1) for part in (1, 2) for name in LUSTRE_COMPONENT]
+    words = [("LUSTRE_COMP1_POOL_NAME", "flash"), ("LUSTRE_COMP1_FLAGS", "init"), ("LUSTRE_COMP1_OST_ID_0", 3)]
+    lists.append(_darshan_list("LUSTRE", [("LUSTRE_NUM_COMPONENTS", 2), *parts, *words]))
+    bins = [(f"HEATMAP_{verb}_BIN_{number}", 7) for verb in ("READ", "WRITE") for number in range(3)]
+    lists.append(_darshan_list("HEATMAP", [("HEATMAP_F_BIN_WIDTH_SECONDS", 0.1), *bins]))
+    return [Seed("text", (head + body).encode()) for body in (records, sums + speeds, trace, *lists)]
+
+
+def _darshan_list(module: str, counters: Iterable[tuple[str, object]]) -> str:
+    return "".join(f"{module}\t-1\t11\t{name}\t{value}\t/a\t/\tlustre\n" for name, value in counters)
 
 
 def _darshan_export() -> list[Seed]:
