@@ -284,11 +284,11 @@ def print_answer(answer: Answer, *, is_short: bool = False) -> None:
         table = Table.grid(padding=(0, 1))
         table.add_column(overflow="fold", max_width=26)
         table.add_column(justify="right", overflow="fold", max_width=38)
-        table.add_column()
-        table.add_column(overflow="fold", style="dim")
+        table.add_column()  # a second space before bars and notes
+        table.add_column(overflow="fold")
         for fact in group.facts:
-            drawn = shown(bar(fact.share, 20), style="cyan") if fact.share is not None else shown("")
-            table.add_row(shown(fact.label), _cell(fact.value, fact.unit), drawn, shown(fact.note))
+            drawn = shown(f"{bar(fact.share, 20)} ", style="cyan") if fact.share is not None else shown("")
+            table.add_row(shown(fact.label), _cell(fact.value, fact.unit), "", drawn + shown(fact.note, style="dim"))
         out.print(Padding(table, (0, 0, 0, 2)))
     for exhibit in answer.exhibits:
         if not exhibit.charts:  # a table that is the answer; one beside a chart is on its page
@@ -302,6 +302,5 @@ def print_answer(answer: Answer, *, is_short: bool = False) -> None:
     if answer.findings:
         out.print()
         _findings(out, answer)
-    _foot(out, answer.coverage, answer.caveats)
-    if is_short:
-        out.print(shown("  --full shows the evidence, coverage and caveats.", style="dim"))
+    more = ("--full shows the evidence, coverage and caveats.",) if is_short else ()
+    _foot(out, answer.coverage, (" ".join((*answer.caveats, *more)),) if is_short else answer.caveats)
