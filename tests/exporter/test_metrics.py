@@ -22,8 +22,8 @@ from ioweather.collect.status import (
     TargetStatus,
     write_status,
 )
-from ioweather.exporter.metrics import render
-from ioweather.web.lake_metrics import Seen, _of_components
+from ioweather.exporter.metrics import _of_verdicts, render
+from ioweather.web.lake_metrics import Seen, _of_components, _of_users
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOW = 1_800_000_000_000_000_000
@@ -141,12 +141,16 @@ def test_labels_are_bounded(tmp_path):
     assert sum(name == "ioweather_expected_seconds" for name, _ in samples(tmp_path)) == 64
 
 
+JUDGED = {"kinds_last_day": {}, "made_ns": 0, "left_verdicts": 0, "left_files": 0}
+
+
 def metric_names(expression: str) -> set[str]:
     return set(re.findall(r"\bioweather[a-z_:0-9]+", expression))
 
 
 def test_rules_and_dashboard_use_metrics_that_exist(found):
-    exported = {name for name, _ in found} | {metric.name for metric in _of_components(Seen(), 0)}
+    of_lake = (*_of_components(Seen(), 0), *_of_users((), named=True), *_of_verdicts(JUDGED, 0))
+    exported = {name for name, _ in found} | {metric.name for metric in of_lake}
     rules = (DOCS / "prometheus/rules.yml").read_text()
     recorded = set(re.findall(r"record: (\S+)", rules))
     used = {name for line in re.findall(r"expr:(.*(?:\n {10,}.*)*)", rules) for name in metric_names(line)}
@@ -170,7 +174,8 @@ def test_the_dashboard_is_well_formed():
 
 def test_every_metric_is_documented(found):
     page = (DOCS / "how-to/prometheus.md").read_text()
-    for name in {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in found}:
+    judged = _of_verdicts(JUDGED, 0)
+    for name in {re.sub(r"_(bucket|sum|count)$", "", name) for name, _ in found} | {metric.name for metric in judged}:
         assert f"`{name}`" in page, name
 
 

@@ -67,6 +67,19 @@ def test_promtool_accepts_the_rules_and_their_tests_pass(promtool):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_promtool_accepts_every_query_of_the_dashboard(promtool, tmp_path):
+    dashboard = json.loads((RULES.parent / "grafana" / "weather.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    rules = [
+        {"record": f"panel:{n}", "expr": query.replace("$__rate_interval", "1m")} for n, query in enumerate(queries)
+    ]
+    (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))  # JSON is YAML
+    done = subprocess.run([promtool, "check", "rules", "panels.yml"], cwd=tmp_path, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(queries)} rules found" in done.stdout
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
