@@ -91,6 +91,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "why":
+            from ioweather.cli import why_served
+
+            if why_served.is_served(args[1:]):
+                return "why", why_served.why, args[1:]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

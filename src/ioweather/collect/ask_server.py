@@ -32,11 +32,13 @@ def ask_server(url: str, token_file: Path | None, path: str) -> str:
         parts = urlsplit(check_url(url))
     except ValueError as error:
         raise UsageError(f"--server: {error}.") from None
-    token = read_token(token_file or default_token_file())
+    file = token_file or default_token_file()
+    is_known = token_file is not None or file.exists()  # without one, a server that shows all to all answers too
+    headers = {"Authorization": f"Bearer {read_token(file)}"} if is_known else {}
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     try:
         with closing(connect(str(parts.hostname), parts.port, timeout=_TIMEOUT_SECONDS)) as connection:
-            connection.request("GET", parts.path.rstrip("/") + path, headers={"Authorization": f"Bearer {token}"})
+            connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
             answer = connection.getresponse()
             body = answer.read(_LONGEST_ANSWER).decode(errors="replace")
     except (OSError, HTTPException) as error:
@@ -46,7 +48,8 @@ def ask_server(url: str, token_file: Path | None, path: str) -> str:
     message = _message(body) or f"it answered {answer.status}"
     if answer.status == 404:
         raise DataUnavailable(message)
-    raise UsageError(f"{url}: {message}")
+    hint = f"Ask who runs it for a token, and keep it in {file} (mode 600)." if not is_known else ""
+    raise UsageError(f"{url}: {message}", hint=hint)
 
 
 def _message(body: str) -> str:

@@ -50,7 +50,8 @@ class JobText:
             for item in self.outcome.worth[:3]:
                 yield from textwrap.wrap(_advice(item), _WIDTH, initial_indent="  * ", subsequent_indent="    ")
         compared = f"{self.outcome.n} similar runs" if self.outcome.n else "no similar runs"
-        yield from ("", f"Compared with {compared}; judged {self.when}.", f"More: ioweather why {self.job}", rule)
+        when = self.when.removeprefix("judged ")
+        yield from ("", f"Compared with {compared}; judged {when}.", f"More: ioweather why {self.job}", rule)
 
     def _bars(self) -> Iterator[str]:
         took = self.outcome.io_seconds
