@@ -169,7 +169,7 @@ class Deadly(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         future: Future[object] = Future()
-        if fn is read_bounded and any(path.name == "0007.darshan" for path, *_ in args[0]):
+        if fn is read_bounded and any(Path(file).name == "0007.darshan" for file, *_ in args[0]):
             future.set_exception(TaskLost())
         else:
             future.set_result(fn(*args))

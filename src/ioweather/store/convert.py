@@ -68,7 +68,7 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> s
 
 def encodable(text: str) -> str:
     """Names that are not UTF-8 are told apart by what they hold instead: x\\udcff."""
-    return text.encode(errors="backslashreplace").decode()
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _strings(column: Text) -> Any:

@@ -71,7 +71,7 @@ def _write(
         of_day = "" if len(days) == 1 else f" WHERE {moment} BETWEEN {low} AND {low + DAY_NS - 1}"
         target = folder / f"day={day}" / f"{prefix}-{uuid.uuid4()}.zstd.parquet"
         targets.append(target)
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         told = con.execute(
             f"COPY (SELECT {selected} FROM ({rows}){of_day}) TO {literal(target)} "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows}, RETURN_STATS)"

@@ -12,7 +12,6 @@ import logging
 import random
 import re
 import time
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,15 +22,16 @@ from urllib.parse import unquote
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction
 
 from ioweather.core.errors import LakeConflict, LakeError
-from ioweather.core.frames import Frame, Text
-from ioweather.core.units import DAY_NS
+from ioweather.core.frames import Frame
 from ioweather.core.whole_files import sync_to_disk
-from ioweather.store.convert import SQL_TYPES, encodable, literal, quote, register_frame
+from ioweather.store.batches import Batch, Staged, discard, load_frame, load_staged, newest_first, not_written
+from ioweather.store.convert import SQL_TYPES, literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import add_files, rewrite_day, written
-from ioweather.store.overlap import Extent, extent_of, files_near, is_one_row_each
+from ioweather.store.overlap import Extent, files_near
 from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
@@ -40,14 +40,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("ioweather.store")
 _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
-# A commit names its streams; thousands of devices are folded into this many, which only means a few more retries.
-_STREAM_BUCKETS = 16
 _PATIENCE_SECONDS = 300.0
 ONE_PER_KEY = "once"
 # Files of one day: so many are merged where that is little work, and so many in any case.
 _MANY_FILES, _MOST_FILES = 64, 512
 _COMMIT = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
-_NO_DAY = "1970-01-01"  # rows whose time is null
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ class TableFiles:
 
     def _newest(self, days: set[str] | None, columns: Collection[str]) -> str:
         key = ", ".join(quote(name) for name in self.spec.key)
-        newest = _newest_first(self.spec, "ingest_id")
+        newest = newest_first(self.spec, "ingest_id")
         kept = " AND withdrawn IS NOT TRUE" if "withdrawn" in self.spec.names else ""
         ranked = f"row_number() OVER (PARTITION BY {key} ORDER BY {newest})"
         return f"SELECT * FROM ({_with_origins(self.spec, self.scan(days, columns))}) QUALIFY {ranked} = 1{kept}"
@@ -113,11 +110,6 @@ def _with_origins(spec: TableSpec, rows: str) -> str:
     named = f"nullif({column}, {unknown})"
     only = f"CASE WHEN min({named}) OVER same = max({named}) OVER same THEN min({named}) OVER same ELSE {column} END"
     return f"SELECT * REPLACE ({only} AS {column}) FROM ({rows}) WINDOW same AS (PARTITION BY {rest})"
-
-
-def _newest_first(spec: TableSpec, arrival: str) -> str:
-    """The order of revisions of a row: by what they say, and of equals the one that came last."""
-    return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
 
 
 def is_one_per_key(uri: str) -> bool:
@@ -205,50 +197,65 @@ def _fields(spec: TableSpec) -> list[Field]:
     return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
 
 
-def append(root: Path, spec: TableSpec, frame: Frame, *, source: str, ingest_id: str) -> int:
-    """Add the rows of the frame that are not there, and complete those that are there unfinished; returns how many.
-    Safe against any number of racing writers."""
-    if frame.rows == 0:
+def append(root: Path, spec: TableSpec, rows: Frame | Sequence[Staged], *, source: str, ingest_id: str) -> int:
+    """Add the rows that are not there, and complete those that are there unfinished; returns how many. Safe against any
+    number of racing writers. Of staged rows the files are added as they are, unless the table has some of the rows."""
+    if rows.rows == 0 if isinstance(rows, Frame) else not rows:
         return 0
     import duckdb
 
     con = connection()
     try:
-        extent = extent_of(spec, frame, source)
-        _load_batch(con, spec, frame, source, ingest_id, extent)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        attempt = completed = 0
-        while True:
-            table = open_table(root, spec) or make_table(root, spec)
-            stored = _stored_sql(table, spec, extent)
-            if spec.revisable and stored is not None:
-                _let_come_last(con, stored, ingest_id)
-                _name_origins(con, spec, stored)
-            try:
-                before = table.version()
-                if spec.unfinished and stored is not None and _keep(con, "finished", _finished_sql(spec, stored)):
-                    completed += _complete(table, con, spec)
-                    commits_to_disk(root / spec.name, before, table.version())
-                    continue  # what is to be added is found in the version that this made
-                fresh = "batch" if stored is None else "fresh"
-                added = _count(con, "batch") if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
-                if added:
-                    _commit(table, con, root / spec.name, spec, fresh, extent.days, _streams(spec, frame, source))
-                    commits_to_disk(root / spec.name, before, table.version())
-                    merge_small_files(con, root / spec.name, table, spec, extent.days)
-                return completed + added
-            except CommitFailedError as error:
-                attempt += 1
-                if time.monotonic() > deadline:
-                    raise LakeConflict(
-                        f"{attempt} tries to add rows to `{spec.name}` lost against other writers: {error}.",
-                        hint="Run the same command again; nothing was lost.",
-                    ) from None
-                time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
+        if isinstance(rows, Frame):
+            batch, _ = load_frame(con, spec, rows, source, ingest_id)
+        else:
+            batch = load_staged(con, root / spec.name, spec, rows)
+        added, files = _add(con, root, spec, batch, ingest_id)
+        if not isinstance(rows, Frame) and not files:
+            discard(root / spec.name, rows)
+        return added
     except (OSError, DeltaError, duckdb.Error) as error:
         raise not_written(spec.name, error) from None
     finally:
         con.close()
+
+
+def _add(
+    con: duckdb.DuckDBPyConnection, root: Path, spec: TableSpec, batch: Batch, ingest_id: str
+) -> tuple[int, tuple[AddAction, ...]]:
+    """How many rows changed; and the files of the batch, if they are in the table now."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    attempt = completed = 0
+    while True:
+        table = open_table(root, spec) or make_table(root, spec)
+        stored = _stored_sql(table, spec, batch.extent)
+        if stored is not None and spec.revisable:
+            _let_come_last(con, stored, ingest_id)
+            _name_origins(con, spec, stored)
+        elif stored is not None and not _count(con, f"batch b SEMI JOIN ({stored}) s ON {_same(spec.identity)}"):
+            stored = None  # as usual
+        try:
+            before = table.version()
+            if spec.unfinished and stored is not None and _keep(con, "finished", _finished_sql(spec, stored)):
+                completed += _complete(table, con, spec)
+                commits_to_disk(root / spec.name, before, table.version())
+                continue  # what is to be added is found in the version that this made
+            files = batch.files if stored is None else ()
+            fresh = "batch" if stored is None else "fresh"
+            added = _count(con, "batch") if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
+            if added:
+                _commit(table, con, root / spec.name, spec, fresh, batch, files)
+                commits_to_disk(root / spec.name, before, table.version())
+                merge_small_files(con, root / spec.name, table, spec, batch.extent.days)
+            return completed + added, files
+        except CommitFailedError as error:
+            attempt += 1
+            if time.monotonic() > deadline:
+                raise LakeConflict(
+                    f"{attempt} tries to add rows to `{spec.name}` lost against other writers: {error}.",
+                    hint="Run the same command again; nothing was lost.",
+                ) from None
+            time.sleep(random.uniform(0, min(0.5, 0.01 * 2 ** min(attempt, 6))))
 
 
 def commits_to_disk(folder: Path, before: int, last: int) -> None:
@@ -302,44 +309,6 @@ def _is_worth_merging(rows: list[int]) -> bool:
     if len(rows) < _MANY_FILES:
         return False
     return 4 * (sum(rows) - max(rows)) >= sum(rows) or len(rows) >= _MOST_FILES
-
-
-def not_written(table: str, error: Exception) -> LakeError:
-    """The Delta library reports errors of the operating system within sentences of its own."""
-    for text in ("No space left on device", "Disk quota exceeded"):
-        if text in str(error):
-            hint = "Free some space, then run the same command again: what is in the lake stays."
-            return LakeError(f"{text} while writing `{table}`.", hint=hint)
-    return LakeError(f"`{table}` cannot be written: {error}.", hint="Check space and permissions.")
-
-
-def _load_batch(
-    con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str, extent: Extent
-) -> None:
-    """`batch`: the frame with the lake's columns, one row per identity; of several, the one to show. Where rows are
-    known to be different and stay as they are, it is a view: three copies of a large batch took a gigabyte."""
-    selected = register_frame(con, "incoming", frame.select(spec.names))
-    day = f"CAST(DATE '1970-01-01' + CAST({quote(spec.time)} // {DAY_NS} AS INTEGER) AS VARCHAR)"
-    if len(extent.days) == 1:
-        day = literal(next(iter(extent.days)))
-    lake_columns = (
-        f"{literal(source)} AS source, {literal(ingest_id)} AS ingest_id, coalesce({day}, '{_NO_DAY}') AS day"
-    )
-    if is_one_row_each(spec, frame):
-        kind = "TABLE" if spec.revisable else "VIEW"
-        con.execute(f"CREATE TEMP {kind} batch AS SELECT *, {lake_columns} FROM ({selected})")
-        return
-    rows = f"SELECT *, {lake_columns}, row_number() OVER () AS place FROM ({selected})"
-    order = ""
-    if spec.revisable:
-        order = f" ORDER BY {_newest_first(spec, 'place')}"
-    elif spec.unfinished and (frame.array("quality") & spec.unfinished).any():
-        order = f" ORDER BY quality & {spec.unfinished}, place"
-    identity = ", ".join(quote(name) for name in spec.identity)
-    con.execute(
-        f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
-        f"FROM ({rows}){order})"
-    )
 
 
 def _count(con: duckdb.DuckDBPyConnection, name: str) -> int:
@@ -420,30 +389,25 @@ def _complete(table: DeltaTable, con: duckdb.DuckDBPyConnection, spec: TableSpec
     return replaced
 
 
-def _streams(spec: TableSpec, frame: Frame, source: str) -> set[str]:
-    systems = frame["system"] if "system" in spec.names else None
-    if not isinstance(systems, Text):
-        return {f"{source}:"}
-    return {
-        f"{source}:{zlib.crc32(encodable(name).encode()) % _STREAM_BUCKETS:x}" for name in systems.categories or ("",)
-    }
-
-
 def _commit(
     table: DeltaTable,
     con: duckdb.DuckDBPyConnection,
     folder: Path,
     spec: TableSpec,
     rows: str,
-    days: Collection[str],
-    streams: set[str],
+    batch: Batch,
+    files: Sequence[AddAction],
 ) -> None:
     transactions = [
         Transaction(stream, (table.transaction_version(stream) or 0) + 1, int(time.time() * 1000))
-        for stream in sorted(streams)
+        for stream in sorted(batch.streams)
     ]
     known = {field.name for field in table.schema().fields}
     if new := [field for field in _fields(spec) if field.name not in known]:
         table.alter.add_columns(new)
-    with written(con, folder, spec, f"SELECT * FROM {rows}", days, "part") as actions:
-        add_files(table, actions, CommitProperties(app_transactions=transactions))
+    properties = CommitProperties(app_transactions=transactions)
+    if files:
+        add_files(table, files, properties)
+    else:
+        with written(con, folder, spec, f"SELECT * FROM {rows}", batch.extent.days, "part") as actions:
+            add_files(table, actions, properties)

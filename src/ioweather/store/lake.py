@@ -6,8 +6,9 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,7 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.tables import TABLES, Checked, Complaints
 
 if TYPE_CHECKING:
+    from ioweather.store.batches import Staged
     from ioweather.store.sandbox import SqlResult
 
 
@@ -51,6 +53,11 @@ class LedgerEntry:
     refused_rows: int = 0
     flagged_rows: int = 0
     rows_ingest_ids: str | None = None
+
+
+@lru_cache(1024)
+def _rows_json(rows: tuple[tuple[str, int], ...]) -> str:
+    return json.dumps(dict(rows), sort_keys=True)
 
 
 class Lake:
@@ -114,6 +121,11 @@ class Lake:
             ingest_id=ingest_id or new_ingest_id(),
         )  # fmt: skip
 
+    def commit(self, table: str, staged: Sequence[Staged]) -> int:
+        """Add rows that workers wrote, and are not there yet; returns how many."""
+        layout.lake_directory(self.root).close()
+        return delta.append(layout.tables_dir(self.root), TABLES[table], staged, source="", ingest_id="")
+
     def record(self, entries: Collection[LedgerEntry]) -> None:
         """Write to the ledger; always after the rows it speaks of."""
         by_source: dict[str, list[LedgerEntry]] = {}
@@ -128,7 +140,7 @@ class Lake:
                     "status": [e.status for e in group],
                     "reason": [e.reason for e in group],
                     "message": [e.message for e in group],
-                    "rows": [json.dumps(dict(e.rows), sort_keys=True) for e in group],
+                    "rows": [_rows_json(tuple(e.rows.items())) for e in group],
                     "refused_count": [e.refused_rows for e in group],
                     "flagged_count": [e.flagged_rows for e in group],
                     "rows_ingest_ids": [e.rows_ingest_ids for e in group],

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from hashlib import blake2b
+from typing import Any, TypeAlias
 
 import numpy as np
 from deltalake import DeltaTable
+from numpy.typing import NDArray
 
-from ioweather.core.arrays import Ints
 from ioweather.core.clock import utc_day
-from ioweather.core.frames import Frame, Text
+from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable
 from ioweather.store.day_files import WHOLE_TEXT
 from ioweather.tables import TableSpec
 
-# A table of all possible keys is faster than sorting, up to this many for each row.
-_KEYS_PER_ROW: Final = 8
-
 Range: TypeAlias = "tuple[int, int] | tuple[str, str]"
+Keys: TypeAlias = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,16 @@ class Extent:
     low_ns: int
     high_ns: int
     ranges: Mapping[str, Range]
+
+    def with_(self, other: Extent) -> Extent:
+        """Of both batches together."""
+        ranges: dict[str, Any] = {
+            name: (min(low, other.ranges[name][0]), max(high, other.ranges[name][1]))
+            for name, (low, high) in self.ranges.items()
+            if name in other.ranges
+        }
+        low_ns, high_ns = min(self.low_ns, other.low_ns), max(self.high_ns, other.high_ns)
+        return Extent(self.days | other.days, low_ns, high_ns, ranges)
 
 
 def extent_of(spec: TableSpec, frame: Frame, source: str) -> Extent:
@@ -86,40 +95,26 @@ def _meet(least: Any, most: Any, low: Any, high: Any) -> bool:
     return bool(least <= high and (low <= most or (isinstance(most, str) and len(most) >= WHOLE_TEXT)))
 
 
-def is_one_row_each(spec: TableSpec, frame: Frame) -> bool:
-    """Whether no two rows have the same identity, as far as integers can tell: text has codes already. False where they
-    would not fit into 64 bits."""
-    keys, size = np.zeros(frame.rows, np.int64), 1
+def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:
+    """A number for each identity in the frame, ascending: the same row has the same one in every process. As many
+    numbers as rows say that no two rows are the same; fewer, that two may be."""
+    keys = np.zeros(frame.rows, np.uint64)
     for name in spec.identity:
-        if name == "source":  # one for all rows
-            continue
-        codes, count = _codes(frame[name])
-        size *= count
-        if size >= 2**62:
-            return False
-        keys *= count
-        keys += codes
-    if size <= _KEYS_PER_ROW * frame.rows:
-        seen = np.zeros(size, np.bool_)
-        seen[keys] = True
-        return int(np.count_nonzero(seen)) == frame.rows
-    keys.sort()
-    return not (keys[1:] == keys[:-1]).any()
+        if name != "source":  # one for all rows
+            keys = _mixed(keys ^ _bits(frame[name]))
+    return np.unique(keys)
 
 
-def _codes(column: Any) -> tuple[Ints, int]:
-    """Numbers from 0, equal where the values are, and how many they may be."""
+def _mixed(keys: Keys) -> Keys:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): one to one, and every bit depends on every other."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def _bits(column: Column) -> Keys:
+    """Of texts and whole numbers (no table is told apart by others): equal where the values are, 0 for null."""
     if isinstance(column, Text):
-        texts = [encodable(text) for text in column.categories]
-        places = {text: place for place, text in enumerate(texts)}
-        codes: Ints = column.codes.astype(np.int64)
-        if len(places) < len(texts):
-            codes = np.array([places[text] for text in texts] + [-1], np.int64)[codes]
-        return codes + 1, len(texts) + 1
-    values = np.ma.getdata(column)
-    if np.ma.is_masked(column) or values.dtype.kind not in "iub" or len(values) == 0:
-        return np.zeros(len(values), np.int64), 2**62  # cannot tell
-    low = int(values.min())
-    offsets = values.astype(np.int64) - low
-    step = int(np.gcd.reduce(offsets)) or 1  # minutes in nanoseconds are few numbers
-    return offsets // step, int(offsets.max()) // step + 1
+        texts = (blake2b(encodable(text).encode(), digest_size=8).digest() for text in column.categories)
+        return np.frombuffer(b"".join(texts) + bytes(8), np.uint64)[column.codes]
+    return np.ma.filled(column, 0).astype(np.int64, copy=False).view(np.uint64)

@@ -24,11 +24,12 @@ from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.store import layout
+from ioweather.store.batches import not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
 from ioweather.store.day_totals import has_totals, name_of, totals_of_rows, write_totals
-from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, not_written, open_table
+from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.store.panics import without_panics
@@ -221,7 +222,8 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
     for spec in TABLES.values():
         table = open_table(layout.tables_dir(lake.root), spec)
         if table is not None:
-            removed += len(table.vacuum(retention_hours=hours, dry_run=dry_run, enforce_retention_duration=False))
+            # Full: those too that a worker wrote and nobody committed, because the process was killed.
+            removed += len(table.vacuum(hours, dry_run, enforce_retention_duration=False, full=True))
     days = {
         day_of_uri(uri)
         for uri in files_at(open_table(layout.tables_dir(lake.root), TABLES["series"]), TABLES["series"]).uris

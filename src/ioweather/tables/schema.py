@@ -178,9 +178,10 @@ def _text(value: Any, rows: int) -> Text:
 
 def encode_text(values: Sequence[str | None]) -> Text:
     """Codes in order of first appearance."""
-    codes: dict[str, int] = {}
-    coded = np.fromiter((-1 if v is None else codes.setdefault(v, len(codes)) for v in values), np.int32, len(values))
-    return Text(coded, tuple(codes))
+    distinct = dict.fromkeys(values)
+    distinct.pop(None, None)
+    codes = dict(zip([*distinct, None], [*range(len(distinct)), -1], strict=True))
+    return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), tuple(distinct))
 
 
 def concat(frames: Sequence[Frame]) -> Frame:

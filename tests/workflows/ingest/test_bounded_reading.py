@@ -95,7 +95,7 @@ def test_what_readers_take_is_bounded_by_the_kernel(tmp_path):
     peak = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) << 10"
     before = readers().call(eval, peak)
     reading = Reading(CONTEXT, limits=Limits(300.0, 64 * MIB, 1000))
-    (outcome,), _, _ = read_bounded([(path, "d", path.stat().st_size)], reading)
+    (outcome,), _, _ = read_bounded([(str(path), "d", path.stat().st_size)], reading)
     assert outcome.reason == "too_much_memory"
     assert readers().call(eval, peak) < before + 96 * MIB
 
@@ -104,7 +104,7 @@ def test_rows_are_counted_against_the_size(tmp_path):
     path = sacct(tmp_path / "jobs.txt", 5)
     for rows, reason in ((5 - path.stat().st_size, None), (4 - path.stat().st_size, "too_many_rows")):
         reading = Reading(CONTEXT, limits=Limits(30.0, 1 << 30, rows))
-        ((outcome,), _, _) = read_bounded([(path, "d", path.stat().st_size)], reading)
+        ((outcome,), _, _) = read_bounded([(str(path), "d", path.stat().st_size)], reading)
         assert outcome.reason == reason
 
 
@@ -147,7 +147,7 @@ def test_death_between_two_files_is_tried_again_and_then_each_goes_alone(tmp_pat
             raise ChildDied(-9, None)
 
     monkeypatch.setattr(bounded_reading, "readers", Dies)
-    batch = [(tmp_path / "a", "d", 1), (tmp_path / "b", "e", 1)]
+    batch = [(str(tmp_path / "a"), "d", 1), (str(tmp_path / "b"), "e", 1)]
     assert read_bounded(batch, Reading(CONTEXT)) == ([], {}, batch)
     assert Dies.calls == 2
 

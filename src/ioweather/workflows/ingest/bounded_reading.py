@@ -20,13 +20,13 @@ from ioweather.workflows.ingest import reading as module
 from ioweather.workflows.ingest.reading import (
     Batch,
     FileOutcome,
-    Frames,
     Reading,
     check_alone,
     gave_up,
     read_alone,
     read_batch,
 )
+from ioweather.workflows.ingest.staging import Frames
 
 _MEMORY: Final = TooMuchMemory("").reason
 
@@ -56,9 +56,9 @@ def read_bounded(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Fra
             continue
         if len(outcomes) > 1 and any(outcome.reason == _MEMORY for outcome in outcomes):
             # They shared it: which of them took it shows when each is alone.
-            hungry = {outcome.path for outcome in outcomes if outcome.reason == _MEMORY}
+            hungry = {outcome.file for outcome in outcomes if outcome.reason == _MEMORY}
             suspects += [file for file in batch if file[0] in hungry]
-            outcomes = [outcome for outcome in outcomes if outcome.path not in hungry]
+            outcomes = [outcome for outcome in outcomes if outcome.file not in hungry]
         return outcomes, frames, suspects
     return [], {}, suspects
 

@@ -26,26 +26,27 @@ from ioweather.core.progress import Progress, silent
 from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executor, place_of, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
+from ioweather.store.batches import Staged, discard
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
-from ioweather.tables import Checked, concat
+from ioweather.tables import TABLES, Checked, concat
 from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
 from ioweather.workflows.ingest.one_run import without_copies
 from ioweather.workflows.ingest.reading import (
     DERIVED,
     Batch,
     FileOutcome,
-    Frames,
     Reading,
     digests_of,
     files_of_tree,
     limits_of,
     reads_as_one,
 )
+from ioweather.workflows.ingest.staging import Frames, Staging
 from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_mapping, follow_rows
 
 _LOG = logging.getLogger("ioweather.ingest")
 # One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
-_BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 256, 32, 4
+_BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 2048, 32, 4
 # Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows.
 _BATCH_BYTES = 4 << 20
 # Larger files come back piece by piece, not whole.
@@ -60,8 +61,12 @@ _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 
 @dataclass(frozen=True)
 class Found:
-    path: Path
+    file: str
     bytes: int
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
 
 @dataclass(repr=False)
@@ -116,38 +121,37 @@ def find_files(paths: Sequence[Path]) -> list[Found]:
 
     A directory that a source reads as one (a copied /proc tree) is one entry.
     """
-    found: dict[Path, int] = {}
-    for path in paths:
-        if _is_folder(path):
+    found: dict[str, int] = {}
+    for path in map(os.fspath, paths):
+        size = _size_of_named(path)
+        if size is None:
             found |= _below(path)
         else:
-            found[path] = _size_of_named(path)
-    return [Found(path, size) for path, size in found.items()]
+            found[path] = size
+    return [Found(file, size) for file, size in found.items()]
 
 
-def _is_folder(path: Path) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - of Path, it fails where a directory above may not be entered
-
-
-def _below(top: Path) -> dict[Path, int]:
-    found: dict[Path, int] = {}
-    for folder, subfolders, names in os.walk(top, onerror=lambda error: found.update({Path(error.filename): 0})):
+def _below(top: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for folder, subfolders, names in os.walk(top, onerror=lambda error: found.update({error.filename: 0})):
         if layout.lake_marker(Path()).name in names:
             subfolders.clear()
         elif reads_as_one(Path(folder)):
-            found[Path(folder)] = sum(_size(file) or 0 for file in files_of_tree(Path(folder)))
+            found[folder] = sum(_size(str(file)) or 0 for file in files_of_tree(Path(folder)))
             subfolders.clear()
         else:
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-            files = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-            found.update((file, size) for file in files if (size := _size(file)) is not None)
+            for name in sorted(names):
+                file = f"{folder}/{name}"
+                if not name.startswith(".") and (size := _size(file)) is not None:
+                    found[file] = size
     return found
 
 
-def _size(path: Path) -> int | None:
+def _size(file: str) -> int | None:
     """Of a regular file; 0 where that may not be asked, None of anything else."""
     try:
-        status = path.lstat()
+        status = os.lstat(file)
     except FileNotFoundError:  # just removed
         return None
     except OSError:
@@ -155,16 +159,19 @@ def _size(path: Path) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _size_of_named(path: Path) -> int:
+def _size_of_named(file: str) -> int | None:
+    """Of a regular file; None of a directory."""
     try:
-        status = path.stat()
+        status = os.stat(file)  # noqa: PTH116 - a Path for each of a hundred thousand names takes longer than this
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"There is no file {path}.") from None
+        raise UsageError(f"There is no file {file}.") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from None
+    if stat.S_ISDIR(status.st_mode):
+        return None
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(
-            f"{path} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
+            f"{file} is a pipe or a device; ioweather needs a regular file.", hint="Write it to a file first."
         )
     return status.st_size
 
@@ -188,8 +195,8 @@ def ingest(
     added. Rows from after tomorrow, by the clock, are refused. Without `search`, what is searched for in new rows is
     left to the caller (`follow_arrival`).
 
-    Workers of the executor (default: a process per core) read and give rows back; this process alone writes, in the
-    order of the files, so that it does not matter who read them.
+    Workers of the executor (default: a process per core) read and write files of rows; this process alone commits them,
+    in the order of what was read, so that it does not matter who read it.
     """
     started = time.monotonic()
     _check_asked(lake, context or ReadContext(), source, mapping)
@@ -197,7 +204,8 @@ def ingest(
     if files:
         readers().start()  # which takes as long as opening the lake
         _ = SOURCES.plugins  # a broken one is named here, and not by every reader
-    reading = Reading(context or ReadContext(), source, mapping, limits_of(lake.facility), clock())
+    limits, staging = limits_of(lake.facility), Staging.of(lake.root)
+    reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
     report = IngestReport()
     writer = _Writer(lake, report)
     known = set() if again else _known_digests(lake, known_since_ns)
@@ -211,6 +219,7 @@ def ingest(
         writer.flush()
     except BaseException:
         readers().stop()
+        writer.discard()
         raise
     finally:
         if pool is not executor:
@@ -270,11 +279,11 @@ def _read(
     for batch in _batches(large, known, reading, report, pool):
         alone += batch
     for path, digest, size in alone:
-        for item in read_alone_bounded(path, digest, size, reading):
+        for item in read_alone_bounded(Path(path), digest, size, reading):
             yield ([item], {}) if isinstance(item, FileOutcome) else ([], {item[:2]: [item[2]]})
 
 
-def _digests_apart(paths: list[Path], reading: Reading) -> list[str | None]:
+def _digests_apart(paths: list[str], reading: Reading) -> list[str | None]:
     """Not for safety: for the processor."""
     try:
         return readers().call(digests_of, paths, reading)
@@ -302,7 +311,7 @@ def _batches(
     most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers_of(pool)))))
     parts = [files[first : first + most] for first in range(0, len(files), most)]
     take = _digests_apart if place_of(pool) == "threads" else digests_of
-    digests = in_order(pool, take, (([file.path for file in part], reading) for part in parts))
+    digests = in_order(pool, take, (([file.file for file in part], reading) for part in parts))
     batch: Batch = []
     size = 0
     for file, digest in zip(files, chain.from_iterable(digests), strict=True):
@@ -311,7 +320,7 @@ def _batches(
             continue
         if digest is not None:
             known.add(digest)
-        batch.append((file.path, digest, file.bytes))
+        batch.append((file.file, digest, file.bytes))
         size += file.bytes
         if len(batch) >= most or size >= _BATCH_BYTES:
             yield batch
@@ -327,54 +336,70 @@ class _Writer:
         self._lake = lake
         self._report = report
         self._frames: dict[tuple[str, str], list[Frame]] = {}
+        self._staged: dict[str, list[Staged]] = {}
         self._outcomes: list[FileOutcome] = []
         self._cells = 0
         self._since = time.monotonic()
-        self._ingest_ids: list[str] = []  # of commits since the last ledger entry
+        self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
 
-    def add(self, outcomes: list[FileOutcome], frames: Mapping[tuple[str, str], Sequence[Frame]]) -> None:
+    def add(self, outcomes: list[FileOutcome], frames: Frames) -> None:
         self._outcomes += outcomes
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
-            self._frames.setdefault(key, []).extend(pieces)
-            self._cells += sum(piece.rows * len(piece) for piece in pieces)
+            for piece in pieces:
+                if isinstance(piece, Frame):
+                    self._frames.setdefault(key, []).append(piece)
+                    self._cells += piece.rows * len(piece)
+                else:
+                    self._staged.setdefault(key[1], []).append(piece)
         if self._cells >= _FLUSH_CELLS or time.monotonic() - self._since > _FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         ingest_id = new_ingest_id()
-        self._ingest_ids += [ingest_id] if self._frames else []
+        self._ingest_ids |= {ingest_id} if self._frames else set()
+        self._ingest_ids |= {each.ingest_id for staged in self._staged.values() for each in staged}
         for (source, table), joined in sorted(self._joined().items()):
             added = self._lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
-            self._report.rows_added[table] += added
-            if added:
-                self._note_first(table, joined)
+            self._note(table, added, int(joined.ints(TABLES[table].time).min()) if added else 0)
             self._report.rows_added.update(follow_rows(self._lake, table, joined))
+        for table in sorted(self._staged):
+            staged = self._staged.pop(table)
+            self._note(table, self._lake.commit(table, staged), min(each.batch.extent.low_ns for each in staged))
         if self._outcomes:
             # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
-            listed = [o for o in self._outcomes if not (o.reason == "unreadable" and _is_folder(o.path))]
-            ids = ",".join(self._ingest_ids) or None
-            self._lake.record([_ledger_entry(outcome, ids) for outcome in listed])
-            self._ingest_ids = []
+            # Of a Path, `is_dir` fails where a directory above may not be entered.
+            listed = [o for o in self._outcomes if not (o.reason == "unreadable" and os.path.isdir(o.file))]  # noqa: PTH112
+            ids = ",".join(sorted(self._ingest_ids)) or None
+            here = os.getcwd()  # noqa: PTH109 - a text, put before many
+            self._lake.record([_ledger_entry(outcome, here, ids) for outcome in listed])
+            self._ingest_ids = set()
         self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
+
+    def discard(self) -> None:
+        """Files that nobody will commit."""
+        for table, staged in self._staged.items():
+            discard(layout.tables_dir(self._lake.root) / table, staged)
 
     def _joined(self) -> dict[tuple[str, str], Frame]:
         """One frame for each source and table, and each run once."""
         joined = {key: concat(frames) for key, frames in self._frames.items()}
-        logs, left_out = without_copies(self._lake, {key: joined[key] for key in joined if key[0] in DERIVED})
+        made = {key: joined[key] for key in joined if key[0] in DERIVED}
+        logs, left_out = without_copies(self._lake, made, self._staged.get("applications", ()))
         for outcomes in (self._outcomes, self._report.outcomes) if left_out else ():
             outcomes[:] = [replace(o, rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
         return {**joined, **logs}
 
-    def _note_first(self, table: str, rows: Frame) -> None:
-        if table in SEARCHED:
-            self._report.note_first({table: int(rows.ints("start_ns").min())})
+    def _note(self, table: str, added: int, first_ns: int) -> None:
+        self._report.rows_added[table] += added
+        if added and table in SEARCHED:
+            self._report.note_first({table: first_ns})
 
 
-def _ledger_entry(outcome: FileOutcome, rows_ingest_ids: str | None) -> LedgerEntry:
+def _ledger_entry(outcome: FileOutcome, here: str, rows_ingest_ids: str | None) -> LedgerEntry:
     return LedgerEntry(
         digest=outcome.digest,
-        path=str(outcome.path.absolute()),
+        path=outcome.file if outcome.file.startswith("/") else f"{here}/{outcome.file}",
         bytes=outcome.bytes,
         source=outcome.source or "unknown",
         status=outcome.status,

@@ -6,7 +6,7 @@ text of a run whose log is there is left out, and a log that comes later takes t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,9 +16,10 @@ from ioweather.core.clock import utc_day
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.store import layout
+from ioweather.store.batches import Staged
 from ioweather.store.convert import literal
 from ioweather.store.database import connection
-from ioweather.store.delta import files_at, open_table
+from ioweather.store.delta import TableFiles, files_at, open_table
 from ioweather.store.forget import forget_runs
 from ioweather.store.lake import Lake
 from ioweather.tables import TABLES
@@ -52,11 +53,15 @@ class _Run(NamedTuple):
         return less and abs(self.end_ns - other.end_ns) <= _NEAR_NS
 
 
-def without_copies(lake: Lake, made: Frames) -> tuple[Frames, frozenset[str]]:
+def without_copies(lake: Lake, made: Frames, staged: Sequence[Staged]) -> tuple[Frames, frozenset[str]]:
     """The rows without those of runs that are there, or come, in a fuller form; and the digests left out. Rows of a
-    less full form that are in the lake are taken out of it. `made` has frames by source and table."""
+    less full form that are in the lake are taken out of it. `made` has frames by source and table; `staged` are rows of
+    `applications` that workers wrote: of logs alone, the fullest form, and looked at where there is another one."""
     new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _rows(frame)]
-    old = _in_lake(lake, new) if new else []
+    days = {utc_day(run.start_ns) for run in new}.union(*(each.batch.extent.days for each in staged))
+    old = _in_lake(lake, new, days) if days else []
+    if any(run.form is not None for run in (*new, *old)):
+        new += _written(lake, staged)
     fuller: dict[tuple[int, int, str | None, int, int], list[_Run]] = {}
     for run in (*new, *old):
         fuller.setdefault(run.identity, []).append(run)
@@ -73,9 +78,16 @@ def _rows(frame: Frame) -> Iterable[tuple[Any, ...]]:
                  for n in _COLUMNS), strict=True)  # fmt: skip
 
 
-def _in_lake(lake: Lake, new: list[_Run]) -> list[_Run]:
+def _written(lake: Lake, staged: Sequence[Staged]) -> list[_Run]:
+    folder = layout.tables_dir(lake.root) / "applications"
+    uris = tuple(str(folder / file.path) for each in staged for file in each.batch.files)
+    with connection() as con:
+        rows = con.sql(TableFiles(TABLES["applications"], None, uris).scan(columns=_COLUMNS))
+        return [_Run(*row) for row in rows.project(", ".join(_COLUMNS)).fetchall()]
+
+
+def _in_lake(lake: Lake, new: list[_Run], days: set[str]) -> list[_Run]:
     """Runs that a new one may be a copy of, or the other way round: a text on either side."""
-    days = {utc_day(run.start_ns) for run in new}
     texts = sorted({run.job_id for run in new if run.form is not None})
     spec = TABLES["applications"]
     files = files_at(open_table(layout.tables_dir(lake.root), spec), spec)

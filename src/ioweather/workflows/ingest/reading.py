@@ -39,9 +39,11 @@ from ioweather.sources.nearest import nearest
 from ioweather.sources.strangers import doubted_owner
 from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise
 from ioweather.tables import TABLES, Complaints, concat
+from ioweather.workflows.ingest.staging import Frames, Staging, staged
 
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
+_PIECE_BYTES = 256 << 10
 _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
 _MEMORY_STEP_BYTES = 16 * MIB
@@ -87,11 +89,13 @@ class Reading:
     mapping: tuple[str, Mapping[str, Any]] | None = None
     limits: Limits = field(default_factory=lambda: limits_of(Facility()))
     now_ns: int = field(default_factory=now_ns)
+    # Where rows may be written by who reads them; None: they are given back.
+    staging: Staging | None = None
 
 
 @dataclass(frozen=True)
 class FileOutcome:
-    path: Path
+    file: str  # a Path takes longer to send than all of the rest
     digest: str
     bytes: int
     source: str | None
@@ -103,33 +107,39 @@ class FileOutcome:
     refused_rows: int = 0
     flagged_rows: int = 0
 
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
-Frames = dict[tuple[str, str], list[Frame]]
-Batch = list[tuple[Path, str | None, int]]  # path, digest (None: it could not be read), bytes
+
+Batch = list[tuple[str, str | None, int]]  # path, digest (None: it could not be read), bytes
 
 
 def digest_of(path: Path, reading: Reading) -> str:
     """Of the content; of a mapped file also of the mapping, because one CSV may hold rows of several tables."""
-    if path.is_dir():
+    try:
+        with path.open("rb", buffering=0) as file:
+            digest = hashlib.sha256()
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
+    except IsADirectoryError:
         digest = hashlib.sha256()
         for member in files_of_tree(path):
             digest.update(str(member.relative_to(path)).encode(errors="surrogateescape"))
             digest.update(member.read_bytes())
         return digest.hexdigest()[:32]
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
     for mapping in (reading.mapping, reading.context.mapping):
         if mapping is not None:
             digest.update(repr(mapping).encode())
     return digest.hexdigest()[:32]
 
 
-def digests_of(paths: list[Path], reading: Reading) -> list[str | None]:
+def digests_of(paths: list[str], reading: Reading) -> list[str | None]:
     """Of many files, in a worker. What cannot be read has none, until reading says why."""
     found: list[str | None] = []
     for path in paths:
         try:
-            found.append(digest_of(path, reading))
+            found.append(digest_of(Path(path), reading))
         except OSError:
             found.append(None)
     return found
@@ -224,7 +234,7 @@ def read_file(
         yield _with_complaints(refused, complaints)
     else:
         note = " ".join(notes) or None
-        yield _with_complaints(FileOutcome(path, digest, size, source_name, "ok", rows, message=note), complaints)
+        yield _with_complaints(FileOutcome(str(path), digest, size, source_name, "ok", rows, message=note), complaints)
 
 
 def _noted(pieces: Iterator[tuple[str, Frame]], notes: list[str]) -> Iterator[tuple[str, Frame]]:
@@ -257,10 +267,11 @@ def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcom
 def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
     """Many files in one task: outcomes, and one frame per source and table."""
     outcomes: list[FileOutcome] = []
-    frames: Frames = {}
+    frames: dict[tuple[str, str], list[Frame]] = {}
     together: dict[str, list[tuple[Path, str, int, Any]]] = {}
     limits = reading.limits
-    for position, (path, known_digest, size) in enumerate(batch):
+    for position, (file, known_digest, size) in enumerate(batch):
+        path = Path(file)
         allow(limits.seconds_for(size), limits.memory_for(size), position)
         source, digest = None, known_digest
         try:
@@ -283,9 +294,9 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     allow(limits.seconds_for(size), limits.memory_for(size))
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
-    joined = {key: [concat(pieces)] for key, pieces in frames.items()}
+    joined = {key: concat(pieces) for key, pieces in frames.items()}
     allow_all()
-    return outcomes, joined
+    return outcomes, staged(joined, reading.staging)
 
 
 def read_alone(
@@ -318,7 +329,7 @@ def _is_batch(name: str) -> bool:
 
 
 def _rows_together(
-    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: Frames
+    name: str, members: list[tuple[Path, str, int, Any]], reading: Reading, frames: dict[tuple[str, str], list[Frame]]
 ) -> list[FileOutcome]:
     """All at once, without files whose rows cannot be; one by one where that fails, to find the one to blame."""
     if not members:
@@ -357,7 +368,7 @@ def _rows_together(
     for table, frame in made.items():
         frames.setdefault((name, table), []).append(frame)
     return [
-        _with_complaints(FileOutcome(path, digest, size, name, "ok", rows), own)
+        _with_complaints(FileOutcome(str(path), digest, size, name, "ok", rows), own)
         for (path, digest, size, _), rows, own in zip(members, counts, complaints, strict=True)
     ]
 
@@ -422,13 +433,13 @@ def gave_up(
     status: Literal["partial", "quarantined"] = "partial" if any(rows.values()) else "quarantined"
     if not overran:
         message = f"{path}: every process that read it died (killed, or out of memory)."
-        return FileOutcome(path, digest, size, None, status, rows, "worker_lost", message)
+        return FileOutcome(str(path), digest, size, None, status, rows, "worker_lost", message)
     error = TooMuchTime(
         f"{path}: reading it took more than {format_seconds(reading.limits.seconds_for(size))} of processor time, and "
         "was ended.",
         hint="Copy it again, it may be damaged; if it is good, set [ingest] stuck_after in facility.toml higher.",
     )
-    return FileOutcome(path, digest, size, None, status, rows, error.reason, str(error))
+    return FileOutcome(str(path), digest, size, None, status, rows, error.reason, str(error))
 
 
 def _refused(
@@ -451,12 +462,12 @@ def _refused(
     if isinstance(error, RecursionError):
         error = CorruptInput(f"{path} is nested deeper than any file of its kind.")
     if isinstance(error, SourceError):
-        return FileOutcome(path, digest, size, source, status, rows, error.reason, str(error))
+        return FileOutcome(str(path), digest, size, source, status, rows, error.reason, str(error))
     if isinstance(error, OSError):
         message = f"{path} cannot be read: {error.strerror or error}."
-        return FileOutcome(path, digest, size, source, status, rows, UNREADABLE, message)
+        return FileOutcome(str(path), digest, size, source, status, rows, UNREADABLE, message)
     # A mistake of the reader must not stop the other files.
     package = SOURCES.package_of(source) if source else OURS
     whom = "" if package == OURS else f" to the makers of {package}"
     message = f"{path}: the {source} reader failed ({type(error).__name__}: {error}). Please report this{whom}."
-    return FileOutcome(path, digest, size, source, status, rows, "reader_failed", message)
+    return FileOutcome(str(path), digest, size, source, status, rows, "reader_failed", message)

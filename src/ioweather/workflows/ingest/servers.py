@@ -159,11 +159,11 @@ def ingest_server(
             progress((end - since) // MINUTE_NS, (until - since) // MINUTE_NS, "minutes")
         message = "; ".join(part for part in (server.note(), str(complaints)) if part)
         outcome = FileOutcome(
-            path, "", 0, server.source, "ok", dict(rows), message=f"{path}: {message}" if message else None
+            str(path), "", 0, server.source, "ok", dict(rows), message=f"{path}: {message}" if message else None
         )
     except SourceError as error:
         status: Literal["partial", "quarantined"] = "partial" if rows else "quarantined"
-        outcome = FileOutcome(path, "", 0, server.source, status, dict(rows), error.reason, str(error))
+        outcome = FileOutcome(str(path), "", 0, server.source, status, dict(rows), error.reason, str(error))
     report.rows_added.update(follow_arrival(lake, report.first_ns))
     counted = replace(outcome, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
     report.outcomes.append(counted)

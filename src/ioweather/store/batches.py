@@ -1,0 +1,152 @@
+"""A batch of rows on its way into a table: out of memory, or out of files that workers wrote.
+
+Workers write the rows that they read into the table's directory, and give back a list of files (`Staged`). One process
+compares the lists with the table and with each other and commits them, without touching a row: of a log it takes a
+tenth of the time. A file that no commit names has no reader, and goes with `vacuum`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from deltalake.transaction import AddAction
+
+from ioweather.core.errors import LakeError
+from ioweather.core.frames import Frame, Text
+from ioweather.core.units import DAY_NS
+from ioweather.store.convert import encodable, literal, quote, register_frame
+from ioweather.store.database import connection
+from ioweather.store.day_files import written
+from ioweather.store.overlap import Extent, Keys, distinct_keys, extent_of
+from ioweather.tables import TableSpec
+
+if TYPE_CHECKING:
+    import duckdb
+
+# A commit names its streams; thousands of devices are folded into this many, which only means a few more retries.
+_STREAM_BUCKETS: Final = 16
+_NO_DAY: Final = "1970-01-01"  # rows whose time is null
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is known of the rows that DuckDB has as `batch`. `files` hold exactly these rows, where there are any."""
+
+    extent: Extent
+    streams: frozenset[str]
+    files: tuple[AddAction, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """Rows of one source in files of their own, not committed. `keys` tells them from those of other files."""
+
+    ingest_id: str
+    batch: Batch
+    keys: Keys
+
+
+def load_frame(
+    con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str
+) -> tuple[Batch, Keys]:
+    """`batch`: the frame with the lake's columns, one row per identity; of several, the one to show. Where rows are
+    known to be different and stay as they are, it is a view: three copies of a large batch took a gigabyte."""
+    extent, keys = extent_of(spec, frame, source), distinct_keys(spec, frame)
+    selected = register_frame(con, "incoming", frame.select(spec.names))
+    day = f"CAST(DATE '1970-01-01' + CAST({quote(spec.time)} // {DAY_NS} AS INTEGER) AS VARCHAR)"
+    if len(extent.days) == 1:
+        day = literal(next(iter(extent.days)))
+    rows = (
+        f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
+        f"coalesce({day}, '{_NO_DAY}') AS day FROM ({selected})"
+    )
+    if len(keys) == frame.rows:
+        con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows}")
+    else:
+        _keep_one_each(con, spec, rows)
+    return Batch(extent, _streams(spec, frame, source)), keys
+
+
+def _keep_one_each(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str) -> None:
+    order = ""
+    if spec.revisable:
+        order = f" ORDER BY {newest_first(spec, 'place')}"
+    elif spec.unfinished:
+        order = f" ORDER BY quality & {spec.unfinished}, place"
+    identity = ", ".join(quote(name) for name in spec.identity)
+    con.execute(
+        f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
+        f"FROM (SELECT *, row_number() OVER () AS place FROM ({rows})){order})"
+    )
+
+
+def newest_first(spec: TableSpec, arrival: str) -> str:
+    """The order of revisions of a row: by what they say, and of equals the one that came last."""
+    return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
+
+
+def _streams(spec: TableSpec, frame: Frame, source: str) -> frozenset[str]:
+    systems = frame["system"] if "system" in spec.names else None
+    if not isinstance(systems, Text):
+        return frozenset({f"{source}:"})
+    named = (zlib.crc32(encodable(name).encode()) % _STREAM_BUCKETS for name in systems.categories or ("",))
+    return frozenset(f"{source}:{bucket:x}" for bucket in named)
+
+
+def stage(tables: Path, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> Staged:
+    """Write checked rows of an append-only table into files that are on disk, and in no commit."""
+    import duckdb
+
+    try:
+        with connection() as con:
+            batch, keys = load_frame(con, spec, frame, source, ingest_id)
+            with written(con, tables / spec.name, spec, "SELECT * FROM batch", batch.extent.days, "part") as files:
+                return Staged(ingest_id, replace(batch, files=tuple(files)), keys)
+    except (OSError, duckdb.Error) as error:
+        raise not_written(spec.name, error) from None
+
+
+def load_staged(con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, staged: Sequence[Staged]) -> Batch:
+    """`batch`: the rows of all of them, one per identity."""
+    files = tuple(file for each in staged for file in each.batch.files)
+    for file in files:
+        if not (folder / file.path).is_file() or (folder / file.path).stat().st_size != file.size:
+            raise LakeError(f"{folder / file.path} is not what a worker wrote.", hint="Run the same command again.")
+    columns = ", ".join(quote(name) for name in (*spec.names, "source", "ingest_id", "day"))
+    listed = ", ".join(literal(folder / file.path) for file in files)
+    rows = f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning=true, hive_types={{'day': 'VARCHAR'}})"
+    streams = frozenset[str]().union(*(each.batch.streams for each in staged))
+    extent = staged[0].batch.extent
+    for each in staged[1:]:
+        extent = extent.with_(each.batch.extent)
+    if len(staged) == 1 or _are_apart([each.keys for each in staged]):
+        con.execute(f"CREATE TEMP VIEW batch AS {rows}")
+        return Batch(extent, streams, files)
+    _keep_one_each(con, spec, rows)
+    return Batch(extent, streams)
+
+
+def _are_apart(keys: Sequence[Keys]) -> bool:
+    together = np.sort(np.concatenate(keys))
+    return not (together[1:] == together[:-1]).any()
+
+
+def discard(folder: Path, staged: Sequence[Staged]) -> None:
+    """Files that will not be committed."""
+    for each in staged:
+        for file in each.batch.files:
+            (folder / file.path).unlink(missing_ok=True)
+
+
+def not_written(table: str, error: Exception) -> LakeError:
+    """The Delta library reports errors of the operating system within sentences of its own."""
+    for text in ("No space left on device", "Disk quota exceeded"):
+        if text in str(error):
+            hint = "Free some space, then run the same command again: what is in the lake stays."
+            return LakeError(f"{text} while writing `{table}`.", hint=hint)
+    return LakeError(f"`{table}` cannot be written: {error}.", hint="Check space and permissions.")
