@@ -178,10 +178,9 @@ def _text(value: Any, rows: int) -> Text:
 
 def encode_text(values: Sequence[str | None]) -> Text:
     """Codes in order of first appearance."""
-    distinct = dict.fromkeys(values)
-    distinct.pop(None, None)
+    distinct = tuple(value for value in dict.fromkeys(values) if value is not None)
     codes = dict(zip([*distinct, None], [*range(len(distinct)), -1], strict=True))
-    return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), tuple(distinct))
+    return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), distinct)
 
 
 def concat(frames: Sequence[Frame]) -> Frame:
