@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 
 from ioweather.advice.culprits.what_if import Affected, Kind, Supposed
-from ioweather.core.arrays import Floats
+from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.units import HOUR_NS
-from ioweather.derive.system.run_environment import used_targets
-from ioweather.derive.system.shared_work import JobLoads, shares_during, sums_during
+from ioweather.derive.system.shared_work import JobLoads
+from ioweather.derive.system.work_in_time import during, near_windows, pieces_of
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
+from ioweather.workflows.beside import run_beside
 from ioweather.workflows.hiding import hide
-from ioweather.workflows.job_records import Records, files_of, records_of
+from ioweather.workflows.job_records import Records, files_of, measured_work, records_of
 from ioweather.workflows.similar_runs import runs_in
-from ioweather.workflows.who import active, days_about, own_work, usual_times
+from ioweather.workflows.who import MOST_SAMPLES, active, days_about, usual_times
 
 
 def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Supposed:
@@ -46,20 +47,17 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     parties = hide(records.parties, snapshot)
     if number is None or parties[number].hidden:
         raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
-    usual = usual_times(everybody)
-    usual_of = dict(zip(everybody.text("log_digest").tolist(), usual.tolist(), strict=True))
-    changed, work = _changed(records, number, kind, shift, values["over"])
-    runs = [
-        Affected(
-            parties[int(records.run_job[row])], seconds, max(0.0, seconds - known) if known == known else 0.0,
-            _change(records, row, number, changed, work),
-        )
-        for row, (seconds, known) in enumerate(
-            zip(records.runs.floats("io_seconds").tolist(),
-                [usual_of[d] for d in records.runs.text("log_digest").tolist()], strict=True)
-        )
-        if seconds > 0 and int(records.run_job[row]) != number
-    ]  # fmt: skip
+    usual_of = dict(zip(everybody.text("log_digest").tolist(), usual_times(everybody).tolist(), strict=True))
+    usual = np.array([usual_of[digest] for digest in records.runs.text("log_digest").tolist()], np.float64)
+    seconds = records.runs.floats("io_seconds")
+    # Where too few runs are similar, it may have lost all but its own work.
+    lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)
+    others = np.flatnonzero((seconds > 0) & (records.run_job != number))
+    changed = _changed(records, number, kind, shift, values["over"])
+    longer = _longer(whole, records, others, usual, number, changed)
+    runs = [Affected(parties[job], *each) for job, *each in zip(
+        records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer, strict=True
+    )]  # fmt: skip
     return Supposed(kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
 
 
@@ -75,8 +73,8 @@ def _asked(values: Mapping[str, Any]) -> tuple[Kind, int]:
     return kind, job
 
 
-def _changed(records: Records, job: int, kind: Kind, shift: int, over: int | None) -> tuple[JobLoads, Floats]:
-    """The job's loads as supposed, and their work."""
+def _changed(records: Records, job: int, kind: Kind, shift: int, over: int | None) -> JobLoads:
+    """The job's loads as supposed."""
     only = np.zeros(len(records.parties), np.bool_)
     only[job] = kind != "without"
     loads = records.loads.of_jobs(only)
@@ -86,15 +84,16 @@ def _changed(records: Records, job: int, kind: Kind, shift: int, over: int | Non
         )
     if kind == "stripe" and over is not None:
         loads = _striped(records, loads, job, over)
-    return loads, records.capacity.work(loads)
+    return loads
 
 
 def _striped(records: Records, loads: JobLoads, job: int, over: int) -> JobLoads:
     """Its bytes evenly on so many targets, those with least work of others meanwhile."""
     width = len(records.components)
-    shares = shares_during(records.loads, (loads.first_ns, np.maximum(loads.last_ns, loads.first_ns + 1)))
-    others = sums_during(records.loads, records.work, shares, records.shape)
-    others[job] = 0.0
+    window = loads.first_ns.min(keepdims=True), np.maximum(loads.last_ns, loads.first_ns + 1).max(keepdims=True)
+    near = near_windows(records.loads, window)
+    found = during(records.loads, near, pieces_of(window, records.loads, near))
+    others = found.sums(records.work, width + 1)[found.jobs != job]
     chosen = np.sort(np.argsort(others[:, :width].sum(axis=0), kind="stable")[: min(over, width)])
     count, data = len(loads.job), loads.target < width
     totals = {name: np.bincount(loads.stretch[data], weights=values[data], minlength=count)
@@ -109,21 +108,22 @@ def _striped(records: Records, loads: JobLoads, job: int, over: int) -> JobLoads
     return JobLoads(loads.job, loads.first_ns, loads.last_ns, stretch[order], target[order], amounts)
 
 
-def _change(records: Records, row: int, job: int, changed: JobLoads, work: Floats) -> float:
-    """Seconds of work more on the busiest of the run's targets, and on metadata servers as far as it used these."""
-    mine = records.by_run.stretches_of(row)
-    if not len(mine):
-        return 0.0
-    windows = records.windows(row)
-    io_seconds = float(records.runs.floats("io_seconds")[row])
-    busy = min(1.0, io_seconds * 1e9 / float((windows[1] - windows[0]).sum()))
-    others = busy * sums_during(records.loads, records.work, shares_during(records.loads, windows), records.shape)
-    others[int(records.run_job[row])] = 0.0
-    instead = busy * sums_during(changed, work, shares_during(changed, windows), records.shape)[job]
-    own, own_bytes = own_work(records, mine)
-    used = used_targets(own_bytes[None, :])[0]
-    before = own + others.sum(axis=0)
-    after = before - others[job] + instead
-    metadata = float(np.nan_to_num(records.runs.floats("metadata_ratio")[row])) * io_seconds
-    limit = float(np.clip(after[-1] - before[-1], -metadata, metadata))
-    return float(after[:-1][used].max(initial=0.0) - before[:-1][used].max(initial=0.0)) + limit
+def _longer(
+    snapshot: Snapshot, records: Records, others: Ints, usual: Floats, job: int, changed: JobLoads
+) -> list[float]:
+    """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
+    these. A run that took longer than usual waited for its targets, however little they did."""
+    measured = measured_work(snapshot, records, others, most_rows=MOST_SAMPLES)
+    in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * records.runs.floats("io_seconds"))
+    work = records.capacity.work(changed)
+    found = []
+    for row in others.tolist():
+        known = bool(np.isfinite(usual[row]))
+        try:
+            run = run_beside(records, row, measured.get(row), float(usual[row]) if known else np.inf)
+        except DataUnavailable:
+            found.append(0.0)
+            continue
+        data, metadata = run.longer_with(job, changed, work, all_waiting=known)
+        found.append(data + float(np.clip(metadata, -in_metadata[row], in_metadata[row])))
+    return found

@@ -7,18 +7,18 @@ was another job.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from ioweather.advice.culprits.activity import Activity, RunAsked
-from ioweather.advice.culprits.blame import Party, Slowed, Suspect, Suspects
+from ioweather.advice.culprits.blame import Party, Slowed, Suspects
 from ioweather.advice.verdict.explain import Explained
 from ioweather.advice.verdict.group_states import run_slowdowns
 from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
-from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.arrays import Bools, Floats
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
@@ -26,21 +26,11 @@ from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Amount
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.derive.jobs.groups import group_runs
-from ioweather.derive.system.run_environment import used_targets
-from ioweather.derive.system.shared_work import placed_again
-from ioweather.derive.system.work_in_time import (
-    During,
-    Pieces,
-    cost_of_each,
-    during,
-    io_in_time,
-    near_windows,
-    pieces_of,
-)
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.view import JobView
 from ioweather.studies.shared import choices
 from ioweather.tables import concat
+from ioweather.workflows.beside import run_beside, suspects_of
 from ioweather.workflows.hiding import hide, judged_on
 from ioweather.workflows.job import JOB_ID, find_job
 from ioweather.workflows.job_records import (
@@ -56,13 +46,12 @@ from ioweather.workflows.job_records import (
 from ioweather.workflows.place import Place
 from ioweather.workflows.similar_runs import conditions, runs_in, similar_runs
 
-_MOST_TARGETS: Final = 5
 # Similar runs are looked for so many days before and after.
 _REACH_DAYS: Final = 10
 # Of more slowed runs than these, those that lost most. [ours]
 _MOST_SLOWED: Final = 400
 # Where a period has more samples than these, what targets did beyond all records is not looked up. [ours]
-_MOST_SAMPLES: Final = 3_000_000
+MOST_SAMPLES: Final = 3_000_000
 _MAD_TO_SD: Final = 1.4826
 # With fewer similar runs nothing is usual.
 _LEAST_SIMILAR: Final = 4
@@ -84,7 +73,14 @@ def suspects_beside(snapshot: Snapshot, view: JobView, found: Explained) -> Susp
     measured = measured_work(whole, records, np.zeros(1, np.int64))
     similar = np.delete(found.runs.floats("io_seconds"), found.this)
     usual = float(np.nanmedian(similar)) if np.isfinite(similar).any() else np.inf
-    return beside(records, hide(records.parties, snapshot), 0, measured.get(0), usual)
+    return _suspects(records, hide(records.parties, snapshot), 0, measured.get(0), usual)
+
+
+def _suspects(
+    records: Records, parties: Sequence[Party], row: int, measured: Measured | None, usual: float
+) -> Suspects:
+    ratio = float(np.nan_to_num(records.runs.floats("metadata_ratio")[row]))
+    return suspects_of(run_beside(records, row, measured, usual), parties, ratio)
 
 
 def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
@@ -97,151 +93,6 @@ def days_about(snapshot: Snapshot, low: int, high: int, reach: int) -> set[str]:
 
 def active(runs: Frame, low: int, high: int) -> Frame:
     return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
-
-
-def beside(
-    records: Records, parties: Sequence[Party], row: int, measured: Measured | None, usual_seconds: float
-) -> Suspects:
-    """The jobs beside run `row` of the records, whose I/O usually takes so long; `parties` as they may be seen.
-    `measured` is what the targets did meanwhile, None where it is not known."""
-    mine = records.by_run.stretches_of(row)
-    if not len(mine):
-        raise DataUnavailable("the log does not say when it did I/O")
-    loads, width, me = records.loads, records.shape[1], int(records.run_job[row])
-    windows = records.windows(row)
-    near = near_windows(loads, windows)
-    pieces = pieces_of(windows, loads, near)
-    found = during(loads, near, pieces)
-    # Between its first and last access of a file a run also does other things.
-    io_seconds = float(np.nan_to_num(records.runs.floats("io_seconds")[row]))
-    busy = min(1.0, io_seconds / float(pieces.seconds.sum()))
-    jobs = found.jobs
-    by_log = np.array([records.evidence[job] == "log" for job in jobs.tolist()], np.bool_)
-    amounts = {name: busy * found.sums(values, width) for name, values in loads.amounts.items()}
-    others = busy * found.sums(records.work, width)
-    own, own_bytes = own_work(records, mine)
-    counted = (jobs == me) & ~by_log & amounts["requests"][:, :-1].any(axis=1)
-    if counted.any():
-        own = others[counted][0] / busy
-        own_bytes = (amounts["read_bytes"] + amounts["write_bytes"])[counted][0, :-1]
-    others[jobs == me] = 0.0
-    used = used_targets(own_bytes[None, :])[0]
-    before, own_before = others.copy(), own.copy()
-    rest, total = np.zeros(width), None
-    if measured is not None:
-        light = np.where(by_log[:, None] & (jobs != me)[:, None], busy * found.sums(records.light_work, width), others)
-        own_light = own if counted.any() else own_work(records, mine, of_bytes=True)[0]
-        # The run's own work was all done while it did I/O; of a sampling interval that may be a part.
-        meanwhile = own_light[:-1] + busy * measured.share * np.maximum(measured.work - own_light[:-1], 0.0)
-        extra = _fitting((own - own_light)[:-1] + (others - light)[:, :-1].sum(axis=0),
-                         meanwhile - own_light[:-1] - light[:, :-1].sum(axis=0))  # fmt: skip
-        others[:, :-1] = light[:, :-1] + extra * (others - light)[:, :-1]
-        own[:-1] = own_light[:-1] + extra * (own - own_light)[:-1]
-        others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], meanwhile, by_log)
-        total = float(meanwhile[used].sum())
-    # Alone it takes its usual time, and no target works longer for it.
-    own = np.minimum(own, usual_seconds)
-    waits = _Waits(records, pieces, found, during(records.by_run, mine, pieces), used)
-    cost = waits.costs(
-        (own_before, own), (before, others), rest, counted, (busy, io_seconds, min(usual_seconds, io_seconds))
-    )
-    load = np.where(used, others[:, :-1].sum(axis=0) + rest[:-1], -1.0)
-    return Suspects(
-        _found(records, parties, jobs, (others, own + rest), cost, used, amounts, me),
-        1.0 - float(rest[:-1][used].sum()) / total if total else None,
-        records.components[int(load.argmax())] if load.max(initial=0.0) > 0 else None,
-        float(np.nan_to_num(records.runs.floats("metadata_ratio")[row])), records.filesystem, records.has_servers,
-    )  # fmt: skip
-
-
-def _fitting(more: Floats, room: Floats) -> Floats:
-    """The share of `more` that there is room for."""
-    return np.clip(np.divide(room, more, out=np.ones(len(more)), where=more > 0), 0.0, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Waits:
-    """A run's I/O time in pieces, and what was done in each; `used` are the targets that it moved bytes on."""
-
-    records: Records
-    pieces: Pieces
-    everybody: During
-    logged: During
-    used: Bools
-
-    def costs(
-        self, own: tuple[Floats, Floats], others: tuple[Floats, Floats], rest: Floats, counted: Bools,
-        times: tuple[float, float, float],
-    ) -> tuple[Floats, Floats]:  # fmt: skip
-        """Of each job, seconds that the run waited for data and for metadata. `own` and `others` are sums over the
-        time, by the records and as they fit what was measured; `counted` is the run's own row of servers' counts;
-        `times` are the share of the time with I/O, seconds of I/O, and the usual ones."""
-        busy, io_seconds, usual = times
-        width, seconds = len(rest), self.pieces.seconds
-        columns = np.append(np.flatnonzero(self.used), width - 1).astype(np.int64)
-        work = self.everybody.in_time(self.records.work, columns, width)
-        by_run = self.records.by_run
-        mine = work[:, counted][:, 0] if counted.any() else (
-            self.logged.in_time(self.records.capacity.work(by_run), columns, width).sum(axis=1)
-        )  # fmt: skip
-        mine = mine * _ratio(own[1][columns], own[0][columns])
-        was, now = others[0][:, columns], others[1][:, columns]
-        # Work that was placed where the job's own record shows none is spread as its other work.
-        profile = work.sum(axis=2) / busy
-        profile = np.divide(profile, profile.sum(axis=0), out=np.zeros(profile.shape), where=profile.sum(axis=0) > 0)
-        work = work * _ratio(now, was) + profile[:, :, None] * np.where(was > 0, 0.0, now) / busy
-        nobody = rest[columns] / busy * (seconds / seconds.sum())[:, None]
-        used = used_targets(mine[:, :-1]) if len(columns) > 1 else np.zeros((len(seconds), 0), np.bool_)
-        met = np.where(used, (work.sum(axis=1) + nobody)[:, :-1], 0.0).max(axis=1, initial=0.0)
-        time = io_in_time(mine[:, :-1].max(axis=1, initial=0.0), met, seconds, io_seconds, usual)
-        share = np.divide(time, seconds, out=np.zeros(len(seconds)), where=seconds > 0)[:, None]
-        work, nobody = work * share[:, :, None], nobody * share
-        every = np.ones((len(seconds), 1), np.bool_)
-        return (
-            cost_of_each(mine[:, :-1], work[:, :, :-1], nobody[:, :-1], time, used),
-            cost_of_each(mine[:, -1:], work[:, :, -1:], nobody[:, -1:], time, every),
-        )
-
-
-def _ratio(now: Floats, was: Floats) -> Floats:
-    return np.divide(now, was, out=np.zeros(now.shape), where=was > 0)
-
-
-def own_work(records: Records, mine: Ints, *, of_bytes: bool = False) -> tuple[Floats, Floats]:
-    """The run's own work, and its bytes by target."""
-    loads, width = records.by_run, records.shape[1]
-    entries = loads.entries_of(mine)
-    target, amounts = loads.target[entries], {name: values[entries] for name, values in loads.amounts.items()}
-    work = np.bincount(target, weights=records.capacity.work(loads, entries, of_bytes=of_bytes), minlength=width)
-    moved = np.bincount(target, weights=amounts["read_bytes"] + amounts["write_bytes"], minlength=width)[:-1]
-    return np.asarray(work, np.float64), np.asarray(moved, np.float64)
-
-
-def _found(
-    records: Records, parties: Sequence[Party], jobs: Ints, work: tuple[Floats, Floats], cost: tuple[Floats, Floats],
-    used: Bools, amounts: Mapping[str, Floats], me: int,
-) -> tuple[Suspect, ...]:  # fmt: skip
-    """`work` is that of others by job and target, and that of the run and of nobody by target; `cost` seconds of data
-    and of metadata, by job."""
-    others, besides = work
-    moved = amounts["read_bytes"][:, :-1] + amounts["write_bytes"][:, :-1]
-    all_bytes, operations = float(moved[:, used].sum()), amounts["requests"].sum(axis=1)
-    total = others[:, :-1].sum(axis=0) + besides[:-1]
-    found = []
-    for row in np.flatnonzero(others.sum(axis=1) > 0).tolist():
-        job = int(jobs[row])
-        if job == me:
-            continue
-        order = np.argsort(-others[row, :-1], kind="stable")[:_MOST_TARGETS].tolist()
-        found.append(Suspect(
-            parties[job], records.evidence[job], float(cost[0][row]), float(cost[1][row]),
-            float(amounts["read_bytes"][row].sum()), float(amounts["write_bytes"][row].sum()),
-            float(amounts["requests"][row, :-1].sum()), float(amounts["requests"][row, -1]),
-            float(moved[row, used].sum()) / all_bytes if all_bytes > 0 else None,
-            float(operations[row] / operations.sum()) if operations.sum() > 0 else None,
-            tuple((records.components[i], float(others[row, i] / total[i])) for i in order if others[row, i] > 0),
-        ))  # fmt: skip
-    return tuple(found)
 
 
 # What is asked: a run, an event, a moment, a period.
@@ -354,12 +205,12 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
         parties = hide(records.parties, snapshot)
         digests = everybody.text("log_digest").tolist()
         asked = np.array([place[digests[row]] for row in rows.tolist()], np.int64)
-        measured = measured_work(whole, records, asked, most_rows=_MOST_SAMPLES)
+        measured = measured_work(whole, records, asked, most_rows=MOST_SAMPLES)
         for number, row in enumerate(rows.tolist()):
             at = place[digests[row]]
             usual, spread = float(slowed["usual"][number]), float(slowed["spread"][number])
             try:
-                suspects = beside(records, parties, at, measured.get(at), usual)
+                suspects = _suspects(records, parties, at, measured.get(at), usual)
             except DataUnavailable:
                 continue
             found.append(Slowed(

@@ -17,8 +17,6 @@ from ioweather.derive.system.shared_work import (
     joined_loads,
     loads_of_servers,
     placed_again,
-    shares_during,
-    sums_during,
     within_logs,
 )
 from ioweather.tables import encode_text
@@ -61,15 +59,6 @@ def test_what_servers_counted_is_put_where_the_logs_show_it() -> None:
     assert (found.first_ns // S).tolist() == [20, 60, 0, 50]
     assert (found.last_ns // S).tolist() == [50, 120, 60, 60]
     assert within_logs(counted, logs.of_jobs(np.zeros(3, np.bool_))).first_ns.tolist() == counted.first_ns.tolist()
-
-
-def test_only_the_part_of_a_stretch_inside_the_windows_counts() -> None:
-    made = loads((0, 0, 10, 0, 100.0), (1, 5, 25, 1, 100.0), (2, 40, 50, 1, 100.0))
-    shares = shares_during(made, (ints(0, 20 * S), ints(5 * S, 30 * S)))
-    found = sums_during(made, made.amounts["write_bytes"], shares, (3, 3))
-    assert found[0].tolist() == [50.0, 0.0, 0.0]
-    assert found[1].tolist() == [0.0, 25.0, 0.0]
-    assert found[2].sum() == 0.0
 
 
 def test_what_jobs_did_by_servers_counts_a_target_can_do() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.derive.system.shared_work import shares_during, sums_during
 from ioweather.derive.system.work_in_time import (
     MOST_PIECES,
-    cost_of_each,
+    MOST_TIMES_LESS,
+    Waiting,
     during,
     io_in_time,
     near_windows,
@@ -40,7 +40,13 @@ def test_sums_over_the_pieces_are_those_over_the_time(windows: int) -> None:
     assert len(pieces.seconds) <= MOST_PIECES
     assert pieces.seconds.sum() == pytest.approx((asked[1] - asked[0]).sum() / S)
     written = made.amounts["write_bytes"]
-    whole = sums_during(made, written, shares_during(made, asked), (9, 4))
+    whole = np.zeros((9, 4))
+    of = made.stretch
+    for job, begin, end, target, value in zip(made.job[of], made.first_ns[of], made.last_ns[of], made.target, written,
+                                              strict=True):  # fmt: skip
+        end = max(end, begin + 1)
+        inside = np.maximum(np.minimum(end, asked[1]) - np.maximum(begin, asked[0]), 0).sum()
+        whole[job, target] += value * inside / (end - begin)
     np.testing.assert_allclose(found.sums(written, 4), whole[found.jobs], atol=1e-9)
     np.testing.assert_allclose(found.in_time(written, ints(1, 3), 4).sum(axis=0), whole[found.jobs][:, [1, 3]],
                                atol=1e-9)  # fmt: skip
@@ -61,18 +67,32 @@ def test_a_run_waits_for_the_target_that_is_busiest_at_each_moment() -> None:
     others = np.zeros((2, 2, 2))
     others[0, 0, 0] = others[1, 1, 1] = 5.0
     seconds, used = np.array([10.0, 10.0]), np.ones((2, 2), np.bool_)
-    assert cost_of_each(own, others, rest, seconds, used).tolist() == [5.0, 5.0]
+    assert Waiting(own, others, rest, seconds, used).without_each().tolist() == [5.0, 5.0]
     # In one piece it would wait for the other target as long without either.
-    one = cost_of_each(own.sum(axis=0)[None], others.sum(axis=0)[None], rest[:1], np.array([20.0]), used[:1])
-    assert one.tolist() == [0.0, 0.0]
+    one = Waiting(own.sum(axis=0)[None], others.sum(axis=0)[None], rest[:1], np.array([20.0]), used[:1])
+    assert one.without_each().tolist() == [0.0, 0.0]
 
 
 def test_a_target_does_no_more_than_a_second_of_work_in_a_second() -> None:
-    own, others = np.array([[5.0]]), np.array([[[10.0], [5.0]]])
-    found = cost_of_each(own, others, np.zeros((1, 1)), np.array([10.0]), np.ones((1, 1), np.bool_))
-    np.testing.assert_allclose(found, [5.0, 2.5])
-    nowhere = cost_of_each(own, others, np.zeros((1, 1)), np.array([10.0]), np.zeros((1, 1), np.bool_))
-    assert nowhere.tolist() == [0.0, 0.0]
+    own, others, used = np.array([[5.0, 1.0]]), np.array([[[10.0, 0.0], [5.0, 15.0]]]), np.ones((1, 2), np.bool_)
+    full = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), used)
+    # Half of it fits, on all targets alike: without the first job the second target holds it up, with 16 of 20.
+    np.testing.assert_allclose(full.without_each(), [2.0, 2.5])
+    nowhere = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), ~used)
+    assert nowhere.without_each().tolist() == [0.0, 0.0]
+
+
+def test_something_else_instead_of_a_job() -> None:
+    own, others, used = np.array([[2.0, 2.0]]), np.array([[[3.0, 0.0]]]), np.ones((1, 2), np.bool_)
+    run = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), used)
+    nothing, moved = np.zeros((1, 2)), np.array([[0.0, 4.0]])
+    assert run.longer_with(ints(0), nothing, all_waiting=False) == -run.without_each()[0] == -3.0
+    assert run.longer_with(ints(0), others[:, 0], all_waiting=False) == 0.0
+    assert run.longer_with(ints(), moved, all_waiting=False) == 1.0
+    # It waited 10 s for a target that did 5 s of work: each second of work took two.
+    assert run.longer_with(ints(0), nothing, all_waiting=True) == -6.0
+    idle = Waiting(own, others, np.zeros((1, 2)), np.array([1e6]), used)
+    assert idle.longer_with(ints(0), nothing, all_waiting=True) == -3.0 * MOST_TIMES_LESS
 
 
 def test_time_lost_lies_where_the_run_met_others() -> None:

@@ -271,30 +271,6 @@ def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
     return Capacity(found)
 
 
-def shares_during(loads: JobLoads, windows: tuple[Ints, Ints]) -> tuple[Ints, Floats]:
-    """Stretches that reach into the windows [first, last), of which none overlap, and the share of each inside."""
-    first, last = windows
-    near = np.flatnonzero((loads.first_ns < last.max(initial=0)) & (loads.last_ns >= first.min(initial=2**62)))
-    begin, end = loads.first_ns[near], np.maximum(loads.last_ns[near], loads.first_ns[near] + 1)
-    share = np.zeros(len(near))
-    for low, high in zip(first.tolist(), last.tolist(), strict=True):
-        share += np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0) / (end - begin)
-    inside = share > 0
-    return near[inside], share[inside]
-
-
-def sums_during(loads: JobLoads, values: Floats, shares: tuple[Ints, Floats], shape: tuple[int, int]) -> Floats:
-    """(job, target) sums of a value of entries within what `shares_during` found."""
-    stretches, share = shares
-    entries = loads.entries_of(stretches)
-    weight = np.zeros(len(loads.job))
-    weight[stretches] = share
-    of = loads.stretch[entries]
-    place = loads.job[of] * shape[1] + loads.target[entries]
-    found = np.bincount(place, weights=values[entries] * weight[of], minlength=shape[0] * shape[1])
-    return np.asarray(found.reshape(shape), np.float64)
-
-
 def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:
     """(job, target) work, and the rest that nobody's record explains. What a log places on a target that did not do so
     much was done elsewhere (files move, layouts are out of date): it goes to the targets that did more than all records

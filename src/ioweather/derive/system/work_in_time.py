@@ -107,17 +107,49 @@ def during(loads: JobLoads, near: Ints, pieces: Pieces) -> During:
     return During(loads, near[inside], share[inside])
 
 
-def cost_of_each(own: Floats, others: Floats, rest: Floats, seconds: Floats, used: Bools) -> Floats:
-    """Seconds that a run would wait less without each of the others. `own` and `rest`, work that nobody's record
-    explains, are (piece, target), `others` (piece, job, target), `used` the targets that the run waits for in each
-    piece. A target does a second of work in a second: where it seems to do more, it can do more than was ever seen of
-    it."""
-    total = own + rest + others.sum(axis=1)
-    scale = np.minimum(1.0, np.divide(seconds[:, None], total, out=np.ones(total.shape), where=total > 0))
-    total, each = total * scale, others * scale[:, None, :]
-    waits = np.where(used, total, 0.0)
-    without = np.where(used[:, None, :], total[:, None, :] - each, 0.0)
-    return np.asarray((waits.max(axis=1, initial=0.0)[:, None] - without.max(axis=2, initial=0.0)).sum(axis=0))
+# A target that others share may do so many times less than it ever did before the work on it no longer explains that a
+# run waits: half-broken disks do a fifth. [ours]
+MOST_TIMES_LESS: Final = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """What a run waits for, in pieces of time: `own` work and `rest`, which nobody's record explains, are (piece,
+    target), `others` (piece, job, target), `used` the targets that it waits for in each piece, of `seconds`."""
+
+    own: Floats
+    others: Floats
+    rest: Floats
+    seconds: Floats
+    used: Bools
+
+    @cached_property
+    def _total(self) -> Floats:
+        return np.asarray(self.own + self.rest + self.others.sum(axis=1))
+
+    def _scale(self, most: float) -> Floats:
+        """By piece: a target does a second of work in a second. Where the busiest seems to do more, targets can do more
+        than was ever seen of them; where it seems to do less, they could do up to `most` times less."""
+        busiest = self._longest(self._total)
+        full = np.divide(self.seconds, busiest, out=np.ones(len(busiest)), where=busiest > 0)
+        return np.asarray(np.minimum(most, full))
+
+    def _longest(self, work: Floats) -> Floats:
+        """(piece, ...) seconds on the busiest target."""
+        used = self.used.reshape(len(self.used), *(1,) * (work.ndim - 2), -1)
+        return np.asarray(np.where(used, work, 0.0).max(axis=-1, initial=0.0))
+
+    def without_each(self) -> Floats:
+        """Seconds that it would wait less without each of the others."""
+        without = self._longest(self._total[:, None, :] - self.others)
+        return np.asarray(((self._longest(self._total)[:, None] - without) * self._scale(1.0)[:, None]).sum(axis=0))
+
+    def longer_with(self, rows: Ints, more: Floats, *, all_waiting: bool) -> float:
+        """Seconds that it would wait longer with `more` work (piece, target) instead of that of some of the others.
+        `all_waiting`: it is known to have waited for its busiest target all the time, however little that did."""
+        changed = self._total + more - self.others[:, rows].sum(axis=1)
+        scale = self._scale(MOST_TIMES_LESS if all_waiting else 1.0)
+        return float(((self._longest(changed) - self._longest(self._total)) * scale).sum())
 
 
 def io_in_time(own: Floats, beside: Floats, seconds: Floats, io_seconds: float, usual_seconds: float) -> Floats:
