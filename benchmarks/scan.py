@@ -1,4 +1,4 @@
-"""A scan with all histograms beside `find -printf` and `du`, on a tree of a million entries that is made and removed.
+"""A scan with all histograms beside `find -printf`, `du` and a bare loop in Python, on a tree of a million entries that is made and removed.
 
     python benchmarks/scan.py [--entries 1000000] [--workers 2] [--where DIR] [--realtime]
 
@@ -30,6 +30,21 @@ from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
 plan = plan_scan(Path(sys.argv[1]), start_ns=time.time_ns())
 print(Scan(plan, ScanState(), int(sys.argv[2])).run().counts["entries"])
+"""
+
+
+BARE = """
+import os, sys
+entries, folders = 0, [sys.argv[1]]
+while folders:
+    with os.scandir(folders.pop()) as listing:
+        for entry in listing:
+            entries += 1
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                entry.stat(follow_symlinks=False)
+print(entries)
 """
 
 
@@ -128,6 +143,7 @@ def main() -> None:
         peers = {
             "find -printf": ["find", str(root), "-printf", FORM],
             "du": ["du", "-s", str(root)],
+            "bare scandir and stat": [sys.executable, "-c", BARE, str(root)],
             "scan, 1 process": [sys.executable, "-c", SCAN, str(root), "1"],
             f"scan, {given.workers} processes": [sys.executable, "-c", SCAN, str(root), str(given.workers)],
         }

@@ -201,7 +201,7 @@ class Walker:
             stats = [entry.stat(follow_symlinks=False) for entry in rest]
         except OSError:
             folders, rest, stats = self._one_by_one(entries, place)
-        if not all(map(_is_possible, stats)):
+        if stats and not _are_possible(stats):
             rest, stats = self._without_impossible(rest, stats, place)
         names = [entry.name for entry in rest]
         self._names += names
@@ -262,7 +262,7 @@ class Walker:
         """A size below zero would be taken from the sum of all others."""
         good = []
         for entry, found in zip(rest, stats, strict=True):
-            if _is_possible(found):
+            if _are_possible([found]):
                 good.append((entry, found))
             else:
                 self._tally.counts["not_examined"] += 1
@@ -408,9 +408,10 @@ class Walker:
         self._held_names = 0
 
 
-def _is_possible(found: os.stat_result) -> bool:
+def _are_possible(stats: list[os.stat_result]) -> bool:
     """What the table of entries takes (`FILE_SIZE`, `AMOUNT`): the kernel may pass on whatever a server said."""
-    return found.st_size >= 0 and 0 <= found.st_blocks <= _MOST_BLOCKS
+    blocks = [found.st_blocks for found in stats]
+    return min([found.st_size for found in stats]) >= 0 and min(blocks) >= 0 and max(blocks) <= _MOST_BLOCKS
 
 
 def _inside(place: _Place, name: str) -> str:
