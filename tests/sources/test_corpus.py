@@ -427,6 +427,29 @@ def _check(entry, paths):
             entry.oracle(path, tables)
 
 
+def test_a_text_reads_the_same_however_it_was_saved(shared_data, tmp_path):
+    """One small text of every entry: behind an editor's mark, a loader's noise and empty lines, with line ends of
+    Windows, and gzipped."""
+    noise = b"ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.\n" * 5
+    wrong = []
+    for entry in CORPUS:
+        path = sorted(shared_data.glob(entry.path))[0]
+        if entry.refused or not path.is_file() or path.stat().st_size > 50_000:
+            continue
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        if b"\0" in data:
+            continue
+        saved = tmp_path / path.name
+        lines = (noise + b"\n \n" + data + b"\n\n").replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        saved.write_bytes(gzip.compress(b"\xef\xbb\xbf" + lines))
+        outcome, tables = read(saved, entry.context)
+        as_given = read(path, entry.context)[1]
+        if {name: len(rows) for name, rows in tables.items()} != {name: len(rows) for name, rows in as_given.items()}:
+            wrong.append(f"{entry.path}: {outcome.message}")
+    assert not wrong, "\n".join(wrong)
+
+
 def _check_that_no_file_is_left_out(shared_data):
     """Of the folders that have a part here, every file is named by an entry, or said to be no input."""
     named = {path for entry in CORPUS for path in shared_data.glob(entry.path)} | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.textfiles import line_blocks, plain_head, text_blocks
+from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -24,10 +25,11 @@ def test_blocks_hold_all_lines(
     path.write_bytes(gzip.compress(data) if zipped else data)
     blocks = list(line_blocks(path))
     lines = [line for block in blocks for line in block.lines]
-    expected = text.split("\n")
-    assert lines == (expected if expected[-1] else expected[:-1])
-    assert [block.torn for block in blocks] == [False] * (len(blocks) - 1) + [not text.endswith("\n")] * bool(blocks)
-    number = 1
+    *whole, rest = text.split("\n")
+    empty = next((n for n, line in enumerate(whole) if line.strip()), len(whole))
+    assert lines == [*whole[empty:], *([rest] if rest else [])]
+    assert [block.torn for block in blocks] == [False] * (len(blocks) - 1) + [bool(rest)] * bool(blocks)
+    number = 1 + empty
     for block in blocks:
         assert block.first == number
         number += len(block.lines)
@@ -73,3 +75,22 @@ def test_what_unzips_without_end_is_refused_before_it_fills_the_memory(tmp_path:
     with pytest.raises(CorruptInput, match="100 times its size"):
         for _ in text_blocks(path):
             pass
+
+
+NOISE = "node1: ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20])
+def test_noise_before_the_text_is_passed_over_and_line_numbers_stay(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("ioweather.sources.textfiles._BLOCK_BYTES", size)
+    path = tmp_path / "log"
+    path.write_bytes((NOISE * 3 + '\n{"a": 1,\n\n"WARNING: b": 2}\n').replace("\n", "\r\n").encode())
+    assert json.loads("".join(text_blocks(path))) == {"a": 1, "WARNING: b": 2}
+    assert beginning(path).startswith("{")
+    blocks = list(line_blocks(path))
+    assert blocks[0].first == 5
+    assert [line for block in blocks for line in block.lines] == ['{"a": 1,', "", '"WARNING: b": 2}']
+
+
+def test_line_ends_and_empty_lines_do_not_hide_what_a_text_is():
+    assert plain_head(b"\r\n\n# HELP a\r\na 1\r\n") == "# HELP a\na 1\n"

@@ -20,9 +20,9 @@ _LONGEST_LINE = 16 << 20
 _FREE_BYTES, _MOST_RATIO = 64 << 20, 100
 
 _HEAD_CHARACTERS = 64 << 10
-_MOST_NOISE_LINES = 1_000_000
 # "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.", perhaps behind a host and a colon.
 _NOISE = re.compile(r"(?:[^\s:]{1,120}: )?(?:ERROR: ld\.so: object |WARNING: |Warning: |warning: )")
+_EMPTY_LINES = re.compile(r"[ \t\n]*\n")
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,6 @@ def begins_with_noise(head: bytes) -> bool:
     return _NOISE.match(plain_head(head)) is not None
 
 
-def head_beyond_noise(path: Path) -> bytes:
-    """The first part of a text behind what a loader complained of: a line each of thousands of processes."""
-    found = ""
-    for block in line_blocks(path):
-        found += "\n".join([*block.lines, ""])
-        if len(found) >= _HEAD_CHARACTERS or block.first > _MOST_NOISE_LINES:
-            break
-    return found[:_HEAD_CHARACTERS].encode()
-
-
 def plain_bytes(head: bytes) -> bytes:
     """The first bytes of a file, unzipped if need be; for `detect`, so it never fails."""
     if not head.startswith(_GZIP_MAGIC):
@@ -63,22 +53,35 @@ def plain_bytes(head: bytes) -> bytes:
 
 @lru_cache(maxsize=2)
 def plain_head(head: bytes) -> str:
-    """The same as text. Made once for all who are asked about a file."""
-    return plain_bytes(head).decode("utf-8-sig", errors="replace")
+    """The same as text, without empty lines before the first other. Made once for all who are asked about a file."""
+    return _plain_lines(plain_bytes(head).decode("utf-8-sig", errors="replace")).lstrip("\n")
+
+
+def beginning(path: Path) -> str:
+    """The first part of a text that is being read, behind noise and empty lines."""
+    return next((text for text in text_blocks(path) if text.strip()), "").lstrip()[:_HEAD_CHARACTERS]
+
+
+def _plain_lines(text: str) -> str:
+    return text.replace("\r\n", "\n") if "\r" in text else text
 
 
 def text_blocks(path: Path) -> Iterator[str]:
     """The text in pieces of some megabytes that end behind a line end, unless a line is longer than a piece.
 
-    What the encoding does not allow is replaced.
+    What the encoding does not allow is replaced. Warnings of others before the first other line become empty lines.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")  # an editor may have put its mark in front
     pending = b""
+    begun = False
     for data in unzipped_blocks(path):
         data = pending + data
         end = data.rfind(b"\n") + 1 or len(data)
         pending = data[end:]
-        yield decoder.decode(data[:end])
+        text = _plain_lines(decoder.decode(data[:end]))
+        if not begun:
+            text, begun = _without_noise(text)
+        yield text
     rest = decoder.decode(pending, final=True)
     if rest:
         yield rest
@@ -111,7 +114,7 @@ def unzipped_blocks(path: Path, *, cut: bool = True) -> Iterator[bytes]:
 
 
 def line_blocks(path: Path) -> Iterator[LineBlock]:
-    """All lines, a block at a time; without warnings before the first other line."""
+    """All lines from the first that is not empty, a block at a time."""
     number = 1
     rest = ""
     begun = False
@@ -120,10 +123,8 @@ def line_blocks(path: Path) -> Iterator[LineBlock]:
         rest = lines.pop()
         if len(rest) > _LONGEST_LINE:
             raise CorruptInput(f"{path}, line {number + len(lines)}: a line of more than {_LONGEST_LINE} characters.")
-        if "\r" in text:
-            lines = [line.rstrip("\r") for line in lines]
         if lines:
-            skipped = 0 if begun else _noisy(lines)
+            skipped = 0 if begun else next((n for n, line in enumerate(lines) if line.strip()), len(lines))
             begun = begun or skipped < len(lines)
             if skipped < len(lines):
                 yield LineBlock(number + skipped, lines[skipped:])
@@ -132,6 +133,16 @@ def line_blocks(path: Path) -> Iterator[LineBlock]:
         yield LineBlock(number, [rest], torn=True)
 
 
-def _noisy(lines: list[str]) -> int:
-    """How many lines at the beginning are warnings of others."""
-    return next((n for n, line in enumerate(lines) if _NOISE.match(line) is None), len(lines))
+def _without_noise(text: str) -> tuple[str, bool]:
+    """The text with empty lines for noise at its beginning, and whether anything follows."""
+    position = lines = 0
+    while position < len(text):
+        if _NOISE.match(text, position) is not None:
+            end = text.find("\n", position) + 1 or len(text)
+        elif (empty := _EMPTY_LINES.match(text, position)) is not None:
+            end = empty.end()
+        else:
+            break
+        lines += text.count("\n", position, end)
+        position = end
+    return "\n" * lines + text[position:], position < len(text)

@@ -26,7 +26,7 @@ from ioweather.sources.devices.stamps import (
     parse_date,
     plain_stamp,
 )
-from ioweather.sources.textfiles import line_blocks, plain_head, text_blocks
+from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
 RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
@@ -314,14 +314,14 @@ class Iostat:
         return 0.9 if looks_like_iostat(text) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        start = next(text_blocks(path), "")
-        if _prefix_of(start[: 64 << 10].split("\n")):
+        start = beginning(path)
+        if _prefix_of(start.split("\n")):
             day_first = find_day_first(path)
             for host, found in read_prefixed(path).items():
                 for frame in read_reports(path, iter(found), replace(context, host=host), day_first=day_first):
                     yield "series", frame
             return
-        if start.lstrip().startswith("{"):
+        if start.startswith("{"):
             reports, day_first = sysstat_json.read_iostat_json(path), sysstat_json.find_day_first(path)
         else:
             reports, day_first = read_text(path), find_day_first(path)

@@ -24,7 +24,7 @@ from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.devices.sysstat_json import Record, entries, numbers_of, read_records
 from ioweather.sources.plain_values import whole_number
-from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise, line_blocks, plain_head
+from ioweather.sources.textfiles import beginning, line_blocks, plain_head
 
 _HEADER = "# hostname;interval;timestamp"
 OF_CPUS = frozenset(
@@ -116,11 +116,8 @@ class SampleTable:
 
 
 def _tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
-    with path.open("rb") as file:
-        head = plain_head(file.read(64 << 10))
-    if begins_with_noise(head.encode()):
-        head = head_beyond_noise(path).decode()
-    if head.lstrip().startswith("{"):
+    head = beginning(path)
+    if head.startswith("{"):
         return _json_tables(path, context)
     if head.startswith("#"):
         return _semicolon_tables(path, context)

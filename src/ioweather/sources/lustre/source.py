@@ -27,7 +27,7 @@ from ioweather.sources.lustre.job_rows import job_rows
 from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs
 from ioweather.sources.lustre.parse import get_param_blocks
 from ioweather.sources.lustre.snapshot import Snapshot, is_tree, read_tree, snapshots
-from ioweather.sources.textfiles import line_blocks, plain_head, text_blocks
+from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
 from ioweather.tables.job_operations import JOB_OPERATIONS
 from ioweather.tables.series import Quality
 
@@ -90,8 +90,7 @@ def _snapshots(path: Path, host: str | None) -> Iterator[Snapshot]:
 
 
 def _is_of_hosts(path: Path) -> bool:
-    with path.open("rb") as file:
-        text = plain_head(file.read(_HEAD_BYTES))
+    text = beginning(path)
     return _PARAMETER.search(text) is None and _OF_HOSTS.search(text) is not None
 
 
@@ -152,12 +151,11 @@ def _last_second(path: Path) -> tuple[int, str]:
 
 def _lines(path: Path) -> Iterator[str | None]:
     """All whole lines; None where the last one is torn: the file was cut, or is being written."""
+    if _LONE_FILE.match(beginning(path)):
+        raise SourceError(
+            f"{path} is one snapshot of one target, and does not name it: counters alone give no amounts.", hint=_HINT
+        )
     for block in line_blocks(path):
-        if block.first == 1 and _LONE_FILE.match("\n".join(block.lines[:3])):
-            raise SourceError(
-                f"{path} is one snapshot of one target, and does not name it: counters alone give no amounts.",
-                hint=_HINT,
-            )
         if block.torn:
             yield None
         else:

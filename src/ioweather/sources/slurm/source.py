@@ -25,7 +25,7 @@ from ioweather.sources.job_records import JobRecord, job_frames
 from ioweather.sources.plain_values import parse_json, whole_number
 from ioweather.sources.slurm import document
 from ioweather.sources.slurm.nodelist import expand
-from ioweather.sources.textfiles import line_blocks, plain_head, unzipped_blocks
+from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
 from ioweather.tables.jobs import UNNAMED_CLUSTER
 
 # Slurm job ids as users see them: 22, 22_1, 22_[3-8], 43+0, and the step behind the dot.
@@ -329,9 +329,7 @@ class SacctSource:
 
     def _records(self, path: Path, context: ReadContext) -> Iterator[JobRecord]:
         cluster = context.cluster or UNNAMED_CLUSTER
-        with path.open("rb") as file:
-            beginning = plain_head(file.read(64 << 10)).lstrip()
-        if beginning.startswith("{"):
+        if beginning(path).startswith("{"):
             yield from document.records(_json(path), str(path), cluster)
             return
         lines = ((block.first + n, line) for block in line_blocks(path) for n, line in enumerate(block.lines))
@@ -340,7 +338,7 @@ class SacctSource:
 
 def _json(path: Path) -> object:
     try:
-        return parse_json(b"".join(unzipped_blocks(path)))
+        return parse_json("".join(text_blocks(path)))
     except ValueError as error:
         raise CorruptInput(f"{path} is not JSON: {error}.") from None
 

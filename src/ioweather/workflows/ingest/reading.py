@@ -37,7 +37,7 @@ from ioweather.engine import allow, allow_all
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.nearest import nearest
 from ioweather.sources.strangers import doubted_owner
-from ioweather.sources.textfiles import begins_with_noise, head_beyond_noise
+from ioweather.sources.textfiles import beginning, begins_with_noise
 from ioweather.tables import TABLES, Complaints, concat
 from ioweather.workflows.ingest.staging import Frames, Staging, staged
 
@@ -413,7 +413,7 @@ def _source_for(path: Path, reading: Reading) -> Source:
         if not head:
             raise EmptyInput(f"{path} is empty.")
         if begins_with_noise(head):
-            head = head_beyond_noise(path)
+            head = beginning(path).encode()
     source = SOURCES[reading.source] if reading.source else choose_source(head, path)
     owner = doubted_owner(path, reading.context)
     if owner is not None and not getattr(source, "is_of_one_person", False):
