@@ -1,4 +1,4 @@
-"""A scan with all histograms beside `find -printf`, `du` and a bare loop in Python, on a tree of a million entries that is made and removed.
+"""A scan with all histograms beside `find -printf`, `du` and a bare loop in Python, on a tree of a million entries.
 
     python benchmarks/scan.py [--entries 1000000] [--workers 2] [--where DIR] [--realtime]
 
