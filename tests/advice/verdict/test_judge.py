@@ -221,3 +221,16 @@ def test_of_a_day_full_of_similar_runs_only_some_count():
     beyond = _beyond_day(day)
     assert [int((~beyond & (day == each)).sum()) for each in np.unique(day)] == [2, 16, 1]
     assert not beyond[:16].any(), "the nearest come first"
+
+
+def test_load_beside_a_changed_run_is_not_its_own():
+    """Most runs with that change ran beside others; the quieter ones show that it moves no more than its bytes."""
+    pool = planted_pool(seconds=480.0, request=-3.0, changed=6, cost=1.0, load=0.6)
+    alike = np.flatnonzero(pool.pattern[1:, 0] < 13) + 1
+    busy = alike[np.arange(len(alike)) % 3 > 0]
+    load = pool.loads["bytes"]
+    amount, seconds = load.amount.copy(), pool.io_seconds.copy()
+    amount[busy] += 0.6 * load.peak[busy]
+    seconds[busy] *= 1.8
+    found = judge(replace(pool, io_seconds=seconds, loads={"bytes": replace(load, amount=amount)}), 0)
+    assert found.kind == "both"

@@ -5,8 +5,9 @@ it, J what the run's own visible change costs, by the runs that made such a chan
 that was measured explains. h = max(0.15 B, 2 MAD of the group's usual runs at quiet times): less is no slowdown.
 normal: D - B < h; system: S >= h > J; you: J >= h > S; both: S >= h and J >= h; unexplained: slower, and neither.
 
-`changes` finds what the run did otherwise, `states` how the system was beyond what its own pattern makes of it, `model`
-predicts from all groups at once, `posterior` makes the classes, their probabilities and the seconds of it.
+`changes` finds what the run did otherwise, `sizes` takes off what programs have grown, `states` finds how the system was
+beyond what the run's own pattern makes of it, `model` predicts from all groups at once, `posterior` makes the classes,
+their probabilities and the seconds of it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ioweather.advice.verdict.changes import Changes, find_changes
 from ioweather.advice.verdict.model import predict
 from ioweather.advice.verdict.pool import Pool
 from ioweather.advice.verdict.posterior import KINDS, Kind, Posterior, Seconds, weigh
+from ioweather.advice.verdict.sizes import at_size_of
 from ioweather.advice.verdict.states import find_states
 from ioweather.core.arrays import Bools
 from ioweather.core.outcomes import Reason
@@ -29,7 +31,7 @@ from ioweather.core.outcomes import Reason
 __all__ = ["KINDS", "Kind", "Seconds", "Verdict", "judge"]
 
 # Raised with every change that makes other verdicts of the same data: stored ones say by which version they are.
-MODEL_VERSION: Final = 2
+MODEL_VERSION: Final = 3
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
 LEAST_COVERAGE: Final = 0.8
@@ -80,7 +82,8 @@ def judge(pool: Pool, row: int) -> Verdict:
         text = f"{n} similar runs{' with samples of the system' if seen else ''}, {LEAST_RUNS} are needed"
         return _unknown(Reason.FEW_SIMILAR_RUNS, text, duration, covered, n)
     changes = find_changes(pool.pattern, pool.group, row)
-    found = weigh(predict(pool, changes, find_states(pool, changes, row), row), duration)
+    states = find_states(pool, changes, row)
+    found = weigh(predict(at_size_of(pool, changes, row), changes, states, row), duration)
     reason, detail = _doubt(pool, row, found, changes, covered)
     return Verdict(
         "unknown" if reason else found.likeliest, found.chances[found.likeliest], found.chances, duration, found.usual,

@@ -34,7 +34,7 @@ _STATE_SCATTER: Final = 0.3
 _BURSTS: Final = 2.0
 _LEAST_INSIDE: Final = 0.05
 # Times of equal runs never agree better than this, whatever few of them say.
-_LEAST_NOISE: Final = 0.03
+LEAST_NOISE: Final = 0.03
 # Noise of a group before it is seen is that of the others, with the weight of so many runs.
 _NOISE_RUNS: Final = 4.0
 STUDENT: Final = 4.0
@@ -183,4 +183,4 @@ def _noise(pool: Pool, changes: Changes, states: States, known: np.ndarray) -> t
     for number, variance in spread.items():
         shrunk = (variance * count[number] + common * _NOISE_RUNS) / (count[number] + _NOISE_RUNS)
         found[pool.group == number] = shrunk
-    return np.maximum(np.sqrt(found), _LEAST_NOISE), mad
+    return np.maximum(np.sqrt(found), LEAST_NOISE), mad

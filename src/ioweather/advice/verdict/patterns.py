@@ -23,6 +23,7 @@ MEASURES: Final = (
     ("random_share", "share of requests out of order", 1.2),
     ("sync_share", "syncs per file", 1.5),
 )
+BYTES_MOVED: Final = [name for name, _, _ in MEASURES].index("moved_bytes")
 FACTORS: Final = np.log(np.array([factor for _, _, factor in MEASURES]))
 # Over this distance changes stop being of one kind (logarithms, as the measures). [ours]
 SCALES: Final = np.array([1.0, 0.7, 0.7, 0.7, 0.7, 0.35, 0.2, 0.35])

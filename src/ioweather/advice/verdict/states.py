@@ -25,7 +25,7 @@ _DEAD_SPREADS: Final = 2.0
 _UNIT_QUANTILE: Final = 0.95
 _UNITS: Final = (0.05, 0.5)
 _BUSY: Final = 0.5
-# A state of the group's quieter runs: what they see without much of others.
+# The quieter runs of a group, or with the same change, show what their own requests become: others only add to it.
 _QUIET_QUANTILE: Final = 0.25
 # Runs whose change is a little different say little about amplification: it is as sharp as the change.
 _SHARPNESS: Final = 4
@@ -73,7 +73,7 @@ def find_states(pool: Pool, changes: Changes, row: int) -> States:
 def _load_of_others(amount: Floats, own: Floats, peak: Floats, baseline: _Baseline) -> Floats:
     """Others' share of the most that the servers could do: amounts less what the run's own requests become there."""
     ratio = np.log(np.maximum(amount, 1.0) / np.maximum(own, 1.0))
-    expected, error = baseline.of(ratio, lambda values: float(np.quantile(values, _QUIET_QUANTILE)))
+    expected, error = baseline.of(ratio, _QUIET_QUANTILE)
     with np.errstate(invalid="ignore", divide="ignore"):
         others = amount - np.maximum(own, 1.0) * np.exp(np.minimum(expected + error, ratio))
         share = np.where(peak > 0, others / peak, 0.0)
@@ -87,23 +87,23 @@ class _Baseline:
         self.group, self.changed, self.weights = pool.group, changes.changed, weights
         self.other = np.arange(pool.rows) != row
 
-    def of(self, column: Floats, middle: Callable[[Floats], float]) -> tuple[Floats, Floats]:
-        """Expected value of each run, and its error: 0 for runs that did as usual."""
-        usual = self._per_group(column, middle)
+    def of(self, column: Floats, quantile: float) -> tuple[Floats, Floats]:
+        """Expected value of each run, as this quantile of those alike, and its error: 0 for runs that did as usual."""
+        usual = self._per_group(column, lambda values: float(np.quantile(values, quantile)))
         beyond = column - usual
         shift, error = np.zeros(len(column)), np.zeros(len(column))
         rows = np.flatnonzero(self.changed)
         known = rows[np.isfinite(beyond[rows]) & self.other[rows]]
         if len(rows):
             weights = self.weights[np.ix_(rows, known)]
-            shift[rows] = _weighted_median(beyond[known], weights)
+            shift[rows] = _weighted_quantile(beyond[known], weights, quantile)
             spread = MAD_TO_SD * float(np.median(np.abs(beyond[known]))) if len(known) else 1.0
             error[rows] = spread / (1.0 + weights.sum(axis=1))
         return usual + shift, error
 
     def slowness(self, column: Floats) -> Floats:
         """Beyond the expected by more than equal runs differ; unknown is as usual."""
-        expected, error = self.of(column, lambda values: float(np.median(values)))
+        expected, error = self.of(column, 0.5)
         beyond = column - expected
         below = np.where(beyond <= 0, -beyond, np.nan)
         spread = self._per_group(below, lambda values: MAD_TO_SD * float(np.median(values)))
@@ -129,10 +129,10 @@ class _Baseline:
         return found
 
 
-def _weighted_median(values: Floats, weights: Floats) -> Floats:
+def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> Floats:
     """One for each row of weights; before any run is seen it is 0."""
     values = np.append(values, 0.0)
     order = np.argsort(values, kind="stable")
     weights = np.concatenate([weights, np.full((len(weights), 1), _PRIOR_RUNS)], axis=1)[:, order]
     reached = np.cumsum(weights, axis=1)
-    return np.asarray(values[order][(reached >= 0.5 * reached[:, -1:]).argmax(axis=1)])
+    return np.asarray(values[order][(reached >= quantile * reached[:, -1:]).argmax(axis=1)])
