@@ -234,3 +234,14 @@ def test_load_beside_a_changed_run_is_not_its_own():
     seconds[busy] *= 1.8
     found = judge(replace(pool, io_seconds=seconds, loads={"bytes": replace(load, amount=amount)}), 0)
     assert found.kind == "both"
+
+
+def test_a_run_as_slow_as_others_then_is_the_systems_though_its_like_were_not():
+    """Of its program nobody was ever slowed by a slow target: this run's files lay on it."""
+    pool = planted_pool(seconds=180.0)
+    slow = np.zeros(pool.rows)
+    slow[np.r_[0, 2:12]] = 0.8
+    found = judge(replace(pool, slowness={"probe_targets": slow}), 0)
+    assert found.kind == "system"
+    # Slower than it was for anybody is not explained by that.
+    assert judge(replace(pool, slowness={"probe_targets": 0.2 * slow}), 0).kind == "unexplained"

@@ -40,6 +40,8 @@ _NOISE_RUNS: Final = 4.0
 STUDENT: Final = 4.0
 # So many times more in one direction than in the other is that direction.
 _CLEARLY: Final = 3.0
+# What took longer for others too, as long as a run that waits for the same.
+_FOR_OTHERS: Final = ("service", "stalled", "probe_data", "probe_targets", "neighbours")
 _ROUNDS: Final = 2
 _MIDDLE: Final = (0.4, 0.6)
 
@@ -49,7 +51,8 @@ class Prediction:
     """Of one run, from the others: mean and covariance of (usual level, cost of its change, effect of the system), in
     logarithms; the noise of equal runs; the spread of their seconds (MAD) at quiet times. `direction` is 1 where
     the system was busier or slower than usual, -1 the other way round, 0 where it was as usual, and 2 where some
-    measures were higher and others lower. The effect of the system on one run is off by `state_scatter` of itself."""
+    measures were higher and others lower. The effect of the system on one run is off by `state_scatter` of itself.
+    `for_others` is how much slower than usual it was for requests, probes or runs of others, where it was most."""
 
     mean: Floats
     covariance: Floats
@@ -58,6 +61,7 @@ class Prediction:
     changed: bool
     direction: int
     state_scatter: float
+    for_others: float
 
 
 def predict(pool: Pool, changes: Changes, states: States, row: int) -> Prediction:
@@ -92,6 +96,7 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     return Prediction(
         mean, covariance, float(noise[row]), mad, bool(changes.changed[row]),
         _direction((beyond[row] - typical) * fit.slopes[beyond.shape[1] :]), float(scatter[row]),
+        max([0.0, *(float(beyond[row, i]) for i, name in enumerate(states.names) if name in _FOR_OTHERS)]),
     )  # fmt: skip
 
 

@@ -32,6 +32,9 @@ HARM_MADS: Final = 2.0
 # One run in twenty has a cause that nobody measured, which multiplies its time by anything up to this. [ours]
 _HIDDEN: Final = 0.05
 _LARGEST_FACTOR: Final = 30.0
+# One run in ten loses what the others do then, or a part of it, whatever such a state usually does to its program:
+# which of its files lie on the slow target differs from run to run. [ours]
+_AS_OTHERS: Final = 0.1
 # Of the noise of equal runs this share is the system's. [ours]
 _SYSTEM_SHARE: Final = 0.5
 # No class is stated as more probable than this: one answer in twenty-five is wrong in ways that no model of ours knows.
@@ -138,6 +141,8 @@ def _draws(found: Prediction, errors: _Errors, rng: np.random.Generator) -> tupl
     state = state + scatter * rng.standard_normal(count)
     low, high = {0: (0.0, 0.0), 1: (0.0, np.inf), -1: (-np.inf, 0.0)}.get(found.direction, (-np.inf, np.inf))
     state = np.clip(state, low, high) + _SYSTEM_SHARE * found.noise * rng.standard_normal(count)
+    as_others = rng.random(count) * found.for_others
+    state = np.where(rng.random(count) < _AS_OTHERS, np.maximum(state, as_others), state)
     order = np.argsort(change, kind="stable")
     return level[order], change[order], state[order]
 

@@ -1,7 +1,7 @@
 """Times of runs as they would be had each program moved the same bytes in all of its runs.
 
-Similar runs move bytes within 25% of each other, and a program that grows goes through all of that range: the usual time
-of a small run is not that of a large one, and a spread that growth makes is no noise.
+Similar runs move bytes within 25% of each other, and a program that grows goes through all of that range: the usual
+time of a small run is not that of a large one, and a spread that growth makes is no noise.
 """
 
 from __future__ import annotations
