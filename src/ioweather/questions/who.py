@@ -143,7 +143,7 @@ def _of_period(asked: Activity, params: Params) -> Answer:
     users = accused(blamed, lambda party: party.user)
     talkers = _talkers(asked.volumes, params["by"])[: params["top"]]
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
-    when = f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
+    when = _when(asked)
     by = {volume.known_by for volume in asked.volumes}
     facts = [FactGroup("culprits", "Seconds that jobs cost others", tuple(_cost_facts(found))),
              FactGroup("users", "The same by user", tuple(_user_facts(users))),
@@ -161,6 +161,10 @@ def _of_period(asked: Activity, params: Params) -> Answer:
             "servers" if "servers" in by else "logs" if by else "none",
         ),
     )  # fmt: skip
+
+
+def _when(asked: Activity) -> str:
+    return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
 
 def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
@@ -277,7 +281,8 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
     if asked.known_ratio is not None:
-        yield Finding(f"Records of jobs explain {asked.known_ratio:.0%} of the bytes that storage moved.", name="known")
+        share = f"records of jobs explain {asked.known_ratio:.0%} of the bytes that storage moved."
+        yield Finding(f"From {_when(asked)} {share}", name="known")
 
 
 _CULPRIT_COLUMNS: Final = columns_of(
@@ -345,7 +350,7 @@ QUESTION = Question(
 For a job: the jobs beside it, and how long its I/O would have taken without
 each. For an event, a time (--at) or a period (--from, --to): the jobs that
 cost others most, and who moved most bytes. With none of these: the last hour
-that the lake knows. Servers' counts of jobs (Lustre
+in which the lake knows of jobs. Servers' counts of jobs (Lustre
 job_stats) say it best; Darshan logs are used where there are none. Nobody is
 named below a probability of 50%.
 Exit codes: 0 answered; 1 the lake has no such job; 2 unclear.

@@ -114,7 +114,8 @@ def activity(place: Place, values: Mapping[str, Any], period: Period, files: boo
         period = values["at"] - half, values["at"] + half
     low, high = period
     if period == ALL_TIME:
-        high = _newest(snapshot) + 1
+        # Servers' samples may go on while nobody works: of such an hour there is nothing to say.
+        high = max(_ends_of_jobs(snapshot), default=_newest(snapshot)) + 1
         low = high - HOUR_NS
     return of_period(snapshot, filesystem, (low, high))
 
@@ -137,12 +138,15 @@ def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def _newest(snapshot: Snapshot) -> int:
-    ends = [group.end_ns for group in snapshot.series()]
-    ends += _extremes(snapshot, "max(end_ns)", "applications")
-    ends += _extremes(snapshot, "max(start_ns + interval_ns)", "job_operations")
+    ends = [*(group.end_ns for group in snapshot.series()), *_ends_of_jobs(snapshot)]
     if not ends:
         raise DataUnavailable("The lake has no samples, logs or counts of jobs.", hint="`ioweather ingest` reads them.")
     return max(ends)
+
+
+def _ends_of_jobs(snapshot: Snapshot) -> list[int]:
+    operations = _extremes(snapshot, "max(start_ns + interval_ns)", "job_operations")
+    return _extremes(snapshot, "max(end_ns)", "applications") + operations
 
 
 def _oldest(snapshot: Snapshot) -> int:
