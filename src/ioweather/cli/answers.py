@@ -51,7 +51,8 @@ def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
         answer,
         facts=tuple(replace(groups[name], facts=facts[name][:most]) for name, most in brief.items() if facts.get(name)),
         exhibits=(),
-        findings=tuple(finding for finding in answer.findings if finding.kind != "note" or finding.name in brief),
+        # A finding with the name of a group that is shown says more about it.
+        findings=tuple(f for f in answer.findings if f.name not in groups and (f.kind != "note" or f.name in brief)),
         coverage=(),
         caveats=answer.caveats[:1],
     )

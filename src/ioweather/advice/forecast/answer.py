@@ -166,7 +166,9 @@ def _facts(
     note = f"{width} until {until[:16]}{until[19:]}"
     now = Fact("now", "now", float(history.values[-1]), quantity.unit, note=note)
     ahead = [Fact(o.name, o.label, o.value, quantity.unit, note=_range(quantity, o)) for o in outlooks]
-    yield FactGroup("expected", f"{quantity.title}, in windows of {width}", (now, *ahead))
+    # What is no better than a look at the clock is not shown as a forecast.
+    name = "expected" if any(o.skilled for o in outlooks) else "usual"
+    yield FactGroup(name, f"{quantity.title}, in windows of {width}", (now, *ahead))
     worth = [Fact(o.name, o.label, _with_interval(o.skill), note=_worth(o)) for o in outlooks]
     yield FactGroup("skill", "Skill against the better of 'as now' and 'as usual'", tuple(worth))
     held = [o.coverage for o in outlooks if o.coverage.value is not None]
@@ -208,7 +210,7 @@ def _findings(outlooks: Sequence[Outlook]) -> Iterator[Finding]:
     if worse:
         yield Finding(
             f"No forecast skill {_listed(worse)}; showing the better of 'as now' and 'as usual' there.",
-            "note" if all(surely(o.skill, below=0.0) for o in worse) else "undecided",
+            "note" if not better or all(surely(o.skill, below=0.0) for o in worse) else "undecided",
             "not_skilled",
         )
     off = [o for o in outlooks if surely(o.coverage, below=LEVEL - 0.05)]
