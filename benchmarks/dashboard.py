@@ -45,11 +45,22 @@ LAST_DAY = now_ns() // DAY_NS - 1
 
 
 def write_series(lake: Lake, days: int, targets: int) -> int:
-    """Read and written bytes of every target and minute, each day one sorted file with its seal."""
+    """Read and written bytes of every target and minute, each day one sorted file with its seal. All days are one that
+    is made of random numbers, each louder or quieter: to make and to sort them all takes several times as long."""
     spec, root = TABLES["series"], layout.tables_dir(lake.root)
     make_table(root, spec)
     con = duckdb.connect()
     con.execute("SELECT setseed(0.5)")
+    values = {
+        "start_ns": f"m.range * {MINUTE_NS}", "interval_ns": f"{MINUTE_NS}::BIGINT", "system": "'scratch'",
+        "component_kind": "'ost'", "component": "format('OST{:04x}', t.range)", "metric": "k.metric",
+        "value": "exp(20 + 2 * random() + sin(m.range / 229.0)) * (1 + t.range / 64.0)", "quality": "0::BIGINT",
+    }  # fmt: skip
+    named = ", ".join(f"{values[c.name]} AS {c.name}" for c in spec.columns)
+    con.execute(
+        f"CREATE TABLE one_day AS SELECT {named}, 'lmt' AS source, '0-0' AS ingest_id FROM range(1440) m, "
+        f"range({targets}) t, (VALUES ('read_bytes'), ('write_bytes')) k(metric) ORDER BY {', '.join(spec.order)}"
+    )
     actions = []
     for number in range(days):
         first = (LAST_DAY - days + 1 + number) * DAY_NS
@@ -57,16 +68,9 @@ def write_series(lake: Lake, days: int, targets: int) -> int:
         path = f"day={day}/part-0.zstd.parquet"
         file = root / "series" / path
         file.parent.mkdir()
-        values = {
-            "start_ns": f"{first} + m.range * {MINUTE_NS}", "interval_ns": f"{MINUTE_NS}::BIGINT",
-            "system": "'scratch'", "component_kind": "'ost'", "component": "format('OST{:04x}', t.range)",
-            "metric": "k.metric",
-            "value": "exp(20 + 2 * random() + sin(m.range / 229.0)) * (1 + t.range / 64.0)", "quality": "0::BIGINT",
-        }  # fmt: skip
-        named = ", ".join(f"{values[c.name]} AS {c.name}" for c in spec.columns)
+        moved = f"start_ns + {first} AS start_ns, round(value * {0.6 + number * 37 % 101 / 250}) AS value"
         con.execute(
-            f"COPY (SELECT {named}, 'lmt' AS source, '0-0' AS ingest_id FROM range(1440) m, range({targets}) t, "
-            f"(VALUES ('read_bytes'), ('write_bytes')) k(metric) ORDER BY {', '.join(spec.order)}) TO '{file}' "
+            f"COPY (SELECT * REPLACE ({moved}) FROM one_day) TO '{file}' "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows})"
         )
         count = json.dumps({"numRecords": 1440 * targets * 2})
@@ -85,7 +89,8 @@ def build(place: Path, days: int, targets: int, probe_days: int) -> None:
         "peak_bytes_per_s = 700e9\n"
     )
     rows = write_series(lake, days, targets)
-    fill(lake, probe_days)
+    if probe_days:
+        fill(lake, probe_days)
     print(f"built in {time.perf_counter() - started:.0f} s: {rows:,} samples, {probe_days * 6 * 86_400:,} operations")
 
 

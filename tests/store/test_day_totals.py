@@ -114,3 +114,45 @@ def test_totals_of_days_that_are_gone_go(lake) -> None:
     vacuum(lake, lake.facility)
     assert not gone.exists()
     assert len(list(layout.seals_dir(lake.root).glob("*.npz"))) == 3
+
+
+def by_name(rows) -> dict[tuple[int, str | None, str | None], float]:
+    keys = zip(
+        rows.array("start_ns").tolist(), rows.text("component").tolist(), rows.text("metric").tolist(), strict=True
+    )
+    return dict(zip(keys, rows.array("value").tolist(), strict=True))
+
+
+@pytest.mark.parametrize("step_ns", [HOUR_NS, 6 * HOUR_NS, DAY_NS])
+@pytest.mark.parametrize("metrics", [METRICS, ("cpu_ratio",), ("read_bytes", "cpu_ratio")])
+@pytest.mark.parametrize("hours", [0, 5])
+def test_hours_of_components_are_those_of_the_rows(lake, step_ns, metrics, hours) -> None:
+    with lake.snapshot() as snapshot:
+        chosen = snapshot.selection(
+            filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns,
+            period_ns=(DAY + hours * HOUR_NS, DAY + 3 * DAY_NS),
+        )  # fmt: skip
+        # The day with two names of the file system is not known, nor one that is cut.
+        assert len(grid._component_days(chosen, metrics)) == (3 - ("read_bytes" in metrics) - (hours > 0))
+        mine, theirs = by_name(grid.by_component(chosen, metrics)), by_name(grid._reduced(chosen, metrics))
+    assert mine.keys() == theirs.keys()
+    np.testing.assert_allclose([mine[key] for key in theirs], [*theirs.values()], rtol=1e-12)
+
+
+def test_a_day_that_was_sealed_without_hours_is_added_up_and_gets_them(lake) -> None:
+    file = layout.seals_dir(lake.root) / f"{utc_day(DAY)}.npz"
+    with np.load(file) as held:
+        np.savez(file, **{name: held[name] for name in held if not name.startswith(("hours/", "names/", "version"))})
+    assert_same(lake, 3)
+
+    def known() -> int:
+        with lake.snapshot() as snapshot:
+            chosen = snapshot.selection(
+                filesystem="scratch", component_kind="ost", metrics=("cpu_ratio",), step_ns=DAY_NS
+            )
+            assert len(by_name(grid.by_component(chosen, ("cpu_ratio",)))) == 11
+            return len(grid._component_days(chosen, ("cpu_ratio",)))
+
+    assert known() == 2
+    compact(lake)
+    assert known() == 3

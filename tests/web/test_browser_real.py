@@ -145,6 +145,14 @@ def test_a_brush_over_a_time_line_becomes_the_range(browser, address):
     page.mouse.up()
     page.wait_for_url("**/?from=*&to=*")
     shared = page.url
+    # It is drawn from what is here, then by the server; the page is the same, its links and forms are of the new range.
+    page.locator("input[name=from][value*='T']").wait_for()
+    assert page.evaluate("performance.getEntriesByName('zoom').length") == 1
+    assert "from=" in page.locator("nav a", has_text="Events").get_attribute("href")
+    with page.expect_event("load"):
+        page.go_back()
+    assert page.url == f"{address}/"
+    assert page.locator("input[name=from]").input_value() == ""
     page.close()
     again = browser.new_page(viewport={"width": 1440, "height": 900})
     again.goto(shared)

@@ -1,23 +1,24 @@
-"""Sums over all components, step by step, of sealed days: written beside the seal, so that nobody adds them up again.
+"""Sums of sealed days: over all components, step by step, and of each component, hour by hour. They are written beside
+the seal, so that nobody adds them up again.
 
-Of each group that lies on its grid there are two arrays: the sum of the values of each step, and the time that its rows
-cover. Other steps, other metrics together and shares of coverage are made of them when they are asked for.
+Of each group that lies on its grid there are the sums of the values, and the time that its rows cover. Other steps,
+other metrics together and shares of coverage are made of them when they are asked for.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store import layout
 from ioweather.store.array_files import packed, unpacked
 from ioweather.tables import METRICS
@@ -25,14 +26,28 @@ from ioweather.tables import METRICS
 if TYPE_CHECKING:
     import duckdb
 
+T = TypeVar("T")
 # No metric is below zero. Lakes of before rows were checked may hold such values: they count as missing.
 POSSIBLE: Final = "value >= 0"
 # What makes a group of a day.
 _NAME: Final = ("source", "system", "component_kind", "metric", "selection")
+_VERSION: Final = 2  # 1 had no hours of components
+_HOURS: Final = DAY_NS // HOUR_NS
 
 
-def totals_of_rows(con: duckdb.DuckDBPyConnection, rows: str, group: SeriesGroup) -> tuple[Floats, Floats] | None:
-    """Sum and covered nanoseconds of each step of the group; None where its rows lie on no grid."""
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of one group: by step the sum over components and the covered nanoseconds; by hour and component the same, None
+    where its rows do not lie within hours."""
+
+    total: Floats
+    weight: Floats
+    names: tuple[str, ...] = ()
+    hours: Floats | None = None  # (2, 24, components)
+
+
+def sums_of_rows(con: duckdb.DuckDBPyConnection, rows: str, group: SeriesGroup, names: Sequence[str]) -> Sums | None:
+    """None where the rows of the group lie on no grid. `names` are its components, sorted."""
     if not group.regular:
         return None
     found = con.execute(
@@ -42,24 +57,37 @@ def totals_of_rows(con: duckdb.DuckDBPyConnection, rows: str, group: SeriesGroup
     place = np.asarray(found["place"], np.int64)
     total, weight = np.zeros((2, (group.end_ns - group.first_ns) // group.interval_ns))
     total[place], weight[place] = found["total"], np.asarray(found["n"], np.float64) * group.interval_ns
-    return total, weight
+    if HOUR_NS % group.interval_ns:
+        return Sums(total, weight)
+    found = con.execute(
+        f"SELECT start_ns % {DAY_NS} // {HOUR_NS} AS hour, component, sum(value) AS total, count(*) AS n "
+        f"FROM ({rows}) WHERE {POSSIBLE} GROUP BY hour, component"
+    ).fetchnumpy()
+    hours = np.zeros((2, _HOURS, len(names)))
+    cell = (
+        np.asarray(found["hour"], np.int64),
+        np.searchsorted(np.array(names), np.asarray(found["component"], np.str_)),
+    )
+    hours[0][cell], hours[1][cell] = found["total"], np.asarray(found["n"], np.float64) * group.interval_ns
+    return Sums(total, weight, tuple(names), hours)
 
 
-def write_totals(
-    root: Path, day: str, files: Iterable[str], totals: Mapping[str, tuple[Floats, Floats] | None]
-) -> None:
+def write_sums(root: Path, day: str, files: Iterable[str], sums: Mapping[str, Sums | None]) -> None:
     """By the names of the groups (see `name_of`). They are whole or not there, and say of which files they are."""
-    arrays: dict[str, Any] = {"files": np.array([*files], np.str_)}
-    for name, found in totals.items():
+    arrays: dict[str, Any] = {"files": np.array([*files], np.str_), "version": np.array(_VERSION)}
+    for name, found in sums.items():
         if found is not None:
-            arrays[f"total/{name}"], arrays[f"weight/{name}"] = found
+            arrays[f"total/{name}"], arrays[f"weight/{name}"] = found.total, found.weight
+            if found.hours is not None:
+                arrays[f"hours/{name}"], arrays[f"names/{name}"] = found.hours, np.array(found.names, np.str_)
     draft = layout.seals_dir(root) / f".{day}.npz.{os.getpid()}"
     draft.write_bytes(packed(arrays))
     draft.replace(_file(root, day))
 
 
-def has_totals(root: Path, day: str, uris: Iterable[str]) -> bool:
-    return _opened(root, day, uris, ()) is not None
+def has_sums(root: Path, day: str, uris: Iterable[str]) -> bool:
+    """All that this version writes."""
+    return _opened(root, day, uris, lambda held: int(held["version"])) == _VERSION
 
 
 def name_of(group: SeriesGroup) -> str:
@@ -70,16 +98,23 @@ def _file(root: Path, day: str) -> Path:
     return layout.seals_dir(root) / f"{day}.npz"
 
 
-def _opened(root: Path, day: str, uris: Iterable[str], names: Sequence[str]) -> dict[str, tuple[Floats, Floats]] | None:
-    """The groups of these names, if they are of exactly these files."""
+def _opened(root: Path, day: str, uris: Iterable[str], take: Callable[[Mapping[str, Any]], T]) -> T | None:
+    """What `take` makes of the arrays, if they are of exactly these files."""
     files = [uri.rsplit("/", 1)[1] for uri in uris]
+    return unpacked(_file(root, day), lambda held: take(held) if held["files"].tolist() == files else None)
 
-    def chosen(held: Mapping[str, Any]) -> dict[str, tuple[Floats, Floats]] | None:
-        if held["files"].tolist() != files:
-            return None
-        return {name: (held[f"total/{name}"], held[f"weight/{name}"]) for name in names}
 
-    return unpacked(_file(root, day), chosen)
+def component_hours(root: Path, day: str, uris: Iterable[str], group: SeriesGroup) -> Sums | None:
+    """Of each component of the group; None where they are not known."""
+    name = name_of(group)
+
+    def chosen(held: Mapping[str, Any]) -> Sums:
+        hours, names = held[f"hours/{name}"], held[f"names/{name}"]
+        if hours.shape != (2, _HOURS, len(names)):
+            raise ValueError("the arrays do not fit")
+        return Sums(np.zeros(0), np.zeros(0), tuple(names.tolist()), hours)
+
+    return _opened(root, day, uris, chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +131,8 @@ def day_totals(
     root: Path, day: str, uris: Iterable[str], groups: Sequence[SeriesGroup], metrics: Sequence[str], step_ns: int
 ) -> DayTotals | None:
     """Of the groups of a whole day; None where they are not known. Steps are those of the day."""
-    held = _opened(root, day, uris, [name_of(group) for group in groups])
+    names = [name_of(group) for group in groups]
+    held = _opened(root, day, uris, lambda held: {n: (held[f"total/{n}"], held[f"weight/{n}"]) for n in names})
     if held is None:
         return None
     low = day_start_ns(day)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,9 @@ import numpy as np
 from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix, Text
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
-from ioweather.store.day_totals import POSSIBLE, DayTotals, day_totals
+from ioweather.store.day_totals import POSSIBLE, DayTotals, Sums, component_hours, day_totals
 from ioweather.store.delta import TableFiles
 from ioweather.store.inventory import IS_MINUTE, seal_of
 from ioweather.tables import METRICS, TABLES, ColumnSpec, concat
@@ -154,21 +154,27 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
 
 def _known_days(selection: Selection, metrics: Sequence[str]) -> dict[str, DayTotals]:
     """Days whose sums were written when they were sealed."""
+    return {
+        day: totals
+        for day, uris, groups in _whole_days(selection, metrics)
+        if (totals := day_totals(selection.root, day, uris, groups, metrics, selection.step_ns)) is not None
+    }
+
+
+def _whole_days(selection: Selection, metrics: Sequence[str]) -> Iterator[tuple[str, list[str], list[SeriesGroup]]]:
+    """Days whose cells are made of their own rows, all of them: with their files and groups."""
     if selection.windows or DAY_NS % selection.step_ns or not selection.regular(metrics):
-        return {}
+        return
     by_day: dict[str, list[SeriesGroup]] = {}
     for group in selection.groups:
         if group.metric in metrics:
             by_day.setdefault(group.day, []).append(group)
-    files, found = selection.files.days(), {}
+    files = selection.files.days()
     for day, groups in sorted(by_day.items()):
         low = day_start_ns(day)
         whole = selection.start_ns <= low and selection.end_ns >= low + DAY_NS
         if whole and not (selection.excluded_quality and any(group.flagged for group in groups)):
-            totals = day_totals(selection.root, day, files[day], groups, metrics, selection.step_ns)
-            if totals is not None:
-                found[day] = totals
-    return found
+            yield day, files[day], groups
 
 
 def _rows_of(day: DayTotals, metrics: Sequence[str]) -> Frame:
@@ -241,8 +247,44 @@ def component_cells(selection: Selection, metrics: Sequence[str]) -> Cells:
 
 
 def by_component(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Per cell, component and metric: start_ns, component, metric, value; in time order. Reduced in the database: of a
-    year at a coarse step few values come here. Unlike component_cells it knows means too."""
+    """Per cell, component and metric: start_ns, component, metric, value; in time order. Of sealed days it is known by
+    the hour, the others are reduced in the database. Unlike component_cells it knows means too."""
+    parts = _component_days(selection, metrics) if selection.step_ns % HOUR_NS == 0 else {}
+    rest = tuple(group for group in selection.groups if group.day not in parts)
+    frames = [*parts.values()]
+    if not frames or any(group.metric in metrics for group in rest):
+        frames.append(_reduced(replace(selection, groups=rest), metrics))
+    joined = concat(frames)
+    return joined.take(np.argsort(joined.array("start_ns"), kind="stable"))
+
+
+def _component_days(selection: Selection, metrics: Sequence[str]) -> dict[str, Frame]:
+    """Days of which the hours of all components are known; not those that have a metric from two sides."""
+    found: dict[str, Frame] = {}
+    for day, uris, groups in _whole_days(selection, metrics):
+        sums = [component_hours(selection.root, day, uris, group) for group in groups]
+        if len({group.metric for group in groups}) == len(groups) and None not in sums:
+            found[day] = concat([_component_rows(selection, g, s) for g, s in zip(groups, sums, strict=True) if s])
+    return found
+
+
+def _component_rows(selection: Selection, group: SeriesGroup, sums: Sums) -> Frame:
+    assert sums.hours is not None
+    steps, width = DAY_NS // selection.step_ns, len(sums.names)
+    total, weight = sums.hours.reshape(2, steps, -1, width).sum(axis=2).reshape(2, -1)
+    if not METRICS[group.metric].extensive:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = total * group.interval_ns / weight
+    start_ns = day_start_ns(group.day) + np.arange(steps, dtype=np.int64) * selection.step_ns
+    there = weight > 0
+    return Frame({
+        "start_ns": np.repeat(start_ns, width)[there],
+        "component": Text(np.tile(np.arange(width, dtype=np.int32), steps)[there], sums.names),
+        "metric": Text(np.zeros(int(there.sum()), np.int32), (group.metric,)), "value": total[there],
+    })  # fmt: skip
+
+
+def _reduced(selection: Selection, metrics: Sequence[str]) -> Frame:
     sql = f"""SELECT cell AS start_ns, component, metric, {_value_sql(metrics)} AS value
         FROM ({selection.cells(metrics)}) GROUP BY cell, component, metric ORDER BY cell, component, metric"""
     columns = ("start_ns", "component", "metric", "value")

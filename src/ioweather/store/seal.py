@@ -17,7 +17,6 @@ import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from ioweather.core.arrays import Floats
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
 from ioweather.core.errors import LakeVersionError
 from ioweather.core.facility import Facility
@@ -28,7 +27,7 @@ from ioweather.store.batches import not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
-from ioweather.store.day_totals import has_totals, name_of, totals_of_rows, write_totals
+from ioweather.store.day_totals import Sums, has_sums, name_of, sums_of_rows, write_sums
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
 from ioweather.store.lake import Lake
@@ -66,7 +65,7 @@ def compact(
             )
         files = files_at(table, spec)
         for day, uris in sorted(files.days().items()):
-            if name == "series" and _is_sealed(lake.root, spec, day, uris) and not has_totals(lake.root, day, uris):
+            if name == "series" and _is_sealed(lake.root, spec, day, uris) and not has_sums(lake.root, day, uris):
                 progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
                 _seal_again(lake.root, spec, day, uris)
             elif (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
@@ -127,7 +126,7 @@ def _sorted_once(files: TableFiles, day: str) -> str:
 
 def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, day: str) -> None:
     groups: list[dict[str, Any]] = []
-    totals: dict[str, tuple[Floats, Floats] | None] = {}
+    sums: dict[str, Sums | None] = {}
     scan = sealed.scan()
     for group in group_rows(con, scan):
         rows = {"all": "TRUE", "minute": IS_MINUTE, "raw": f"NOT {IS_MINUTE}"}[group.selection]
@@ -141,12 +140,12 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
         steps = (group.end_ns - group.first_ns) // group.interval_ns
         grid = group.regular and group.rows == steps * len(names)
         groups.append({"group": group_as_json(group), "component_names": names, "grid": grid})
-        totals[name_of(group)] = totals_of_rows(con, f"SELECT * FROM ({scan}) WHERE {condition}", group)
+        sums[name_of(group)] = sums_of_rows(con, f"SELECT * FROM ({scan}) WHERE {condition}", group, names)
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
     folder.mkdir(exist_ok=True)
-    write_totals(root, day, files, totals)
+    write_sums(root, day, files, sums)
     draft = folder / f".{day}.{os.getpid()}"
     draft.write_text(json.dumps(body), encoding="utf-8")
     draft.replace(folder / f"{day}.json")

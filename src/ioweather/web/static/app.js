@@ -1,16 +1,19 @@
 // The dashboard's script: fetches the slow parts of a page when they are reached, and sends the two forms.
-// A brush over a time line becomes the page's time range; see figures.js.
+// A brush over a time line becomes the page's time range (figures.js), which `visit` shows.
 // Parts are markup made by this server alone; nothing else is ever put into the page as markup.
 
 import { enhance } from "/static/tables.js";
 
 async function fill(place, address, options) {
   place.setAttribute("aria-busy", "true");
+  place.asked = address;
   try {
     const response = await fetch(address, options);
     const type = response.headers.get("content-type") || "";
     if (!type.startsWith("text/html")) throw new Error("the server answered " + response.status);
-    place.innerHTML = await response.text();
+    const text = await response.text();
+    if (place.asked !== address) return;  // something else was asked for meanwhile
+    place.innerHTML = text;
     enhance(place);
   } catch (error) {
     if (!place.dataset.filled) say(place, "This part could not be fetched: " + error.message);
@@ -71,8 +74,24 @@ document.addEventListener("click", (event) => {
   if (place) { event.preventDefault(); fill(place, link.href); }
 });
 
-for (const choice of document.querySelectorAll("[data-submit]"))
-  choice.addEventListener("change", () => choice.form.submit());
+document.addEventListener("change", (event) => { if (event.target.dataset.submit !== undefined) event.target.form.submit(); });
+
+// Another range of time without leaving the page: its parts stay until the server has those of the new range.
+export async function visit(address) {
+  history.pushState(null, "", address);
+  const fetched = await fetch(address).then((answer) => answer.text()).catch(() => "");
+  const page = new DOMParser().parseFromString(fetched, "text/html");
+  const places = [...document.querySelectorAll("[data-fragment]")], others = page.querySelectorAll("main [data-fragment]");
+  if (location.href !== address.href) return;  // somebody was faster
+  if (!others.length || others.length !== places.length) return location.reload();
+  for (const linked of ["header", ".crumbs", ".foot"])
+    document.querySelector(linked)?.replaceWith(page.querySelector(linked));
+  places.forEach((place, i) => {
+    place.dataset.fragment = others[i].dataset.fragment;
+    if (place.dataset.filled) fill(place, place.dataset.fragment);
+  });
+}
+addEventListener("popstate", () => location.reload());
 
 const upload = document.querySelector("[data-upload]");
 async function explain(file) {

@@ -1,6 +1,8 @@
 // A drawing becomes a chart that answers the pointer when one first comes over it: Vega (0.9 MB) is fetched only then.
 // `ast` makes Vega interpret its expressions and the two styles are ours, so that the page's policy allows all of it.
 
+import { visit } from "/static/app.js";
+
 const narrow = matchMedia("(max-width:699px)"), night = matchMedia("(prefers-color-scheme:dark)");
 let tools;
 
@@ -16,40 +18,81 @@ function recolour(value, dark, key) {
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, recolour(part, dark, name)]));
 }
 
-// The layer whose x is a time: milliseconds since 1970. A stretch that is brushed over there becomes the page's range, so
-// that the server draws it anew as finely as it was recorded, and the address can be shared.
+// The layer whose x is a time: milliseconds since 1970. A stretch that is brushed over there becomes the page's range: all
+// time lines show it at once from what they have, then the server draws it as finely as it was recorded.
 const timed = (layer) => layer.encoding?.x?.field && layer.encoding.x.scale?.domain?.[0] > 1e11;
 
-function brushed(spec) {
-  const layer = spec.layer?.find(timed);
-  if (!layer) return false;
-  layer.params = [{ name: "brush", select: { type: "interval", encodings: ["x"] } }];
-  return true;
+function zoomable(spec, brush) {
+  const layers = spec.layer?.filter(timed) ?? [];
+  if (!layers.length) return null;
+  const { field, scale, axis } = layers[0].encoding.x;
+  const start = { low: scale.domain[0], high: scale.domain[1], ticks: axis?.values ?? [], labels: null };
+  spec.params = [...(spec.params ?? []), ...Object.entries(start).map(([name, value]) => ({ name, value }))];
+  for (const { encoding } of layers) {
+    const { domain, ...rest } = encoding.x.scale;
+    encoding.x.scale = { ...rest, domainMin: { expr: "low" }, domainMax: { expr: "high" } };
+    const old = encoding.x.axis;
+    if (old?.values)
+      encoding.x.axis = { ...old, values: { expr: "ticks" }, labelExpr: `labels?labels[datum.value]:(${old.labelExpr})` };
+  }
+  // What is marked at a pixel is elsewhere after a zoom; the server draws it again.
+  for (const layer of spec.layer)
+    if (layer.encoding?.x?.value !== undefined && !layers.includes(layer))
+      layer.mark = { ...layer.mark, opacity: { expr: `labels?0:${layer.mark.opacity ?? 1}` } };
+  if (brush) layers[0].params = [{ name: "brush", select: { type: "interval", encodings: ["x"] } }];
+  return field;
+}
+
+const MINUTE = 60000, STEPS = [1, 2, 5, 10, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200].map((n) => n * MINUTE);
+
+function marks(low, high, width) {
+  const step = STEPS.find((each) => (high - low) / each <= Math.max(width / 90, 2)) ?? STEPS.at(-1);
+  const ticks = [], labels = {};
+  for (let t = Math.ceil(low / step) * step; t <= high; t += step) {
+    const text = new Date(t).toISOString();
+    ticks.push(t);
+    labels[t] = t % (1440 * MINUTE) ? text.slice(11, 16) : text.slice(0, 10);
+  }
+  return { ticks, labels };
+}
+
+async function zoom(low, high) {
+  await Promise.all([...shown].filter(({ place }) => place.isConnected).map(({ view, brush }) => {
+    const set = { low, high, ...marks(low, high, view.width()), ...(brush && { brush_x: [0, 0] }) };
+    for (const [name, value] of Object.entries(set)) view.signal(name, value);
+    return view.runAsync();
+  }));
 }
 
 function follow(view, field, place) {
   let chosen = null;
   view.addSignalListener("brush", (name, value) => { chosen = value[field] ?? Object.values(value)[0] ?? null; });
-  place.addEventListener("pointerup", () => setTimeout(() => {
-    if (!chosen || chosen[1] - chosen[0] < 60000) return;
-    const text = (moment, round) => new Date(round(moment / 60000) * 60000).toISOString().slice(0, 16) + "Z";
+  place.addEventListener("pointerup", async (event) => {
+    await view.runAsync();
+    if (!chosen || Math.abs(chosen[1] - chosen[0]) < MINUTE) return;
+    const low = Math.floor(Math.min(...chosen) / MINUTE) * MINUTE, high = Math.ceil(Math.max(...chosen) / MINUTE) * MINUTE;
     const address = new URL(location.href);
-    address.searchParams.set("from", text(Math.min(...chosen), Math.floor));
-    address.searchParams.set("to", text(Math.max(...chosen), Math.ceil));
-    location.assign(address);
-  }, 50));
+    for (const [name, moment] of [["from", low], ["to", high]])
+      address.searchParams.set(name, new Date(moment).toISOString().slice(0, 16) + "Z");
+    await zoom(low, high);
+    document.getElementById("vg-tooltip-element")?.classList.remove("visible");  // of a point that is elsewhere now
+    requestAnimationFrame(() => {
+      performance.measure("zoom", { start: event.timeStamp });  // benchmarks read it
+      setTimeout(visit, 0, address);  // what follows must not hold up this frame
+    });
+  });
 }
 
 // Time lines of a page share their cursor: all show the moment at which the pointer is in one of them.
 const shown = new Set();
 
-function share(view, place) {
+function share(view, place, brush) {
   const mark = document.createElement("span");
   mark.className = "cursor";
   mark.setAttribute("aria-hidden", "true");
   mark.hidden = true;
   place.append(mark);
-  const line = { view, place, mark };
+  const line = { view, place, mark, brush };
   shown.add(line);
   place.addEventListener("pointermove", (event) => {
     const left = place.querySelector("canvas").getBoundingClientRect().left + view.origin()[0];
@@ -90,8 +133,8 @@ async function draw(figure) {
   const spec = narrow.matches ? both.narrow : both.wide;
   const place = document.createElement("div");
   place.className = "live";
-  const field = spec.layer?.find(timed)?.encoding.x.field;
-  const brush = figure.closest("[data-brush]") && brushed(spec);
+  const brush = Boolean(figure.closest("[data-brush]"));
+  const field = zoomable(spec, brush);
   const { view } = await window.vegaEmbed(place, night.matches ? recolour(spec, dark) : spec, {
     mode: "vega-lite", ast: true, actions: false, renderer: "canvas", defaultStyle: false,
     tooltip: { disableDefaultStyle: true },
@@ -100,8 +143,8 @@ async function draw(figure) {
   figure.prepend(place);
   figure.dataset.live = "drawn";
   if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) reachable(place);
-  if (brush) follow(view, field, place);
-  if (field) share(view, place);
+  if (field && brush) follow(view, field, place);
+  if (field) share(view, place, brush);
 }
 
 async function enliven(figure) {
