@@ -32,26 +32,17 @@ from ioweather.derive.system.shared_work import (
     within_logs,
 )
 from ioweather.store.convert import fetch_frame
-from ioweather.store.grid import Selection
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.association.data import monitored_mounts
 from ioweather.studies.shared import choices
 from ioweather.tables import ColumnSpec, Quality
+from ioweather.workflows.capacity import REQUESTS, capacity_of, metadata_capacity
 
 FILES: Final = (
     "log_digest", "record_id", "rank", "module", "standard_stream", "mount", "read_bytes", "write_bytes", "read_count",
     "write_count", "open_count", "stat_count", "sync_count", "first_open_ns", "last_close_ns", "first_read_ns",
     "last_read_ns", "first_write_ns", "last_write_ns", "consecutive_read_count", "consecutive_write_count", "osts",
 )  # fmt: skip
-_METADATA: Final = ("mds", "mdt")
-# Operations of a metadata target that move data of small files, or are none of the job's.
-_REQUESTS: Final = ("read_ops", "write_ops")
-# What targets can do is seen in so many days; more days say the same. [ours]
-_CAPACITY_DAYS: Final = 3
-_PEAK_QUANTILE: Final = 0.999
-_PEER_QUANTILE: Final = 0.9
-# A target writes at least this share of what it reads, and reads of what it writes, however little was asked. [ours]
-_OTHER_DIRECTION: Final = 0.5
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000
@@ -113,7 +104,7 @@ def records_of(
 ) -> Records:
     """`runs` and their `files` are the logs that count; what servers counted is read within the windows."""
     period = min(low for low, _ in windows), max(high for _, high in windows)
-    components, capacity = _capacity(snapshot, filesystem, period)
+    components, capacity = capacity_of(snapshot, filesystem, period)
     files = _on_filesystem(files, snapshot, filesystem)
     rows = _server_rows(snapshot, filesystem, windows)
     components = components or rows.text("component").categories or ("all targets",)
@@ -189,33 +180,6 @@ def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[in
     return fetch_frame(snapshot.bare, sql, _COUNTED)
 
 
-def _capacity(
-    snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
-) -> tuple[tuple[str, ...], Capacity | None]:
-    """Components of the file system and the most that each did; none where nothing was sampled."""
-    try:
-        kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
-        selection = _capacity_days(snapshot, filesystem, kind, (*choices.TRAFFIC, *_REQUESTS), period_ns)
-    except DataUnavailable:
-        return (), None
-    found = snapshot.bare.sql(f"""WITH rates AS (
-            SELECT component, start_ns,
-                sum(CASE WHEN metric = 'read_bytes' THEN value * 1e9 / interval_ns END) AS read_bytes,
-                sum(CASE WHEN metric = 'write_bytes' THEN value * 1e9 / interval_ns END) AS write_bytes,
-                sum(CASE WHEN metric IN ('read_ops', 'write_ops') THEN value * 1e9 / interval_ns END) AS requests
-            FROM ({selection.scan((*choices.TRAFFIC, *_REQUESTS))}) WHERE interval_ns > 0 GROUP BY component, start_ns)
-        SELECT component, {", ".join(f"coalesce(quantile_disc({name}, {_PEAK_QUANTILE}), 0.0)" for name in AMOUNTS)}
-        FROM rates GROUP BY component ORDER BY component""").fetchall()
-    most = np.array([row[1:] for row in found], np.float64).reshape(len(found), len(AMOUNTS)).T
-    # What a target did is the least it can do: one that had less to do can do as much as its peers.
-    peers = np.quantile(most, _PEER_QUANTILE, axis=1, keepdims=True) if most.size else np.zeros((len(AMOUNTS), 1))
-    most = np.maximum(most, peers)
-    most[:2] = np.maximum(most[:2], _OTHER_DIRECTION * most[1::-1])
-    metadata = _metadata_capacity(snapshot, filesystem, period_ns)
-    per_second = {name: np.append(most[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
-    return tuple(row[0] for row in found), Capacity(per_second)
-
-
 # Ways to be sick that leave a target able to do less; a busy processor or too many requests are not.
 _DOES_LESS: Final = ("slow", "capped")
 
@@ -238,49 +202,12 @@ def _sick_targets(
     return tuple(found)
 
 
-def _metadata_capacity(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
-    """The most operations in a second that metadata targets did; 0 where they were not sampled."""
-    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric == "open_ops"]
-    kind = next((kind for kind in _METADATA if any(g.component_kind == kind for g in groups)), None)
-    if kind is None:
-        return 0.0
-    metrics = tuple(
-        sorted({g.metric for g in snapshot.series() if g.component_kind == kind and g.metric.endswith("_ops")})
-    )
-    try:
-        selection = _capacity_days(snapshot, filesystem, kind, metrics, period_ns)
-    except DataUnavailable:
-        return 0.0
-    ((most,),) = snapshot.bare.sql(f"""SELECT quantile_disc(rate, {_PEAK_QUANTILE}) FROM (
-            SELECT start_ns, sum(value * 1e9 / interval_ns) AS rate FROM ({selection.scan(metrics)})
-            WHERE interval_ns > 0 GROUP BY start_ns)""").fetchall()
-    return float(most or 0.0)
-
-
 def _metadata_by_logs(snapshot: Snapshot, period_ns: tuple[int, int]) -> float:
     """The most files in a second that a run opened or looked at, of the runs about then."""
     period = max(period_ns[0] - _LONGEST_DAYS * DAY_NS, 0), period_ns[1] + DAY_NS
     rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, period)
     ((most,),) = snapshot.bare.sql(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
     return float(most or 0.0)
-
-
-def _capacity_days(
-    snapshot: Snapshot, filesystem: str, kind: str, metrics: Sequence[str], period_ns: tuple[int, int]
-) -> Selection:
-    """Samples of some days: those of the period, spread evenly where it has more."""
-    days = sorted({g.day for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == kind
-                   and g.metric in metrics and g.first_ns < period_ns[1] and g.end_ns > period_ns[0]})  # fmt: skip
-    if not days:
-        raise DataUnavailable(f"no samples of {filesystem} in this period")
-    chosen = sorted({days[round(i)] for i in np.linspace(0, len(days) - 1, min(len(days), _CAPACITY_DAYS)).tolist()})
-    starts = [int(np.datetime64(day, "ns").astype(np.int64)) for day in chosen]
-    windows = [(start, start + DAY_NS) for start in starts]
-    step = max(1, min(g.interval_ns for g in snapshot.series() if g.component_kind == kind and g.interval_ns > 0))
-    return snapshot.selection(
-        filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step, windows=windows,
-        excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
-    )  # fmt: skip
 
 
 def _parties(
@@ -339,7 +266,7 @@ def measured_work(
             windows += [(run, low, high) for low, high in zip(first.tolist(), last.tolist(), strict=True)]
     if not windows:
         return {}
-    metrics = (*choices.TRAFFIC, *_REQUESTS)
+    metrics = (*choices.TRAFFIC, *REQUESTS)
     try:
         selection = snapshot.selection(
             filesystem=records.filesystem, metrics=metrics, step_ns=10**9,
@@ -417,7 +344,7 @@ def storms_between(
 ) -> tuple[MetadataStorm, ...]:
     """Jobs that asked the metadata servers for a large part of the most that they did, by servers' counts, else by
     logs (`runs`); the strongest stretch of each. Without samples of these servers nobody knows what is much."""
-    capacity = _metadata_capacity(snapshot, filesystem, period_ns)
+    capacity = metadata_capacity(snapshot, filesystem, period_ns)
     if capacity <= 0:
         return ()
     rows = _metadata_rows(snapshot, filesystem, period_ns, capacity)
