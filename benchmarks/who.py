@@ -290,8 +290,8 @@ def month(kept: Path | None) -> None:
         first, _ = cost(asked, 1)
         ours, memory = cost(asked, 2)
         theirs, _ = cost([sys.executable, "-c", peer], 2)
-        print(f"{rows:,} samples: who {ours:.1f} s of processor time, {memory:.0f} MiB; the first time, when nothing is "
-              f"kept of sealed days, {first:.1f} s; sums by target in DuckDB alone {theirs:.1f} s")  # fmt: skip
+        print(f"{rows:,} samples: who {ours:.1f} s of processor time, {memory:.0f} MiB; the first time, when nothing "
+              f"is kept of sealed days, {first:.1f} s; sums by target in DuckDB alone {theirs:.1f} s")  # fmt: skip
 
 
 def main() -> None:
