@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from planted_jobs import GIB, planted
@@ -19,11 +21,22 @@ SICK = (2000, 2300)  # minutes in which target 1 serves a third
 SLOW, QUIET = 900, 901
 
 
-def run(job_id, start, seconds, target, program="solver", uid=3):
+FACILITY = """
+[filesystem.scratch]
+mounts = ["/scratch"]
+probes = ["/scratch/.probe"]
+[filesystem.project]
+mounts = ["/project"]
+probes = ["/project/.probe"]
+"""
+ELSEWHERE = 902
+
+
+def run(job_id, start, seconds, target, program="solver", uid=3, system="scratch"):
     return {
         "job_id": job_id, "exe": f"/bin/{program}", "uid": uid, "nprocs": 8, "start_ns": DAY + start * MINUTE_NS,
         "read": 8 * GIB, "files": 1, "unique_file_count": 1, "io": float(seconds), "run_seconds": seconds + 60.0,
-        "read_count": 8192, "io_rank_count": 8, "main_mount": "/scratch", "target": target,
+        "read_count": 8192, "io_rank_count": 8, "main_mount": f"/{system}", "target": target,
     }  # fmt: skip
 
 
@@ -44,13 +57,20 @@ def planted_runs():
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    root = tmp_path_factory.mktemp("conditions") / "lake"
+    return made_lake(tmp_path_factory.mktemp("conditions") / "lake", planted_runs())
+
+
+def made_lake(root, jobs):
+    """Target 1 of /scratch is sick; where there are runs on /project, its targets are as ever."""
     made = open_lake(root, create=True)
-    jobs = planted_runs()
+    systems = sorted({one["main_mount"][1:] for one in jobs})
+    if len(systems) > 1:
+        (root / "facility.toml").write_text(FACILITY)
+        made = open_lake(root)
     frames = planted(jobs)
     rows = [
         {"log_digest": digest, "start_ns": one["start_ns"], "record_id": 1, "rank": -1, "module": "POSIX",
-         "standard_stream": False, "mount": "/scratch", "read_bytes": 8 * GIB, "read_seconds": one["io"],
+         "standard_stream": False, "mount": one["main_mount"], "read_bytes": 8 * GIB, "read_seconds": one["io"],
          "slowest_rank_seconds": one["io"], "meta_seconds": 0.0, "write_seconds": 0.0, "read_count": 8192,
          "open_count": 8, "first_open_ns": one["start_ns"], "first_read_ns": one["start_ns"],
          "last_read_ns": one["start_ns"] + int(one["io"] * NS), "osts": str(one["target"])}
@@ -63,15 +83,16 @@ def lake(tmp_path_factory):
         made.append(table, frame, source="darshan")
     rng = np.random.default_rng(9)
     values = 60e9 * rng.lognormal(0, 0.3, (MINUTES, 2))
-    for metric in ("read_bytes", "write_bytes"):
-        made.append("series", series_frame(values, metric=metric), source="lmt")
+    for metric, system in itertools.product(("read_bytes", "write_bytes"), systems):
+        made.append("series", series_frame(values, metric=metric, system=system), source="lmt")
     minute = np.arange(MINUTES)
-    for target in (0, 1):
-        slow = np.where((target == 1) & (minute >= SICK[0]) & (minute < SICK[1]), 3.0, 1.0)
+    for system, target in itertools.product(systems, (0, 1)):
+        sick = system == "scratch" and target == 1
+        slow = np.where(sick & (minute >= SICK[0]) & (minute < SICK[1]), 3.0, 1.0)
         probes = TABLES["responses"].frame(
-            rows=MINUTES, start_ns=DAY + minute * MINUTE_NS, host=f"login{target}", target="/scratch/.probe", op="read",
-            request_bytes=1_000_000, mode="nocache", system="scratch", component=f"OST{target:04x}", status="ok",
-            duration_ns=(8e6 * slow * rng.lognormal(0, 0.1, MINUTES)).astype(np.int64),
+            rows=MINUTES, start_ns=DAY + minute * MINUTE_NS, host=f"login{target}", target=f"/{system}/.probe",
+            op="read", request_bytes=1_000_000, mode="nocache", system=system, component=f"OST{target:04x}",
+            status="ok", duration_ns=(8e6 * slow * rng.lognormal(0, 0.1, MINUTES)).astype(np.int64),
         )  # fmt: skip
         made.append("responses", probes, source="spool")
     made.append("events", TABLES["events"].frame(
@@ -80,6 +101,33 @@ def lake(tmp_path_factory):
         label=["OST0001 worked at a third", "OST0000 was odd"], rows=2,
     ), source="health")  # fmt: skip
     return root
+
+
+@pytest.fixture(scope="module")
+def two_systems(tmp_path_factory):
+    """The same programs run on /project, where a run of 600 s has nothing to do with the sick target of /scratch."""
+    jobs = planted_runs()
+    rng = np.random.default_rng(10)
+    for number in range(24):
+        start, seconds = int(rng.integers(10, MINUTES - 100)), 300 * rng.lognormal(0, 0.03)
+        program, uid = (("solver", 3), ("other", 4))[number % 2]
+        jobs.append(run(200 + number, start, seconds, number // 2 % 2, program, uid, "project"))
+    jobs.append(run(ELSEWHERE, 2110, 600, 1, system="project"))
+    return made_lake(tmp_path_factory.mktemp("two") / "lake", jobs)
+
+
+def test_a_storm_on_one_file_system_is_no_verdict_for_a_run_on_another(two_systems):
+    answer = why(ELSEWHERE, two_systems)
+    assert answer.headline.startswith("Unexplained"), answer.headline
+    facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
+    assert facts["probe, targets"] in {f"{1 + k / 100:.2f}x usual" for k in range(-15, 16)}
+    assert "others' runs" not in facts, "those beside it ran on the other file system"
+    assert (answer.result.filesystem, answer.result.unhealthy, answer.result.n) == ("project", (), 12)
+
+
+def test_beside_another_file_system_a_sick_target_is_still_the_system(two_systems):
+    answer = why(SLOW, two_systems)
+    assert answer.headline.startswith("The system"), answer.headline
 
 
 def test_a_sick_target_is_the_system(lake):

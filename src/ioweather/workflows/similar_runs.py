@@ -10,9 +10,10 @@ import numpy as np
 from ioweather.advice.verdict.explain import Explained
 from ioweather.advice.verdict.patterns import sync_counts
 from ioweather.advice.verdict.pool import MOST_SIMILAR, compared_rows, pool_of
-from ioweather.core.arrays import Ints
+from ioweather.core.arrays import Bools, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.file_records import rows_of
@@ -29,7 +30,7 @@ _METRICS: Final = (
     "log_digest", "start_ns", "end_ns", "nprocs", "run_seconds", "io_seconds", "bytes_per_s", "read_bytes",
     "write_bytes", "read_count", "write_count", "fs_read_count", "fs_write_count", "file_count", "io_rank_count",
     "seek_count", "collective_count", "independent_count", "first_read_ns", "last_read_ns", "first_write_ns",
-    "last_write_ns", "metadata_ratio", "sequential_ratio",
+    "last_write_ns", "metadata_ratio", "sequential_ratio", "main_mount",
 )  # fmt: skip
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
 
@@ -78,6 +79,7 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
     for reach in _REACH_DAYS:
         days = known if reach is None else {utc_day(here + k * DAY_NS) for k in range(-reach, reach + 1)} & known
         everybody = runs_in(snapshot, str(own.text("log_digest").tolist()[0]), days)
+        everybody = everybody.take(_on_filesystem_of(mine, everybody, snapshot.facility))
         if as_of_ns is not None:
             everybody = everybody.take(everybody.ints("end_ns") <= as_of_ns)
         runs = concat([mine, everybody]) if everybody.rows else mine
@@ -96,6 +98,15 @@ def runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:
     metrics = snapshot.frame("job_io", _METRICS, days=days)
     place = rows_of(applications.text("log_digest"), metrics.text("log_digest"))
     return _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
+
+
+def _on_filesystem_of(mine: Frame, runs: Frame, facility: Facility) -> Bools:
+    """Runs on the file system of the first: a storm elsewhere is no evidence. Where no file lay is not elsewhere."""
+    mounts = runs.text("main_mount")
+    own = mine.text("main_mount").tolist()[0]
+    here = facility.filesystem_of_path(own) if own else None
+    same = [here is None or facility.filesystem_of_path(mount) == here for mount in mounts.categories]
+    return np.array([*same, True], np.bool_)[mounts.codes]
 
 
 def _joined(applications: Frame, job_io: Frame) -> Frame:

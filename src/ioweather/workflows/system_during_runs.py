@@ -21,7 +21,7 @@ from ioweather.core.frames import Cells, Frame
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.groups import group_runs, program_names
-from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans, on_mounts
 from ioweather.derive.system.grid import SystemGrid
 from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 from ioweather.derive.system.job_system import io_ends, io_steps, job_system
@@ -94,8 +94,12 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     windows = merged_windows(start, end, servers.step_ns)
     samples = _samples(snapshot, windows, servers)
     system = _grid(samples, (int(start[0]), int(end[0])))
-    spans = io_spans(runs, files, monitored_mounts(files, snapshot.facility, servers.filesystem))
+    mounts = monitored_mounts(files, snapshot.facility, servers.filesystem)
+    spans = io_spans(runs, files, mounts)
     found = job_system(system, start, end, spans)
+    if mounts is not None:  # targets of another file system have the same numbers
+        places = files.text("mount")
+        files = files.take(on_mounts(places, mounts) | (places.codes < 0))
     ends = io_ends(spans)
     targets, own = _targets(samples, runs, files, system, spans)
     found = found.with_columns(**_on_targets(targets, own, files, runs, found, ends))

@@ -87,7 +87,7 @@ class IoSpans:
 def io_spans(applications: Frame, files: Frame, monitored_mounts: Collection[str] | None = None) -> IoSpans:
     """Spans of all runs. Rank records of a file are merged first: least start, greatest end."""
     records = file_records(applications, files)
-    on_monitored = _on_mounts(records.text("mount"), monitored_mounts)
+    on_monitored = on_mounts(records.text("mount"), monitored_mounts)
     file_monitored = records.per_file(on_monitored.astype(np.int64)) > 0
     parts = [_direction(records, verb) for verb in ("read", "write")]
     file = np.concatenate([part[0] for part in parts])
@@ -120,7 +120,7 @@ def _direction(records: FileRecords, verb: str) -> tuple[Ints, Ints, Ints]:
     return there, first[there], last[there]
 
 
-def _on_mounts(mounts: Text, monitored: Collection[str] | None) -> Bools:
+def on_mounts(mounts: Text, monitored: Collection[str] | None) -> Bools:
     if monitored is None:
         return np.zeros(len(mounts), np.bool_)
     lookup = np.array([mount in monitored for mount in mounts.categories] + [False], np.bool_)
