@@ -61,3 +61,16 @@ def test_times_keep_every_millisecond(value: int) -> None:
 def test_missing_is_null() -> None:
     assert reading.drawable(math.nan) is None
     assert reading.drawable(math.inf) is None
+
+
+CELLS = st.lists(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=2) | st.sampled_from([1, 1.0, True])
+)
+
+
+@given(CELLS, st.booleans())
+def test_columns_are_read_as_their_cells_are(cells, with_text) -> None:
+    """Numbers at once and names once each: the same as one by one."""
+    cells = cells if with_text else [cell for cell in cells if not isinstance(cell, str)]
+    np.testing.assert_array_equal(reading.numbers(chart("", cells), "y"), [reading.number(cell) for cell in cells])
+    assert reading.names(chart("", cells), "x") == [reading.name_of(cell, "") for cell in cells]

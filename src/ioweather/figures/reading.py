@@ -42,7 +42,17 @@ def numbers(chart: Chart, channel: str) -> Floats:
         return np.array([_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
     if unit == "date":
         return np.array([_date_milliseconds(cell) for cell in cells(chart, channel)], dtype=np.float64)
-    return np.array([number(cell) for cell in cells(chart, channel)], dtype=np.float64)
+    return _measured(cells(chart, channel))
+
+
+def _measured(values: Sequence[Cell]) -> Floats:
+    """`number` of every cell, at once where no cell is text: a map of targets over a year has a hundred thousand."""
+    if any(isinstance(cell, str) or (type(cell) is int and abs(cell) > 1 << 62) for cell in values):
+        return np.array([number(cell) for cell in values], dtype=np.float64)
+    found = np.array(values, dtype=np.float64)  # None becomes NaN
+    found[np.abs(found) < 1 / _BEYOND] = 0.0
+    found[np.abs(found) >= _BEYOND] = np.nan
+    return found
 
 
 def is_numeric(chart: Chart, channel: str) -> bool:
@@ -53,8 +63,10 @@ def is_numeric(chart: Chart, channel: str) -> bool:
 
 def names(chart: Chart, channel: str) -> list[str]:
     """The column as what a person reads."""
-    unit = column(chart, channel).unit
-    return [name_of(cell, unit) for cell in cells(chart, channel)]
+    unit, every = column(chart, channel).unit, cells(chart, channel)
+    # Names repeat. 1 and True are equal, but read otherwise.
+    known = {(kind, cell): name_of(cell, unit) for kind, cell in {(type(cell), cell) for cell in every}}
+    return [known[type(cell), cell] for cell in every]
 
 
 def name_of(cell: Cell, unit: str) -> str:

@@ -104,15 +104,17 @@ def _opened(root: Path, day: str, uris: Iterable[str], take: Callable[[Mapping[s
     return unpacked(_file(root, day), lambda held: take(held) if held["files"].tolist() == files else None)
 
 
-def component_hours(root: Path, day: str, uris: Iterable[str], group: SeriesGroup) -> Sums | None:
-    """Of each component of the group; None where they are not known."""
-    name = name_of(group)
+def component_hours(
+    root: Path, day: str, uris: Iterable[str], groups: Sequence[SeriesGroup]
+) -> list[tuple[tuple[str, ...], Floats]] | None:
+    """Names and hours (see `Sums`) of each group; None where one is not known."""
 
-    def chosen(held: Mapping[str, Any]) -> Sums:
-        hours, names = held[f"hours/{name}"], held[f"names/{name}"]
-        if hours.shape != (2, _HOURS, len(names)):
+    def chosen(held: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Floats]]:
+        names = [name_of(group) for group in groups]
+        found = [(tuple(held[f"names/{name}"].tolist()), held[f"hours/{name}"]) for name in names]
+        if any(hours.shape != (2, _HOURS, len(components)) for components, hours in found):
             raise ValueError("the arrays do not fit")
-        return Sums(np.zeros(0), np.zeros(0), tuple(names.tolist()), hours)
+        return found
 
     return _opened(root, day, uris, chosen)
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ioweather.core.arrays import Floats
 from ioweather.core.clock import day_start_ns
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
-from ioweather.store.day_totals import POSSIBLE, DayTotals, Sums, component_hours, day_totals
+from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
 from ioweather.store.delta import TableFiles
 from ioweather.store.inventory import IS_MINUTE, seal_of
 from ioweather.tables import METRICS, TABLES, ColumnSpec, concat
@@ -262,16 +263,16 @@ def _component_days(selection: Selection, metrics: Sequence[str]) -> dict[str, F
     """Days of which the hours of all components are known; not those that have a metric from two sides."""
     found: dict[str, Frame] = {}
     for day, uris, groups in _whole_days(selection, metrics):
-        sums = [component_hours(selection.root, day, uris, group) for group in groups]
-        if len({group.metric for group in groups}) == len(groups) and None not in sums:
-            found[day] = concat([_component_rows(selection, g, s) for g, s in zip(groups, sums, strict=True) if s])
+        if len({group.metric for group in groups}) == len(groups):
+            hours = component_hours(selection.root, day, uris, groups)
+            if hours is not None:
+                found[day] = concat([_rows_of_hours(selection, g, *h) for g, h in zip(groups, hours, strict=True)])
     return found
 
 
-def _component_rows(selection: Selection, group: SeriesGroup, sums: Sums) -> Frame:
-    assert sums.hours is not None
-    steps, width = DAY_NS // selection.step_ns, len(sums.names)
-    total, weight = sums.hours.reshape(2, steps, -1, width).sum(axis=2).reshape(2, -1)
+def _rows_of_hours(selection: Selection, group: SeriesGroup, names: tuple[str, ...], hours: Floats) -> Frame:
+    steps, width = DAY_NS // selection.step_ns, len(names)
+    total, weight = hours.reshape(2, steps, -1, width).sum(axis=2).reshape(2, -1)
     if not METRICS[group.metric].extensive:
         with np.errstate(divide="ignore", invalid="ignore"):
             total = total * group.interval_ns / weight
@@ -279,7 +280,7 @@ def _component_rows(selection: Selection, group: SeriesGroup, sums: Sums) -> Fra
     there = weight > 0
     return Frame({
         "start_ns": np.repeat(start_ns, width)[there],
-        "component": Text(np.tile(np.arange(width, dtype=np.int32), steps)[there], sums.names),
+        "component": Text(np.tile(np.arange(width, dtype=np.int32), steps)[there], names),
         "metric": Text(np.zeros(int(there.sum()), np.int32), (group.metric,)), "value": total[there],
     })  # fmt: skip
 
