@@ -10,7 +10,6 @@ from urllib.parse import quote
 import click
 
 from ioweather.cli.screen import say
-from ioweather.collect.ask_server import ask_server
 from ioweather.core.errors import UsageError
 from ioweather.core.printable import many_lines
 
@@ -36,6 +35,8 @@ def _ask(job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bo
          token_file: Path | None) -> None:  # fmt: skip
     if others:
         raise UsageError(f"With --server there are --line, --block and --json, not {others[0]}.")
+    from ioweather.collect.ask_server import ask_server  # every `why` comes by here, and most ask no server
+
     form = "line" if line else "block"
     text = f"/api/v1/jobs/{quote(job)}/text?form={form}"
     path = f"/api/v1/ask/why?job={quote(job)}" if as_json else text
