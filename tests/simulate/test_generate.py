@@ -185,3 +185,30 @@ def test_shared_stripes_lie_on_the_same_few_targets():
         assert shares.sum() == pytest.approx(0.0 if program.layout == "none" else 1.0)
     assert used.sum() == preset.pool_osts == 6
     assert make_resources(LAPTOP, 3).placement.all()
+
+
+def test_two_file_systems_share_people_and_accounts_and_nothing_else(tmp_path):
+    preset = for_days(preset_named("laptop-two-filesystems"), 1)
+    small = {"jobs": 8, "probe_seconds": 3600, "sampler_seconds": 0, "scan_files": 50, "detail_day": None}
+    preset = replace(preset, **small, beside=replace(preset.beside, **small))
+    made = generate(preset, tmp_path / "two", seed=3)
+    facility = tomllib.loads(made.facility.read_text())
+    scratch, project = facility["filesystem"]["scratch"], facility["filesystem"]["project"]
+    assert (len(scratch["servers"]), len(project["servers"])) == (8, 4)
+    assert not scratch["servers"].keys() & project["servers"].keys()
+    accounts = [next(made.data.glob("sacct.txt")), made.data / "project" / "sacct.txt"]
+    rows = [row for path in accounts for row in csv.DictReader(path.read_text().splitlines(), delimiter="|")]
+    assert {row["Cluster"] for row in rows} == set(facility["clusters"])
+    assert len({row["JobID"] for row in rows}) == len(rows) == 16
+    runs = truth(made, "SELECT job_id >= 500000, count(*) FROM truth WHERE kind = 'run' GROUP BY 1 ORDER BY 1")
+    assert [kind for kind, _ in runs] == [False, True]
+    assert sum(count for _, count in runs) == made.runs
+    assert len(list(made.data.rglob("*.darshan"))) == made.logs
+    named = truth(made, "SELECT name FROM truth WHERE kind = 'planted'")
+    assert len(named) == len(set(named)), "one number by name"
+
+
+def test_a_preset_of_one_file_system_is_as_it_was():
+    """Its seed, its job numbers and its servers."""
+    assert LAPTOP.filesystems == (LAPTOP,)
+    assert make_resources(LAPTOP, 1).oss_names[0] == "oss001"

@@ -41,6 +41,8 @@ from ioweather.simulate.world import DAY_SECONDS, Window, World
 
 MANIFEST = "manifest.json"
 _BEGUN = ".begun"
+# Seeds of the file systems of one facility are so far apart.
+_SEEDS_APART = 1_000_000
 # Runs whose logs one task writes.
 _BATCH_RUNS = 32
 
@@ -81,10 +83,21 @@ def generate(
     workers, who must see the directory.
     """
     _make_room(out)
-    making = _Making(World(preset, seed), out)
-    for _ in in_order(executor or Serial(), _perform, making.tasks(progress)):
-        pass
-    made = making.finish()
+    truth = TruthWriter(out / "truth.parquet")
+    makings = [
+        _Making(World(part, seed + place * _SEEDS_APART), out, truth, first=place == 0)
+        for place, part in enumerate(preset.filesystems)
+    ]
+    resources = [making.world.resources for making in makings]
+    (out / "facility.toml").write_text(facility_toml(preset, *resources), encoding="utf-8")
+    for making in makings:
+        for _ in in_order(executor or Serial(), _perform, making.tasks(progress)):
+            pass
+        making.finish()
+    truth.close()
+    jobs, runs, logs = (sum(counts) for counts in zip(*(making.counts_made for making in makings), strict=True))
+    scans = makings[0].write_scans()
+    made = Generated(out, preset.name, seed, preset.days, jobs, runs, logs, scans, preset.zone)
     body = {**{k: v for k, v in asdict(made).items() if k != "out"}, "software_version": __version__}
     write_whole(out / MANIFEST, json.dumps(body, indent=1).encode())
     (out / _BEGUN).unlink()
@@ -127,10 +140,12 @@ def _write_logs(writer: LogWriter, runs: list[Run]) -> None:
 
 
 class _Making:
-    def __init__(self, world: World, out: Path) -> None:
-        preset, data = world.preset, out / "data"
-        self.world, self.out = world, out
-        self.truth = TruthWriter(out / "truth.parquet")
+    """One file system. What was planted in the servers of the first is the facility's; lists of files are its own."""
+
+    def __init__(self, world: World, out: Path, truth: TruthWriter, *, first: bool) -> None:
+        preset, data = world.preset, out / "data" if first else out / "data" / world.preset.fsname
+        data.mkdir(exist_ok=True)
+        self.world, self.out, self.data, self.truth, self.first = world, out, data, truth, first
         self.logs = LogWriter(data / "darshan", preset, world.resources, world.calendar, world.seed)
         self.accounts = AccountsWriter(data / "sacct.txt", preset, world.calendar)
         self.servers = TokioWriter(data / "servers", world.resources, world.calendar)
@@ -143,7 +158,6 @@ class _Making:
             world.fluid.watcher = self.counts.watch
         self._detail: list[Observed] = []
         self._jobs = self._runs = self._logs = 0
-        (out / "facility.toml").write_text(facility_toml(preset, world.resources), encoding="utf-8")
 
     def tasks(self, progress: Progress) -> Iterator[tuple[Any, ...]]:
         """Runs the model; what can be written by anybody comes out as (function, arguments)."""
@@ -161,7 +175,7 @@ class _Making:
         if preset.slow_service:
             met = as_served(met, world.resources, world.incidents)
         responses = window_responses(met, preset, world.resources, world.seed)
-        spool = self.out / "data" / "spool"
+        spool = self.data / "spool"
         yield write_segments, spool, list(responses), world.calendar, number, f"mount:/{preset.fsname}"
         for run in window.runs:
             self._runs += 1
@@ -169,7 +183,7 @@ class _Making:
             for key, seconds in (self.counts.costs_of(run.id) if self.counts is not None else {}).items():
                 self.truth.add("cost", id=run.id, name=key, value=repr(seconds))
         if self.counts is not None:
-            folder = self.out / "data" / "job_stats"
+            folder = self.data / "job_stats"
             rows = closed(self.counts, window.readings)
             yield write_job_stats, folder, rows, preset.step_seconds, world.resources, world.calendar
         logged = [run for run in window.runs if run.job.darshan]
@@ -181,7 +195,7 @@ class _Making:
         if window.readings.day == preset.detail_day:
             self._detail.append(slim(observed))
             if sum(part.readings.steps * part.readings.step_seconds for part in self._detail) == DAY_SECONDS:
-                yield (write_detail, self.out / "data" / "detail", joined(self._detail), preset, world.resources,
+                yield (write_detail, self.data / "detail", joined(self._detail), preset, world.resources,
                        world.calendar, world.seed)  # fmt: skip
                 self._detail = []
 
@@ -189,13 +203,18 @@ class _Making:
         before, after = (float(content.size.sum()) for content in self.contents)
         return before + (after - before) * day / self.world.preset.days
 
-    def finish(self) -> Generated:
-        world, preset = self.world, self.world.preset
+    @property
+    def counts_made(self) -> tuple[int, int, int]:
+        """Jobs, runs and logs."""
+        return self._jobs, self._runs, self._logs
+
+    def finish(self) -> None:
+        world = self.world
         self.accounts.add(world.open_jobs())
         self.accounts.close()
         self._add_truth()
-        if world.benchmark is not None and world.benchmark.done:
-            path = self.out / "data" / "io500" / "result.txt"
+        if self.first and world.benchmark is not None and world.benchmark.done:
+            path = self.data / "io500" / "result.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             speeds = write_result(path, world.benchmark, world.resources, world.calendar)
             for name, flow in world.benchmark.flows:
@@ -203,13 +222,8 @@ class _Making:
                                alone_seconds=flow.alone_seconds, start_ns=world.calendar.epoch_ns(flow.start),
                                end_ns=world.calendar.epoch_ns(flow.end),
                                details={"free_seconds": flow.pattern.seconds})  # fmt: skip
-        self.truth.close()
-        return Generated(
-            self.out, preset.name, world.seed, preset.days, self._jobs, self._runs, self._logs, self._write_scans(),
-            preset.zone,
-        )  # fmt: skip
 
-    def _write_scans(self) -> dict[str, int]:
+    def write_scans(self) -> dict[str, int]:
         calendar, found = self.world.calendar, {}
         moments = (0.0, self.world.preset.days * float(DAY_SECONDS))
         for name, content, moment in zip(("before.txt", "after.txt"), self.contents, moments, strict=True):
@@ -224,6 +238,8 @@ class _Making:
             self.truth.add("incident", id=incident.id, name=incident.kind, component=incident.component,
                            start_ns=calendar.epoch_ns(incident.start), end_ns=calendar.epoch_ns(incident.end),
                            strength=incident.strength, value=self.felt.mean(incident))  # fmt: skip
+        if not self.first:
+            return
         if world.preset.sampler_seconds:
             for op in ("read", "write"):
                 for size in SIZES:

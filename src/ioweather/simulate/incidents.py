@@ -102,7 +102,7 @@ def _place(kind: str, resources: Resources, rng: np.random.Generator) -> tuple[s
 
 def failed_targets(incident: Incident, resources: Resources) -> list[int]:
     """Targets of the server that failed (not its partner's)."""
-    server = int(incident.component.removeprefix("oss")) - 1
+    server = resources.oss_names.index(incident.component)
     return [int(i) for i in np.flatnonzero(resources.server_of == server)]
 
 

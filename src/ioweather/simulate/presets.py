@@ -57,6 +57,10 @@ class Preset:
     zone: str = "UTC"
     first_day: str = "2026-03-02"  # a Monday
     fsname: str = "scratch"
+    cluster: str = ""  # whose accounts; the file system's name where nothing is said
+    first_job: int = 100_000
+    first_server: int = 0
+    beside: Preset | None = None  # another file system of the same facility, with programs and incidents of its own
     # Bytes per second and target that login nodes and services move all the time.
     background_bytes_per_s: float = 1.5e6
     background_ops_per_s: float = 2.0  # opens at the metadata server, by login nodes and services
@@ -86,6 +90,10 @@ class Preset:
     pool_osts: int | None = None  # files lie on so many of the targets; None: on all
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
+
+    @property
+    def filesystems(self) -> tuple[Preset, ...]:
+        return (self, *(self.beside.filesystems if self.beside is not None else ()))
 
     @property
     def jobs_per_day(self) -> float:
@@ -162,8 +170,20 @@ _SHARED = replace(
     pool_osts=6, jobs=300, noise_sd=0.057, transfers_per_day=8.0, system_load=0.4, closed_loop=True, job_stats=True,
 )  # fmt: skip
 
+# The same people use both; what happens on one is nothing to the other.
+_PROJECT = replace(
+    LAPTOP, name="project", title="The other file system", fsname="project", cluster="scratch", first_job=500_000,
+    first_server=LAPTOP.oss_count, osts=8, noise_sd=0.057, slow_service=True, transfers_per_day=8.0, system_load=0.4,
+    detail_day=None,
+)  # fmt: skip
+_TWO = replace(
+    _PROJECT, name="laptop-two-filesystems", title="Laptop with two file systems", fsname="scratch", first_job=100_000,
+    first_server=0, osts=LAPTOP.osts, detail_day=LAPTOP.detail_day, beside=_PROJECT,
+)  # fmt: skip
+
 PRESETS: dict[str, Preset] = {
-    p.name: p for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND, _CACHED, _SHARED)
+    p.name: p
+    for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND, _CACHED, _SHARED, _TWO)
 }
 
 
@@ -178,4 +198,6 @@ def for_days(preset: Preset, days: int) -> Preset:
     if days < 1:
         raise UsageError("--days must be at least 1.")
     detail = preset.detail_day if preset.detail_day is None or preset.detail_day < days else days - 1
-    return replace(preset, days=days, jobs=max(1, round(preset.jobs_per_day * days)), detail_day=detail)
+    beside = None if preset.beside is None else for_days(preset.beside, days)
+    jobs = max(1, round(preset.jobs_per_day * days))
+    return replace(preset, days=days, jobs=jobs, detail_day=detail, beside=beside)

@@ -40,6 +40,7 @@ class Resources:
     # The chance of each target to be chosen: new files are laid almost evenly, popular old ones lie where they lie.
     popularity: Floats
     placement: Floats
+    first_server: int = 0
 
     @property
     def mds(self) -> int:
@@ -57,7 +58,7 @@ class Resources:
         return f"{self.fsname}-OST{ost:04x}"
 
     def oss_name(self, server: int) -> str:
-        return f"oss{server + 1:03d}"
+        return f"oss{self.first_server + server + 1:03d}"
 
     @property
     def ost_names(self) -> tuple[str, ...]:
@@ -94,7 +95,8 @@ def make_resources(preset: Preset, seed: int) -> Resources:
     if preset.pool_osts is not None:
         outside = stream(seed, "pool").permutation(preset.osts)[preset.pool_osts :]
         read[outside] = new[outside] = 0.0
-    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, read / read.sum(), new / new.sum())
+    chances = read / read.sum(), new / new.sum()
+    return Resources(preset.osts, servers, server_of, capacity, preset.fsname, *chances, preset.first_server)
 
 
 @dataclass(frozen=True)

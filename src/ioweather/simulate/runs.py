@@ -99,7 +99,7 @@ def make_jobs(preset: Preset, programs: tuple[Program, ...], calendar: Calendar,
     chosen = rng.choice(len(programs), size=preset.jobs, p=popularity / popularity.sum())
     instrumented = rng.random(preset.jobs) >= preset.without_darshan_ratio
     return [
-        Job(100_000 + number, programs[which], float(times[number]), programs[which].instances, bool(has))
+        Job(preset.first_job + number, programs[which], float(times[number]), programs[which].instances, bool(has))
         for number, (which, has) in enumerate(zip(chosen.tolist(), instrumented.tolist(), strict=True))
     ]
 

@@ -31,8 +31,9 @@ class AccountsWriter:
             state = "COMPLETED" if ended else "RUNNING" if started else "PENDING"
             program = job.program
             self._file.write("|".join((
-                str(job.number), str(job.number), self._preset.fsname, str(program.uid), program.user, program.account,
-                program.name, state, self._time(job.submit), self._time(job.start) if started else "Unknown",
+                str(job.number), str(job.number), self._preset.cluster or self._preset.fsname, str(program.uid),
+                program.user, program.account, program.name, state, self._time(job.submit),
+                self._time(job.start) if started else "Unknown",
                 self._time(job.end) if ended else "Unknown", str(program.nodes),
                 str(program.nodes * self._preset.cores),
                 _nodes(job, self._preset.nodes) if started else "None assigned",
