@@ -20,6 +20,7 @@ _LONGEST_LINE = 16 << 20
 _FREE_BYTES, _MOST_RATIO = 64 << 20, 100
 
 _HEAD_CHARACTERS = 64 << 10
+_NOISE_BYTES = 1 << 10  # more than the longest beginning of such a line, zipped or not
 # "ERROR: ld.so: object 'x.so' from LD_PRELOAD cannot be preloaded: ignored.", perhaps behind a host and a colon.
 _NOISE = re.compile(r"(?:[^\s:]{1,120}: )?(?:ERROR: ld\.so: object |WARNING: |Warning: |warning: )")
 _EMPTY_LINES = re.compile(r"[ \t\n]*\n")
@@ -38,7 +39,7 @@ class LineBlock:
 
 
 def begins_with_noise(head: bytes) -> bool:
-    return _NOISE.match(plain_head(head)) is not None
+    return _NOISE.match(plain_head(head[:_NOISE_BYTES])) is not None
 
 
 def plain_bytes(head: bytes) -> bytes:

@@ -52,19 +52,17 @@ class Places:
         }
 
     def _look_up(self, log: DarshanLog) -> dict[int, int]:
-        mounts = self._mount_tables.setdefault(log.job.mounts, _MountTable(log.job.mounts))
+        mounts = self._mount_tables.get(log.job.mounts)
+        if mounts is None:
+            mounts = self._mount_tables[log.job.mounts] = _MountTable(log.job.mounts)
         libraries = _libraries(log)
         path_codes, mount_codes = self._path_codes, self._mount_codes
         first = len(self._kinds)
         for record_id, name in log.names.items():
             mount = mounts.of(name)
-            kind = (
-                path_codes.setdefault(name, len(path_codes)),
-                -1 if mount is None else mount_codes.setdefault(mount, len(mount_codes)),
-                libraries.get(record_id, -1),
-                name in _STREAMS,
-            )
-            self._kinds.append(kind)
+            path_code = path_codes.setdefault(name, len(path_codes))
+            mount_code = -1 if mount is None else mount_codes.setdefault(mount, len(mount_codes))
+            self._kinds.append((path_code, mount_code, libraries.get(record_id, -1), name in _STREAMS))
         return dict(zip(log.names, range(first, len(self._kinds)), strict=True))
 
 
@@ -151,7 +149,7 @@ class StripeColumns:
 
 def _stripes(log: DarshanLog) -> dict[int, tuple[int, int, str]]:
     module = log.modules["LUSTRE"]
-    osts = [",".join(map(str, ids)) for ids in module.ragged["ost_ids"]]
+    osts = [",".join(map(str, ids)) for ids in module.ragged["ost_ids"].tolist()]
     if "components" in module.ragged:
         layouts = [_widest(components) for components in module.ragged["components"]]
     else:

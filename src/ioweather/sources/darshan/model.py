@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -61,6 +62,10 @@ class Ragged:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[i] for i in range(len(self)))
+
+    def tolist(self) -> list[list[Any]]:
+        offsets, values = self.offsets.tolist(), self.values.tolist()
+        return [values[first:last] for first, last in pairwise(offsets)]
 
 
 _NO_COLUMNS: Mapping[str, Ragged] = MappingProxyType({})

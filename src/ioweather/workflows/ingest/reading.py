@@ -402,18 +402,18 @@ def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
 
 
 def _source_for(path: Path, reading: Reading) -> Source:
-    head = b""
-    if path.is_dir():
-        os.scandir(path).close()
-        if not reads_as_one(path):  # one to look into, which could not be
-            raise OSError(errno.EIO, "its files could not be listed")
-    else:
-        with path.open("rb") as file:
+    try:
+        with path.open("rb", buffering=0) as file:
             head = file.read(_HEAD_BYTES)
         if not head:
             raise EmptyInput(f"{path} is empty.")
         if begins_with_noise(head):
             head = beginning(path).encode()
+    except IsADirectoryError:
+        head = b""
+        os.scandir(path).close()
+        if not reads_as_one(path):  # one to look into, which could not be
+            raise OSError(errno.EIO, "its files could not be listed") from None
     source = SOURCES[reading.source] if reading.source else choose_source(head, path)
     owner = doubted_owner(path, reading.context)
     if owner is not None and not getattr(source, "is_of_one_person", False):
