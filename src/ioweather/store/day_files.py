@@ -7,6 +7,8 @@ Delta's own writer takes, and tells the least and greatest values that Delta kee
 from __future__ import annotations
 
 import json
+import logging
+import re
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from ioweather.core.clock import day_start_ns
@@ -28,9 +30,15 @@ from ioweather.tables import TableSpec
 if TYPE_CHECKING:
     import duckdb
 
-# Delta cuts texts in its statistics at so many characters: one of that length may stand for a greater one, and of our
-# own files nothing is said of it.
-WHOLE_TEXT: Final = 32
+_LOG: Final = logging.getLogger("ioweather.store")
+# Texts of up to so many characters are told whole in the statistics of our own files, and longer ones not at all.
+_LONGEST_TEXT: Final = 64
+# Names of our own files; the Delta library has a number behind the first dash.
+_OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
+# Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each.
+_CHECKPOINT_EVERY: Final = 20
+# To look for commits that are past their time lists all of them: once a day (`vacuum`), not at every commit.
+_COMMIT_ALONE: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 @contextmanager
@@ -108,18 +116,37 @@ def _statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str, str]
             continue
         if kind == "int64":
             least[name], most[name] = int(of_column["min"]), int(of_column["max"])
-        elif kind == "text" and max(len(of_column["min"]), len(of_column["max"])) < WHOLE_TEXT:
+        elif kind == "text" and max(len(of_column["min"]), len(of_column["max"])) <= _LONGEST_TEXT:
             least[name], most[name] = of_column["min"], of_column["max"]
     return {"minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def has_whole_texts(name: str) -> bool:
+    """Whether the statistics of a file give its greatest texts as they are. The Delta library cuts them."""
+    return _OURS.match(name) is not None
 
 
 def add_files(table: DeltaTable, actions: Sequence[AddAction], properties: CommitProperties) -> None:
     """One commit of new rows."""
     with without_panics():
         table.create_write_transaction(
-            list(actions), mode="append", schema=table.schema(), partition_by=["day"], commit_properties=properties
-        )
+            list(actions), mode="append", schema=table.schema(), partition_by=["day"], commit_properties=properties,
+            post_commithook_properties=_COMMIT_ALONE,
+        )  # fmt: skip
     table.update_incremental()
+
+
+def checkpoint(folder: Path, table: DeltaTable, before: int) -> None:
+    """Where it is time for one since a version."""
+    if table.version() // _CHECKPOINT_EVERY == before // _CHECKPOINT_EVERY:
+        return
+    try:
+        with without_panics():
+            table.create_checkpoint()
+        for name in (f"{table.version():020d}.checkpoint.parquet", "_last_checkpoint"):
+            sync_to_disk(folder / "_delta_log" / name)
+    except (OSError, DeltaError) as error:  # the next one will do
+        _LOG.warning("%s has no checkpoint of version %d: %s", folder.name, table.version(), error)
 
 
 def rewrite_day(
@@ -151,5 +178,6 @@ def replace_files(table: DeltaTable, day: str, actions: Sequence[AddAction]) -> 
         for a in actions
     ]
     table.create_write_transaction(
-        same_rows, mode="overwrite", schema=table.schema(), partition_by=["day"], partition_filters=[("day", "=", day)]
-    )
+        same_rows, mode="overwrite", schema=table.schema(), partition_by=["day"], partition_filters=[("day", "=", day)],
+        post_commithook_properties=_COMMIT_ALONE,
+    )  # fmt: skip

@@ -30,7 +30,7 @@ from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.batches import Batch, Staged, discard, load_frame, load_staged, newest_first, not_written
 from ioweather.store.convert import SQL_TYPES, literal, quote
 from ioweather.store.database import connection
-from ioweather.store.day_files import add_files, rewrite_day, written
+from ioweather.store.day_files import add_files, checkpoint, rewrite_day, written
 from ioweather.store.overlap import Extent, files_near
 from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
@@ -43,7 +43,7 @@ _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": 
 _PATIENCE_SECONDS = 300.0
 ONE_PER_KEY = "once"
 # Files of one day: so many are merged where that is little work, and so many in any case.
-_MANY_FILES, _MOST_FILES = 64, 512
+_MANY_FILES, _MOST_FILES = 64, 128
 _COMMIT = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
 
 
@@ -247,6 +247,7 @@ def _add(
                 _commit(table, con, root / spec.name, spec, fresh, batch, files)
                 commits_to_disk(root / spec.name, before, table.version())
                 merge_small_files(con, root / spec.name, table, spec, batch.extent.days)
+                checkpoint(root / spec.name, table, before)
             return completed + added, files
         except CommitFailedError as error:
             attempt += 1
@@ -330,8 +331,9 @@ def _stored_sql(table: DeltaTable, spec: TableSpec, extent: Extent) -> str | Non
         return None
     everything = files_at(table, spec)
     files = TableFiles(spec, everything.version, tuple(u for u in everything.uris if u.rsplit("/", 1)[1] in near))
-    if spec.revisable:
-        return files.view()
+    if spec.revisable:  # of other keys nothing is asked, and most are
+        ranges = (f"{quote(n)} BETWEEN {literal(r[0])} AND {literal(r[1])}" for n, r in extent.ranges.items())
+        return f"SELECT * FROM ({files.view()}) WHERE {' AND '.join(ranges) or 'TRUE'}"
     moment = f"coalesce({quote(spec.time)}, 0)"
     return f"SELECT * FROM ({files.scan()}) WHERE {moment} BETWEEN {extent.low_ns} AND {extent.high_ns}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from deltalake import DeltaTable
@@ -19,8 +19,11 @@ from ioweather.core.clock import utc_day
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable
-from ioweather.store.day_files import WHOLE_TEXT
+from ioweather.store.day_files import has_whole_texts
 from ioweather.tables import TableSpec
+
+# The Delta library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
+_CUT_AT: Final = 32
 
 Range: TypeAlias = "tuple[int, int] | tuple[str, str]"
 Keys: TypeAlias = NDArray[np.uint64]
@@ -78,21 +81,22 @@ def files_near(table: DeltaTable, extent: Extent) -> set[str]:
     listed = table.get_add_actions(flatten=True)
     known = set(listed.schema.names)
     days = listed["partition.day"].to_pylist()
+    paths = [path.rsplit("/", 1)[1] for path in listed["path"].to_pylist()]
     near = [place for place, day in enumerate(days) if day in extent.days]
     for name, (low, high) in extent.ranges.items():
         if not near:
             break
         if {f"min.{name}", f"max.{name}"} <= known:
             least, most = listed[f"min.{name}"].to_pylist(), listed[f"max.{name}"].to_pylist()
-            near = [place for place in near if _meet(least[place], most[place], low, high)]
-    paths = listed["path"].to_pylist()
-    return {paths[place].rsplit("/", 1)[1] for place in near}
+            near = [p for p in near if _meet(least[p], most[p], low, high, has_whole_texts(paths[p]))]
+    return {paths[place] for place in near}
 
 
-def _meet(least: Any, most: Any, low: Any, high: Any) -> bool:
+def _meet(least: Any, most: Any, low: Any, high: Any, is_whole: bool) -> bool:
     if least is None or most is None or type(least) is not type(low) or type(most) is not type(low):
         return True
-    return bool(least <= high and (low <= most or (isinstance(most, str) and len(most) >= WHOLE_TEXT)))
+    is_cut = isinstance(most, str) and len(most) >= _CUT_AT and not is_whole
+    return bool(least <= high and (low <= most or is_cut))
 
 
 def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:

@@ -223,6 +223,8 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
         if table is not None:
             # Full: those too that a worker wrote and nobody committed, because the process was killed.
             removed += len(table.vacuum(hours, dry_run, enforce_retention_duration=False, full=True))
+            if not dry_run:
+                table.cleanup_metadata()
     days = {
         day_of_uri(uri)
         for uri in files_at(open_table(layout.tables_dir(lake.root), TABLES["series"]), TABLES["series"]).uris
