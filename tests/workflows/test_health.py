@@ -10,13 +10,14 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.arrays import Floats
 from ioweather.core.outcomes import HealthOutcome, StripeOutcome, Unhealthy
-from ioweather.core.units import MIB, MINUTE_NS
+from ioweather.core.units import MIB, MINUTE_NS, NS
+from ioweather.derive.system.health import Incident
 from ioweather.stats.orderstats import BySize
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES
 from ioweather.tables.schema import concat
 from ioweather.workflows.ask import ask
-from ioweather.workflows.health import find_sick_components
+from ioweather.workflows.health import _Runs, find_sick_components
 from planted_responses import SIZES, START_NS, law_of, rows
 
 # Long enough for four hours to be rare: without peers, what it shows often is what is usual of a component.
@@ -147,3 +148,13 @@ def test_stripe_says_what_the_quiet_system_does_though_a_target_was_sick(tmp_pat
     for width in result.widths:
         expected = float(truth.transfer(64 * MIB, width.width).quantile(0.9))
         assert width.quantiles[1].seconds == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize(("slowdown", "served"), [(0.0, True), (0.5, False), (np.nan, False)])
+def test_a_run_as_usual_on_a_silent_target_says_that_only_its_collector_failed(slowdown: float, served: bool) -> None:
+    times = np.array([20, 20, 0]) * NS, np.array([30, 30, 90]) * NS
+    own = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # the second uses another target, the third began before
+    runs = _Runs(("a", "b"), *times, np.ones(3), np.array([slowdown, 0.0, 0.0]), own, own)
+    assert runs.were_served(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {}) == served
+    assert runs.were_served(Incident("server", "absent", 10 * NS, 60 * NS, 0.95), {"a": "server"}) == served
+    assert not _Runs().were_served(Incident("a", "absent", 10 * NS, 60 * NS, 0.95), {})

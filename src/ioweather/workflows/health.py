@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.advice.verdict.group_states import run_slowdowns
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
@@ -201,6 +201,8 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
         capped = capped_stretches(capped_targets(_coarser(moved, STEP_NS), servers))
         parts += [search.evidence(each) for each in _observed(search, kind, moved, servers)]
         runs = _runs(search, moved.components)
+        # Only its collector was silent.
+        silent = [each for each in silent if not runs.were_served(each, servers)]
         parts += [search.evidence(each) for each in runs.observations(load_of(moved))]
     else:
         parts += [search.evidence(each) for each in (*_probes(search), *_clients(search))]
@@ -264,12 +266,20 @@ class _Runs:
             slower=SLIGHTLY_SLOWER,
         )
 
-    def with_cost(self, incident: Incident, servers: dict[str, str]) -> Incident:
-        """How many runs used the component meanwhile, and what they lost against their usual time."""
+    def _using(self, incident: Incident, servers: dict[str, str]) -> Bools:
         names = set(incident.through) or {incident.component}
         columns = [i for i, n in enumerate(self.components) if n in names or servers.get(n) in names]
+        return np.asarray((self.own[:, columns] > 0).any(axis=1), np.bool_)
+
+    def were_served(self, incident: Incident, servers: dict[str, str]) -> bool:
+        """One did all of its I/O on the component meanwhile, in its usual time."""
+        inside = (self.first_ns >= incident.start_ns) & (self.last_ns <= incident.end_ns)
+        return bool((inside & self._using(incident, servers) & (self.slowdown <= _HARMED)).any())
+
+    def with_cost(self, incident: Incident, servers: dict[str, str]) -> Incident:
+        """How many runs used the component meanwhile, and what they lost against their usual time."""
         everything = incident.kind == "overloaded" or "shared" in incident.shown_by
-        used = np.ones(len(self.seconds), np.bool_) if everything else (self.own[:, columns] > 0).any(axis=1)
+        used = np.ones(len(self.seconds), np.bool_) if everything else self._using(incident, servers)
         hit = used & (self.first_ns < incident.end_ns) & (self.last_ns > incident.start_ns)
         if not len(hit):
             return incident

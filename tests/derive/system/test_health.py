@@ -134,6 +134,15 @@ def test_silence_counts_between_reports_and_while_others_speak() -> None:
     assert silent_stretches(_matrix(np.full((50, TARGETS), np.nan)), {}) == []
 
 
+@pytest.mark.parametrize(("before", "named_count"), [(0.0, 0), (1.0, 1)])
+def test_the_silence_of_one_that_had_nothing_to_do_is_no_sickness(before: float, named_count: int) -> None:
+    values = np.ones((200, TARGETS))
+    values[80:, 3] = before
+    values[99, 3] = 1.0  # once
+    values[100:110, 3] = np.nan
+    assert len(silent_stretches(_matrix(values), SERVERS)) == named_count
+
+
 def test_service_times_are_set_against_the_number_of_requests() -> None:
     rng = np.random.default_rng(7)
     counts = rng.integers(0, 4000, (BINS, TARGETS)).astype(float)

@@ -41,6 +41,8 @@ _ONE_INCIDENT_NS: Final = 6 * HOUR_NS
 _SILENT_STEPS: Final = 3
 _SILENT_NS: Final = 3 * MINUTE_NS
 _LONGEST_SILENCE_NS: Final = 24 * HOUR_NS
+# What did nothing in most of so many samples before may have lost its collector alone, and nobody was kept waiting.
+_ASKED_STEPS: Final = 10
 _ABSENT_PROBABILITY: Final = 0.95
 _CAPPED_PROBABILITY: Final = 0.85
 _LEAST_COMPONENTS: Final = 3
@@ -142,7 +144,8 @@ def capped_stretches(found: Sequence[Capped]) -> list[Incident]:
 
 
 def silent_stretches(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
-    """Components that reported before and after, or shortly before, and not meanwhile, while most others did."""
+    """Components that reported before and after, or shortly before, and not meanwhile, while most others did. Of one
+    that had nothing to do before, silence is no data, not sickness."""
     there = ~np.isnan(amounts.values)
     columns = there.shape[1]
     if columns < _LEAST_COMPONENTS:
@@ -157,7 +160,8 @@ def silent_stretches(amounts: Matrix, servers: Mapping[str, str]) -> list[Incide
         silent = ~there[:, column] & others
         silent[: own[0]] = False
         for first, last in _runs(silent):
-            if least <= last - first <= _LONGEST_SILENCE_NS // amounts.step_ns:
+            before = amounts.values[own[own < first][-_ASKED_STEPS:], column]
+            if least <= last - first <= _LONGEST_SILENCE_NS // amounts.step_ns and np.median(before) > 0:
                 start, end = (amounts.start_ns + edge * amounts.step_ns for edge in (first, last))
                 found.append(Incident(name, "absent", start, end, _ABSENT_PROBABILITY, None, ("silence",)))
     return _of_servers(found, amounts.components, servers, least_share=1.0)
