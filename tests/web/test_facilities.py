@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from ioweather.core.errors import DataUnavailable
 from ioweather.store.lake import open_lake
 from ioweather.web import facilities as module
-from ioweather.web.facilities import Facilities
+from ioweather.web.facilities import Facilities, Tell
 
 
 @pytest.fixture
@@ -19,47 +21,57 @@ def shown(tmp_path: Path) -> Facilities:
     return Facilities({"main": tmp_path / "lake"})
 
 
-def test_a_part_is_made_once_an_hour_and_nobody_waits_for_the_next(
-    shown: Facilities, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-    goes_on = threading.Event()
-
-    def first() -> bytes:
-        made.append("first")
-        return b"first"
-
-    def second() -> bytes:
-        goes_on.wait(10)
-        made.append("second")
-        return b"second"
-
-    assert shown.seldom("main", "k", first) == b"first"
-    assert shown.seldom("main", "k", second) == b"first", "the hour is not over"
-    monkeypatch.setattr(module, "_SELDOM_SECONDS", -1.0)
-    monkeypatch.setattr(shown, "answered", lambda name, key, make: make())  # as if rows had come
-    assert shown.seldom("main", "k", second) == b"first", "it is being made"
-    assert shown.seldom("main", "k", second) == b"first", "once"
-    goes_on.set()
+def wait_for_threads() -> None:
     for thread in threading.enumerate():
         if thread.name == "seldom":
             thread.join(10)
-    monkeypatch.setattr(module, "_SELDOM_SECONDS", 3600.0)
-    assert shown.seldom("main", "k", first) == b"second"
+
+
+def test_a_part_is_made_once_an_hour_and_nobody_waits_for_it(
+    shown: Facilities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOMENT_SECONDS", 0.0)
+    made: list[str] = []
+    goes_on = threading.Event()
+
+    def make(name: str) -> Callable[[Tell], bytes]:
+        def slowly(tell: Tell) -> bytes:
+            tell("half of it")
+            goes_on.wait(10)
+            made.append(name)
+            return name.encode()
+
+        return slowly
+
+    assert shown.seldom("main", "k", make("first"))[0] == b""
+    while shown.seldom("main", "k", make("first")) != (b"", "half of it"):
+        time.sleep(0.01)
+    goes_on.set()
+    wait_for_threads()
+    assert shown.seldom("main", "k", make("second"))[0] == b"first", "the hour is not over"
+    goes_on.clear()
+    shown._seldom["main", "k"].until = 0.0
+    assert shown.seldom("main", "k", make("second"))[0] == b"first", "it is being made"
+    assert shown.seldom("main", "k", make("second"))[0] == b"first", "once"
+    goes_on.set()
+    wait_for_threads()
+    assert shown.seldom("main", "k", make("third"))[0] == b"second"
     assert made == ["first", "second"]
 
 
-def test_a_failure_is_told_and_not_kept(shown: Facilities) -> None:
-    def fails() -> bytes:
+def test_a_failure_is_told_once_and_not_kept(shown: Facilities, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(tell: Tell) -> bytes:
         raise DataUnavailable("nothing yet")
 
     with pytest.raises(DataUnavailable):
         shown.seldom("main", "k", fails)
-    assert shown.seldom("main", "k", lambda: b"there") == b"there"
+    assert shown.seldom("main", "k", lambda tell: b"there")[0] == b"there"
+    shown._seldom["main", "k"].until = 0.0
+    assert shown.seldom("main", "k", fails)[0] == b"there", "what there was is better than a complaint"
 
 
 def test_only_so_many_are_kept(shown: Facilities, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_SELDOM", 2)
     for key in "abc":
-        shown.seldom("main", key, key.encode)
+        shown.seldom("main", key, lambda tell: b"x")
     assert [key for _, key in shown._seldom] == ["b", "c"]

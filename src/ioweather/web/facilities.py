@@ -32,6 +32,7 @@ _OLD_SECONDS = 3.0
 _HISTORY_SECONDS = 30.0
 _MOST_SMALL = 200
 _SELDOM_SECONDS = 3600.0
+_MOMENT_SECONDS = 1.0
 _MOST_SELDOM = 16
 _MOST_KEPT_BYTES = 64 << 20
 _MOST_MADE_AT_ONCE = 2
@@ -56,11 +57,17 @@ class _Small:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+Tell = Callable[[str], None]
+
+
 @dataclass
 class _Seldom:
-    data: bytes
-    made_at: float
+    data: bytes = b""
+    until: float = -math.inf
+    told: str = ""
+    error: Exception | None = None
     is_making: bool = False
+    made: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
@@ -215,29 +222,39 @@ class Facilities:
                     self._answers_bytes -= len(self._answers.popitem(last=False)[1])
         return data
 
-    def seldom(self, name: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """What rests on all rows, takes long, and changes little by a minute's rows: for an hour as it is, then made
-        again by a thread of its own. Only who asks first waits."""
+    def seldom(self, name: str, key: Hashable, make: Callable[[Tell], bytes]) -> tuple[bytes, str]:
+        """What rests on all rows, takes long, and changes little by a minute's rows: made by a thread of its own, and
+        then for an hour as it is. Nobody waits for it longer than a moment: where there is nothing yet, it is empty,
+        with what `make` told of how far it is."""
         with self._guard:
-            known = self._seldom.get((name, key))
-            if known is not None and not known.is_making and time.monotonic() - known.made_at > _SELDOM_SECONDS:
-                known.is_making = True
-                threading.Thread(target=self._make_seldom, args=(name, key, make), daemon=True, name="seldom").start()
-        return known.data if known is not None else self._make_seldom(name, key, make)
-
-    def _make_seldom(self, name: str, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        try:
-            data = self.answered(name, key, make)
-        finally:
-            with self._guard:
-                if (old := self._seldom.get((name, key))) is not None:
-                    old.is_making = False
-        with self._guard:
-            self._seldom.pop((name, key), None)
+            known = self._seldom.pop((name, key), None) or _Seldom()
             while len(self._seldom) >= _MOST_SELDOM:
                 self._seldom.pop(next(iter(self._seldom)))
-            self._seldom[name, key] = _Seldom(data, time.monotonic())
-        return data
+            self._seldom[name, key] = known
+            if not known.is_making and known.error is None and time.monotonic() > known.until:
+                known.is_making = True
+                known.made.clear()
+                threading.Thread(target=self._make_seldom, args=(known, make), daemon=True, name="seldom").start()
+        if not known.data:
+            known.made.wait(_MOMENT_SECONDS)
+        error, known.error = known.error, None
+        if error is not None and not known.data:
+            raise error
+        return known.data, known.told
+
+    def _make_seldom(self, known: _Seldom, make: Callable[[Tell], bytes]) -> None:
+        def tell(text: str) -> None:
+            known.told = text
+
+        try:
+            with self._turn(self._at_once):
+                known.data = make(tell)
+            known.until = time.monotonic() + _SELDOM_SECONDS
+        except Exception as error:  # who asks next is told
+            known.error = error
+        finally:
+            known.is_making = False
+            known.made.set()
 
     def _known(self, full: Hashable) -> bytes | None:
         with self._guard:

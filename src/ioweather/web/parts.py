@@ -11,7 +11,8 @@ from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer
 from ioweather.figures import answer_section, provenance_html
 from ioweather.web.errors import status_of
-from ioweather.web.shell import Html, problem
+from ioweather.web.facilities import Tell
+from ioweather.web.shell import Html, part, problem
 from ioweather.web.visible import View
 
 
@@ -28,14 +29,15 @@ def kept(view: View, key: Hashable, make: Callable[[], str], heading: str = "") 
         return failed(error, heading)
 
 
-def seldom(view: View, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
-    """A part that is made once an hour, whatever comes in; one of a range of time that is asked for, as `kept`."""
-    if any(view.between):
-        return kept(view, key, make, heading)
+def seldom(view: View, key: Hashable, make: Callable[[Tell], str]) -> Html:
+    """A part that takes long: once an hour, whatever comes in. Until it is there the page says how far it is, and asks
+    again."""
+    full = (view.key, view.between, key)
     try:
-        return Html(view.facilities.seldom(view.name, (view.key, key), lambda: make().encode()))
+        data, told = view.facilities.seldom(view.name, full, lambda tell: make(tell).encode())
     except IoweatherError as error:
-        return failed(error, heading)
+        return failed(error)
+    return Html(data or part("making.html", told=told))
 
 
 def answer_part(answer: Answer, *, second: bool = False, headed: bool = True, folded: bool = True) -> Markup:

@@ -15,6 +15,8 @@ async function fill(place, address, options) {
     if (place.asked !== address) return;  // something else was asked for meanwhile
     place.innerHTML = text;
     enhance(place);
+    if (place.querySelector("[data-again]"))  // it is being made
+      setTimeout(() => { if (place.asked === address) fill(place, address, options); }, 2000);
   } catch (error) {
     if (!place.dataset.filled) say(place, "This part could not be fetched: " + error.message);
   }
