@@ -91,13 +91,14 @@ def test_every_page(browser, axe, address, client, job_id, width, height):
     page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
     views = [path for path, _ in NAVIGATION]
     views += [f"/{path}" for path in named_pages(client)]
-    views += ["/filesystems/scratch", "/search?q=a", "/search?q=zzz", "/api", "/nothing", "/?lake=empty"]
+    views += ["/filesystems/scratch", "/search?q=a", "/search?q=zzz", "/api", "/nothing", "/claims", "/?lake=empty"]
     views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
     for view in views:
         page.goto(address + view)
         wait_until_reached(page)
         assert page.title().endswith("ioweather")
         assert page.locator("h1").count() == 1, view
+        assert "lake=empty" not in view or page.locator(".problem:visible").count() == 1, "the same is said once"
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (view, scheme)

@@ -102,7 +102,8 @@ class Facilities:
             if directory.exists() and any(directory.iterdir()):
                 raise
             raise DataUnavailable(
-                "There is no data yet.", hint="Read some with `ioweather ingest`, or start a probe."
+                "There is no data yet.",
+                hint="Read some: `ioweather ingest FILES`. Measure: `ioweather probe PATH`. Example: `ioweather demo`.",
             ) from error
         with self._guard:
             return KeptLake(directory, self._kept_lakes.setdefault(name, Kept()))

@@ -103,7 +103,7 @@ def with_empty_ones(snapshot: Snapshot, found: Sequence[Availability]) -> list[A
 
 def catalogue_only() -> list[Availability]:
     """The list without a lake."""
-    return [Availability(e.id, e.title, e.study, False, ("no lake",)) for e in exhibits()]
+    return [Availability(e.id, e.title, e.study, False, ("no data yet",)) for e in exhibits()]
 
 
 def parameters_of(exhibit_id: str) -> tuple[Param, ...]:

@@ -14,6 +14,7 @@ async function fill(place, address, options) {
     const text = await response.text();
     if (place.asked !== address) return;  // something else was asked for meanwhile
     place.innerHTML = text;
+    place.hidden = isSaid(place);
     enhance(place);
     if (place.querySelector("[data-again]"))  // it is being made
       setTimeout(() => { if (place.asked === address) fill(place, address, options); }, 2000);
@@ -22,6 +23,14 @@ async function fill(place, address, options) {
   }
   place.dataset.filled = "yes";
   place.setAttribute("aria-busy", "false");
+}
+
+// Parts that lack the same thing say so once; under a heading of its own each does.
+function isSaid(place) {
+  const lack = (part) => part.querySelector(":scope > .problem:only-child")?.textContent;
+  if (!lack(place) || place.previousElementSibling?.tagName === "H2") return false;
+  const others = [...document.querySelectorAll("[data-fragment]:not([hidden])")].filter((part) => part !== place);
+  return others.some((part) => lack(part) === lack(place));
 }
 
 function say(place, text) {
