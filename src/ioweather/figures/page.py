@@ -81,8 +81,9 @@ def answer_fragment(answer: Answer, theme: PageTheme = "auto") -> str:
 
 
 def exhibit_section(
-    exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False, height: int | None = None
-) -> str:
+    exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False, height: int | None = None,
+    is_drawn_once: bool = False,
+) -> str:  # fmt: skip
     """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, `later` sets it off from
     what stands above it, and `height` is that of its plots."""
     inner = level + 1
@@ -94,7 +95,9 @@ def exhibit_section(
         name = f"{exhibit.id}-{number + 1}"
         head = replace(chart, title="") if chart.title == exhibit.title else chart  # said above
         with_rows = chart.table not in exhibit.tables
-        parts.append(figure_html(head, name, inner, live=live, with_rows=with_rows, height=height))
+        parts.append(figure_html(
+            head, name, inner, live=live, with_rows=with_rows, height=height, is_drawn_once=is_drawn_once
+        ))  # fmt: skip
     parts += [_estimates(exhibit.estimates, inner)]
     parts += [table_html(table) for table in exhibit.tables]
     parts += [_published(exhibit, inner)]
@@ -107,15 +110,19 @@ def exhibit_section(
 
 
 def figure_html(
-    chart: Chart, name: str, level: int = 2, *, live: bool = False, with_rows: bool = True, height: int | None = None
-) -> str:
-    """A chart for wide and for narrow screens. Its title is a heading of the page, not a text in the picture."""
+    chart: Chart, name: str, level: int = 2, *, live: bool = False, with_rows: bool = True, height: int | None = None,
+    is_drawn_once: bool = False,
+) -> str:  # fmt: skip
+    """A chart for wide and for narrow screens; `is_drawn_once`: for wide ones, and a narrow one is scrolled. Its title
+    is a heading of the page, not a text in the picture."""
     untitled = replace(chart, title="")
-    specs = {kind: spec(untitled, width=px, height=height) for kind, px in (("wide", WIDE_PX), ("narrow", NARROW_PX))}
+    widths = {"scroll": WIDE_PX} if is_drawn_once else {"wide": WIDE_PX, "narrow": NARROW_PX}
+    specs = {kind: spec(untitled, width=px, height=height) for kind, px in widths.items()}
     text = escape(describe(chart))
     heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
+    focus = f' role="region" tabindex="0" aria-label="{text}"' if is_drawn_once else ""  # what scrolls has a name
     picture = "".join(
-        f'<div class="{kind}">{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
+        f'<div class="{kind}"{focus}>{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
         for kind, part in specs.items()
     )
     for part in specs.values():

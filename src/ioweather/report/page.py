@@ -253,7 +253,8 @@ def _paper_part(paper: Paper, made: Sequence[Made]) -> Iterator[str]:
     yield f'<section class="later" id="{paper.key}"><h2>{escape(_SUBJECTS[paper.key])}</h2>'
     yield f'<p class="quiet">Published values beside ours: {escape(paper.site)}. {escape(paper.citation)}</p></section>'
     for m in mine:
-        yield exhibit_section(m.exhibit, 3, later=True)
+        # Many figures, for whoever sits down to read them: drawing each for a phone too would take as long again.
+        yield exhibit_section(m.exhibit, 3, later=True, is_drawn_once=True)
 
 
 def _left_out(material: Material) -> str:
