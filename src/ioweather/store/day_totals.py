@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -46,40 +47,53 @@ class Sums:
     hours: Floats | None = None  # (2, 24, components)
 
 
-def sums_of_rows(con: duckdb.DuckDBPyConnection, rows: str, group: SeriesGroup, names: Sequence[str]) -> Sums | None:
-    """None where the rows of the group lie on no grid. `names` are its components, sorted."""
-    if not group.regular:
-        return None
-    found = con.execute(
-        f"SELECT (start_ns - {group.first_ns}) // {group.interval_ns} AS place, sum(value) AS total, count(*) AS n "
-        f"FROM ({rows}) WHERE {POSSIBLE} GROUP BY place"
-    ).fetchnumpy()
-    place = np.asarray(found["place"], np.int64)
-    total, weight = np.zeros((2, (group.end_ns - group.first_ns) // group.interval_ns))
-    total[place], weight[place] = found["total"], np.asarray(found["n"], np.float64) * group.interval_ns
-    if HOUR_NS % group.interval_ns:
-        return Sums(total, weight)
-    found = con.execute(
-        f"SELECT start_ns % {DAY_NS} // {HOUR_NS} AS hour, component, sum(value) AS total, count(*) AS n "
-        f"FROM ({rows}) WHERE {POSSIBLE} GROUP BY hour, component"
-    ).fetchnumpy()
-    hours = np.zeros((2, _HOURS, len(names)))
-    cell = (
-        np.asarray(found["hour"], np.int64),
-        np.searchsorted(np.array(names), np.asarray(found["component"], np.str_)),
-    )
-    hours[0][cell], hours[1][cell] = found["total"], np.asarray(found["n"], np.float64) * group.interval_ns
-    return Sums(total, weight, tuple(names), hours)
+def sums_of_rows(
+    con: duckdb.DuckDBPyConnection, rows: str, groups: Sequence[SeriesGroup], names: Sequence[Sequence[str]]
+) -> dict[str, Sums]:
+    """By name, of the groups whose rows lie on a grid. `rows` are `inventory.numbered_rows`, `names` the components of
+    each group, sorted."""
+    good = f"FROM ({rows}) WHERE group_regular AND {POSSIBLE}"
+    steps = _by_group(
+        con, "SELECT number, (start_ns - group_first_ns) // group_interval_ns AS place, sum(value) AS total, "
+        f"count(*) AS n {good} GROUP BY number, place", len(groups),
+    )  # fmt: skip
+    hours = _by_group(
+        con, f"SELECT number, start_ns % {DAY_NS} // {HOUR_NS} AS hour, component, sum(value) AS total, count(*) AS n "
+        f"{good} AND {HOUR_NS} % group_interval_ns = 0 GROUP BY number, hour, component", len(groups),
+    )  # fmt: skip
+    made: dict[str, Sums] = {}
+    for group, own, step, hour in zip(groups, names, steps, hours, strict=True):
+        if not group.regular:
+            continue
+        total, weight = np.zeros((2, (group.end_ns - group.first_ns) // group.interval_ns))
+        place = np.asarray(step["place"], np.int64)
+        total[place], weight[place] = step["total"], np.asarray(step["n"], np.float64) * group.interval_ns
+        made[name_of(group)] = Sums(total, weight)
+        if HOUR_NS % group.interval_ns == 0:
+            held = np.zeros((2, _HOURS, len(own)))
+            cell = (
+                np.asarray(hour["hour"], np.int64),
+                np.searchsorted(np.array(own), np.asarray(hour["component"], np.str_)),
+            )
+            held[0][cell], held[1][cell] = hour["total"], np.asarray(hour["n"], np.float64) * group.interval_ns
+            made[name_of(group)] = Sums(total, weight, tuple(own), held)
+    return made
 
 
-def write_sums(root: Path, day: str, files: Iterable[str], sums: Mapping[str, Sums | None]) -> None:
+def _by_group(con: duckdb.DuckDBPyConnection, query: str, count: int) -> list[dict[str, Any]]:
+    """The columns of the query, apart for each number."""
+    found = con.execute(f"{query} ORDER BY number").fetchnumpy()
+    bounds = np.searchsorted(found["number"], np.arange(count + 1))
+    return [{name: column[first:end] for name, column in found.items()} for first, end in pairwise(bounds.tolist())]
+
+
+def write_sums(root: Path, day: str, files: Iterable[str], sums: Mapping[str, Sums]) -> None:
     """By the names of the groups (see `name_of`). They are whole or not there, and say of which files they are."""
     arrays: dict[str, Any] = {"files": np.array([*files], np.str_), "version": np.array(_VERSION)}
     for name, found in sums.items():
-        if found is not None:
-            arrays[f"total/{name}"], arrays[f"weight/{name}"] = found.total, found.weight
-            if found.hours is not None:
-                arrays[f"hours/{name}"], arrays[f"names/{name}"] = found.hours, np.array(found.names, np.str_)
+        arrays[f"total/{name}"], arrays[f"weight/{name}"] = found.total, found.weight
+        if found.hours is not None:
+            arrays[f"hours/{name}"], arrays[f"names/{name}"] = found.hours, np.array(found.names, np.str_)
     draft = layout.seals_dir(root) / f".{day}.npz.{os.getpid()}"
     draft.write_bytes(packed(arrays))
     draft.replace(_file(root, day))

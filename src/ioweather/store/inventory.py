@@ -31,6 +31,7 @@ _SINGLE_KINDS = ("device", "host")
 # Below this share of what another resolution covers, a resolution is a sample of it.
 _MUCH = 0.9
 _SEALS_KEPT = 400
+_ONE_RESOLUTION = {"all": "NULL::BOOLEAN", "minute": "TRUE", "raw": "FALSE"}
 _Place: TypeAlias = "dict[tuple[str, str], list[SeriesGroup]]"  # (source, selection) -> what there is of one thing
 
 
@@ -100,6 +101,21 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
     mixed = [place for place, same in groups.items() if len(same) > 1]
     twice = _told_twice(con, scan, mixed) if mixed else set()
     return [group for place, same in groups.items() for group in (same if place in twice else [_one_resolution(same)])]
+
+
+def numbered_rows(groups: Sequence[SeriesGroup], scan: str) -> str:
+    """The rows of these groups of a day, each with the number of its group and the group's own times: one pass over a
+    file, however many groups it holds."""
+    listed = ", ".join(
+        f"({number}, {literal(group.source)}, {literal(group.system)}, {literal(group.component_kind)}, "
+        f"{literal(group.metric)}, {_ONE_RESOLUTION[group.selection]}, {group.first_ns}, {group.interval_ns}, "
+        f"{group.regular})"
+        for number, group in enumerate(groups)
+    )
+    return f"""SELECT rows.*, number, group_first_ns, group_interval_ns, group_regular FROM ({scan}) AS rows
+        JOIN (VALUES {listed}) AS groups(number, source, system, component_kind, metric, minute, group_first_ns,
+            group_interval_ns, group_regular) USING (source, system, component_kind, metric)
+        WHERE minute IS NULL OR minute = {IS_MINUTE}"""
 
 
 def _told_twice(con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tuple[str, ...]]) -> set[tuple[str, ...]]:

@@ -11,7 +11,6 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 from deltalake import DeltaTable
@@ -27,9 +26,9 @@ from ioweather.store.batches import not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
-from ioweather.store.day_totals import Sums, has_sums, name_of, sums_of_rows, write_sums
+from ioweather.store.day_totals import has_sums, sums_of_rows, write_sums
 from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
-from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, seal_of
+from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, numbered_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
@@ -125,27 +124,22 @@ def _sorted_once(files: TableFiles, day: str) -> str:
 
 
 def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, day: str) -> None:
-    groups: list[dict[str, Any]] = []
-    sums: dict[str, Sums | None] = {}
     scan = sealed.scan()
-    for group in group_rows(con, scan):
-        rows = {"all": "TRUE", "minute": IS_MINUTE, "raw": f"NOT {IS_MINUTE}"}[group.selection]
-        condition = (
-            f"source = {literal(group.source)} AND system = {literal(group.system)} "
-            f"AND metric = {literal(group.metric)} AND component_kind = {literal(group.component_kind)} AND {rows}"
-        )
-        names = [
-            r[0] for r in con.sql(f"SELECT DISTINCT component FROM ({scan}) WHERE {condition} ORDER BY 1").fetchall()
-        ]
-        steps = (group.end_ns - group.first_ns) // group.interval_ns
-        grid = group.regular and group.rows == steps * len(names)
-        groups.append({"group": group_as_json(group), "component_names": names, "grid": grid})
-        sums[name_of(group)] = sums_of_rows(con, f"SELECT * FROM ({scan}) WHERE {condition}", group, names)
+    found = group_rows(con, scan)
+    rows = numbered_rows(found, scan)
+    names: list[list[str]] = [[] for _ in found]
+    for number, component in con.sql(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
+        names[number].append(component)
+    groups = [
+        {"group": group_as_json(group), "component_names": own,
+         "grid": group.regular and group.rows == (group.end_ns - group.first_ns) // group.interval_ns * len(own)}
+        for group, own in zip(found, names, strict=True)
+    ]  # fmt: skip
     files = [uri.rsplit("/", 1)[1] for uri in sealed.uris]
     body = {"day": day, "files": files, "groups": groups}
     folder = layout.seals_dir(root)
     folder.mkdir(exist_ok=True)
-    write_sums(root, day, files, sums)
+    write_sums(root, day, files, sums_of_rows(con, rows, found, names))
     draft = folder / f".{day}.{os.getpid()}"
     draft.write_text(json.dumps(body), encoding="utf-8")
     draft.replace(folder / f"{day}.json")
