@@ -25,6 +25,9 @@ from ioweather.tables import TableSpec
 # The Delta library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
 _CUT_AT: Final = 32
 
+# Odd numbers without any pattern, one for each column of a key; the same in every process.
+_FACTORS: Final = np.frombuffer(blake2b(digest_size=64).digest() + blake2b(b"2").digest(), np.uint64) | np.uint64(1)
+
 Range: TypeAlias = "tuple[int, int] | tuple[str, str]"
 Keys: TypeAlias = NDArray[np.uint64]
 
@@ -103,22 +106,21 @@ def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:
     """A number for each identity in the frame, ascending: the same row has the same one in every process. As many
     numbers as rows say that no two rows are the same; fewer, that two may be."""
     keys = np.zeros(frame.rows, np.uint64)
-    for name in spec.identity:
+    for name, factor in zip(spec.identity, _FACTORS, strict=False):
         if name != "source":  # one for all rows
-            keys = _mixed(keys ^ _bits(frame[name]))
-    return np.unique(keys)
-
-
-def _mixed(keys: Keys) -> Keys:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): one to one, and every bit depends on every other."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
-    return keys ^ (keys >> np.uint64(31))
+            keys += _bits(frame[name]) * factor
+    keys.sort()
+    return keys[np.append(True, keys[1:] != keys[:-1])] if frame.rows else keys
 
 
 def _bits(column: Column) -> Keys:
-    """Of texts and whole numbers (no table is told apart by others): equal where the values are, 0 for null."""
+    """Of texts and whole numbers (no table is told apart by others): equal where the values are, 0 for null; one for
+    all rows where they are the same."""
     if isinstance(column, Text):
         texts = (blake2b(encodable(text).encode(), digest_size=8).digest() for text in column.categories)
-        return np.frombuffer(b"".join(texts) + bytes(8), np.uint64)[column.codes]
-    return np.ma.filled(column, 0).astype(np.int64, copy=False).view(np.uint64)
+        bits = np.frombuffer(b"".join(texts) + bytes(8), np.uint64)
+        return bits[:1] if len(column.categories) == 1 and not column.codes.any() else bits[column.codes]
+    values = np.ma.filled(column, 0)
+    if values.strides == (0,):
+        values = values[:1]
+    return values.astype(np.int64, copy=False).view(np.uint64)

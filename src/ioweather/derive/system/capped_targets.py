@@ -96,7 +96,9 @@ def _ceilings(values: Floats) -> Floats:
     """What each target can do: nearly its highest step, 0 where nothing was ever seen."""
     there = ~np.isnan(values).all(axis=0)
     ceiling = np.zeros(values.shape[1])
-    ceiling[there] = np.nanquantile(values[:, there], _CEILING_QUANTILE, axis=0)
+    seen = values[:, there]
+    quantile = np.nanquantile if np.isnan(seen).any() else np.quantile  # which does not go column by column
+    ceiling[there] = quantile(seen, _CEILING_QUANTILE, axis=0)
     return ceiling
 
 
@@ -104,13 +106,14 @@ def _stretches(
     shares: Floats, ceiling: Floats, column: int, least: tuple[int, int], shortest: int
 ) -> Iterator[_Stretch]:
     own = shares[:, column]
-    peers = np.delete(shares[:, ceiling > 0], int(np.sum(ceiling[:column] > 0)), axis=1)
-    for level in np.exp(np.arange(np.log(LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP)).tolist():
-        needed = least[1] if level < LOW_LEVEL else least[0]
+    is_peer = (ceiling > 0) & (np.arange(len(ceiling)) != column)
+    levels = np.exp(np.arange(np.log(LOWEST_LEVEL), np.log(HIGHEST_LEVEL), _LEVEL_STEP))
+    needs = np.where(levels < LOW_LEVEL, least[1], least[0])
+    ordered = np.sort(own)
+    near = np.searchsorted(ordered, levels * (1 + _NEAR), "right") - np.searchsorted(ordered, levels * (1 - _NEAR))
+    for level, needed in zip(*(a[near >= needs].tolist() for a in (levels, needs)), strict=True):
         below = own <= level * (1 + _NEAR)
         at_limit = below & (own >= level * (1 - _NEAR))
-        if at_limit.sum() < needed:
-            continue
         seen = np.concatenate([[0], np.cumsum(at_limit)])
         edges = np.concatenate([[-1], np.flatnonzero(~below), [len(own)]])
         starts, ends = edges[:-1] + 1, edges[1:]
@@ -120,7 +123,7 @@ def _stretches(
             first, last = start + int(places[0]), start + int(places[-1]) + 1
             if last - first < shortest:
                 continue
-            if _peers_are_faster(peers[first:last], level, count):
+            if _peers_are_faster(shares[first:last, is_peer], level, count):
                 yield _Stretch(column, first, last, level, float(level * ceiling[column]), count)
 
 

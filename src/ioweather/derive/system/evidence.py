@@ -311,7 +311,9 @@ def shares_of(amounts: Floats) -> Floats:
     if not there.any():
         return np.full(amounts.shape, np.nan)
     own = np.full(amounts.shape[1], np.nan)
-    own[there] = np.nanquantile(amounts[:, there], 0.998, axis=0)
+    seen = amounts[:, there]
+    quantile = np.nanquantile if np.isnan(seen).any() else np.quantile  # which does not go column by column
+    own[there] = quantile(seen, 0.998, axis=0)
     ceiling = np.fmax(own, np.nanmedian(own))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(ceiling > 0, amounts / ceiling, np.nan))
