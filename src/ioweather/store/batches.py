@@ -104,6 +104,7 @@ def stage(tables: Path, spec: TableSpec, frame: Frame, source: str, ingest_id: s
 
     try:
         with connection() as con:
+            con.execute("SET threads = 1")  # there are other workers; each thread holds rows of its own
             batch, keys = load_frame(con, spec, frame, source, ingest_id)
             with written(con, tables / spec.name, spec, "SELECT * FROM batch", batch.extent.days, "part") as files:
                 return Staged(ingest_id, replace(batch, files=tuple(files)), keys)

@@ -296,7 +296,7 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
     allow(limits.seconds_for(size), limits.memory_for(size))
     for name, members in together.items():
         outcomes += _rows_together(name, members, reading, frames)
-    joined = {key: concat(pieces) for key, pieces in frames.items()}
+    joined = {key: concat(frames.pop(key)) for key in [*frames]}
     allow_all()
     return outcomes, staged(joined, reading.staging)
 
