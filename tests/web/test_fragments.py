@@ -120,3 +120,8 @@ def test_a_jobs_page_says_nothing_twice(client, job_id):
     assert len(headings) == len(set(headings))
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
+
+
+def test_checks_of_the_method_come_after_what_a_page_is_about(client):
+    shown = re.findall(r'id="([^"]+)-slot"', client.get("/applications").text)
+    assert "car11.table1" not in shown[:-1]

@@ -38,19 +38,30 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: b
 
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str = "Events", *, brief: bool = False) -> Listed:
+    """`brief`: without the kind, for half a screen."""
     columns = (("from", "time_ns"), ("to", "time_ns"), ("kind", "text"), ("where", "text"), ("what", "text"),
                ("strength", "factor"))  # fmt: skip
     found = list(events)
-    ids = {(e.start_ns, e.kind, e.label): e for e in found}
     rows = [
-        (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
+        (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.component or e.filesystem.removeprefix("mount:"), e.label,
+         e.strength_ratio)
         for e in found
-    ]
+    ]  # fmt: skip
+    shown = (0, 1, 3, 4, 5) if brief else range(6)
+    listed = [tuple(row[i] for i in shown) for row in rows]
+    of_row = dict(zip(listed, found, strict=True))
     links = {
-        "from": lambda row: event_address(place, ids[row[0], row[2].replace(" ", "_"), row[4]]),
-        "where": lambda row: where_address(place, ids[row[0], row[2].replace(" ", "_"), row[4]]),
+        "from": lambda row: event_address(place, of_row[tuple(row)]),
+        "where": lambda row: where_address(place, of_row[tuple(row)]),
     }
-    return Listed(title, columns, rows, links, "No events recorded in this period.", "brief" if brief else "all")
+    return Listed(
+        title,
+        [columns[i] for i in shown],
+        listed,
+        links,
+        "No events recorded in this period.",
+        "brief" if brief else "all",
+    )
 
 
 def event_address(place: Place, event: EventOutcome) -> str:

@@ -34,7 +34,8 @@ def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
 
 def _subject_page(topic: Topic, view: View, request: Request) -> Html:
     found, error = available(view)
-    mine = {item.id: item for item in found if item.id in exhibits_of(topic)}
+    known = {item.id: item for item in found}
+    mine = [known[exhibit_id] for exhibit_id in exhibits_of(topic) if exhibit_id in known]
     query = request.query_params
     return page(
         "subject.html",
@@ -45,8 +46,8 @@ def _subject_page(topic: Topic, view: View, request: Request) -> Html:
         error=error,
         size=query.get("size", ""),
         op=query.get("op", ""),
-        ready=[item for item in mine.values() if item.ready],
-        missing=[item for item in mine.values() if not item.ready],
+        ready=[item for item in mine if item.ready],
+        missing=[item for item in mine if not item.ready],
     )
 
 
