@@ -64,5 +64,13 @@ Exit codes: 0 answered, unknown included; 1 the lake has no such job;
 \b
 Example: ioweather why run.darshan --lake lake
 """,
-    brief={"comparison": 3, "split": 4, "advice": 3, "changed": 1, "culprit_1": 1, "as_of": 1},
+    brief={
+        "comparison": 3,
+        "split": 4,
+        "advice": 3,
+        "changed": 1,
+        "unhealthy_components": 1,
+        "culprit_1": 1,
+        "as_of": 1,
+    },
 )
