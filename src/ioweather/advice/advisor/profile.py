@@ -323,11 +323,11 @@ class Profile:
         after = self._slowest(self.spent - saved, alone)
         return before - after + float((self.shared_seconds * ratio(saved, self.spent)).sum())
 
-    def rank_seconds(self) -> Floats:
-        """Time of each process that used files of its own, on these."""
+    def rank_sums(self, amounts: Floats) -> Floats:
+        """Of each process that used files of its own, on these."""
         alone = self.counted & (self.records.rank >= 0)
         ranks, place = np.unique(self.records.rank[alone], return_inverse=True)
-        return np.asarray(sums(self.spent[alone], place, len(ranks)), np.float64)
+        return np.asarray(sums(amounts[alone], place, len(ranks)), np.float64)
 
     def _slowest(self, spent: Floats, rows: Bools) -> float:
         _, place = np.unique(self.records.rank[rows], return_inverse=True)
