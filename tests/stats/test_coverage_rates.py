@@ -117,8 +117,8 @@ CASES: dict[str, tuple[Held, int, float]] = {
     "Spearman, 200 pairs, AR(0.8)": (partial(association_held, "spearman", 200, 0.8), 200, 0.83),
     "distance correlation, 60 pairs, AR(0.5)": (partial(association_held, "distance_correlation", 60, 0.5), 100, 0.8),
     "distance correlation, 200 pairs, AR(0.8)": (partial(association_held, "distance_correlation", 200, 0.8), 60, 0.8),
-    "mutual information, 60 pairs, AR(0.5)": (partial(association_held, "mutual_information", 60, 0.5), 100, 0.8),
-    "mutual information, 200 pairs, AR(0.8)": (partial(association_held, "mutual_information", 200, 0.8), 60, 0.78),
+    "mutual information, 60 pairs, AR(0.5)": (partial(association_held, "mutual_information", 60, 0.5), 150, 0.83),
+    "mutual information, 200 pairs, AR(0.8)": (partial(association_held, "mutual_information", 200, 0.8), 150, 0.83),
 }
 
 

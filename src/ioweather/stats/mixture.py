@@ -177,21 +177,31 @@ def _aic_order(pair: PairFit) -> tuple[bool, float]:
 
 
 def bootstrap(sample: Sample, fit: MixtureFit, replicates: range, *, seed: int = 0) -> tuple[PairFit, ...]:
-    """The winning pair on observations drawn again, its pivot searched again each time. This takes the observations
+    """The winning pair on observations drawn again, its pivot searched again each time, and where the head is a Normal
+    once more with one that ends at the pivot: the paper's does not, and shifts it. This takes the observations
     to be independent. Replicates are numbered, and each is the same whichever others are made beside it."""
-    return tuple(refitted(sample.resampled(np.random.default_rng([seed, number])), fit) for number in replicates)
+    drawn = [sample.resampled(np.random.default_rng([seed, number])) for number in replicates]
+    head = _head_name(fit.best.head)
+    heads: tuple[HeadName, ...] = ("normal", "truncated_normal") if head == "normal" else (head,)
+    return tuple(refitted(again, fit, each) for each in heads for again in drawn)
 
 
 def percentile_intervals(fits: Sequence[PairFit], level: float = 0.95) -> Mapping[str, Interval]:
-    """Intervals of the parameters of the distribution, from bootstrap fits."""
-    method = f"percentile bootstrap, {len(fits)} replicates, pivot searched again in each"
-    rows = [pair.distribution.parameters for pair in fits]
+    """Intervals of the parameters of the distribution, from bootstrap fits: from the least to the greatest of what the
+    heads say that were tried."""
+    rows: dict[HeadName, list[Mapping[str, float]]] = {}
+    for pair in fits:
+        rows.setdefault(_head_name(pair.head), []).append(pair.distribution.parameters)
+    count = len(fits) // len(rows)
+    method = f"percentile bootstrap, {count} replicates, pivot searched again in each"
+    if len(rows) > 1:
+        method += ", with a head that ends there and one that does not"
 
     def interval(name: str) -> Interval:
-        low, high = np.quantile([row[name] for row in rows], [(1 - level) / 2, (1 + level) / 2])
-        return Interval(float(low), float(high), level, method)
+        ends = [np.quantile([row[name] for row in each], [(1 - level) / 2, (1 + level) / 2]) for each in rows.values()]
+        return Interval(float(min(low for low, _ in ends)), float(max(high for _, high in ends)), level, method)
 
-    return {name: interval(name) for name in rows[0]}
+    return {name: interval(name) for name in fits[0].distribution.parameters}
 
 
 def goodness_of_fit(fit: MixtureFit, *, replicates: int = 200, seed: int = 0) -> float:
@@ -208,15 +218,15 @@ def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
     return sum(refitted(sample_of(times), fit).ks >= fit.ks for times in drawn)
 
 
-def refitted(sample: Sample, fit: MixtureFit) -> PairFit:
-    """The winning pair of `fit`, fitted to another sample of the same size."""
+def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> PairFit:
+    """The winning pair of `fit`, with another head if one is named, fitted to another sample of the same size."""
     cuts = thinned(candidate_cuts(sample, fit.minimum_group, fit.minimum_group), _REPLICATE_CUTS)
     if not cuts.size:
         return fit.best
     splits = Splits(sample, cuts)
-    head: HeadName = _head_name(fit.best.head)
     tail: TailName = fit.best.tail.name  # type: ignore[assignment]
-    return _pair_fit(sample, search_pair(splits, splits, head, tail, fit.combination), fit.combination)
+    found = search_pair(splits, splits, head or _head_name(fit.best.head), tail, fit.combination)
+    return _pair_fit(sample, found, fit.combination)
 
 
 def _pair_fit(sample: Sample, best: BestSplit, combination: Combination) -> PairFit:

@@ -74,7 +74,8 @@ def fit_samples(
     for seed, fit in split:
         again = tuple(pair for _ in batches for pair in next(drawn))
         whole = replace(fit, intervals=percentile_intervals(again, LEVEL)) if again else fit
-        fitted.append(FittedSample(samples[seed], whole, again))
+        same = tuple(pair for pair in again if type(pair.head) is type(fit.best.head))
+        fitted.append(FittedSample(samples[seed], whole, same))
     refused = [f"{sample.label}: {fit}." for sample, fit in zip(samples, fits, strict=True) if isinstance(fit, str)]
     return fitted, refused
 
