@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -58,16 +59,25 @@ class Advised:
         if not self.io_seconds or not seconds > 0:
             return self
         share = max(0.0, 1.0 - seconds / self.io_seconds)
-        patterns = tuple(
-            replace(
-                a,
-                model_seconds=a.model_seconds * share,
-                promise=a.promise.scaled(share),
-                matters=a.matters and a.most_seconds * share >= self.floor_seconds,
-            )
-            for a in self.patterns
-        )
+        patterns = tuple(self._scaled(advice, share) for advice in self.patterns)
         return replace(self, patterns=patterns, io_seconds=self.io_seconds * share)
+
+    def at_most(self, seconds: float, rules: Collection[str]) -> Advised:
+        """The same, where these rules promise no more than so many seconds."""
+        most = max(seconds, 0.0)
+        patterns = tuple(
+            self._scaled(advice, most / advice.seconds) if advice.name in rules and advice.seconds > most else advice
+            for advice in self.patterns
+        )
+        return replace(self, patterns=patterns)
+
+    def _scaled(self, advice: Advice, share: float) -> Advice:
+        return replace(
+            advice,
+            model_seconds=advice.model_seconds * share,
+            promise=advice.promise.scaled(share),
+            matters=advice.matters and advice.most_seconds * share >= self.floor_seconds,
+        )
 
 
 def advise(view: JobView, *, floor_seconds: float | None = None, floor_share: float | None = None) -> Advised:

@@ -12,33 +12,37 @@ from ioweather.advice.advisor.rule import Advice
 from ioweather.core.advised import AdviceItem
 from ioweather.core.outcomes import JobOutcome, WhyOutcome
 from ioweather.core.results import Answer, Estimate, Exhibit, Fact, FactGroup, Finding
-from ioweather.core.units import format_seconds
+from ioweather.core.units import MIB, format_seconds
 from ioweather.studies.job.view import JobView
 
 TITLE: Final = "Worth changing"
 HOW: Final = "docs/reference/advice.md"
 MOST_SHOWN: Final = 3
 _MOST_NAMED: Final = 3
-# Which way a change of the pattern costs time, and the rules that reckon with it.
+# Which way a change of the pattern costs time, the rules that reckon with it, and from where on a usual value says that
+# similar runs do not have the pattern at all.
 _RULES_OF_CHANGE: Final = {
-    "request_bytes": (-1, ("small_requests", "unbuffered", "small_files")),
-    "file_count": (1, ("many_files", "file_per_process", "small_files", "metadata_storm")),
-    "io_rank_count": (-1, ("rank_zero", "subset")),
-    "seek_share": (1, ("seeks", "random_access")),
-    "collective_share": (-1, ("no_collectives", "no_mpiio")),
-    "random_share": (1, ("random_access",)),
-    "sync_share": (1, ("fsync_storm",)),
+    "request_bytes": (-1, ("small_requests", "unbuffered", "small_files", "no_mpiio"), MIB),
+    "file_count": (1, ("many_files", "file_per_process", "small_files", "metadata_storm"), None),
+    "io_rank_count": (-1, ("rank_zero", "subset"), None),
+    "seek_share": (1, ("seeks", "random_access"), 0.1),
+    "collective_share": (-1, ("no_collectives", "no_mpiio"), 0.9),
+    "random_share": (1, ("random_access",), 0.1),
+    "sync_share": (1, ("fsync_storm",), 0.1),
 }
 
 
 def with_advice(answer: Answer, view: JobView) -> Answer:
     """The answer, and beside it what the run could change. The verdict stays what it is: seconds that the system took
-    are not promised."""
+    are not promised, and to undo what only this run does brings no more than the usual time."""
     advised = advise(view)
     result = answer.result
-    if isinstance(result, WhyOutcome) and result.kind in ("system", "both"):
-        part = result.seconds.system
-        advised = advised.without(part.value if part is not None and part.value is not None else 0.0)
+    if isinstance(result, WhyOutcome):
+        part, usual = result.seconds.system, result.seconds.usual
+        if result.kind in ("system", "both") and part is not None and part.value is not None:
+            advised = advised.without(part.value)
+        if usual is not None and usual.value is not None:
+            advised = advised.at_most((advised.io_seconds or 0.0) - usual.value, _rules_of(result, only_here=True))
     if isinstance(result, WhyOutcome) and result.kind in ("unexplained", "unknown"):
         answer = replace(answer, headline=answer.headline.removesuffix(".") + _by_the_model(result, advised) + ".")
     return advised_answer(answer, advised)
@@ -51,8 +55,7 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
     if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
         return ""
     beyond = result.io_seconds - usual.value
-    changed = {c.name for c in result.changed if (c.value - c.usual) * _RULES_OF_CHANGE.get(c.name, (0, ()))[0] > 0}
-    rules = {rule for name in changed for rule in _RULES_OF_CHANGE[name][1]}
+    rules = _rules_of(result)
     fitting = [advice for advice in advised.worth if advice.name in rules]
     if beyond < result.harm_seconds or not fitting:
         return ""
@@ -62,6 +65,17 @@ def _by_the_model(result: WhyOutcome, advised: Advised) -> str:
         f"; by the advisor's model its change ({largest.headline}) may explain {explains} of the "
         f"{format_seconds(beyond)} beyond the usual"
     )
+
+
+def _rules_of(result: WhyOutcome, *, only_here: bool = False) -> set[str]:
+    """Rules that reckon with what the run changed; `only_here`: of what similar runs do not do at all."""
+    found: set[str] = set()
+    for change in result.changed:
+        way, rules, free = _RULES_OF_CHANGE.get(change.name, (0, (), None))
+        is_free = free is not None and (free - change.usual) * way >= 0
+        if (change.value - change.usual) * way > 0 and (is_free or not only_here):
+            found.update(rules)
+    return found
 
 
 def advised_answer(answer: Answer, advised: Advised, *, brief: bool = False) -> Answer:
