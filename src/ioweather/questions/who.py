@@ -163,6 +163,10 @@ def _of_period(asked: Activity, params: Params) -> Answer:
     )  # fmt: skip
 
 
+def _runs(count: int) -> str:
+    return f"{count:,} run{'s' if count != 1 else ''}"
+
+
 def _when(asked: Activity) -> str:
     return f"{format_time_ns(asked.start_ns)} to {format_time_ns(asked.end_ns)}"
 
@@ -171,13 +175,12 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     if not asked.runs:
         return "Who slowed others cannot be told: no run with a log in this time."
     if not asked.slowed:
-        runs = f"{asked.runs:,} run{'s' if asked.runs != 1 else ''}"
-        return f"Nobody slowed others: {runs} with a log, none slower than usual."
+        return f"Nobody slowed others: {_runs(asked.runs)} with a log, none slower than usual."
     runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
     if not found:
         return f"Nobody is named: {runs}, and no job's record explains it."
     first = found[0]
-    others = f"{first.runs} run{'s' if first.runs > 1 else ''}"
+    others = _runs(first.runs)
     who = party_words(first.party)
     cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
     return f"{who[0].upper()}{who[1:]} cost {others} of others {cost}; {runs}."
@@ -186,7 +189,7 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
 def _cost_facts(found: Sequence[Accused]) -> Iterator[Fact]:
     yield from numbered(
         Fact("culprit", party_words(each.party), each.seconds, "seconds", each.probability,
-             f"{format_seconds(each.low)} to {format_seconds(each.high)}, {each.runs} runs; {sure(each.probability)}")
+             f"{format_seconds(each.low)} to {format_seconds(each.high)}, {_runs(each.runs)}; {sure(each.probability)}")
         for each in found[:_MOST_CULPRITS]
     )  # fmt: skip
 
