@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta
 
 from ioweather.advice.verdict.judge import KINDS, LEAST_PROBABILITY, Verdict, judge
 from ioweather.cli.main import run as command
@@ -172,7 +173,12 @@ def calibration(pairs: list[tuple[Verdict, str]]) -> None:
     accused = [(said.probability, label in ("you", "both")) for said, label in judged if said.kind in ("you", "both")]
     sure = [right for probability, right in accused if probability >= 0.9]
     if sure:
-        print(f"accusations stated at 90% or more: {len(sure)}, of these right {np.mean(sure):.2f}")
+        right_count, count = sum(sure), len(sure)
+        least = beta.ppf(0.05, right_count, count - right_count + 1) if right_count else 0.0
+        print(
+            f"accusations stated at 90% or more: {count}, of these right {right_count / count:.2f}; with 95% "
+            f"confidence at least {least:.2f} of such runs (Clopper-Pearson)"
+        )
 
 
 def main() -> None:

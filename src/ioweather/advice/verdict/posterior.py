@@ -47,8 +47,8 @@ _LEVEL: Final = (0.05, 0.5, 0.95)
 class _Errors:
     """Of the model itself, in logarithms. Runs near in time share what nobody measured, so the usual level is known no
     better than to `level`, and to `level_share` of the noise. The effect of a state is off by `state_root` times its
-    root: a small one may well be twice as large. What a change costs differs from run to run by `change_scatter` of
-    itself. [ours]"""
+    root: a small one may well be three times as large. What a change costs differs from run to run by
+    `change_scatter` of itself. [ours]"""
 
     level: float = 0.0
     level_share: float = 0.0
@@ -56,7 +56,7 @@ class _Errors:
     change_scatter: float = 0.0
 
 
-_OF_RANGES: Final = _Errors(0.03, 0.5, 0.5, 0.3)
+_OF_RANGES: Final = _Errors(0.05, 0.5, 0.9, 0.3)
 
 
 @dataclass(frozen=True)
