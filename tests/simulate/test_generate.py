@@ -204,8 +204,12 @@ def test_two_file_systems_share_people_and_accounts_and_nothing_else(tmp_path):
     assert [kind for kind, _ in runs] == [False, True]
     assert sum(count for _, count in runs) == made.runs
     assert len(list(made.data.rglob("*.darshan"))) == made.logs
+    assert truth(made, "SELECT count(DISTINCT id) = count(*) FROM truth WHERE kind IN ('run', 'incident')") == [(True,)]
     named = truth(made, "SELECT name FROM truth WHERE kind = 'planted'")
     assert len(named) == len(set(named)), "one number by name"
+    rows = truth(made, "SELECT name, json_extract_string(details, 'filesystem') FROM truth WHERE kind = 'run'")
+    shared = {name for name, where in rows if where == "scratch"} & {name for name, where in rows if where == "project"}
+    assert shared, "a program of one name on both, which an analysis must keep apart"
 
 
 def test_a_preset_of_one_file_system_is_as_it_was():

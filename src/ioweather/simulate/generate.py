@@ -179,7 +179,7 @@ class _Making:
         yield write_segments, spool, list(responses), world.calendar, number, f"mount:/{preset.fsname}"
         for run in window.runs:
             self._runs += 1
-            self.truth.add_run(run, world.incidents, world.calendar)
+            self.truth.add_run(run, world.incidents, world.calendar, preset.fsname)
             for key, seconds in (self.counts.costs_of(run.id) if self.counts is not None else {}).items():
                 self.truth.add("cost", id=run.id, name=key, value=repr(seconds))
         if self.counts is not None:

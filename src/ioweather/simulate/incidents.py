@@ -70,6 +70,7 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
     count = max(1 if preset.incidents_per_week else 0, round(preset.incidents_per_week * preset.days / 7))
     order = [KINDS[i % len(KINDS)] for i in range(count)]
     rng.shuffle(order)
+    beside = "" if preset.cluster in ("", preset.fsname) else f"{preset.fsname}-"
     found = []
     for number, kind in enumerate(order):
         low, high = _HOURS[kind]
@@ -81,7 +82,7 @@ def make_incidents(preset: Preset, resources: Resources, calendar: Calendar, see
         strength = float(rng.uniform(*_STRENGTH[kind]))
         # Whole minutes: what is planted on the grid of the servers can be found on it.
         start, end = (float(round(moment / 60) * 60) for moment in (start, start + hours * 3600))
-        found.append(Incident(f"incident-{number + 1:03d}", kind, start, end, strength, columns, component))
+        found.append(Incident(f"{beside}incident-{number + 1:03d}", kind, start, end, strength, columns, component))
     return tuple(found)
 
 

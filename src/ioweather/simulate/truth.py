@@ -2,7 +2,8 @@
 
 One table for everything; `kind` says what a row is:
   run           observed_seconds = alone + incidents + others + own change, exactly. What its own nodes did to it
-                (`noise`, `hidden` in `details`) is part of alone; `size` is how much its program has grown
+                (`noise`, `hidden` in `details`) is part of alone; `size` is how much its program has grown,
+                `filesystem` where its files lay
   incident      kind in `name`, its component, times and strength; `value`: by how much it stretched what it touched
   distribution  a law of response times: parameters in `details`
   planted       one number by `name`: what an analysis of the period should find
@@ -48,7 +49,7 @@ class TruthWriter:
             row["details"] = json.dumps(row["details"], sort_keys=True)
         self._rows.writerow({"kind": kind, **row})
 
-    def add_run(self, run: Run, incidents: Sequence[Incident], calendar: Calendar) -> None:
+    def add_run(self, run: Run, incidents: Sequence[Incident], calendar: Calendar, filesystem: str) -> None:
         parts = run_parts(run)
         by_incident: dict[str, float] = {}
         for phase in run.phases:
@@ -67,7 +68,7 @@ class TruthWriter:
             read_bytes=moved if program.reads else 0, write_bytes=0 if program.reads else moved,
             cached_bytes=run.cached_bytes, darshan=run.job.darshan,
             details={"class": program.kind, "incidents": by_incident, "instance": run.instance, "noise": run.noise,
-                     "hidden": run.hidden, "size": run.size},
+                     "hidden": run.hidden, "size": run.size, "filesystem": filesystem},
         )  # fmt: skip
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ def at_size_of(pool: Pool, changes: Changes, row: int) -> Pool:
     for number in np.unique(pool.group).tolist():
         members = np.flatnonzero(pool.group == number)
         usual = members[(members != row) & ~changes.changed[members]]
-        if len(usual) < 2:
+        if len(usual) < 2 or not np.ptp(size[members]):
             continue
         exponent = _exponent(size[usual], times[usual])
         at = size[row] if number == 0 and not stays[row] else float(np.median(size[usual]))

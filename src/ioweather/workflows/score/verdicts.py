@@ -54,10 +54,10 @@ def true_kinds(runs: list[dict[str, Any]]) -> dict[tuple[int, int], Truth]:
     happened to lie, how equal runs differ, what happened on its own nodes. The MAD is that of runs to which neither
     happened.
     """
-    by_program: dict[str, list[dict[str, Any]]] = {}
+    by_program: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in runs:
         if row["observed_seconds"]:
-            by_program.setdefault(row["name"], []).append(row)
+            by_program.setdefault((row["name"], row["details"].get("filesystem", "")), []).append(row)
     found = {}
     for members in by_program.values():
         if len(members) <= _LEAST_RUNS:
