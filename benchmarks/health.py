@@ -26,13 +26,14 @@ import duckdb
 from ioweather.core.outcomes import HealthOutcome, Unhealthy, WhyOutcome
 from ioweather.core.units import DAY_NS
 from ioweather.simulate.generate import generate
-from ioweather.simulate.presets import LAPTOP, Preset
+from ioweather.simulate.presets import LAPTOP, Preset, preset_named
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.ask import ask
 from ioweather.workflows.simulated import ingest_simulated
 
 # Copies of a day in other formats, and lists of files, say nothing of health.
-_WEEK = replace(LAPTOP, detail_day=None, scan_files=200)
+_LEAN = {"detail_day": None, "scan_files": 200}
+_WEEK = replace(LAPTOP, **_LEAN)
 _BUSY = (1.0, 1.5, 2.0)
 _FELT = 1.15
 
@@ -69,10 +70,10 @@ def is_right(named: Unhealthy, incident: dict[str, Any]) -> bool:
     return same and named.start_ns < incident["end_ns"] and (named.end_ns or 2**62) > incident["start_ns"]
 
 
-def weeks(seeds: Sequence[int], place: Path, *, closed_loop: bool) -> None:
+def weeks(seeds: Sequence[int], place: Path, preset: Preset) -> None:
     found, total, right, named, peer_right, peer = Counter[str](), Counter[str](), 0, 0, 0, 0
     for seed in seeds:
-        week = simulated(replace(_WEEK, closed_loop=closed_loop), seed, place)
+        week = simulated(preset, seed, place)
         print(f"seed {seed}:")
         for incident in week.planted:
             hit = any(is_right(each, incident) for each in week.named)
@@ -136,12 +137,14 @@ def main() -> None:
     parser.add_argument("given", nargs="+")
     parser.add_argument("--every", type=int, default=1, help="of the testbed's other runs, each so many-th alone")
     parser.add_argument("--closed-loop", action="store_true", help="weeks: who waits for a target asks less of others")
+    parser.add_argument("--preset", default="laptop", help="weeks: what is simulated, as laptop-noisy, laptop-hard")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ioweather-health-") as folder:
         if asked.what == "testbed":
             testbed(Path(asked.given[0]), Path(folder), asked.every)
         elif asked.what == "weeks":
-            weeks([int(seed) for seed in asked.given], Path(folder), closed_loop=asked.closed_loop)
+            preset = replace(preset_named(asked.preset), closed_loop=asked.closed_loop, **_LEAN)
+            weeks([int(seed) for seed in asked.given], Path(folder), preset)
         else:
             healthy([int(seed) for seed in asked.given], Path(folder))
 

@@ -37,7 +37,7 @@ from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.units import NS
 from ioweather.simulate.generate import generate
-from ioweather.simulate.presets import LAPTOP, Preset
+from ioweather.simulate.presets import LAPTOP, Preset, preset_named
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.job_lake import Which, view_in
@@ -47,10 +47,9 @@ from ioweather.workflows.who import of_period, suspects_beside
 
 HARM_SHARE = 0.15
 # Two sick components a week among many jobs and transfers: noise, shared stripes, several suspects.
-FACILITY = replace(
-    LAPTOP, name="who", jobs=500, job_stats=True, closed_loop=True, detail_day=None, scan_files=200, probe_seconds=600,
-    sampler_seconds=7200, incidents_per_week=2.0, transfers_per_day=6.0,
-)  # fmt: skip
+BUSY = {"jobs": 500, "job_stats": True, "closed_loop": True, "detail_day": None, "scan_files": 200,
+        "probe_seconds": 600, "sampler_seconds": 7200, "incidents_per_week": 2.0, "transfers_per_day": 6.0}  # fmt: skip
+FACILITY = replace(LAPTOP, name="who", **BUSY)
 MONTH = replace(FACILITY, name="month", days=30, jobs=1000, osts=248, osts_per_oss=8, probe_hosts=0, sampler_seconds=0)
 
 
@@ -299,6 +298,7 @@ def main() -> None:
     parser.add_argument("what", choices=("simulated", "testbed", "month"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--seeds", nargs="+", type=int, default=[201])
+    parser.add_argument("--preset", default="laptop", help="what is simulated otherwise, as laptop-noisy, laptop-hard")
     parser.add_argument(
         "--every", type=int, default=1, help="of the testbed's runs without a competitor, each so many-th"
     )
@@ -317,7 +317,7 @@ def main() -> None:
     modes: dict[str, list[Asked]] = {}
     for seed in given.seeds:
         began = time.process_time()
-        for mode, runs in simulated(FACILITY, seed):
+        for mode, runs in simulated(replace(preset_named(given.preset), **BUSY), seed):
             report(f"{seed}, {mode}", runs)
             modes.setdefault(mode, []).extend(runs)
         print(f"seed {seed}: {time.process_time() - began:.0f} s of processor time", flush=True)
