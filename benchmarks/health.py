@@ -57,7 +57,7 @@ def simulated(preset: Preset, seed: int, place: Path) -> Week:
     truth = duckdb.sql(f"SELECT name, component, start_ns, end_ns, value FROM '{made.truth}' WHERE kind = 'incident'")
     names = ("name", "component", "start_ns", "end_ns", "felt")
     with lake.snapshot() as snapshot:
-        days = snapshot.con.sql(
+        days = snapshot.query(
             f"""SELECT component, day FROM (SELECT component, start_ns // {DAY_NS} AS day, sum(value) AS moved
                 FROM series WHERE component_kind = 'ost' AND metric IN ('read_bytes', 'write_bytes') GROUP BY ALL)
             QUALIFY row_number() OVER (PARTITION BY day ORDER BY moved DESC) = 1"""

@@ -204,7 +204,7 @@ def tell(name: str, counts: Counts) -> None:
 def compare(root: Path, truth: Sequence[tuple[str, int]]) -> bool:
     """Every operation that was accepted is in the lake, and once."""
     with open_lake(root).snapshot() as snapshot:
-        found = Counter(snapshot.con.sql("SELECT host, start_ns FROM responses WHERE host <> 'before'").fetchall())
+        found = Counter(snapshot.query("SELECT host, start_ns FROM responses WHERE host <> 'before'").fetchall())
     wanted = set(truth)
     lost, doubled = wanted - set(found), [key for key, n in found.items() if n > 1]
     print(f"  {len(wanted):,} operations sent: {len(lost):,} lost, {len(doubled):,} doubled, "

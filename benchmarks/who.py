@@ -278,7 +278,7 @@ def month(kept: Path | None) -> None:
             with contextlib.redirect_stdout(io.StringIO()):
                 ingest_simulated(generate(MONTH, Path(folder) / "facility", seed=1), lake)
         with open_lake(lake).snapshot() as snapshot:
-            ((low, high, rows),) = snapshot.con.sql(
+            ((low, high, rows),) = snapshot.query(
                 "SELECT min(start_ns), max(start_ns), count(*) FROM series"
             ).fetchall()
             scan = snapshot.pinned["series"].view()

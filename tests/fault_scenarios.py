@@ -78,7 +78,7 @@ def lake_state(root: Path, places: Places) -> dict[str, list[str]]:
             where = "WHERE status = 'ok'" if name == "ingests" else ""
             listed = snapshot.bare.sql(f"SELECT {columns} FROM ({rows}) {where}").fetchall()
             found[name] = sorted(_anywhere(repr(row), places) for row in listed)
-        waiting = snapshot.con.sql("SELECT path, status, reason FROM quarantine").fetchall()
+        waiting = snapshot.query("SELECT path, status, reason FROM quarantine").fetchall()
         found["quarantine"] = sorted(_anywhere(repr(row), places) for row in waiting)
     return found
 

@@ -17,9 +17,9 @@ def contents(lake: Lake) -> dict[str, tuple[int, str]]:
         for name in TABLES:
             if not snapshot.pinned[name].uris:
                 continue
-            columns = [row[0] for row in snapshot.con.sql(f'DESCRIBE "{name}"').fetchall() if row[0] not in _COMMITS]
+            columns = [row[0] for row in snapshot.query(f'DESCRIBE "{name}"').fetchall() if row[0] not in _COMMITS]
             listed = ", ".join(f'"{column}"' for column in columns)
-            rows = snapshot.con.sql(f'SELECT {listed} FROM "{name}"').fetchall()
+            rows = snapshot.query(f'SELECT {listed} FROM "{name}"').fetchall()
             # repr of a float is exact; sorting text has no trouble with nulls.
             lines = sorted(map(repr, rows))
             found[name] = (len(lines), hashlib.sha256("\n".join(lines).encode()).hexdigest())

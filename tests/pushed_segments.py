@@ -29,7 +29,7 @@ def segment(host: str, starts_ns: Sequence[int]) -> bytes:
 
 def operations_in(root: Path) -> Counter[tuple[str, int]]:
     with open_lake(root).snapshot() as snapshot:
-        return Counter(snapshot.con.sql("SELECT host, start_ns FROM responses").fetchall())
+        return Counter(snapshot.query("SELECT host, start_ns FROM responses").fetchall())
 
 
 def post(server: str, token: str, host: str, name: str, data: bytes, timeout: float = 30.0) -> int:

@@ -80,7 +80,7 @@ def test_an_agent_whose_clock_jumps_measures_on_and_no_row_is_lost_or_doubled(cl
     assert samples - far <= set(held), "rows that can be are in"
     assert not far & set(held), "rows of the year 2116 are not"
     with open_lake(lake).snapshot() as snapshot:
-        left_out = snapshot.con.sql("SELECT reason, message FROM quarantine").fetchall()
+        left_out = snapshot.query("SELECT reason, message FROM quarantine").fetchall()
     assert left_out, "and the ledger names what was left out"
 
 

@@ -50,8 +50,8 @@ def test_what_is_in_the_lake_is_deleted_here(cargo, tmp_path):
     from ioweather.store.lake import open_lake
 
     with open_lake(tmp_path / "lake").snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT count(*) FROM events").fetchall() == [(3,)]
-        assert snapshot.con.sql("SELECT DISTINCT source FROM ingests").fetchall() == [("spool",)]
+        assert snapshot.query("SELECT count(*) FROM events").fetchall() == [(3,)]
+        assert snapshot.query("SELECT DISTINCT source FROM ingests").fetchall() == [("spool",)]
 
 
 def test_refused_files_are_set_aside_and_the_rest_is_deleted(cargo, tmp_path):

@@ -66,8 +66,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     lake = make_small_lake(folder)
     with lake.snapshot() as snapshot:
         sql = "SELECT job_id FROM applications JOIN job_io USING (log_digest) ORDER BY io_seconds DESC, job_id LIMIT 2"
-        jobs = tuple(str(job) for (job,) in snapshot.con.sql(sql).fetchall())
-        ((project,),) = snapshot.con.sql("SELECT min(account) FROM jobs WHERE account <> ''").fetchall()
+        jobs = tuple(str(job) for (job,) in snapshot.query(sql).fetchall())
+        ((project,),) = snapshot.query("SELECT min(account) FROM jobs WHERE account <> ''").fetchall()
     read = OperationStatus(
         "read", MIB, "nocache", ok_count=100, last=Outcome(now_ns(), "ok"), expected_count=100,
         expected_ns=NS // 100, recent=Recent(60 * NS, 60, NS // 100),

@@ -26,7 +26,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def sql(lake: Lake, text: str) -> list[tuple[Any, ...]]:
     with lake.snapshot() as snapshot:
-        return snapshot.con.sql(text).fetchall()
+        return snapshot.query(text).fetchall()
 
 
 def storage(lake: Lake, where: str | None = None, period: tuple[int, int] = (0, 2**62)) -> StorageOutcome:

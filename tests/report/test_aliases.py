@@ -71,8 +71,8 @@ def test_no_name_of_the_lake_is_in_an_anonymous_report(small_lake, material):
     text = report_html(*anonymised(small_lake, material, sheets), anonymous=True)
     assert small_lake.facility.name not in text
     with small_lake.snapshot() as snapshot:
-        users = snapshot.con.sql("SELECT DISTINCT user FROM jobs").fetchall()
-        hosts = snapshot.con.sql("SELECT DISTINCT host FROM responses").fetchall()
+        users = snapshot.query("SELECT DISTINCT user FROM jobs").fetchall()
+        hosts = snapshot.query("SELECT DISTINCT host FROM responses").fetchall()
         names = {row[0] for row in [*users, *hosts] if row[0]}
         assert names <= aliases_of(snapshot).names.keys()
     assert names

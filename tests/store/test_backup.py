@@ -30,7 +30,7 @@ def lake(tmp_path):
 
 def rows(root) -> list[tuple[object, ...]]:
     with open_lake(root).snapshot() as snapshot:
-        return snapshot.con.sql("SELECT * FROM series ORDER BY ALL").fetchall()
+        return snapshot.query("SELECT * FROM series ORDER BY ALL").fetchall()
 
 
 def test_a_backup_is_a_lake_and_the_next_one_copies_only_what_is_new(lake, tmp_path):

@@ -18,7 +18,7 @@ DUMP = f"JobID|JobIDRaw|State|Submit|Start|End\n{{0}}|{{0}}|COMPLETED|{TIMES}\n"
 
 def submitted(lake):
     with lake.snapshot() as snapshot:
-        return dict(snapshot.con.sql("SELECT job_id, submit_ns // 1000000000 FROM jobs ORDER BY 1").fetchall())
+        return dict(snapshot.query("SELECT job_id, submit_ns // 1000000000 FROM jobs ORDER BY 1").fetchall())
 
 
 def test_a_file_read_with_the_wrong_zone_is_read_again_right(tmp_path):

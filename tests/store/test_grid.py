@@ -83,7 +83,7 @@ def test_rows_stored_twice_count_once_in_a_matrix(tmp_path):
     lake.append("series", series_frame(np.ones((12, 2)), step_ns=5 * NS), source="tts")
     uri = str(lake.root / "tables" / "series")
     with lake.snapshot() as snapshot:
-        copy = snapshot.con.sql("SELECT * FROM series")
+        copy = snapshot.bare.sql(snapshot.pinned["series"].view())
         write_deltalake(DeltaTable(uri), copy, mode="append")
     np.testing.assert_array_equal(grid.matrix(selection(lake), "read_bytes").load().values, [[12.0, 12.0]])
     np.testing.assert_array_equal(

@@ -201,7 +201,7 @@ def test_nulls_survive_the_round_trip(lake):
 def test_an_infinity_is_no_value(lake):
     lake.append("series", Checked(series_frame([[1.0, np.inf, -np.inf]])), source="spool")
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT count(*), count(value), sum(value) FROM series").fetchall() == [(3, 1, 1.0)]
+        assert snapshot.query("SELECT count(*), count(value), sum(value) FROM series").fetchall() == [(3, 1, 1.0)]
 
 
 def test_nanoseconds_keep_every_digit(lake):
@@ -235,7 +235,7 @@ def test_the_ledger_is_a_view_of_what_came_in(lake):
         ]
     )
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT path, reason FROM quarantine").fetchall() == [("/x/b", "corrupt_input")]
+        assert snapshot.query("SELECT path, reason FROM quarantine").fetchall() == [("/x/b", "corrupt_input")]
 
 
 def test_a_newer_lake_is_refused(lake):
@@ -370,7 +370,7 @@ def test_retention_drops_old_raw_samples_only_where_minutes_remain(lake):
     assert apply_retention(lake, lake.facility, dry_run=True)["series"] == 120
     assert apply_retention(lake, lake.facility)["series"] == 120
     with lake.snapshot() as snapshot:
-        left = snapshot.con.sql("SELECT system, interval_ns, count(*) FROM series GROUP BY ALL ORDER BY ALL").fetchall()
+        left = snapshot.query("SELECT system, interval_ns, count(*) FROM series GROUP BY ALL ORDER BY ALL").fetchall()
     assert left == [("other", MINUTE_NS // 12, 120), ("scratch", MINUTE_NS, 10)]
     assert total(lake) == minutes.sum()
 

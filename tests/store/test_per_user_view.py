@@ -22,7 +22,7 @@ def lake(tmp_path_factory):
 @pytest.fixture(scope="module")
 def people(lake):
     with lake.snapshot() as snapshot:
-        rows = snapshot.con.sql(
+        rows = snapshot.query(
             "SELECT j.user, any_value(a.uid), count(*) FROM applications a JOIN jobs j ON j.raw_job_id = a.job_id "
             "WHERE j.step = '' GROUP BY 1 ORDER BY 3 DESC"
         ).fetchall()
@@ -39,15 +39,15 @@ def test_own_rows_and_the_facilitys(lake, people):
     user, uid, count = people[0]
     with lake.snapshot() as everything, lake.seen_by(Owner(user)).snapshot() as mine:
         all_rows, own_rows = everything.tables(), mine.tables()
-        assert {own for (own,) in mine.con.sql("SELECT DISTINCT uid FROM applications").fetchall()} == {uid}
-        assert {own for (own,) in mine.con.sql('SELECT DISTINCT "user" FROM jobs').fetchall()} == {user}
+        assert {own for (own,) in mine.query("SELECT DISTINCT uid FROM applications").fetchall()} == {uid}
+        assert {own for (own,) in mine.query('SELECT DISTINCT "user" FROM jobs').fetchall()} == {user}
         digests = "SELECT DISTINCT log_digest FROM"
-        logs = set(mine.con.sql(f"{digests} applications").fetchall())
+        logs = set(mine.query(f"{digests} applications").fetchall())
         for table in ("files", "job_io"):
-            assert set(mine.con.sql(f"{digests} {table}").fetchall()) <= logs
-        owners = set(mine.con.sql("SELECT DISTINCT owner_kind, owner FROM scan_bins").fetchall())
+            assert set(mine.query(f"{digests} {table}").fetchall()) <= logs
+        owners = set(mine.query("SELECT DISTINCT owner_kind, owner FROM scan_bins").fetchall())
         assert owners <= {("all", ""), ("user", str(uid))}
-        assert set(mine.con.sql("SELECT DISTINCT errors, largest FROM scans").fetchall()) == {(None, None)}
+        assert set(mine.query("SELECT DISTINCT errors, largest FROM scans").fetchall()) == {(None, None)}
     for table in OF_THE_FACILITY:
         assert own_rows[table] == all_rows[table]
     assert own_rows["applications"] == count < all_rows["applications"]
@@ -57,7 +57,7 @@ def test_own_rows_and_the_facilitys(lake, people):
 def test_rows_of_single_days_are_the_persons_too(lake, people):
     user, uid, count = people[0]
     with lake.seen_by(Owner(user)).snapshot() as mine:
-        starts = [start for (start,) in mine.con.sql("SELECT start_ns FROM applications").fetchall()]
+        starts = [start for (start,) in mine.query("SELECT start_ns FROM applications").fetchall()]
         frame = mine.frame("applications", ("uid", "start_ns"), days={utc_day(start) for start in starts})
     assert frame.rows == count
     assert set(frame.array("uid").tolist()) == {uid}
@@ -83,7 +83,7 @@ def test_what_servers_counted_of_jobs_is_the_persons_by_uid_or_by_job(tmp_path, 
     )  # fmt: skip
     lake.append("job_operations", frame, source="lustre")
     with lake.seen_by(Owner("ann")).snapshot() as mine:
-        seen = mine.con.sql("SELECT job_key, cluster FROM job_operations ORDER BY 1").fetchall()
+        seen = mine.query("SELECT job_key, cluster FROM job_operations ORDER BY 1").fetchall()
     alone = [("7", None)] if other_cluster == "big" else []
     assert seen == [("7", "big"), *alone, ("cp.1000", None)]
 

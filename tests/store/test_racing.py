@@ -106,7 +106,7 @@ from ioweather.tables import TABLES
 root, files = sys.argv[1], int(sys.argv[2])
 lake = open_lake(root, create=True)
 with lake.snapshot() as snapshot:
-    known = {row[0] for row in snapshot.con.sql("SELECT digest FROM ingests").fetchall()}
+    known = {row[0] for row in snapshot.query("SELECT digest FROM ingests").fetchall()}
 print("ready", flush=True)
 for n in range(files):
     if f"file{n}" in known:
@@ -131,7 +131,7 @@ def kill_often(root: Path, kills: int, files: int, rng: random.Random) -> None:
         acknowledged = victim.communicate()[0].split()
         done.update(f"file{n}" for n in acknowledged)
         with open_lake(root).snapshot() as snapshot:
-            ledger = {row[0] for row in snapshot.con.sql("SELECT digest FROM ingests").fetchall()}
+            ledger = {row[0] for row in snapshot.query("SELECT digest FROM ingests").fetchall()}
             assert done <= ledger, "what was committed is lost"
             for name in ledger:
                 n = int(name.removeprefix("file"))

@@ -62,14 +62,14 @@ def test_replaced_files_stay_until_their_version_is_past_its_time(lake, monkeypa
     layout.facility_file(lake.root).write_text('[retention]\nversions = "1h"\n')
     assert apply_retention(lake, lake.facility)["files"] == 0, "at least 24 hours"
     with lake.snapshot() as snapshot:
-        rows = snapshot.con.sql("SELECT * FROM series ORDER BY ALL").fetchall()
+        rows = snapshot.query("SELECT * FROM series ORDER BY ALL").fetchall()
     monkeypatch.setattr(seal, "_LEAST_VACUUM_HOURS", 0)
     at_once = replace(lake.facility, retention_ns={**lake.facility.retention_ns, "versions": 0})
     assert apply_retention(lake, at_once, dry_run=True)["files"] == 3
     assert apply_retention(lake, at_once)["files"] == 3
     assert len(list(folder.rglob("*.parquet"))) == 1
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT * FROM series ORDER BY ALL").fetchall() == rows
+        assert snapshot.query("SELECT * FROM series ORDER BY ALL").fetchall() == rows
 
 
 def test_the_command_tells_and_does(lake, capsys):

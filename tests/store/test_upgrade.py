@@ -87,4 +87,4 @@ def test_a_wider_table_is_sealed_backed_up_and_restored(lake, tmp_path, monkeypa
     backup(lake, tmp_path / "copy", verify=True)
     restore(tmp_path / "copy", tmp_path / "new")
     with open_lake(tmp_path / "new").snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT count(*), count(note) FROM series").fetchall() == [(8, 0)]
+        assert snapshot.query("SELECT count(*), count(note) FROM series").fetchall() == [(8, 0)]

@@ -36,7 +36,7 @@ REST = [
 @pytest.fixture(scope="module")
 def rows(lake):
     with lake.snapshot() as snapshot:
-        return snapshot.con.sql(
+        return snapshot.query(
             """SELECT j.user, j.account, a.uid, a.job_id, a.exe, a.log_digest, a.end_ns, coalesce(io.io_seconds, 0),
                    (SELECT list(DISTINCT f.path) FROM files f WHERE f.log_digest = a.log_digest)
                FROM applications a JOIN jobs j ON j.raw_job_id = a.job_id AND j.step = ''
@@ -60,7 +60,7 @@ def person(lake, rows):
 def words_of_others(lake, rows, person):
     """Every name of somebody else that is not also the person's own."""
     with lake.snapshot() as snapshot:
-        listed = snapshot.con.sql('SELECT "user", account, raw_job_id, uid, name FROM jobs').fetchall()
+        listed = snapshot.query('SELECT "user", account, raw_job_id, uid, name FROM jobs').fetchall()
 
     def words(is_mine):
         found = set()

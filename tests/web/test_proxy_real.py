@@ -30,7 +30,7 @@ NAME = "weather.example.org"
 @pytest.fixture(scope="module")
 def users(lake):
     with lake.snapshot() as snapshot:
-        return [row[0] for row in snapshot.con.sql('SELECT DISTINCT "user" FROM jobs ORDER BY 1 LIMIT 2').fetchall()]
+        return [row[0] for row in snapshot.query('SELECT DISTINCT "user" FROM jobs ORDER BY 1 LIMIT 2').fetchall()]
 
 
 @pytest.fixture(scope="module")
@@ -158,4 +158,4 @@ def test_an_agent_pushes_through_the_proxy_with_its_token_alone(nginx, lake, tmp
     assert json.loads(done.stdout) == {"refused": [], "waiting": [], "message": ""}, done.stderr
     wait_until_written(lake.root)
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT count(*) FROM events WHERE event_id = 'proxy'").fetchall() == [(1,)]
+        assert snapshot.query("SELECT count(*) FROM events WHERE event_id = 'proxy'").fetchall() == [(1,)]

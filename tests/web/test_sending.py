@@ -51,7 +51,7 @@ def events_in(root: Path) -> int:
     """After what waits is written, by a server's writer or here."""
     finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
-        return int(snapshot.con.sql("SELECT count(*) FROM events").fetchall()[0][0])
+        return int(snapshot.query("SELECT count(*) FROM events").fetchall()[0][0])
 
 
 def send(client, token, data, host="n1", name="seg-n1-1-1.ndjson"):
@@ -118,9 +118,9 @@ def test_a_row_of_another_host_refuses_the_whole_segment(client, root, token, ro
     assert str(root) not in response.text
     finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
-        counts = [snapshot.con.sql(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in ("events", "series")]
-        assert (*counts, snapshot.con.sql("SELECT count(*) FROM responses").fetchall()[0][0]) == (0, 0, 0)
-        assert snapshot.con.sql("SELECT status, reason FROM ingests").fetchall() == [("quarantined", "foreign_rows")]
+        counts = [snapshot.query(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in ("events", "series")]
+        assert (*counts, snapshot.query("SELECT count(*) FROM responses").fetchall()[0][0]) == (0, 0, 0)
+        assert snapshot.query("SELECT status, reason FROM ingests").fetchall() == [("quarantined", "foreign_rows")]
     # After a line that cannot be read nothing is looked at, nor taken.
     partial = send(client, token, segment(event(1), "no json", row), name="seg-n1-2-1.ndjson")
     assert (partial.json()["status"], partial.json()["rows"]) == ("partial", {"events": 1})
@@ -379,7 +379,7 @@ def test_accounting_is_pushed_too(server, root, token, tmp_path, monkeypatch):
     assert vars(push(server, token, [file])) == {"refused": [], "waiting": [], "message": ""}
     finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
-        assert snapshot.con.sql('SELECT "user" FROM jobs').fetchall() == [("anna",)]
+        assert snapshot.query('SELECT "user" FROM jobs').fetchall() == [("anna",)]
 
 
 def test_the_token_goes_to_one_server_alone(token_file, tmp_path):

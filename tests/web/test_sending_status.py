@@ -333,4 +333,4 @@ def test_a_real_agent_pushes_its_status_while_it_runs_and_when_it_stops(server, 
     assert remote.state(now_ns()) == "stopped"
     finish_queue(root)
     with open_lake(root).snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT DISTINCT system FROM series").fetchall() == [(f"{host}:sda",)]
+        assert snapshot.query("SELECT DISTINCT system FROM series").fetchall() == [(f"{host}:sda",)]

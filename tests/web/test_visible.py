@@ -38,7 +38,7 @@ def app(lake, tmp_path_factory):
 def people(lake):
     """Two users with jobs: name, uid, a job's id, and a word of the other's that must not be seen."""
     with lake.snapshot() as snapshot:
-        rows = snapshot.con.sql(
+        rows = snapshot.query(
             "SELECT j.user, any_value(a.uid), max(a.job_id), any_value(j.account), count(*) AS n FROM applications a "
             "JOIN jobs j ON j.raw_job_id = a.job_id WHERE j.step = '' GROUP BY 1 ORDER BY n DESC LIMIT 2"
         ).fetchall()
@@ -170,7 +170,7 @@ def test_exhibits_of_people_are_made_of_ones_own_rows(as_, people, lake, all_of_
     user, other = people[0]["user"], people[1]["user"]
     with lake.snapshot() as snapshot:
         theirs, mine = (
-            {account for (account,) in snapshot.con.execute(
+            {account for (account,) in snapshot.query(
                 'SELECT DISTINCT account FROM jobs WHERE "user" = ?', [name]).fetchall()}
             for name in (other, user)
         )  # fmt: skip

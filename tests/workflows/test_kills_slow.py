@@ -95,7 +95,7 @@ def catch_up_state(places: Places) -> Any:
     root = places.here / "lake"
     found: dict[str, Any] = {**lake_state(root, places)}
     with open_lake(root).snapshot() as snapshot:
-        judged = snapshot.con.sql("SELECT log_digest, as_of_ns FROM verdicts").fetchall()
+        judged = snapshot.query("SELECT log_digest, as_of_ns FROM verdicts").fetchall()
     assert len(judged) == 4
     return {**found, "verdicts": sorted(judged)}
 

@@ -50,7 +50,7 @@ def lake_dir(tmp_path):
 
 def rows(lake_dir, sql):
     with open_lake(lake_dir).snapshot() as snapshot:
-        return snapshot.con.sql(sql).fetchall()
+        return snapshot.query(sql).fetchall()
 
 
 def test_a_scan_is_in_the_lake_once(tree, lake_dir):

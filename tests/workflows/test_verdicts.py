@@ -32,7 +32,7 @@ def judging_only(jobs):
     listed = ", ".join(map(str, jobs))
 
     def some(snapshot, *request):
-        rows = snapshot.con.sql(f"SELECT log_digest FROM applications WHERE job_id IN ({listed})").fetchall()
+        rows = snapshot.query(f"SELECT log_digest FROM applications WHERE job_id IN ({listed})").fetchall()
         return [due for due in due_verdicts(snapshot, *request) if (due.digest,) in rows]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -57,7 +57,7 @@ def test_lists_of_runs_say_which_verdict_they_show(lake):
     with lake.snapshot() as snapshot:
         last = {
             job: "later" if late else "end"
-            for job, late in snapshot.con.sql(
+            for job, late in snapshot.query(
                 "SELECT a.job_id, max(v.as_of_ns) > max(v.end_ns) FROM applications a "
                 "JOIN verdicts v USING (log_digest) GROUP BY 1"
             ).fetchall()
@@ -74,12 +74,12 @@ def test_lists_of_runs_say_which_verdict_they_show(lake):
 
 def test_a_run_is_due_as_of_its_end_and_a_day_later_until_it_is_judged(lake):
     with lake.snapshot() as snapshot:
-        rows = snapshot.con.sql(
+        rows = snapshot.query(
             "SELECT a.job_id, v.as_of_ns - a.end_ns FROM applications a LEFT JOIN verdicts v USING (log_digest) "
             "ORDER BY ALL"
         ).fetchall()
-        runs = dict(snapshot.con.sql("SELECT log_digest, job_id FROM applications").fetchall())
-        ends = dict(snapshot.con.sql("SELECT job_id, end_ns FROM applications").fetchall())
+        runs = dict(snapshot.query("SELECT log_digest, job_id FROM applications").fetchall())
+        ends = dict(snapshot.query("SELECT job_id, end_ns FROM applications").fetchall())
         due = [(runs[item.digest], item.as_of_ns) for item in due_verdicts(snapshot, LATER_NS)]
         soon = due_verdicts(snapshot, ends[2])
     judged = {*ASKED.values(), FIRST_RUN}
@@ -111,7 +111,7 @@ def test_a_row_says_what_why_says_as_of_the_end(lake, what):
 def test_only_runs_that_had_ended_count(lake):
     """Of the earliest run nothing similar had ended."""
     with lake.snapshot() as snapshot:
-        (kind, reason), = snapshot.con.sql(
+        (kind, reason), = snapshot.query(
             "SELECT kind, reason FROM verdicts WHERE as_of_ns = end_ns ORDER BY end_ns LIMIT 1"
         ).fetchall()  # fmt: skip
     assert (kind, reason) == ("unknown", "few_similar_runs")
@@ -128,7 +128,7 @@ def test_counts_are_of_the_last_day_as_of_the_end(lake):
     with lake.snapshot() as snapshot:
         end = snapshot.scalar(f"SELECT end_ns FROM applications WHERE job_id = {ASKED['system']}")
         found = counts(snapshot, end)
-        rows = snapshot.con.sql(
+        rows = snapshot.query(
             "SELECT kind, count(*) FROM (SELECT DISTINCT raw_job_id, kind, end_ns, as_of_ns FROM verdicts) "
             f"WHERE as_of_ns = end_ns AND end_ns BETWEEN {end - DAY_NS} AND {end} GROUP BY 1"
         ).fetchall()
@@ -139,18 +139,18 @@ def test_counts_are_of_the_last_day_as_of_the_end(lake):
 def test_a_person_sees_own_verdicts_and_no_job_of_others_in_them(lake):
     jobs = {"mine": Owner("me", (3,)), "other": Owner("you", (99,))}
     with lake.seen_by(jobs["other"]).snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT DISTINCT uid, culprits FROM verdicts").fetchall() == [(99, None)]
+        assert snapshot.query("SELECT DISTINCT uid, culprits FROM verdicts").fetchall() == [(99, None)]
         with pytest.raises(DataUnavailable, match="no Darshan log"):
             why(ASKED["system"], lake.seen_by(jobs["other"]))
         assert recorded(snapshot, "somebody's") == ()
     with lake.seen_by(jobs["mine"]).snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT DISTINCT uid FROM verdicts").fetchall() == [(3,)]
+        assert snapshot.query("SELECT DISTINCT uid FROM verdicts").fetchall() == [(3,)]
 
 
 def test_late_samples_revise_the_verdict_and_each_wait_is_twice_as_long(tmp_path):
     lake = make_why_lake(tmp_path / "lake", with_samples=False)
     with lake.snapshot() as snapshot:
-        ends = snapshot.con.sql("SELECT job_id, end_ns FROM applications").fetchall()
+        ends = snapshot.query("SELECT job_id, end_ns FROM applications").fetchall()
         digest = digest_of(snapshot, ASKED["system"])
     end = dict(ends)[ASKED["system"]]
 
@@ -205,7 +205,7 @@ def test_a_pass_that_is_killed_goes_on_with_what_is_left_and_a_new_model_judges_
     assert turn() == Judged(3, 0)
     with lake.snapshot() as snapshot:
         assert snapshot.tables()["verdicts"] == 3
-        assert snapshot.con.sql("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(newer,)]
+        assert snapshot.query("SELECT DISTINCT model_version FROM verdicts").fetchall() == [(newer,)]
         held = snapshot.bare.sql(f"SELECT count(*) FROM ({snapshot.pinned['verdicts'].scan()})").fetchall()
     assert held == [(6,)], "those of the first model stay"
 

@@ -50,7 +50,8 @@ class Snapshot:
 
     @cached_property
     def bare(self) -> duckdb.DuckDBPyConnection:
-        """The connection before it has views: to make a view of a year, DuckDB opens every file of it."""
+        """The connection, which has views of those tables alone that were asked for: to make a view of a year, DuckDB
+        opens every file of it."""
         if self.owner is None:
             return connection()
         import duckdb
@@ -63,12 +64,6 @@ class Snapshot:
     def whole(self) -> Snapshot:
         """The same rows as an operator sees them. Whoever uses it must hide whose they are (`workflows.hiding`)."""
         return self if self.owner is None else replace(self, owner=None, _shown=set())
-
-    @cached_property
-    def con(self) -> duckdb.DuckDBPyConnection:
-        """The connection with a view per table. Who knows the question asks `query`."""
-        self._show([*self.pinned, "quarantine"])
-        return self.bare
 
     def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
         """The answer to a question in SQL. A view is made of each table that it names, and of no other."""
@@ -226,7 +221,6 @@ class Snapshot:
             self.whole.close()
         if "bare" in self.__dict__:
             self.bare.close()
-            self.__dict__.pop("con", None)
             self._shown.clear()
             del self.__dict__["bare"]
 

@@ -64,7 +64,7 @@ def record_lake(out: Path, work: Path) -> None:
 def record_answers(out: Path, lake: Path) -> None:
     with open_lake(lake).snapshot() as snapshot:
         there = [name for name in TABLES if snapshot.pinned[name].uris]
-        rows = {name: snapshot.con.sql(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in there}
+        rows = {name: snapshot.query(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in there}
     (out / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
     for name, arguments in COMMANDS.items():
         (out / f"{name}.json").write_text(command(*arguments, "--json", "--lake", str(lake)))

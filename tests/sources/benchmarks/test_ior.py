@@ -289,8 +289,8 @@ def test_an_output_that_was_cut_and_the_whole_one_are_one_run(tmp_path, order):
         (tmp_path / f"{number}.out").write_text(text)
         ingest(lake, [tmp_path / f"{number}.out"], context=UTC)
     with lake.snapshot() as snapshot:
-        phases = [row[0] for row in snapshot.con.sql("SELECT phase FROM benchmarks ORDER BY phase").fetchall()]
-        (end_ns,) = snapshot.con.sql("SELECT end_ns FROM benchmarks WHERE phase = 'run'").fetchall()[0]
+        phases = [row[0] for row in snapshot.query("SELECT phase FROM benchmarks ORDER BY phase").fetchall()]
+        (end_ns,) = snapshot.query("SELECT end_ns FROM benchmarks WHERE phase = 'run'").fetchall()[0]
     assert phases == sorted(set(phases))
     assert {"write[0]", "write[1]", "write[max]"} <= set(phases)
     assert end_ns is not None

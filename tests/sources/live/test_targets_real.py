@@ -66,5 +66,5 @@ def test_one_slowed_server_is_named_and_none_when_all_are_busy(tmp_path: Path) -
 @contextmanager
 def lake_rows(lake: Path):
     with ioweather.open_lake(lake).snapshot() as snapshot:
-        rows = snapshot.con.sql("SELECT DISTINCT component FROM responses WHERE component IS NOT NULL").fetchall()
+        rows = snapshot.query("SELECT DISTINCT component FROM responses WHERE component IS NOT NULL").fetchall()
     yield {row[0] for row in rows}

@@ -336,7 +336,7 @@ def test_a_dump_without_the_cluster_joins_the_one_with_it(tmp_path, order):
     (tmp_path / "again.txt").write_text(dumps[0] + "\n")  # the same rows in another file
     ingest(lake, [tmp_path / "again.txt"])
     with lake.snapshot() as snapshot:
-        rows = snapshot.con.sql("SELECT cluster, job_id, state FROM jobs ORDER BY ALL").fetchall()
+        rows = snapshot.query("SELECT cluster, job_id, state FROM jobs ORDER BY ALL").fetchall()
     assert rows == [("big", "7", "COMPLETED"), ("cluster", "8", "COMPLETED"), ("small", "7", "COMPLETED")]
 
 
@@ -352,7 +352,7 @@ def _check_that_overlapping_dumps_in_any_order_are_one_accounting(shared_data, t
             assert not ingest(lake, [path], context=context).bad
         with lake.snapshot() as snapshot:
             counts.append(
-                snapshot.con.sql(
+                snapshot.query(
                     "SELECT count(*), count(raw_job_id), sum(end_ns - start_ns)::BIGINT FROM jobs"
                 ).fetchall()
             )

@@ -119,4 +119,4 @@ def test_json_is_the_same_accounting(slurm, jobs, tmp_path):
     ingest(text, [dump(slurm, tmp_path / "x.txt", SLURM_TIME_FORMAT="%s")])
     query = "SELECT job_id, step, raw_job_id, start_ns, end_ns, node_count FROM jobs WHERE step = '' ORDER BY ALL"
     with lake.snapshot() as one, text.snapshot() as other:
-        assert one.con.sql(query).fetchall() == other.con.sql(query).fetchall()
+        assert one.query(query).fetchall() == other.query(query).fetchall()

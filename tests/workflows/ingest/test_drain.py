@@ -40,7 +40,7 @@ def laid(lake, host: str, data: bytes, name: str = "seg-x-1-1.ndjson") -> None:
 
 def ledger(lake) -> list[tuple[str, str | None]]:
     with lake.snapshot() as snapshot:
-        return snapshot.con.sql("SELECT status, reason FROM ingests ORDER BY ALL").fetchall()
+        return snapshot.query("SELECT status, reason FROM ingests ORDER BY ALL").fetchall()
 
 
 def version_of(lake, table: str) -> int:

@@ -72,9 +72,9 @@ def test_resets_in_anybodys_csv_are_flagged_and_make_no_negative_volume(lake, tm
     assert "3 rows flagged, in 1 files" in said
     assert "value is an amount below 0 (RESET) (3; first: value = -900000000000.0" in said
     with lake.snapshot() as snapshot:
-        flagged = snapshot.con.sql("SELECT value, quality FROM series WHERE quality <> 0").fetchall()
+        flagged = snapshot.query("SELECT value, quality FROM series WHERE quality <> 0").fetchall()
         assert flagged == [(None, int(Quality.RESET))] * 3
-        ledger = snapshot.con.sql("SELECT status, refused_count, flagged_count FROM ingests").fetchall()
+        ledger = snapshot.query("SELECT status, refused_count, flagged_count FROM ingests").fetchall()
     assert ledger == [("ok", 0, 3)]
     assert run(["show", "pat19.fig3", "--lake", root, "--json"]) == 0
     exhibit = json.loads(capsys.readouterr().out)
@@ -157,11 +157,11 @@ def test_a_push_of_what_cannot_be_is_refused_by_name(lake, row, named):
         assert send("seg-n1-1-3.ndjson", RESPONSE)[0] == 200
     finish_queue(lake.root)
     with lake.snapshot() as snapshot:
-        held = snapshot.con.sql("SELECT start_ns, value FROM series").fetchall()
+        held = snapshot.query("SELECT start_ns, value FROM series").fetchall()
         assert held == [(DAY, 1.0)]
         ledger = "SELECT status, refused_count FROM ingests ORDER BY ALL"
-        assert snapshot.con.sql(ledger).fetchall() == [("ok", 0), ("partial", 1), ("quarantined", 1)]
-        assert snapshot.con.sql("SELECT request_bytes FROM responses").fetchall() == [(4096,)]
+        assert snapshot.query(ledger).fetchall() == [("ok", 0), ("partial", 1), ("quarantined", 1)]
+        assert snapshot.query("SELECT request_bytes FROM responses").fetchall() == [(4096,)]
 
 
 def forged(path: Path, **counters: float) -> Path:
@@ -192,7 +192,7 @@ def test_a_forged_log_is_quarantined_whole_and_its_neighbours_are_not(lake, tmp_
     assert str(bad.message).endswith("No row of the file is taken.")
     assert (len(report.good), report.rows_added["applications"], report.rows_added["job_io"]) == (2, 2, 2)
     with lake.snapshot() as snapshot:
-        held = {row[0] for row in snapshot.con.sql("SELECT DISTINCT log_digest FROM files").fetchall()}
+        held = {row[0] for row in snapshot.query("SELECT DISTINCT log_digest FROM files").fetchall()}
         assert len(held) == 2
 
 
@@ -207,7 +207,7 @@ def test_absurd_figures_of_benchmarks_are_left_out(lake, tmp_path):
     context = ReadContext(zone=zone_named("UTC"), start_ns=DAY)
     (outcome,) = ingest(lake, [file], context=context).outcomes
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT count(*) FROM benchmarks WHERE ops_per_s > 1e13").fetchall() == [(0,)]
+        assert snapshot.query("SELECT count(*) FROM benchmarks WHERE ops_per_s > 1e13").fetchall() == [(0,)]
     assert (outcome.status, outcome.rows, outcome.refused_rows) == ("partial", {"benchmarks": 2}, 1)
     assert "ops_per_s = 9.999999999999999e+31" in str(outcome.message)
 

@@ -36,7 +36,7 @@ def lake(tmp_path):
 
 def total(lake) -> tuple[int, int]:
     with lake.snapshot() as snapshot:
-        (row,) = snapshot.con.sql(
+        (row,) = snapshot.query(
             "SELECT sum(round(value)::HUGEINT), count(*) FROM series WHERE metric = 'read_bytes'"
         ).fetchall()
     return row
@@ -267,7 +267,7 @@ def test_the_quarantine_shows_how_it_ended(lake, sample, tmp_path, monkeypatch):
 
     def quarantine() -> list[tuple[str, ...]]:
         with lake.snapshot() as snapshot:
-            return snapshot.con.sql("SELECT path, status, reason FROM quarantine").fetchall()
+            return snapshot.query("SELECT path, status, reason FROM quarantine").fetchall()
 
     dump.write_text(header + row.format(1, 1))
     ingest(lake, [dump])
@@ -356,7 +356,7 @@ def test_a_log_that_fails_among_others_is_the_only_one_refused(lake, tmp_path, m
     report = ingest(lake, logs)
     assert [(outcome.path, outcome.reason) for outcome in report.bad] == [(logs[1], "reader_failed")]
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT job_id FROM applications ORDER BY 1").fetchall() == [(1,), (3,)]
+        assert snapshot.query("SELECT job_id FROM applications ORDER BY 1").fetchall() == [(1,), (3,)]
         assert snapshot.scalar("SELECT count(*) FROM job_io") == 2
 
 
@@ -382,7 +382,7 @@ def test_names_that_are_no_text_go_in_and_are_told(sample, tmp_path):
     assert done.returncode == 1, done.stderr.decode()
     assert b"no\\xff.txt" in done.stdout
     with open_lake(tmp_path / "lake").snapshot() as snapshot:
-        found = snapshot.con.sql("SELECT path, status FROM ingests ORDER BY path").fetchall()
+        found = snapshot.query("SELECT path, status FROM ingests ORDER BY path").fetchall()
     assert [(Path(path).name, status) for path, status in found] == [
         ("io\\udcff.txt", "ok"), ("no\\udcff.txt", "quarantined"),
     ]  # fmt: skip

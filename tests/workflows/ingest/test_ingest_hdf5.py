@@ -16,7 +16,7 @@ def test_an_archive_that_grows_ends_as_the_whole_one(tmp_path):
     def read_bytes(lake) -> list[tuple[int, str, float, int]]:
         with lake.snapshot() as snapshot:
             wanted = "SELECT start_ns, component, value, quality FROM series WHERE metric = 'read_bytes' ORDER BY ALL"
-            return snapshot.con.sql(wanted).fetchall()
+            return snapshot.query(wanted).fetchall()
 
     growing = open_lake(tmp_path / "growing", create=True)
     for number, filled in enumerate((20, 90, 95, 240)):

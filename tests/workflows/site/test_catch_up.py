@@ -53,7 +53,7 @@ def test_new_logs_are_in_once_and_bad_ones_in_quarantine(place):
     assert (second.read, second.known, second.refused) == (0, 0, {}), "nothing is opened again"
     assert rows(lake) == 1
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT path FROM quarantine").fetchall() == [(str(logs / "bad.darshan"),)]
+        assert snapshot.query("SELECT path FROM quarantine").fetchall() == [(str(logs / "bad.darshan"),)]
     state_file(lake.root).unlink()
     third = catch_up(lake, settings, clock=later)
     assert (third.read, third.known) == (0, 1), "without its notes the ledger decides"
@@ -88,7 +88,7 @@ def test_a_log_that_speaks_of_somebody_else_than_its_owner_is_refused(place):
     assert list(done.refused) == [str(forged)]
     assert "user 1234 ran the job, but the file is of user 4242" in done.refused[str(forged)]
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT reason FROM quarantine").fetchall() == [("foreign_rows",)]
+        assert snapshot.query("SELECT reason FROM quarantine").fetchall() == [("foreign_rows",)]
     os.utime(forged)
     assert catch_up(lake, replace(settings, check_owner=False), clock=later).read == 1
     assert rows(lake) == 3
@@ -120,7 +120,7 @@ def test_a_log_becomes_whole_after_it_was_refused(place):
     write_climate(logs / "bad.darshan", job_id=4712)
     assert catch_up(lake, settings, clock=later).read == 1
     with lake.snapshot() as snapshot:
-        assert snapshot.con.sql("SELECT count(*) FROM quarantine").fetchall() == [(0,)]
+        assert snapshot.query("SELECT count(*) FROM quarantine").fetchall() == [(0,)]
 
 
 def test_the_rest_waits_for_the_next_pass(place, monkeypatch):
