@@ -33,6 +33,7 @@ from ioweather.derive.system.evidence import (
 )
 from ioweather.derive.system.health import (
     Incident,
+    answered_as_usual,
     capped_stretches,
     fewest_causes,
     health_events,
@@ -213,6 +214,7 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
         sick += sick_stretches([part for part in parts if part.name not in ("storm", "service")])
     storms = sick_stretches([part for part in parts if part.name == "storm"])
     storms = [each for each in storms if not any(each.meets(other) for other in sick if other.is_named)]
+    capped = [each for each in capped if not answered_as_usual(each, parts)]
     found = fewest_causes([*sick, *storms, *capped], silent, seen, servers)
     return tuple(runs.with_cost(each, servers) for each in found if not _is_maintained(each, search.snapshot.facility))
 

@@ -10,6 +10,7 @@ import pytest
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.system.evidence import (
+    Evidence,
     Observations,
     evidence_of,
     processor_observations,
@@ -19,6 +20,7 @@ from ioweather.derive.system.evidence import (
 )
 from ioweather.derive.system.health import (
     Incident,
+    answered_as_usual,
     cause_of,
     fewest_causes,
     health_events,
@@ -132,6 +134,17 @@ def test_silence_counts_between_reports_and_while_others_speak() -> None:
     found = silent_stretches(_matrix(values), SERVERS)
     assert [(e.component, e.start_ns, e.end_ns) for e in found] == [(NAMES[3], 100 * MINUTE_NS, 110 * MINUTE_NS)]
     assert silent_stretches(_matrix(np.full((50, TARGETS), np.nan)), {}) == []
+
+
+@pytest.mark.parametrize(("odds", "name", "usual"), [
+    (-1.0, "probe", True), (1.0, "probe", False), (-1.0, "runs", False), (-1.0, "served", True)])  # fmt: skip
+def test_a_target_that_answers_as_usual_is_not_limited(odds: float, name: str, usual: bool) -> None:
+    said = np.full((BINS, TARGETS), -odds)
+    said[10:20, 2] = odds
+    part = Evidence(name, NAMES, 0, BIN_NS, said, said)
+    assert answered_as_usual(Incident(NAMES[2], "capped", 10 * BIN_NS, 20 * BIN_NS - 1, 0.85), [part]) == usual
+    assert not answered_as_usual(Incident("another", "capped", 10 * BIN_NS, 20 * BIN_NS, 0.85), [part])
+    assert not answered_as_usual(Incident(NAMES[2], "capped", -5 * BIN_NS, 0, 0.85), [part])
 
 
 @pytest.mark.parametrize(("before", "named_count"), [(0.0, 0), (1.0, 1)])

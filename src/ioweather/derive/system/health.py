@@ -143,6 +143,21 @@ def capped_stretches(found: Sequence[Capped]) -> list[Incident]:
     ]
 
 
+# Evidence by the time that requests on a component itself took.
+_TIMED: Final = ("service", "served", "probe")
+
+
+def answered_as_usual(incident: Incident, parts: Sequence[Evidence]) -> bool:
+    """Requests on the component took no longer meanwhile: it did less because less was asked."""
+    said = 0.0
+    for part in parts:
+        if part.name in _TIMED and incident.component in part.components:
+            first = max(0, (incident.start_ns - part.start_ns) // part.bin_ns)
+            last = max(0, -(-(incident.end_ns - part.start_ns) // part.bin_ns))
+            said += float(part.odds[first:last, part.components.index(incident.component)].sum())
+    return said < 0
+
+
 def silent_stretches(amounts: Matrix, servers: Mapping[str, str]) -> list[Incident]:
     """Components that reported before and after, or shortly before, and not meanwhile, while most others did. Of one
     that had nothing to do before, silence is no data, not sickness."""
