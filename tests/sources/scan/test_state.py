@@ -211,10 +211,10 @@ def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from ioweather.sources.scan import crew, scanner
+from ioweather.sources.scan import process_walkers, scanner
 from ioweather.sources.scan.state import ScanState
 scanner._ALONE_ENTRIES, scanner._TASK, scanner._SMALL_TASK = 50, 100, 50
-crew.Crew.ready = True
+process_walkers.Crew.ready = True
 plan = scanner.plan_scan(Path(sys.argv[1]), start_ns=int(sys.argv[2]) * 10**9, rate=float(sys.argv[4]))
 scan = scanner.Scan(plan, ScanState(Path(sys.argv[3])), 2, checkpoint_seconds=0.1)
 scan.run()
@@ -227,7 +227,7 @@ def test_a_scan_that_is_killed_goes_on_and_leaves_no_process_behind(tree, tmp_pa
     command = [sys.executable, "-c", KILLED, str(root), str(now), str(tmp_path / "state")]
     environment = {**os.environ, "PYTHONPATH": str(Path(walker.__file__).parents[3])}
     for _ in range(3):
-        process = subprocess.Popen([*command, "60"], env=environment)
+        process = subprocess.Popen([*command, "30"], env=environment)
         time.sleep(2.5)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         assert children
@@ -238,5 +238,5 @@ def test_a_scan_that_is_killed_goes_on_and_leaves_no_process_behind(tree, tmp_pa
             assert time.monotonic() < deadline, "a walker outlived its scan"
             time.sleep(0.1)
     state = ScanState(tmp_path / "state")
-    assert state.tally().counts["entries"] > 60
+    assert state.tally().counts["entries"] > 30
     assert counted(Scan(plan_scan(root, start_ns=now * 10**9), state).run()) == Naive(root, now).cells
