@@ -173,7 +173,7 @@ def _when(asked: Activity) -> str:
 
 def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     if not asked.runs:
-        return "Who slowed others cannot be told: no run with a log in this time."
+        return "Who slowed others cannot be told: no run with a log in this time. Ask about a longer one."
     if not asked.slowed:
         return f"Nobody slowed others: {_runs(asked.runs)} with a log, none slower than usual."
     runs = f"{len(asked.slowed):,} of {asked.runs:,} runs lost {format_seconds(lost)}"
