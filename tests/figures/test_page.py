@@ -26,6 +26,7 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import NS
 from ioweather.figures import (
+    Drawn,
     answer_html,
     answer_section,
     exhibit_fragment,
@@ -35,6 +36,7 @@ from ioweather.figures import (
     table_html,
 )
 
+LIVE = Drawn(("wide",), live=True)
 NASTY = "<script>alert(\"1\")</script> & 'x' </style>"
 
 
@@ -110,7 +112,7 @@ def pages(exhibit: Exhibit, answer: Answer) -> dict[str, str]:
     return {
         "exhibit": exhibit_html(exhibit),
         "answer": answer_html(answer),
-        "live": html_page("Live", [answer_section(answer, live=True)]),
+        "live": html_page("Live", [answer_section(answer, 1, LIVE)]),
         "fragment": exhibit_fragment(exhibit),
         "empty": exhibit_html(Exhibit("x.table1", "Nothing")),
     }
@@ -167,13 +169,23 @@ def test_a_page_allows_no_script_and_loads_nothing(pages: dict[str, str]) -> Non
 
 
 def test_a_live_figure_carries_its_specifications_beside_the_drawings(answer: Answer) -> None:
-    still, live = answer_section(answer), answer_section(answer, live=True)
+    still, live = answer_section(answer), answer_section(answer, 1, LIVE)
     assert "application/json" not in still
     blocks = re.findall(r'<figure class="chart" data-live>.*?<script type="application/json"[^>]*>(.*?)</script>', live)
     assert len(blocks) == live.count("<figure") == still.count("<figure")
     for block in blocks:
-        assert set(json.loads(block)) == {"wide", "narrow"}
-    assert live.count("<svg") == still.count("<svg")
+        assert {"description", "config"} < set(json.loads(block))
+
+
+def test_a_figure_is_drawn_for_the_screens_that_are_asked_for(answer: Answer) -> None:
+    both, wide, narrow = (answer_section(answer, 1, Drawn(s)) for s in (("wide", "narrow"), ("wide",), ("narrow",)))
+    figures = both.count("<figure")
+    assert both.count('class="wide"') == both.count('class="narrow"') == figures
+    widths = [
+        [float(px) for px in re.findall(r'<svg role="img"[^>]* width="([0-9.]+)"', page)] for page in (wide, narrow)
+    ]
+    assert [len(found) for found in widths] == [figures, figures]
+    assert all(a > 500 and b < 400 for a, b in zip(*widths, strict=True))
 
 
 def test_an_answer_stands_at_the_level_it_is_put(answer: Answer) -> None:

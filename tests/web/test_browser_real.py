@@ -119,7 +119,7 @@ def test_a_figure_answers_the_pointer(browser, address):
     figure.hover()
     chart = figure.locator(".live canvas")
     chart.wait_for()
-    assert not figure.locator(".wide svg").is_visible()
+    assert not figure.locator("> .scroll svg").first.is_visible()
     box = chart.bounding_box()
     for step in range(200):
         page.mouse.move(box["x"] + box["width"] * (step % 20) / 20, box["y"] + box["height"] * (step // 20) / 10)

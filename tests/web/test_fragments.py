@@ -59,6 +59,16 @@ def test_an_event_is_drawn_on_what_the_system_did(client):
     assert "&lt;" not in text, "markup is shown as text"
 
 
+def test_figures_are_drawn_for_the_screen_that_asks(client):
+    widths = {}
+    for screen in ("wide", "narrow", "wide", "something else"):
+        text = client.get("/fragments/load", headers={"ioweather-screen": screen}).text
+        widths[screen] = [float(px) for px in re.findall(r'<svg role="img"[^>]* width="([0-9.]+)"', text)]
+        assert len(widths[screen]) == text.count("<figure") > 0
+    assert max(widths["narrow"]) < 400 < min(widths["wide"])
+    assert widths["something else"] == widths["wide"]
+
+
 def test_the_api_is_described_in_whole_sentences(client):
     assert "\\n" not in client.get("/api").text
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ioweather.figures.catalogue import KINDS
     from ioweather.figures.frame import html_page
     from ioweather.figures.page import (
+        Drawn,
         answer_html,
         answer_section,
         exhibit_fragment,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ioweather.figures.render import draw, exhibit_figure, exhibit_spec, spec, static
 
 _PLACES = {
+    "Drawn": "page",
     "KINDS": "catalogue",
     "answer_html": "page",
     "answer_section": "page",
@@ -52,6 +54,7 @@ _PLACES = {
 
 __all__ = [
     "KINDS",
+    "Drawn",
     "answer_html",
     "answer_section",
     "describe",

@@ -64,9 +64,10 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 .iow code{font-size:.92em;background:var(--line);border-radius:.2rem;padding:0 .25em}
 .iow .bar{width:7rem;height:.6rem;vertical-align:middle}.iow .track{fill:var(--line)}.iow .share{fill:var(--accent)}
 .iow figure{margin:.6rem 0 1.2rem}.iow figure svg{max-width:100%;height:auto;display:block}
+.iow figure>.scroll{margin:0}
 .iow .narrow{display:none}
 @media screen and (max-width:699px){.iow .wide{display:none}.iow .narrow{display:block}.iow h1{font-size:1.3rem}
- .iow figure .scroll svg{max-width:none}}
+ .iow figure>.scroll svg{max-width:none}}
 .iow details{font-size:.875rem;margin:.4rem 0}.iow summary{cursor:pointer;color:var(--quiet)}
 .iow dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .9rem;margin:.4rem 0}.iow dt{color:var(--quiet)}
 .iow dd{margin:0;overflow-wrap:anywhere}

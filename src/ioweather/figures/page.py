@@ -1,16 +1,15 @@
 """Exhibits and answers as HTML: headings, figures, tables, estimates with their intervals, and where it all came from.
 
-Figures are drawn as SVG: no script, and a page opens wherever a ticket system shows it. `live` adds the specification
-that the dashboard's script draws again, with what a pointer shows, when one comes over the figure.
+Figures are drawn as SVG: no script, and a page opens wherever a ticket system shows it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ioweather.core.papers import PAPERS
 from ioweather.core.papers.comparison import comparison_table
@@ -34,8 +33,8 @@ from ioweather.figures.frame import PageTheme, html_page, json_block, prose, sty
 from ioweather.figures.reading import legible
 from ioweather.figures.render import draw, prefixed_ids, spec
 
-WIDE_PX = 760
-NARROW_PX = 330
+Screen: TypeAlias = Literal["wide", "narrow"]
+_WIDTH_PX: Final[Mapping[Screen, int]] = {"wide": 760, "narrow": 330}
 _MOST_ROWS = 400
 _MOST_CHART_ROWS = 60
 _MOST_ESTIMATES = 16
@@ -44,6 +43,20 @@ _MARK = {
     "alarm": "attention",
 }  # fmt: skip
 Styled: TypeAlias = tuple[str, str]  # a text and the class it is shown in: number, time or none
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How the figures of a page are drawn. For one of the `screens` alone a figure takes half the time, and a smaller
+    screen scrolls it. `live` adds the specification that the dashboard's script draws again, with what a pointer shows,
+    when one comes over the figure. `height` is that of the plots."""
+
+    screens: tuple[Screen, ...] = ("wide", "narrow")
+    live: bool = False
+    height: int | None = None
+
+
+_STILL: Final = Drawn()
 
 
 def exhibit_html(exhibit: Exhibit, theme: PageTheme = "auto") -> str:
@@ -57,14 +70,14 @@ def answer_html(answer: Answer, theme: PageTheme = "auto") -> str:
     return html_page(answer.headline, [answer_section(answer)], theme, footer=provenance_html(answer.provenance))
 
 
-def answer_section(answer: Answer, level: int = 1, *, live: bool = False, headed: bool = True) -> str:
+def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, headed: bool = True) -> str:
     """One answer as a part of a page: the headline, unless the page has it, facts, then the exhibits behind them."""
     inner = level + 1
     head = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{prose(answer.headline)}</h{level}>"]
     parts = [*(head if headed else ()), _findings(answer.findings)]
     parts += [_facts(group, inner) for group in answer.facts]
     parts += _closing(answer.caveats, answer.coverage, inner)
-    parts += [exhibit_section(exhibit, inner, live=live, later=True) for exhibit in answer.exhibits]
+    parts += [exhibit_section(exhibit, inner, drawn, later=True) for exhibit in answer.exhibits]
     return "\n".join(part for part in parts if part)
 
 
@@ -80,12 +93,9 @@ def answer_fragment(answer: Answer, theme: PageTheme = "auto") -> str:
     return legible(f'<div class="iow">{style_html(theme)}{body}</div>')
 
 
-def exhibit_section(
-    exhibit: Exhibit, level: int = 2, *, live: bool = False, later: bool = False, height: int | None = None,
-    is_drawn_once: bool = False,
-) -> str:  # fmt: skip
-    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, `later` sets it off from
-    what stands above it, and `height` is that of its plots."""
+def exhibit_section(exhibit: Exhibit, level: int = 2, drawn: Drawn = _STILL, *, later: bool = False) -> str:
+    """One exhibit as a part of a page; its headings begin at `level`, its id is the anchor, and `later` sets it off
+    from what stands above it."""
     inner = level + 1
     of_paper = exhibit.id.partition(".")[0] in PAPERS  # of others the id says nothing to a reader
     parts = [f'<p class="kicker">{escape(exhibit.id)}</p>'] if of_paper else []
@@ -95,9 +105,7 @@ def exhibit_section(
         name = f"{exhibit.id}-{number + 1}"
         head = replace(chart, title="") if chart.title == exhibit.title else chart  # said above
         with_rows = chart.table not in exhibit.tables
-        parts.append(figure_html(
-            head, name, inner, live=live, with_rows=with_rows, height=height, is_drawn_once=is_drawn_once
-        ))  # fmt: skip
+        parts.append(figure_html(head, name, inner, drawn, with_rows=with_rows))
     parts += [_estimates(exhibit.estimates, inner)]
     parts += [table_html(table) for table in exhibit.tables]
     parts += [_published(exhibit, inner)]
@@ -109,27 +117,26 @@ def exhibit_section(
     return f'<section class="{kind}" id="{escape(exhibit.id)}">\n{content}\n</section>'
 
 
-def figure_html(
-    chart: Chart, name: str, level: int = 2, *, live: bool = False, with_rows: bool = True, height: int | None = None,
-    is_drawn_once: bool = False,
-) -> str:  # fmt: skip
-    """A chart for wide and for narrow screens; `is_drawn_once`: for wide ones, and a narrow one is scrolled. Its title
-    is a heading of the page, not a text in the picture."""
+def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, *, with_rows: bool = True) -> str:
+    """A chart; its title is a heading of the page, not a text in the picture."""
     untitled = replace(chart, title="")
-    widths = {"scroll": WIDE_PX} if is_drawn_once else {"wide": WIDE_PX, "narrow": NARROW_PX}
-    specs = {kind: spec(untitled, width=px, height=height) for kind, px in widths.items()}
+    specs = {screen: spec(untitled, width=_WIDTH_PX[screen], height=drawn.height) for screen in drawn.screens}
     text = escape(describe(chart))
     heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
-    focus = f' role="region" tabindex="0" aria-label="{text}"' if is_drawn_once else ""  # what scrolls has a name
+    is_one = len(specs) == 1
+    # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.
+    focus = f' role="region" tabindex="0" aria-label="{text}"' if is_one and not drawn.live else ""
     picture = "".join(
-        f'<div class="{kind}"{focus}>{_inline_svg(draw(part).decode(), f"{name}-{kind}", text)}</div>'
-        for kind, part in specs.items()
+        f'<div class="{"scroll" if is_one else screen}"{focus}>'
+        f"{_inline_svg(draw(part).decode(), f'{name}-{screen}', text)}</div>"
+        for screen, part in specs.items()
     )
-    for part in specs.values():
-        part.pop("$schema")
-    block = json_block(f"{name}-spec", specs) if live else ""
+    block = ""
+    if drawn.live:
+        (one,) = specs.values()
+        block = json_block(f"{name}-spec", {key: value for key, value in one.items() if key != "$schema"})
     rows = _chart_rows(chart) if with_rows else ""
-    return f'{heading}\n<figure class="chart"{" data-live" if live else ""}>{picture}{block}{rows}</figure>'
+    return f'{heading}\n<figure class="chart"{" data-live" if drawn.live else ""}>{picture}{block}{rows}</figure>'
 
 
 def _inline_svg(svg: str, name: str, text: str) -> str:

@@ -18,7 +18,7 @@ from ioweather.core.papers import PAPERS, Paper
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Provenance, ResultColumn, ResultTable, columns_of
 from ioweather.core.units import format_time_ns
-from ioweather.figures import exhibit_section, figure_html, html_page, provenance_html, table_html
+from ioweather.figures import Drawn, exhibit_section, figure_html, html_page, provenance_html, table_html
 from ioweather.report.front import Sheet
 from ioweather.report.gather import Made, Material, without_repeats
 
@@ -156,7 +156,7 @@ def report_html(
 def _sheet_html(sheet: Sheet, number: int, material: Material) -> str:
     simulated = " This facility is simulated: nothing here was measured." if material.facility.simulated else ""
     figures = [
-        Markup(figure_html(chart, f"sheet{number}-{i}", 3, with_rows=False, height=_CHART_PX))
+        Markup(figure_html(chart, f"sheet{number}-{i}", 3, Drawn(height=_CHART_PX), with_rows=False))
         for i, chart in enumerate(sheet.charts)
     ]
     return _TEMPLATES.get_template("sheet.html").render(
@@ -254,7 +254,7 @@ def _paper_part(paper: Paper, made: Sequence[Made]) -> Iterator[str]:
     yield f'<p class="quiet">Published values beside ours: {escape(paper.site)}. {escape(paper.citation)}</p></section>'
     for m in mine:
         # Many figures, for whoever sits down to read them: drawing each for a phone too would take as long again.
-        yield exhibit_section(m.exhibit, 3, later=True, is_drawn_once=True)
+        yield exhibit_section(m.exhibit, 3, Drawn(screens=("wide",)), later=True)
 
 
 def _left_out(material: Material) -> str:

@@ -124,7 +124,10 @@ class Facilities:
         """What the first page asks for, in a thread of its own, while the server starts."""
 
         def look() -> None:
+            from ioweather.figures.render import draw
+
             with suppress(Exception):  # whoever asks is told
+                draw({"data": {"values": []}, "mark": "point"})  # the first drawing takes a second longer
                 self.events(MAIN, None, ALL_TIME)
                 self.now(MAIN)
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer
-from ioweather.figures import answer_section, provenance_html
+from ioweather.figures import Drawn, answer_section, provenance_html
 from ioweather.web.errors import status_of
 from ioweather.web.facilities import Tell
 from ioweather.web.shell import Html, part, problem
@@ -24,7 +24,9 @@ def failed(error: IoweatherError, heading: str = "") -> Html:
 def kept(view: View, key: Hashable, make: Callable[[], str], heading: str = "") -> Html:
     """A part that is made once for each state of the lake."""
     try:
-        return Html(view.facilities.answered(view.name, (view.key, view.between, key), lambda: make().encode()))
+        return Html(
+            view.facilities.answered(view.name, (view.key, view.between, view.screen, key), lambda: make().encode())
+        )
     except IoweatherError as error:
         return failed(error, heading)
 
@@ -40,17 +42,19 @@ def seldom(view: View, key: Hashable, make: Callable[[Tell], str]) -> Html:
     return Html(data or part("making.html", told=told))
 
 
-def answer_part(answer: Answer, *, second: bool = False, headed: bool = True, folded: bool = True) -> Markup:
+def answer_part(
+    answer: Answer, drawn: Drawn, *, second: bool = False, headed: bool = True, folded: bool = True
+) -> Markup:
     """An answer on a page; the `second` on a page has no heading of the first level. What is behind it is `folded`
     below it, or left to the page."""
     said = replace(answer, caveats=(), coverage=())
-    text = Markup(answer_section(said, 2 if second else 1, live=True, headed=headed))
+    text = Markup(answer_section(said, 2 if second else 1, drawn, headed=headed))
     return text + behind(answer) if folded else text
 
 
 def behind(answer: Answer) -> Markup:
     """Coverage, caveats and origin, which few readers open."""
-    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, live=True, headed=False)
+    closing = answer_section(replace(answer, facts=(), exhibits=(), findings=()), 2, headed=False)
     inner = Markup(closing + provenance_html(answer.provenance))
     summary = Markup("<details><summary>Coverage, caveats and where this comes from</summary>{}</details>")
     return summary.format(inner) if inner else inner

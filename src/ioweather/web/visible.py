@@ -25,6 +25,7 @@ from ioweather.core.errors import AccessDenied, TokenRefused
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.results import Answer, Exhibit
 from ioweather.core.visibility import SOCKET, Owner, Visibility
+from ioweather.figures.page import Drawn, Screen
 from ioweather.store.lake import Lake
 from ioweather.store.tokens import Token, find_token
 from ioweather.web.facilities import MAIN, Facilities
@@ -35,6 +36,7 @@ _NOBODY: Final = Owner("")
 _LONGEST_NAME: Final = 256
 _LONGEST_TIME: Final = 100
 _LONGEST_HEADER: Final = 500
+_SCREEN: Final = "ioweather-screen"  # the dashboard's script says which drawings it has room for
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class View:
     owner: Owner | None
     sees_sql: bool = True
     between: tuple[str, str] = ("", "")  # the time range of the page, as its address has it
+    screen: Screen = "wide"
 
     @property
     def lake(self) -> Lake:
@@ -55,6 +58,10 @@ class View:
     def key(self) -> str:
         """What the view shows depends on this, beside the state of the lake."""
         return f"{self.name}\n{self.owner.user if self.owner else ''}\n{self.owner is None}"
+
+    def drawn(self, height: int | None = None) -> Drawn:
+        """Figures for the screen of the one who asks."""
+        return Drawn((self.screen,), live=True, height=height)
 
     def exhibit(self, exhibit_id: str, params: Mapping[str, str], period: Period) -> Exhibit:
         return self.facilities.exhibit(self.lake, self.name, exhibit_id, params, period)
@@ -102,7 +109,8 @@ LakeName = Annotated[str, Query(alias="lake", description="The facility to show.
 
 def _view(request: Request, lake: str, owner: Owner | None, sees_sql: bool = True) -> View:
     start, end = (request.query_params.get(name, "").strip()[:_LONGEST_TIME] for name in ("from", "to"))
-    return View(_facilities(request), lake or MAIN, owner, sees_sql, (start, end))
+    screen: Screen = "narrow" if request.headers.get(_SCREEN) == "narrow" else "wide"
+    return View(_facilities(request), lake or MAIN, owner, sees_sql, (start, end), screen)
 
 
 # async: a dependency without `async` would cost a trip to a thread.

@@ -222,19 +222,19 @@ def umami(this: list[Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("this", [[False, False, False, False, True], [9.0] * 5])
 def test_umami_marks_this_run_by_flag_or_by_value(this: list[Any]) -> None:
-    history, box = umami(this)["vconcat"][0]["hconcat"]
-    assert [row["k"] for row in history["data"]["values"]] == [
+    (row,) = umami(this)["vconcat"]
+    assert [run["k"] for run in row["data"]["values"]] == [
         "lowest quarter", "middle half", "middle half", "middle half", "highest quarter",
     ]  # fmt: skip
-    assert history["layer"][-1]["data"]["values"] == [{"x": 4 * 86_400_000, "y": 9}]
-    (row,) = box["data"]["values"]
-    assert (row["q1"], row["m"], row["q3"], row["v"], row["l"], row["h"]) == (2, 3, 4, 9, 1, 9)
+    own, box = row["layer"][3], row["layer"][-1]
+    assert own["data"]["values"] == [{"x": 4 * 86_400_000, "y": 9}]
+    assert box["data"]["values"] == [{"q1": 2, "m": 3, "q3": 4, "v": 9, "l": 1, "h": 9}]
+    assert box["encoding"]["x"]["value"] > row["width"]
 
 
 def test_umami_without_this_run_still_shows_the_history() -> None:
-    history, box = umami([None] * 5)["vconcat"][0]["hconcat"]
-    assert len(history["layer"]) == 2
-    assert len(box["layer"]) == 3
+    (row,) = umami([None] * 5)["vconcat"]
+    assert [layer["mark"]["type"] for layer in row["layer"]] == ["line", "point", "rule", "rect", "rule"]
 
 
 def test_panels_add_up_what_they_note() -> None:

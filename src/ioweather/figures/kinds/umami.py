@@ -22,6 +22,7 @@ from ioweather.figures.tooltips import tooltip
 
 _ROW_PX = 58
 _BOX_PX = 46
+_GAP_PX = 12
 _MOST_METRICS = 16
 _CLASSES = ("lowest quarter", "middle half", "highest quarter")
 _COLOURS = (LOW, NEUTRAL, HIGH)
@@ -42,7 +43,7 @@ class UmamiKind:
         parts = [(name, _rows_of(chart, labels, name)) for name in metrics[:_MOST_METRICS]]
         axes = {name: _value_axis(part) for name, part in parts}
         left = max(axis.label_px(_ROW_PX) for axis in axes.values())
-        plot = max(width - 16 - left - _BOX_PX - 12 - 64, 80)
+        plot = max(width - 16 - left - _BOX_PX - _GAP_PX - 64, 80)
         budget = MAX_POINTS // max(len(parts), 1)
         rows = [
             _row(part, name, times, axes[name], plot, budget, last=index == len(parts) - 1)
@@ -83,17 +84,19 @@ def _this(part: Chart) -> tuple[float, float]:
 def _row(part: Chart, name: str, times: Axis, axis: Axis, width: int, budget: int, *, last: bool) -> Spec:
     quartiles = [_known(reading.numbers(part, q)) for q in ("q25", "q50", "q75")]
     at, value = _this(part)
-    history = _history(part, times, axis, width, quartiles, (at, value), budget, last=last)
+    history, rows = _history(part, times, axis, width, quartiles, (at, value), budget, last=last)
     title = wrapped(name, width + _BOX_PX, LABEL_SIZE + 1, bold=True, most=1)
     text = title[0] if isinstance(title, list) else title
     head = {"text": text, "fontSize": LABEL_SIZE + 1, "offset": 4}
-    return {"title": head, "hconcat": [history, _box(part, axis, quartiles, value)], "spacing": 12}
+    layers = [*history, *_box(part, axis, quartiles, value, width + _GAP_PX)]
+    return {"title": head, "width": width, "height": _ROW_PX, "data": {"values": rows}, "layer": layers}
 
 
 def _history(
     part: Chart, times: Axis, axis: Axis, width: int, quartiles: list[float], this: tuple[float, float], budget: int,
     *, last: bool,
-) -> Spec:  # fmt: skip
+) -> tuple[list[Spec], list[Spec]]:  # fmt: skip
+    """Layers, and the rows that they draw."""
     x, y = reading.numbers(part, "x"), reading.numbers(part, "y")
     order = np.flatnonzero(np.isfinite(x))
     order = order[np.argsort(x[order], kind="stable")]
@@ -119,7 +122,7 @@ def _history(
         rule = {"type": "rule", "color": AXIS, "strokeDash": [2, 2]}
         layers.insert(0, {"data": {"values": [place]}, "mark": rule, "encoding": {"x": across}})
         layers.append({"data": {"values": [place]}, "mark": _diamond(this[1], quartiles), "encoding": both})
-    return {"width": width, "height": _ROW_PX, "data": {"values": rows}, "layer": layers}
+    return layers, rows
 
 
 def _diamond(value: float, quartiles: list[float]) -> Spec:
@@ -128,15 +131,15 @@ def _diamond(value: float, quartiles: list[float]) -> Spec:
     return mark | {"stroke": INK, "strokeWidth": 1.4, "opacity": 1}
 
 
-def _box(part: Chart, axis: Axis, quartiles: list[float], value: float) -> Spec:
+def _box(part: Chart, axis: Axis, quartiles: list[float], value: float, at_px: int) -> list[Spec]:
+    """Beside the plot and on its axis: a plot of its own would take half as long again to draw."""
     y = reading.numbers(part, "y")
     known = y[np.isfinite(y) & ((y > 0) | (not axis.log))]
     up = axis.channel("m", "y", _ROW_PX, titled=False)
-    up["axis"] = up["axis"] | {"labels": False}
     row: Spec = {"q1": quartiles[0], "m": quartiles[1], "q3": quartiles[2], "v": value}
     row |= {"l": float(known.min()) if len(known) else None, "h": float(known.max()) if len(known) else None}
     row = {k: reading.drawable(v) if isinstance(v, float) else v for k, v in row.items()}
-    middle, left, right = {"value": _BOX_PX / 2}, {"value": _BOX_PX * 0.25}, {"value": _BOX_PX * 0.75}
+    middle, left, right = ({"value": at_px + _BOX_PX * share} for share in (0.5, 0.25, 0.75))
 
     def vertical(field: str, field2: str = "") -> dict[str, Any]:
         return {"y": up | {"field": field}} | ({"y2": {"field": field2}} if field2 else {})
@@ -153,7 +156,7 @@ def _box(part: Chart, axis: Axis, quartiles: list[float], value: float) -> Spec:
         label = tick_label(float(f"{value:.3g}"), axis.unit)
         text = {"type": "text", "align": "left", "dx": _BOX_PX / 2 + 4, "baseline": "middle", "text": label}
         layers.append({"mark": text, "encoding": {"x": middle} | vertical("v")})
-    return {"width": _BOX_PX, "height": _ROW_PX, "data": {"values": [row]}, "layer": layers}
+    return [layer | {"data": {"values": [row]}} for layer in layers]
 
 
 def _class_channel() -> Spec:

@@ -95,7 +95,7 @@ def event(view: PublicView, event_id: str) -> Html:
             if e.charts and e.charts[0].kind == "timeline"
         ]
         with view.facilities.drawing():
-            charts = [Markup(exhibit_section(e, 2, live=True, height=CHART_PX)) for e in exhibits]
+            charts = [Markup(exhibit_section(e, 2, view.drawn(CHART_PX))) for e in exhibits]
         tables = [events_table(Place(view, ""), [found], "This event", brief=True)]
         return part("place_parts.html", up="", facts=tables_part(*tables), charts=charts, tables=[], behind="")
 

@@ -81,11 +81,11 @@ def exhibit(view: OwnView, request: Request, exhibit_id: str, between: Between, 
     def make() -> bytes:
         made = view.exhibit(exhibit_id, params, period_of(between, view.lake.facility))
         with view.facilities.drawing():
-            section = Markup(exhibit_section(made, level, live=True))
+            section = Markup(exhibit_section(made, level, view.drawn()))
         return (section + _downloads(made, query)).encode()
 
     try:
-        key = ("fragment", view.key, exhibit_id, level, tuple(query))
+        key = ("fragment", view.key, view.screen, exhibit_id, level, tuple(query))
         return Html(view.facilities.exhibit_answered(view.name, exhibit_id, key, make))
     except IoweatherError as error:
         return failed(error, exhibit_id if level == 1 else "")

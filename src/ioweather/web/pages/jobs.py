@@ -63,7 +63,7 @@ def _job_parts(view: View, reason: Answer | None, facts: Answer) -> str:
     place = Place(view, "")
     timeline = _meanwhile(view, reason, facts)
     with view.facilities.drawing():
-        verdict, job = answer_part(reason, headed=False), answer_part(rest, second=True)
+        verdict, job = answer_part(reason, view.drawn(), headed=False), answer_part(rest, view.drawn(), second=True)
         return part(
             "job_parts.html", verdict_head=head, verdict=verdict, job=job,
             facts=list(_where_to(place, reason, facts)), tables=list(_named(place, reason)), timeline=timeline,
@@ -75,7 +75,7 @@ def _counted_parts(view: View, facts: Answer) -> str:
     head = Markup('<p class="kicker">What the servers counted of it</p><h1>{}</h1>').format(facts.headline)
     with view.facilities.drawing():
         return part(
-            "job_parts.html", verdict_head=head, verdict=answer_part(facts, headed=False), job="",
+            "job_parts.html", verdict_head=head, verdict=answer_part(facts, view.drawn(), headed=False), job="",
             facts=list(_where_to(Place(view, ""), None, facts)), tables=[], timeline="",
         )  # fmt: skip
 
@@ -143,7 +143,7 @@ def _meanwhile(view: View, reason: Answer, facts: Answer) -> Markup:
         if e.charts and e.charts[0].kind == "timeline"
     ]
     with view.facilities.drawing():
-        return Markup("".join(exhibit_section(e, 2, live=True, height=CHART_PX) for e in timelines))
+        return Markup("".join(exhibit_section(e, 2, view.drawn(CHART_PX)) for e in timelines))
 
 
 @router.post("/fragments/upload")

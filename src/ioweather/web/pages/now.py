@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter
 from markupsafe import escape
 
@@ -11,7 +13,7 @@ from ioweather.core.results import Answer
 from ioweather.web.facilities import MAIN
 from ioweather.web.parts import answer_part, kept
 from ioweather.web.shell import Html, page, problem
-from ioweather.web.visible import PublicView
+from ioweather.web.visible import PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
 
@@ -25,13 +27,13 @@ def now_page(view: PublicView) -> Html:
 @router.get("/fragments/now")
 def now(view: PublicView) -> Html:
     try:
-        return Html(view.facilities.now_as(view.name, "html", _now_part))
+        return Html(view.facilities.now_as(view.name, f"html {view.screen}", partial(_now_part, view)))
     except IoweatherError as error:
         return Html(problem(error, "How slow storage is now"))
 
 
-def _now_part(answer: Answer, wrong: bool) -> bytes:
-    return f'<div class="{"wrong" if wrong else "fine"}">{answer_part(answer)}</div>'.encode()
+def _now_part(view: View, answer: Answer, wrong: bool) -> bytes:
+    return f'<div class="{"wrong" if wrong else "fine"}">{answer_part(answer, view.drawn())}</div>'.encode()
 
 
 @router.get("/fragments/forecast")
@@ -39,7 +41,7 @@ def forecast(view: PublicView) -> Html:
     def make() -> str:
         answer = view.ask("forecast", {})
         with view.facilities.drawing():
-            whole = answer_part(answer, second=True)
+            whole = answer_part(answer, view.drawn(), second=True)
         if _has_skill(answer):
             return whole
         # Nobody opens this page for a forecast that is no better than "as now": a line, and the rest for who wants it.

@@ -54,7 +54,7 @@ def load(view: PublicView) -> Html:
     def make() -> str:
         answer = view.ask("storage", {}, period_for(view, RANGE_NS))
         with view.facilities.drawing():
-            return "".join(exhibit_section(e, 2, live=True, height=_CHART_PX) for e in answer.exhibits if e.charts)
+            return "".join(exhibit_section(e, 2, view.drawn(_CHART_PX)) for e in answer.exhibits if e.charts)
 
     return kept(view, "load", make)
 

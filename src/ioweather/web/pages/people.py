@@ -52,7 +52,7 @@ def project(view: OwnView, name: str) -> Html:
     def make() -> str:
         answer = view.ask("project", {"name": name}, period_for(view))
         with view.facilities.drawing():
-            return answer_part(answer, second=True)
+            return answer_part(answer, view.drawn(), second=True)
 
     return kept(view, ("project", name), make)
 

@@ -55,7 +55,9 @@ def relief(view: OwnView, target: str) -> Html:
         answers = [view.ask("relieve", {"target": target, "by": "load"}, period_for(view, RANGE_NS))]
         with suppress(DataUnavailable):
             answers.append(view.ask("relieve", {"target": target, "by": "space"}))
-        return part("answers.html", sections=[answer_part(a, second=True) for a in answers], all_later=True)
+        return part(
+            "answers.html", sections=[answer_part(a, view.drawn(), second=True) for a in answers], all_later=True
+        )
 
     return kept(view, ("relief", target), make, "Files to move")
 
@@ -81,9 +83,9 @@ def storage(view: PublicView, where: str) -> Html:
             up = Markup('<p>Part of <a href="{}">{}</a></p>').format(
                 place.to("filesystems", result.filesystem), result.filesystem
             )
-        facts = answer_part(replace(answer, exhibits=()), folded=False)
+        facts = answer_part(replace(answer, exhibits=()), view.drawn(), folded=False)
         with view.facilities.drawing():
-            charts = [exhibit_section(e, 3, live=True, height=_height(e)) for e in answer.exhibits if e.charts]
+            charts = [exhibit_section(e, 3, view.drawn(_height(e))) for e in answer.exhibits if e.charts]
         return part(
             "place_parts.html", up=up, facts=facts, charts=[Markup(chart) for chart in charts], tables=tables,
             behind=behind(answer),

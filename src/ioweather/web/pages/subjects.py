@@ -77,7 +77,7 @@ def transfer(
             raise UsageError(str(error), hint="Write a size as 64GiB or 1TB.") from None
         answers = [view.ask(name, {"size": str(amount), "op": op}) for name in ("stripe", "predict")]
         with view.facilities.drawing():
-            sections = [answer_part(answer, second=True) for answer in answers]
+            sections = [answer_part(answer, view.drawn(), second=True) for answer in answers]
         return part("answers.html", sections=sections, all_later=True)
 
     return kept(view, ("transfer", size, op), make)

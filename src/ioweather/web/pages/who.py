@@ -34,7 +34,7 @@ def who(view: OwnView) -> Html:
         answer = view.ask("who", {"by": "user"}, period_for(view, RANGE_NS))
         result = answer.result
         assert isinstance(result, WhoOutcome)
-        said = answer_part(replace(answer, facts=(), exhibits=()), folded=False)
+        said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)
         return part(
             "place_parts.html", up="", facts=said, charts=[], tables=list(_tables(view, result)), behind=behind(answer)
         )  # fmt: skip

@@ -4,11 +4,18 @@
 
 import { enhance } from "/static/tables.js";
 
+// The server draws figures for the screen that asks, and again when a window is made narrow or a phone is turned.
+const narrow = matchMedia("(max-width:699px)");
+narrow.addEventListener("change", () => {
+  for (const place of document.querySelectorAll("[data-fragment][data-filled]")) fill(place, place.dataset.fragment);
+});
+
 async function fill(place, address, options) {
   place.setAttribute("aria-busy", "true");
   place.asked = address;
   try {
-    const response = await fetch(address, options);
+    const screen = narrow.matches ? "narrow" : "wide";
+    const response = await fetch(address, { ...options, headers: { "ioweather-screen": screen, ...options?.headers } });
     const type = response.headers.get("content-type") || "";
     if (!type.startsWith("text/html")) throw new Error("the server answered " + response.status);
     const text = await response.text();

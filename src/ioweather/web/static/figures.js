@@ -3,7 +3,7 @@
 
 import { visit } from "/static/app.js";
 
-const narrow = matchMedia("(max-width:699px)"), night = matchMedia("(prefers-color-scheme:dark)");
+const night = matchMedia("(prefers-color-scheme:dark)");
 let tools;
 
 const fetched = () => tools ??= Promise.all([
@@ -124,13 +124,12 @@ function reachable(place) {
   place.setAttribute("aria-label", "Chart, scrolls");
 }
 
-const isTimed = (figure) =>
-  JSON.parse(figure.querySelector("script[type='application/json']").textContent).wide.layer?.some(timed);
+const specOf = (figure) => JSON.parse(figure.querySelector("script[type='application/json']").textContent);
+const isTimed = (figure) => specOf(figure).layer?.some(timed);
 
 async function draw(figure) {
   const [, dark] = await fetched();
-  const both = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
-  const spec = narrow.matches ? both.narrow : both.wide;
+  const spec = specOf(figure);
   const place = document.createElement("div");
   place.className = "live";
   const brush = Boolean(figure.closest("[data-brush]"));
@@ -160,5 +159,4 @@ document.addEventListener("pointerover", (event) => {
   for (const each of [figure, ...[...others].filter((other) => other !== figure && isTimed(other))]) enliven(each);
 });
 
-for (const change of [narrow, night])
-  change.addEventListener("change", () => document.querySelectorAll('figure[data-live="drawn"]').forEach(draw));
+night.addEventListener("change", () => document.querySelectorAll('figure[data-live="drawn"]').forEach(draw));
