@@ -41,7 +41,7 @@ class SmallRequests:
         return f"{self.small:,} of {self.total:,} requests under 1 MiB, {mean} on average{self.block}"
 
 
-def small_requests(profile: Profile, rows: Bools) -> SmallRequests | None:
+def find_small(profile: Profile, rows: Bools) -> SmallRequests | None:
     total = int(profile.operations[rows].sum())
     small = sum(int(profile.small_count(verb)[rows].sum()) for verb in VERBS)
     if small < FEWEST or small <= SMALL_SHARE * total:
@@ -83,8 +83,8 @@ def joined_by_collectives(profile: Profile, rows: Bools, plain: str, how: str) -
     """Requests that could be collective. Joining saves time where they are small and on shared files: `how` says which
     those are, `plain` what there is otherwise."""
     evidence, seconds, mine = plain, 0.0, rows & profile.shared
-    if (found := small_requests(profile, mine)) is not None:
+    if (found := find_small(profile, mine)) is not None:
         seconds = profile.saving(np.where(mine, joined(profile, BUFFER_BYTES), 0.0))
         evidence = f"{found.words}, {how}; {rate_words(profile, mine)}"
-    interface = interface_of(profile, rows, profile.operations.astype(np.float64))
+    interface = interface_of(profile, rows, profile.operations)
     return Seen(evidence, seconds, collective_calls(profile, interface, main_verb(profile, rows)))

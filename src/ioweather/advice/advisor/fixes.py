@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.advice.advisor.profile import Profile, Verb
-from ioweather.core.arrays import Bools, Floats
+from ioweather.core.arrays import Bools, Floats, Ints
 
 _LARGER: Final = {
     "HDF5": ("H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0);", "H5Pset_alignment(fapl, 1 << 20, 4 << 20);"),
@@ -40,7 +40,7 @@ _COLLECTIVE_PYTHON: Final = {
 BROADCAST: Final = ("if (rank == 0) read(fd, buffer, bytes);", "MPI_Bcast(buffer, bytes, MPI_BYTE, 0, comm);")
 
 
-def interface_of(profile: Profile, rows: Bools, weight: Floats) -> str:
+def interface_of(profile: Profile, rows: Bools, weight: Floats | Ints) -> str:
     """The interface with most of `weight` in these rows; what a library was used for is the library's."""
     records = profile.records
     library = records.text("library")
@@ -54,7 +54,7 @@ def interface_of(profile: Profile, rows: Bools, weight: Floats) -> str:
     totals: dict[str, float] = {}
     left = rows
     for name, mine in kinds.items():
-        totals[name] = float(weight[left & mine].sum())
+        totals[name] = float(weight[left & mine].sum(dtype=np.float64))
         left = left & ~mine
     return max(totals, key=lambda name: totals[name])
 
@@ -144,8 +144,7 @@ def setstripe(profile: Profile, rows: Bools, width: int, size: str = "4M") -> st
 
 def folder_of(profile: Profile, rows: Bools) -> str:
     """The directory of the file with most bytes, where its path is known, can be typed, and is no mount's root."""
-    moved = (profile.ints("read_bytes") + profile.ints("write_bytes")).astype(np.float64)
-    first = int(np.argmax(np.where(rows, moved, -1.0))) if rows.any() else -1
+    first = int(np.argmax(np.where(rows, profile.moved, -1))) if rows.any() else -1
     path = profile.records.text("path")[first : first + 1].tolist()[0] if first >= 0 else None
     folder = path.rpartition("/")[0] if path else ""
     if folder in profile.mounts or folder in ("", "/"):

@@ -206,6 +206,10 @@ class Profile:
         return self.ints("read_count") + self.ints("write_count")
 
     @cached_property
+    def moved(self) -> Ints:
+        return self.ints("read_bytes") + self.ints("write_bytes")
+
+    @cached_property
     def collective(self) -> Bools:
         """MPI-IO rows with at least half of their operations collective: MPI-IO joins those itself."""
         collective = self.ints("collective_read_count") + self.ints("collective_write_count")
@@ -283,7 +287,11 @@ class Profile:
 
     @cached_property
     def spent(self) -> Floats:
-        return self.seconds("meta_seconds") + self.seconds("read_seconds") + self.seconds("write_seconds")
+        return self.seconds("meta_seconds") + self.data_seconds
+
+    @cached_property
+    def data_seconds(self) -> Floats:
+        return self.seconds("read_seconds") + self.seconds("write_seconds")
 
     @cached_property
     def io_seconds(self) -> float | None:
@@ -305,12 +313,12 @@ class Profile:
 
     @cached_property
     def moved_rows(self) -> Bools:
-        return (self.ints("read_bytes") + self.ints("write_bytes")) > 0
+        return self.moved > 0
 
     def lifted(self, saved: Floats) -> Floats:
         """Savings on rows below MPI-IO as savings on the MPI-IO rows of the same files: the same share of their data
         time. MPI-IO waits for its slowest process, so its sums are no measure of the calls below."""
-        data = self.seconds("read_seconds") + self.seconds("write_seconds")
+        data = self.data_seconds
         spent, gone = (self.records.per_file(part, self.below) for part in (data, np.minimum(saved, data)))
         share = ratio(gone, spent)[self.records.file]
         return np.where(self.below, 0.0, np.where(self.counted & self.records.mpiio, data * share, saved))

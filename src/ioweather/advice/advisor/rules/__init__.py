@@ -1,1 +1,1 @@
-"""One module for each rule of the advisor; `catalogue` has their order."""
+"""The rules of the advisor, by what they look at; `catalogue` has their order."""
