@@ -40,8 +40,8 @@ from ioweather.advice.advisor.record import Past, Promise, promised_from, record
 from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.core.facility import parse_facility
 from ioweather.core.units import GIB, MIB, NS
-from ioweather.simulate.formats.facility_file import facility_toml
 from ioweather.simulate.formats.logs import LogWriter
+from ioweather.simulate.formats.texts import facility_toml
 from ioweather.simulate.presets import LAPTOP, for_days
 from ioweather.simulate.runs import Run
 from ioweather.simulate.truth import run_parts

@@ -24,8 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast.answer import HORIZONS_NS, forecast_answer
-from ioweather.advice.forecast.bursts import BURST_HORIZONS_NS, BurstOutlook, burst_outlook, burst_outlooks
+from ioweather.advice.forecast.answer import (
+    BURST_HORIZONS_NS,
+    HORIZONS_NS,
+    BurstOutlook,
+    burst_outlook,
+    burst_outlooks,
+    forecast_answer,
+)
 from ioweather.advice.forecast.horizons import History, Quantity, timed
 from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ioweather.collect.messages import PipeReporter, whole_lines
-from ioweather.collect.worker import Worker
+from ioweather.collect.worker import PipeReporter, Worker, whole_lines
 from ioweather.core.errors import SourceError
 from ioweather.sources.live.contract import Operation, Ready
 

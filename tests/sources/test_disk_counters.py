@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.devices.counters import Differences
+from ioweather.sources.devices.diskstats import Differences
 from ioweather.sources.disk_counters import RESET, amounts_between, parse_diskstats
 from ioweather.tables import METRICS, Quality
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from ioweather.stats.forest import forest_curve
+from ioweather.stats.learning import forest_curve
 
 
 def test_without_the_extra_there_is_no_curve(monkeypatch):

@@ -14,11 +14,10 @@ from scipy.signal import lfilter
 from scipy.stats import alexandergovern, jarque_bera, kruskal
 
 from ioweather.stats.changepoint import single_change
-from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, shift_p
+from ioweather.stats.climatology import chance_bound, turned_sums
+from ioweather.stats.dependence import MEASURES, ShiftNull, best_moved_p, best_shift_p, groups_differ, shift_p
 from ioweather.stats.normality import moments
 from ioweather.stats.orderstats import independence
-from ioweather.stats.peaks import chance_bound, turned_sums
-from ioweather.stats.ranked_groups import groups_differ
 
 LEVEL = 0.05
 ALIKE = 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.stats.peaks import chance_bound, turned_sums
+from ioweather.stats.climatology import chance_bound, turned_sums
 
 
 def bursts(days: int, seed: int, planted: float = 0.0) -> np.ndarray:

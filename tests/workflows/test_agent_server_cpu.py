@@ -8,8 +8,8 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.results import Exhibit
 from ioweather.sources.counter_samples import Target
+from ioweather.sources.live.lustre import ServerCpu
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.server_cpu import ServerCpu
 from ioweather.store.lake import open_lake
 from ioweather.tables import TABLES
 from ioweather.workflows.analyse import each_exhibit

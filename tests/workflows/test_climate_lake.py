@@ -16,7 +16,7 @@ from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store import grid
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
-from ioweather.studies.climate import aligned_blocks, targets_in_one_pass
+from ioweather.studies.climate import stretches, targets_in_one_pass
 from ioweather.tables import Quality
 from ioweather.workflows.analyse import make_exhibits
 
@@ -98,7 +98,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_a_sealed_lake_is_passed_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was kept gives the same exhibits; late rows cost their own stretch, and count."""
-    monkeypatch.setattr(aligned_blocks, "_STRETCH_DAYS", 1)
+    monkeypatch.setattr(stretches, "_STRETCH_DAYS", 1)
     lake = filled(tmp_path)
     compact(lake, everything=True)
     made: list[tuple[int, int]] = []

@@ -17,7 +17,7 @@ from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import ProjectRule
 from ioweather.core.results import to_jsonable
 from ioweather.sources.scan import scanner
-from ioweather.sources.scan.facts import TreeFacts
+from ioweather.sources.scan.rows import TreeFacts
 from ioweather.sources.scan.walker import Walker
 from ioweather.store.lake import open_lake
 from ioweather.workflows import scan as scans

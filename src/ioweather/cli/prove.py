@@ -12,8 +12,7 @@ from ioweather.cli.screen import say, say_csv, say_json, to_csv
 from ioweather.core.units import format_bytes, format_value
 
 if TYPE_CHECKING:
-    from ioweather.workflows.prove.matrix import Proof, Row
-    from ioweather.workflows.prove.prove import Answered
+    from ioweather.workflows.prove.prove import Answered, Proof, Row
 
 _TITLES: Final = {
     "verdict": "Was it you or the system? (why)",
@@ -68,7 +67,7 @@ def _print_answers(answered: Answered) -> None:
 
 
 def _print_proof(proof: Proof) -> None:
-    from ioweather.workflows.prove.matrix import COLUMNS
+    from ioweather.workflows.prove.prove import COLUMNS
 
     for sense, columns in COLUMNS.items():
         say("", _TITLES[sense], "")
@@ -106,7 +105,7 @@ def _notes(proof: Proof) -> Iterator[str]:
 
 
 def _listing(proof: Proof) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    from ioweather.workflows.prove.matrix import COLUMNS
+    from ioweather.workflows.prove.prove import COLUMNS
 
     columns = ("sense", "planted", "answered", "runs", "state")
     rows = [

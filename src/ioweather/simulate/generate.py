@@ -20,23 +20,17 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import write_whole
 from ioweather.engine import Serial, in_order
-from ioweather.simulate.formats.accounts import AccountsWriter
-from ioweather.simulate.formats.detail import write_detail
-from ioweather.simulate.formats.facility_file import facility_toml
-from ioweather.simulate.formats.io500 import write_result
-from ioweather.simulate.formats.listing import write_listing
+from ioweather.simulate.formats.lmt import TokioWriter, write_detail
 from ioweather.simulate.formats.logs import LogWriter
-from ioweather.simulate.formats.segments import write_segments
-from ioweather.simulate.formats.tokio import TokioWriter
+from ioweather.simulate.formats.texts import AccountsWriter, facility_toml, write_listing, write_result, write_segments
 from ioweather.simulate.incidents import Felt
 from ioweather.simulate.job_stats import JobCounts, closed, write_job_stats
 from ioweather.simulate.observed import Observed, as_served, coarser, joined, observe, slim
-from ioweather.simulate.planted import PlantedServers
 from ioweather.simulate.presets import Preset
 from ioweather.simulate.responses import SIZES, mean_seconds, window_responses
 from ioweather.simulate.runs import Run
 from ioweather.simulate.scans import make_contents
-from ioweather.simulate.truth import TruthWriter
+from ioweather.simulate.truth import PlantedServers, TruthWriter
 from ioweather.simulate.world import DAY_SECONDS, Window, World
 
 MANIFEST = "manifest.json"

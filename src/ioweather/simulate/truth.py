@@ -20,9 +20,91 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ioweather.core.arrays import Floats
+from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.incidents import Incident, divided
+from ioweather.simulate.observed import Observed
 from ioweather.simulate.resources import Calendar
 from ioweather.simulate.runs import Run
+
+_TOLERANCE = 0.05
+_PARALLELISM_MINUTES = 4000
+
+
+# What an analysis of the servers should find, from what really happened at them: no lost samples, no rounding. Written
+# separately, from the papers' definitions, with loops where they are clearer: nothing here is shared with the analysis.
+class PlantedServers:
+    """Fed day by day; keeps totals and one number per minute, not the days."""
+
+    def __init__(self, osts: int) -> None:
+        self._minutes: dict[str, list[Floats]] = {"read": [], "write": []}
+        self._by_target = {"read": np.zeros(osts), "write": np.zeros(osts)}
+        self._operations = np.zeros(len(OPERATIONS))
+        self._degrees: dict[str, list[int]] = {"read": [], "write": []}
+        self._looked = 0
+
+    def add(self, observed: Observed) -> None:
+        per_minute = 60 // observed.readings.step_seconds
+        for verb, values in (("read", observed.read_bytes), ("write", observed.write_bytes)):
+            minutes = values.reshape(-1, per_minute, values.shape[1]).sum(axis=1)
+            self._minutes[verb].append(minutes.sum(axis=1))
+            self._by_target[verb] += values.sum(axis=0)
+            # A part of the minutes tells the mean.
+            for row in minutes[:: max(1, len(minutes) // 100)] if self._looked < _PARALLELISM_MINUTES else ():
+                self._degrees[verb] += degrees(row)
+        self._looked += 100
+        self._operations += observed.operations.sum(axis=0)
+
+    def values(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for verb in ("read", "write"):
+            minutes = np.concatenate(self._minutes[verb])
+            found[f"{verb}_bytes"] = float(minutes.sum())
+            found[f"{verb}_bytes_per_minute"] = float(minutes.mean())
+            found[f"{verb}_cov_percent"] = float(minutes.std(ddof=1) / minutes.mean() * 100)
+            length, between = high_phases(minutes)
+            found[f"{verb}_high_phase_minutes"] = length
+            found[f"{verb}_high_phase_distance_minutes"] = between
+            for window in (1, 5, 25):
+                sums = minutes[: len(minutes) // window * window].reshape(-1, window).sum(axis=1)
+                found[f"{verb}_autocorrelation_{window}min"] = float(np.corrcoef(sums[:-1], sums[1:])[0, 1])
+            target = self._by_target[verb]
+            found[f"{verb}_target_max_over_min"] = float(target.max() / target.min())
+            if self._degrees[verb]:
+                found[f"{verb}_parallelism_mean"] = float(np.mean(self._degrees[verb]))
+        for name, amount in zip(OPERATIONS, self._operations.tolist(), strict=True):
+            found[f"{name}_ops"] = amount
+        return found
+
+
+def high_phases(minutes: Floats) -> tuple[float, float]:
+    """Mean length, and mean time between the starts, of maximal runs of minutes at or above the upper quartile."""
+    high = minutes >= np.percentile(minutes, 75)
+    starts: list[int] = []
+    lengths: list[int] = []
+    for place, is_high in enumerate(high.tolist()):
+        if is_high and (place == 0 or not high[place - 1]):
+            starts.append(place)
+            lengths.append(0)
+        if is_high:
+            lengths[-1] += 1
+    return float(np.mean(lengths)), float(np.mean(np.diff(starts))) if len(starts) > 1 else float("nan")
+
+
+def degrees(row: Floats) -> list[int]:
+    """Sizes of groups of targets whose activity differs by less than 5% of the least, grown from the smallest."""
+    found: list[int] = []
+    least = None
+    for value in sorted(v for v in row.tolist() if v > 0):
+        if least is not None and value - least < _TOLERANCE * least:
+            found[-1] += 1
+        else:
+            found.append(1)
+            least = value
+    return found
+
 
 COLUMNS = {
     "kind": "VARCHAR", "id": "VARCHAR", "name": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT",

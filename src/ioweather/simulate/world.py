@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ioweather.simulate.applications import make_programs
-from ioweather.simulate.benchmark import IO500_NAME, Benchmark, make_benchmark
-from ioweather.simulate.flows import Flow
+from ioweather.simulate.flows import IO500_NAME, Benchmark, Flow, make_benchmark
 from ioweather.simulate.fluid import Fluid
 from ioweather.simulate.incidents import make_incidents, state_at
 from ioweather.simulate.meter import Meter, Readings

@@ -204,16 +204,9 @@ def percentile_intervals(fits: Sequence[PairFit], level: float = 0.95) -> Mappin
     return {name: interval(name) for name in fits[0].distribution.parameters}
 
 
-def goodness_of_fit(fit: MixtureFit, *, replicates: int = 200, seed: int = 0) -> float:
-    """p: the share of samples drawn from `fit.distribution`, fitted in the same way, that fit no better than the data.
-
-    Small p (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out.
-    """
-    return fits_no_better(fit, range(replicates), seed=seed) / replicates
-
-
 def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
-    """How many of these numbered replicates of `goodness_of_fit` fit no better than the data."""
+    """How many of these numbered samples, drawn from `fit.distribution` and fitted in the same way, fit no better than
+    the data. A small share (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out."""
     drawn = (fit.distribution.sample(fit.n, np.random.default_rng([seed, number])) for number in replicates)
     return sum(refitted(sample_of(times), fit).ks >= fit.ks for times in drawn)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ioweather.tables.applications import APPLICATIONS, FILES, JOB_IO
 from ioweather.tables.benchmarks import BENCHMARKS
 from ioweather.tables.contents import SCAN_BINS, SCAN_ENTRIES, SCANS
-from ioweather.tables.job_operations import JOB_OPERATIONS
-from ioweather.tables.jobs import EVENTS, JOBS
+from ioweather.tables.jobs import EVENTS, JOB_OPERATIONS, JOBS
 from ioweather.tables.ledger import INGESTS
 from ioweather.tables.responses import RESPONSE_ROLLUPS, RESPONSES
 from ioweather.tables.schema import TableSpec

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.omission import omitted_waits
-from ioweather.derive.responses.rollups import roll_up
+from ioweather.derive.responses.rollups import omitted_waits, roll_up
 from ioweather.derive.responses.slowdown import exact_series, operation_series
 from ioweather.tables import concat
 from ioweather.tables.responses import RESPONSES

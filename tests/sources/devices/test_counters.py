@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.devices.counters import Differences
+from ioweather.sources.devices.diskstats import Differences
 from ioweather.tables import Quality
 
 Sample = tuple[int, str, int]

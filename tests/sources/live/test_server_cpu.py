@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ioweather.sources.counter_samples import Target
-from ioweather.sources.live.lustre import LustreServer
+from ioweather.sources.live.lustre import LustreServer, ServerCpu
 from ioweather.sources.live.monotonic_samples import Clocks
-from ioweather.sources.live.server_cpu import ServerCpu
 from live_reporter import Heard
 
 NS = 10**9

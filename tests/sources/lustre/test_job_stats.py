@@ -11,7 +11,7 @@ import pytest
 
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
-from ioweather.sources.lustre.job_ids import JobIdentity, identity_of
+from ioweather.sources.lustre.job_rows import JobIdentity, identity_of
 from ioweather.sources.lustre.job_stats import Operation, _parse_lines, parse_entry, parse_job_stats, size_bins
 from ioweather.sources.lustre.source import SOURCE
 from ioweather.store.lake import open_lake

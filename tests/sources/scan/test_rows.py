@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ioweather.sources.scan.facts import ScanFacts
-from ioweather.sources.scan.rows import scans_frame
+from ioweather.sources.scan.rows import ScanFacts, scans_frame
 from ioweather.sources.scan.tally import Tally
 
 

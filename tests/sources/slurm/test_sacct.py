@@ -16,7 +16,7 @@ from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, SourceError, UndatedInput
 from ioweather.core.units import NS
-from ioweather.sources.slurm.nodelist import expand
+from ioweather.sources.slurm.document import expand
 from ioweather.sources.slurm.source import _CHECKS, _FREE_TEXT, _KEPT, SOURCE, Header, _readings, parse_identity
 from ioweather.tables import concat
 

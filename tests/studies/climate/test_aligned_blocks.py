@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
-from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
+from ioweather.studies.climate.stretches import CommonGrid, aligned_blocks, aligned_rows, common_grid
 
 
 def matrix(start_hours: int, names: str, hours: int, offset: float = 0.0, coverage: float = 1.0) -> Matrix:

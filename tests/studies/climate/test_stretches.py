@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.studies.climate import aligned_blocks
+from ioweather.studies.climate import stretches
 from ioweather.studies.climate.servers import pass_over_servers
 from ioweather.studies.climate.stretches import Work
 from ioweather.studies.climate.targets_in_one_pass import Limits, Targets, pass_over_targets
@@ -116,12 +116,12 @@ def test_records_and_new_stretches_give_the_exact_pass_of_many(**planted: Any) -
 
 def check(seed: int, rows: int, targets: int, limits: Limits, forgotten: set[int], damaged: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aligned_blocks, "_STRETCH_DAYS", 6)
-        patch.setattr(aligned_blocks, "_BLOCK_DAYS", 3)
+        patch.setattr(stretches, "_STRETCH_DAYS", 6)
+        patch.setattr(stretches, "_BLOCK_DAYS", 3)
         matrices, memory = planted(seed, rows, targets), Memory()
         exact = pass_over_targets(matrices, limits)
         assert_same(pass_over_targets(matrices, limits, memory.work()), exact)
-        stretches = list(memory.worked)
+        walked = list(memory.worked)
         assert_same(pass_over_targets(matrices, limits, memory.work()), exact)
         assert memory.worked == [], "all of it was kept"
         for number, key in enumerate(sorted(memory.held)):
@@ -130,8 +130,8 @@ def check(seed: int, rows: int, targets: int, limits: Limits, forgotten: set[int
             elif number == damaged:
                 memory.held[key] = {name: values[:-1] for name, values in memory.held[key].items()}
         assert_same(pass_over_targets(matrices, limits, memory.work()), exact)
-        assert len(memory.worked) == len([n for n in forgotten if n < len(stretches)])
-        assert len(memory.held) == len(stretches), "what was missing or damaged is there again"
+        assert len(memory.worked) == len([n for n in forgotten if n < len(walked)])
+        assert len(memory.held) == len(walked), "what was missing or damaged is there again"
         loads = Sealed("cpu_ratio", 0, STEP, matrices["read_bytes"].components,
                        matrices["read_bytes"].values / np.exp(23), matrices["read_bytes"].coverage)  # fmt: skip
         first, again = (pass_over_servers(loads, memory.work()) for _ in range(2))
@@ -147,7 +147,7 @@ def check(seed: int, rows: int, targets: int, limits: Limits, forgotten: set[int
 @pytest.fixture
 def days(monkeypatch) -> Memory:
     """Of days of 48 steps, cut into stretches of 300: the widest window must fit."""
-    monkeypatch.setattr(aligned_blocks, "_STRETCH_DAYS", 6.25)
+    monkeypatch.setattr(stretches, "_STRETCH_DAYS", 6.25)
     return Memory()
 
 

@@ -14,7 +14,7 @@ from ioweather.core.frames import Matrix
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.parallelism import ParallelismCounts, sorted_activity
 from ioweather.stats.series import lagged_correlation, window_sums
-from ioweather.studies.climate import aligned_blocks, targets_in_one_pass
+from ioweather.studies.climate import stretches, targets_in_one_pass
 from ioweather.studies.climate.stretches import Work
 from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, Limits, limits_of, pass_over_targets
 
@@ -152,8 +152,8 @@ def test_targets_that_came_later_are_no_gap_before() -> None:
 
 def test_units_need_not_fit_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hours as units, stretches and blocks of one day, and a step that does not divide the day."""
-    monkeypatch.setattr(aligned_blocks, "_BLOCK_DAYS", 1)
-    monkeypatch.setattr(aligned_blocks, "_STRETCH_DAYS", 1)
+    monkeypatch.setattr(stretches, "_BLOCK_DAYS", 1)
+    monkeypatch.setattr(stretches, "_STRETCH_DAYS", 1)
     rng = np.random.default_rng(4)
     step = 7 * 60 * 10**9
     values = rng.lognormal(20, 1, (700, TARGETS))

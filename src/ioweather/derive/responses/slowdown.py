@@ -18,8 +18,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.baseline import WHOLE, Baseline
 from ioweather.core.frames import Frame
-from ioweather.derive.responses.omission import omitted_waits
-from ioweather.derive.responses.rollups import Reduced, groups_of, reduce_responses, reduce_rollups
+from ioweather.derive.responses.rollups import Reduced, groups_of, omitted_waits, reduce_responses, reduce_rollups
 from ioweather.stats.loghistogram import Histograms
 
 STATISTICS: Final = ("mean", "median", "q90", "q95", "q99", "max")

@@ -13,8 +13,8 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import GIB
-from ioweather.sources.benchmarks.dates import LocalTimes
 from ioweather.sources.benchmarks.phases import (
+    LocalTimes,
     Phase,
     TextFile,
     end_of,

@@ -11,8 +11,7 @@ from typing import Any, Final
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import TruncatedInput
 from ioweather.core.frames import Frame
-from ioweather.sources.benchmarks.dates import LocalTimes
-from ioweather.sources.benchmarks.phases import Phase, TextFile, frames, number, read_text, within
+from ioweather.sources.benchmarks.phases import LocalTimes, Phase, TextFile, frames, number, read_text, within
 from ioweather.sources.plain_values import whole_number
 from ioweather.sources.textfiles import plain_head
 

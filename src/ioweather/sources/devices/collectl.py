@@ -19,8 +19,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.layout import COLLECTL, Layout, cpu_ratio
-from ioweather.sources.devices.numbers import is_number
-from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
+from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows, is_number
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.textfiles import line_blocks, plain_head
 

@@ -21,8 +21,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.layout import IOSTAT, Layout, cpu_ratio
-from ioweather.sources.devices.numbers import is_number, parse_lines
-from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, device_rows, host_rows
+from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, device_rows, host_rows, is_number, parse_lines
 from ioweather.sources.devices.stamps import StampReader
 
 

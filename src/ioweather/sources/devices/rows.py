@@ -5,13 +5,38 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import NS
 from ioweather.tables import TABLES, encode_text
+
+Number = TypeVar("Number", np.float64, np.uint64)
+
+
+# Many lines of numbers at once: all or nothing, so that the rare wrong line is looked for only where there is one.
+def parse_lines(lines: Sequence[str], dtype: type[Number], delimiter: str | None = None) -> NDArray[Number] | None:
+    """Line x column, or None where lines differ in their number of columns or hold anything but numbers."""
+    if any(not line or line.isspace() for line in lines):
+        return None
+    try:
+        table: NDArray[Any] = np.loadtxt(lines, dtype, delimiter=delimiter, comments=None, ndmin=2)
+    except ValueError:
+        return None
+    return table if len(table) == len(lines) else None
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
 
 # Files and memory dressed as devices: they are not storage, and there are many of them.
 _NOT_STORAGE = re.compile(r"(?:loop|ram|zram)\d+(?:p\d+)?")

@@ -19,8 +19,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.sources.devices.layout import SAR, Layout, cpu_ratio
-from ioweather.sources.devices.numbers import is_number, parse_lines
-from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows
+from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows, is_number, parse_lines
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.devices.sysstat_json import Record, entries, numbers_of, read_records
 from ioweather.sources.plain_values import whole_number

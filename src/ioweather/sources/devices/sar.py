@@ -21,8 +21,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.sources.devices.iostat import RUN_LINE, DayClock, date_in
 from ioweather.sources.devices.layout import SAR
-from ioweather.sources.devices.numbers import is_number
-from ioweather.sources.devices.rows import BATCH_SAMPLES
+from ioweather.sources.devices.rows import BATCH_SAMPLES, is_number
 from ioweather.sources.devices.sadf import ALL_CPUS, OF_CPUS, SampleTable
 from ioweather.sources.devices.sadf import SOURCE as SADF
 from ioweather.sources.devices.stamps import StampReader

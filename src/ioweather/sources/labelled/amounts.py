@@ -15,8 +15,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.counter_samples import Target
 from ioweather.sources.labelled.mapping import Mapped
-from ioweather.sources.lustre.job_ids import identity_of
-from ioweather.tables.job_operations import JOB_OPERATIONS
+from ioweather.sources.lustre.job_rows import identity_of
+from ioweather.tables.jobs import JOB_OPERATIONS
 from ioweather.tables.series import METRICS, SERIES, Quality
 
 _SLOW: Final = frozenset({"capacity_bytes", "free_bytes", "capacity_files", "free_files", "client_count"})

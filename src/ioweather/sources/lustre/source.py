@@ -28,7 +28,7 @@ from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs
 from ioweather.sources.lustre.parse import get_param_blocks
 from ioweather.sources.lustre.snapshot import Snapshot, is_tree, read_tree, snapshots
 from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
-from ioweather.tables.job_operations import JOB_OPERATIONS
+from ioweather.tables.jobs import JOB_OPERATIONS
 from ioweather.tables.series import Quality
 
 _FRAME_ROWS = 50_000

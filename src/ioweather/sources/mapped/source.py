@@ -11,8 +11,7 @@ import numpy as np
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UsageError
 from ioweather.core.frames import Frame
-from ioweather.sources.mapped.files import Batch, CsvShape, read_batches
-from ioweather.sources.mapped.rules import Converter, Rule, make_rule
+from ioweather.sources.mapped.rules import Batch, Converter, CsvShape, Rule, make_rule, read_batches
 from ioweather.tables import TABLES, TableSpec
 
 _PARTS = {"csv", "columns", "rows", "where"}

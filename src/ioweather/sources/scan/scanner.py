@@ -17,7 +17,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.mounts import mount_points_below
 from ioweather.sources.scan.executor_walkers import HiredCrew, HiredMember
-from ioweather.sources.scan.links import linked_tally
+from ioweather.sources.scan.lists import linked_tally
 from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
 from ioweather.sources.scan.process_walkers import Crew, Member
 from ioweather.sources.scan.state import ScanState

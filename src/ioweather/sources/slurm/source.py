@@ -24,7 +24,7 @@ from ioweather.core.units import NS
 from ioweather.sources.job_records import JobRecord, job_frames
 from ioweather.sources.plain_values import parse_json, whole_number
 from ioweather.sources.slurm import document
-from ioweather.sources.slurm.nodelist import expand
+from ioweather.sources.slurm.document import expand
 from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
 from ioweather.tables.jobs import UNNAMED_CLUSTER
 

@@ -11,21 +11,12 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    Reference,
-    ResultTable,
-    columns_of,
-)
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultTable, columns_of
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
 from ioweather.stats.density import Bandwidth, Density, density
 from ioweather.stats.dependence import complete_pairs
-from ioweather.stats.forest import forest_curve
+from ioweather.stats.learning import forest_curve
 from ioweather.studies.association.data import SHARED_STEPS, TIME, VOLUME, AssociationData
 from ioweather.studies.association.groups import HALF_WIDTH_SD
 from ioweather.studies.association.learning import CAVEAT, learning

@@ -17,7 +17,7 @@ from ioweather.core.papers.claims import NO_INTERVAL
 from ioweather.core.results import Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import local_clock
-from ioweather.stats.peaks import chance_bound, turned_sums
+from ioweather.stats.climatology import chance_bound, turned_sums
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import WAYS, Climate, Part
 from ioweather.studies.shared.intervals import LEVEL, Intervals, directed, plain

@@ -15,9 +15,17 @@ from ioweather.core.frames import BlockwiseMatrix
 from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultTable, columns_of
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
-from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
 from ioweather.studies.climate.context import Part, high_share, span
-from ioweather.studies.climate.stretches import ALONE, Walk, Work, walked
+from ioweather.studies.climate.stretches import (
+    ALONE,
+    CommonGrid,
+    Walk,
+    Work,
+    aligned_blocks,
+    aligned_rows,
+    common_grid,
+    walked,
+)
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
 from ioweather.studies.shared.intervals import Intervals, plain
 from ioweather.studies.shared.presenting import table

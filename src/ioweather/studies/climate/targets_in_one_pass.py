@@ -22,8 +22,16 @@ from ioweather.derive.system.shutdown import FEWEST_COMPONENTS, SHUTDOWN_SECONDS
 from ioweather.stats.parallelism import TOLERANCE, ParallelismCounts, sorted_activity
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LagBlock, LaggedCorrelation, LagStream, WindowReducer
-from ioweather.studies.climate.aligned_blocks import CommonGrid, aligned_blocks, aligned_rows, common_grid
-from ioweather.studies.climate.stretches import ALONE, Walk, Work, walked
+from ioweather.studies.climate.stretches import (
+    ALONE,
+    CommonGrid,
+    Walk,
+    Work,
+    aligned_blocks,
+    aligned_rows,
+    common_grid,
+    walked,
+)
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE, Steps
 

@@ -13,19 +13,10 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Coverage,
-    Exhibit,
-    Finding,
-    ResultColumn,
-    ResultTable,
-    columns_of,
-)
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable, columns_of
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
-from ioweather.stats.ranked_groups import groups_differ
+from ioweather.stats.dependence import groups_differ
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import median_estimate, quantiles, share_estimate
 from ioweather.studies.shared.presenting import relabelled, told_p

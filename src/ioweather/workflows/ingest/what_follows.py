@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ioweather.core.frames import Frame
-from ioweather.sources.scan.facts import ScanFacts
 from ioweather.sources.scan.lists import Entries, ListTally
 from ioweather.sources.scan.names import original_name
-from ioweather.sources.scan.rows import scan_frames
+from ioweather.sources.scan.rows import ScanFacts, scan_frames
 from ioweather.store.lake import Lake, new_ingest_id
 from ioweather.workflows.ingest.rollups import refresh_rollups
 
