@@ -158,7 +158,7 @@ def test_long_files_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     mapping = '[csv]\ncomment = "#"\n' + WIDE
     whole = read(path, "series", mapping)
-    monkeypatch.setattr("ioweather.sources.mapped.source.BATCH_ROWS", 4)
+    monkeypatch.setattr("ioweather.sources.mapped.rules.BATCH_ROWS", 4)
     assert sorted(read(path, "series", mapping), key=str) == sorted(whole, key=str)
     assert len(whole) == 60
 
