@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
@@ -73,15 +73,22 @@ class DivisibleSource(Source, Protocol):
     def is_divisible(self) -> bool: ...
 
 
+class Content(NamedTuple):
+    """All that is in a file, and the first 32 hexadecimal digits of its SHA-256."""
+
+    data: bytes
+    digest: str
+
+
 @runtime_checkable
 class BatchSource(Source, Protocol):
     """A source of many small files, whose rows cost less when they are made together.
 
-    `parse` reads one file (its errors are that file's alone); `rows` makes the rows of all of them: (table, Frame,
-    position of the file that each row came from).
+    `parse` reads one file (its errors are that file's alone), of which `content` is what is in it where that was read
+    before; `rows` makes the rows of all of them: (table, Frame, position of the file that each row came from).
     """
 
-    def parse(self, path: Path, context: ReadContext) -> Any: ...
+    def parse(self, path: Path, context: ReadContext, content: Content | None = None) -> Any: ...
     def rows(
         self, parsed: Sequence[Any], context: ReadContext
     ) -> Iterator[tuple[str, Frame, NDArray[np.integer[Any]]]]: ...

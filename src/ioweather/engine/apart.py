@@ -8,6 +8,7 @@ are as many as threads that read at once.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import logging
 import mmap
@@ -174,6 +175,10 @@ def main() -> None:
     limit_here(mmap.mmap(int(sys.argv[2]), BOARD_BYTES))
     with suppress(ImportError):
         importlib.import_module(sys.argv[3])
+    # Rows of thousands of small files are made of millions of objects that stay until all are read: to look through
+    # them for cycles took a fifth of the time.
+    gc.freeze()
+    gc.set_threshold(200_000)
     usual = data_bytes()
     with suppress(EOFError, ConnectionError):
         while True:

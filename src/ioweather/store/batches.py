@@ -35,11 +35,18 @@ _NO_DAY: Final = "1970-01-01"  # rows whose time is null
 
 @dataclass(frozen=True)
 class Batch:
-    """What is known of the rows that DuckDB has as `batch`. `files` hold exactly these rows, where there are any."""
+    """What is known of the rows that DuckDB has as `batch`. `files` hold exactly these rows, where there are any: then
+    `batch` is not there before `show` makes it of them, which is seldom needed."""
 
     extent: Extent
     streams: frozenset[str]
+    rows: int
     files: tuple[AddAction, ...] = ()
+    sql: str = ""
+
+    def show(self, con: duckdb.DuckDBPyConnection) -> None:
+        if self.sql:
+            con.execute(f"CREATE OR REPLACE TEMP VIEW batch AS {self.sql}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +72,16 @@ def load_frame(
         f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
         f"coalesce({day}, '{_NO_DAY}') AS day FROM ({selected})"
     )
-    if len(keys) == frame.rows:
+    count = frame.rows
+    if len(keys) == count:
         con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows}")
     else:
-        _keep_one_each(con, spec, rows)
-    return Batch(extent, _streams(spec, frame, source)), keys
+        count = _keep_one_each(con, spec, rows)
+    return Batch(extent, _streams(spec, frame, source), count), keys
 
 
-def _keep_one_each(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str) -> None:
+def _keep_one_each(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str) -> int:
+    """Makes `batch`; returns how many rows it has."""
     order = ""
     if spec.revisable:
         order = f" ORDER BY {newest_first(spec, 'place')}"
@@ -83,6 +92,8 @@ def _keep_one_each(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str) -
         f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
         f"FROM (SELECT *, row_number() OVER () AS place FROM ({rows})){order})"
     )
+    count: int = con.sql("SELECT count(*) FROM batch").fetchall()[0][0]
+    return count
 
 
 def newest_first(spec: TableSpec, arrival: str) -> str:
@@ -126,10 +137,8 @@ def load_staged(con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, s
     for each in staged[1:]:
         extent = extent.with_(each.batch.extent)
     if len(staged) == 1 or _are_apart([each.keys for each in staged]):
-        con.execute(f"CREATE TEMP VIEW batch AS {rows}")
-        return Batch(extent, streams, files)
-    _keep_one_each(con, spec, rows)
-    return Batch(extent, streams)
+        return Batch(extent, streams, sum(each.batch.rows for each in staged), files, rows)
+    return Batch(extent, streams, _keep_one_each(con, spec, rows))
 
 
 def _are_apart(keys: Sequence[Keys]) -> bool:

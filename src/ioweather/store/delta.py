@@ -13,7 +13,7 @@ import random
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -197,23 +197,34 @@ def _fields(spec: TableSpec) -> list[Field]:
     return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
 
 
-def append(root: Path, spec: TableSpec, rows: Frame | Sequence[Staged], *, source: str, ingest_id: str) -> int:
+def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: str) -> int:
     """Add the rows that are not there, and complete those that are there unfinished; returns how many. Safe against any
-    number of racing writers. Of staged rows the files are added as they are, unless the table has some of the rows."""
-    if rows.rows == 0 if isinstance(rows, Frame) else not rows:
+    number of racing writers."""
+    if rows.rows == 0:
         return 0
+    with _writing(spec) as con:
+        batch, _ = load_frame(con, spec, rows, source, ingest_id)
+        return _add(con, root, spec, batch, ingest_id)[0]
+
+
+def commit(root: Path, spec: TableSpec, staged: Sequence[Staged]) -> int:
+    """The same of rows that workers wrote: their files are added as they are, unless the table has some of the rows."""
+    if not staged:
+        return 0
+    with _writing(spec) as con:
+        added, files = _add(con, root, spec, load_staged(con, root / spec.name, spec, staged), "")
+        if not files:
+            discard(root / spec.name, staged)
+        return added
+
+
+@contextmanager
+def _writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
     import duckdb
 
     con = connection()
     try:
-        if isinstance(rows, Frame):
-            batch, _ = load_frame(con, spec, rows, source, ingest_id)
-        else:
-            batch = load_staged(con, root / spec.name, spec, rows)
-        added, files = _add(con, root, spec, batch, ingest_id)
-        if not isinstance(rows, Frame) and not files:
-            discard(root / spec.name, rows)
-        return added
+        yield con
     except (OSError, DeltaError, duckdb.Error) as error:
         raise not_written(spec.name, error) from None
     finally:
@@ -229,6 +240,8 @@ def _add(
     while True:
         table = open_table(root, spec) or make_table(root, spec)
         stored = _stored_sql(table, spec, batch.extent)
+        if stored is not None:
+            batch.show(con)
         if stored is not None and spec.revisable:
             _let_come_last(con, stored, ingest_id)
             _name_origins(con, spec, stored)
@@ -242,7 +255,7 @@ def _add(
                 continue  # what is to be added is found in the version that this made
             files = batch.files if stored is None else ()
             fresh = "batch" if stored is None else "fresh"
-            added = _count(con, "batch") if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
+            added = batch.rows if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
             if added:
                 _commit(table, con, root / spec.name, spec, fresh, batch, files)
                 commits_to_disk(root / spec.name, before, table.version())

@@ -245,8 +245,8 @@ def test_a_disk_that_fails_once_leaves_nothing_in_quarantine(lake, sample, monke
     (outcome,) = ingest(lake, [sample.folder]).bad
     assert (outcome.reason, outcome.path) == ("unreadable", sample.folder)
     assert not ingest(lake, [sample.folder]).bad
-    assert not failing
     assert ingest(lake, [sample.folder]).known == sample.servers
+    assert not failing
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT count(*) FROM quarantine") == 0
         assert snapshot.scalar("SELECT count(*) FROM ingests") == sample.servers
@@ -433,3 +433,20 @@ def test_what_was_stopped_behind_the_entries_of_a_scan_is_counted_next_time(lake
     ingest(lake, [tmp_path / "list.csv"], mapping=("scan_entries", mapping))
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT file_bytes FROM scans") == 5
+
+
+def test_files_of_one_content_are_one_file_and_its_size_alone_makes_none_known(tmp_path, lake, sample):
+    """A file of a size that none has which is in is not looked at before it is read."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    text = (sample.folder / "oss1.iostat.txt").read_bytes()
+    for name in ("a", "b"):
+        (folder / name).write_bytes(text)
+    report = ingest(lake, [folder])
+    assert (len(report.good), report.known, len(report.bad)) == (1, 1, 0)
+    rows = lake.tables()["series"]
+    assert rows == report.rows_added["series"] > 0
+    (folder / "b").write_bytes(text.replace(b"oss1", b"oss7"))
+    again = ingest(lake, [folder])
+    assert (len(again.good), again.known, again.rows_added["series"]) == (1, 1, rows)
+    assert lake.tables()["ingests"] == 2

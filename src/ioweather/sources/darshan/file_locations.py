@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Text
 from ioweather.core.hidden_paths import path_hash
-from ioweather.sources.darshan.model import DarshanLog, column
+from ioweather.sources.darshan.model import DarshanLog, Module, column
 
 _STREAMS: Final = frozenset({"<STDIN>", "<STDOUT>", "<STDERR>"})
 _LIBRARIES: Final = ("HDF5", "PnetCDF")
@@ -25,12 +26,12 @@ class Places:
         self._path_codes: dict[str, int] = {}
         self._mount_codes: dict[str, int] = {}
         self._mount_tables: dict[_Mounts, _MountTable] = {}
-        # Distinct (path code, mount code, library code, standard stream); per log, which one each record id is.
+        # (path code, mount code, library code, standard stream); per log, which one each record id is.
         self._kinds: list[tuple[int, int, int, bool]] = [(-1, -1, -1, False)]
         self._known: dict[int, dict[int, int]] = {}
         self._rows: list[int] = []
 
-    def add(self, log: DarshanLog, record_ids: list[int]) -> None:
+    def add(self, log: DarshanLog, record_ids: Sequence[int]) -> None:
         known = self._known.get(id(log))
         if known is None:
             known = self._known[id(log)] = self._look_up(log)
@@ -56,14 +57,20 @@ class Places:
         if mounts is None:
             mounts = self._mount_tables[log.job.mounts] = _MountTable(log.job.mounts)
         libraries = _libraries(log)
-        path_codes, mount_codes = self._path_codes, self._mount_codes
-        first = len(self._kinds)
-        for record_id, name in log.names.items():
-            mount = mounts.of(name)
-            path_code = path_codes.setdefault(name, len(path_codes))
-            mount_code = -1 if mount is None else mount_codes.setdefault(mount, len(mount_codes))
-            self._kinds.append((path_code, mount_code, libraries.get(record_id, -1), name in _STREAMS))
-        return dict(zip(log.names, range(first, len(self._kinds)), strict=True))
+        kinds = mounts.kinds
+        return {
+            record_id: kinds.get((name, library := libraries.get(record_id, -1))) or self._kind(mounts, name, library)
+            for record_id, name in log.names.items()
+        }
+
+    def _kind(self, mounts: _MountTable, name: str, library: int) -> int:
+        """Names of one system come again in its next log."""
+        mount = mounts.of(name)
+        path_code = self._path_codes.setdefault(name, len(self._path_codes))
+        mount_code = -1 if mount is None else self._mount_codes.setdefault(mount, len(self._mount_codes))
+        self._kinds.append((path_code, mount_code, library, name in _STREAMS))
+        kind = mounts.kinds[name, library] = len(self._kinds) - 1
+        return kind
 
 
 class _MountTable:
@@ -72,6 +79,7 @@ class _MountTable:
     def __init__(self, mounts: _Mounts) -> None:
         self._mounts = {path.rstrip("/") or "/" for path, _ in mounts}
         self._of_folder: dict[str, str | None] = {}
+        self.kinds: dict[tuple[str, int], int] = {}
 
     def of(self, path: str) -> str | None:
         if not path.startswith("/"):
@@ -92,16 +100,11 @@ class _MountTable:
 def _libraries(log: DarshanLog) -> dict[int, int]:
     """Code of the library that a file was opened through; HDF5 first where both have it (NetCDF-4)."""
     found: dict[int, int] = {}
-    for code, modules, links in (
-        (1, ("PNETCDF_FILE",), ("PNETCDF_VAR",)),
-        (0, ("H5F",), ("H5D",)),
-    ):
-        for name in modules:
-            if name in log.modules:
-                found.update(dict.fromkeys(log.modules[name].records["id"].tolist(), code))
-        for name in links:
-            if name in log.modules and (files := column(log.modules[name], "file_id")) is not None:
-                found.update(dict.fromkeys(files.tolist(), code))
+    for code, opened, linked in ((1, "PNETCDF_FILE", "PNETCDF_VAR"), (0, "H5F", "H5D")):
+        if opened in log.modules:
+            found.update(dict.fromkeys(log.modules[opened].records["id"].tolist(), code))
+        if linked in log.modules and (files := column(log.modules[linked], "file_id")) is not None:
+            found.update(dict.fromkeys(files.tolist(), code))
     raw = log.modules.get("CP")  # Darshan 2.x counts library opens in the file's one record
     if raw is not None and "CP_HDF5_OPENS" in (raw.records.dtype.names or ()):  # 1.21 does not
         opens = raw.records["CP_INDEP_NC_OPENS"] + raw.records["CP_COLL_NC_OPENS"]
@@ -114,54 +117,42 @@ class StripeColumns:
     """Lustre stripes of files, where the log has them. Of several components in use the widest shows. [ours]"""
 
     def __init__(self) -> None:
-        self._tables: dict[int, dict[int, tuple[int, int, str]]] = {}
-        self._position = 0
-        self._found: list[tuple[int, int, int, str]] = []
+        # (stripes, bytes of one, code of the OSTs); per log, which one each record id is.
+        self._kinds: list[tuple[int, int, int]] = [(0, 0, -1)]
+        self._ost_codes: dict[tuple[int, ...], int] = {}
+        self._known: dict[int, dict[int, int]] = {}
+        self._rows: list[int] = []
 
-    def add(self, log: DarshanLog, record_ids: NDArray[np.uint64]) -> None:
-        if "LUSTRE" in log.modules:
-            table = self._tables.get(id(log))
-            if table is None:
-                table = self._tables[id(log)] = _stripes(log)
-            for row, record_id in enumerate(record_ids.tolist()):
-                if record_id in table:
-                    self._found.append((self._position + row, *table[record_id]))
-        self._position += len(record_ids)
+    def add(self, log: DarshanLog, record_ids: Sequence[int]) -> None:
+        if "LUSTRE" not in log.modules:
+            self._rows += [0] * len(record_ids)
+            return
+        known = self._known.get(id(log))
+        if known is None:
+            known = self._known[id(log)] = self._look_up(log.modules["LUSTRE"])
+        self._rows += [known.get(record_id, 0) for record_id in record_ids]
 
-    def columns(self, rows: int) -> dict[str, Any]:
-        if not self._found:
+    def columns(self) -> dict[str, Any]:
+        if len(self._kinds) == 1:
             return {}
-        place = np.array([row for row, *_ in self._found])
-        mask = np.ones(rows, np.bool_)
-        mask[place] = False
-        count, size = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        count[place] = [each for _, each, _, _ in self._found]
-        size[place] = [each for _, _, each, _ in self._found]
-        texts: dict[str, int] = {}
-        osts = np.full(rows, -1, np.int32)
-        osts[place] = [texts.setdefault(each, len(texts)) for _, _, _, each in self._found]
+        rows = np.array(self._rows, np.int64)
+        count, size, osts = np.array(self._kinds, np.int64)[rows].T
         return {
-            "stripe_count": np.ma.MaskedArray(count, mask=mask),
-            "stripe_bytes": np.ma.MaskedArray(size, mask=mask),
-            "osts": Text(osts, tuple(texts)),
+            "stripe_count": np.ma.MaskedArray(count, mask=rows == 0),
+            "stripe_bytes": np.ma.MaskedArray(size, mask=rows == 0),
+            "osts": Text(osts.astype(np.int32), tuple(",".join(map(str, ids)) for ids in self._ost_codes)),
         }
 
-
-def _stripes(log: DarshanLog) -> dict[int, tuple[int, int, str]]:
-    module = log.modules["LUSTRE"]
-    osts = [",".join(map(str, ids)) for ids in module.ragged["ost_ids"].tolist()]
-    if "components" in module.ragged:
-        layouts = [_widest(components) for components in module.ragged["components"]]
-    else:
-        layouts = list(
-            zip(
-                module.records["LUSTRE_STRIPE_WIDTH"].tolist(),
-                module.records["LUSTRE_STRIPE_SIZE"].tolist(),
-                strict=True,
-            )
-        )
-    ids = module.records["id"].tolist()
-    return {i: (count, size, names) for i, (count, size), names in zip(ids, layouts, osts, strict=True)}
+    def _look_up(self, module: Module) -> dict[int, int]:
+        codes, first = self._ost_codes, len(self._kinds)
+        osts = [codes.setdefault(tuple(ids), len(codes)) for ids in module.ragged["ost_ids"].tolist()]
+        if "components" in module.ragged:
+            layouts = [_widest(components) for components in module.ragged["components"]]
+            self._kinds += [(*layout, code) for layout, code in zip(layouts, osts, strict=True)]
+        else:
+            widths, sizes = (module.records[f"LUSTRE_STRIPE_{word}"].tolist() for word in ("WIDTH", "SIZE"))
+            self._kinds += zip(widths, sizes, osts, strict=True)
+        return dict(zip(module.records["id"].tolist(), range(first, len(self._kinds)), strict=True))
 
 
 def _widest(components: NDArray[Any]) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from ioweather.core.units import NS
@@ -16,6 +17,7 @@ _MOUNT: Final = re.compile(r"^(\S+)\t(\S+)$", re.MULTILINE)
 # Seconds whose nanoseconds still fit an int64 with room for sums: until the year 2242.
 _LAST_SECOND: Final = 1 << 33
 _MOST_PROCESSES: Final = 1 << 31
+_KEPT_CHARACTERS: Final = 16 << 10
 
 
 def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
@@ -60,11 +62,18 @@ def parse_metadata(raw: bytes) -> dict[str, str]:
 def parse_command(command_and_mounts: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The command line may hold newlines itself, so a mount is known by its form: type, tab, path."""
     first, _, rest = command_and_mounts.rstrip("\n").partition("\n")
-    mounts = _MOUNT.findall(rest)
-    if rest and rest.count("\n") + 1 != len(mounts):
-        command = [line for line in rest.split("\n") if not _MOUNT.fullmatch(line)]
-        first = "\n".join([first, *command])
-    return first, longest_first([(path, kind) for kind, path in mounts])
+    mounts, command = (_mounts_and_others if len(rest) <= _KEPT_CHARACTERS else _mounts_and_others.__wrapped__)(rest)
+    return "\n".join([first, *command]), mounts
+
+
+@lru_cache(256)
+def _mounts_and_others(lines: str) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Kept: the nodes of a system have the same mounts."""
+    mounts = _MOUNT.findall(lines)
+    others: tuple[str, ...] = ()
+    if lines and lines.count("\n") + 1 != len(mounts):
+        others = tuple(line for line in lines.split("\n") if not _MOUNT.fullmatch(line))
+    return longest_first([(path, kind) for kind, path in mounts]), others
 
 
 def longest_first(mounts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -70,21 +70,19 @@ LAYOUTS: Final[dict[bytes, HeaderLayout]] = {
 
 
 class HeaderStructs(NamedTuple):
-    """`lengths` skips the offsets of the map: most modules are absent, and the few others are read one by one."""
+    """`map` is pairs of offset and length."""
 
     flags: struct.Struct
-    lengths: struct.Struct
-    word: struct.Struct
+    map: struct.Struct
     version: struct.Struct
 
 
 @functools.cache
-def header_structs(layout: HeaderLayout, order: ByteOrder) -> HeaderStructs:
+def header_structs(layout: HeaderLayout, order: ByteOrder, places: int) -> HeaderStructs:
     mark = ORDER_CHARACTER[order]
     return HeaderStructs(
         struct.Struct(mark + layout.partial_format),
-        struct.Struct(mark + "8xQ" * (layout.module_count + 1)),
-        struct.Struct(mark + "Q"),
+        struct.Struct(f"{mark}{2 * places}Q"),
         struct.Struct(mark + "I"),
     )
 

@@ -8,10 +8,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+from ioweather.core.contracts import Content
 from ioweather.core.errors import EmptyInput, SourceError
 from ioweather.sources.darshan.model import DarshanJob, DarshanLog, Module, Ragged, column
 from ioweather.sources.darshan.reader2 import BZIP2_MAGIC, GZIP_MAGIC, NO_JOB_ID, read_version_2
-from ioweather.sources.darshan.reader3 import read_version_3
+from ioweather.sources.darshan.reader3 import MAGIC_BYTES, read_version_3
 from ioweather.sources.darshan.reader_text import is_darshan_text, read_parser_text
 
 # 'user_program_id178062_12-31-64877_1.darshan.gz'
@@ -20,12 +21,15 @@ _ID_IN_NAME = re.compile(r"_id([0-9]{1,18})_")
 __all__ = ["DarshanJob", "DarshanLog", "Module", "Ragged", "column", "read_log"]
 
 
-def read_log(path: Path | str | bytes, *, modules: Collection[str] | None = None) -> DarshanLog:
-    """The log at `path`, or the log whose bytes are given. With `modules` only these are decompressed and returned."""
+def read_log(
+    path: Path | str | bytes, *, modules: Collection[str] | None = None, content: Content | None = None
+) -> DarshanLog:
+    """The log at `path`, or the log whose bytes are given. With `modules` only these are decompressed and returned.
+    `content` is what is in the file, where that was read before."""
     if isinstance(path, bytes):
-        return _read(path, modules)
+        return _read(path, None, modules)
     try:
-        log = _read(_bytes_of(path), modules)
+        log = _read(_bytes_of(path), None, modules) if content is None else _read(*content, modules)
         if log.job.job_id == NO_JOB_ID and (named := _ID_IN_NAME.search(Path(path).name)):
             log = replace(log, job=replace(log.job, job_id=int(named[1])))
         return log
@@ -39,11 +43,11 @@ def _bytes_of(path: Path | str) -> bytes:
         return file.readall()
 
 
-def _read(data: bytes, modules: Collection[str] | None) -> DarshanLog:
+def _read(data: bytes, digest: str | None, modules: Collection[str] | None) -> DarshanLog:
     if not data:
         raise EmptyInput("The file is empty.", hint="The run may have been killed before Darshan wrote its log.")
-    if is_darshan_text(data):
+    if data[8:16] not in MAGIC_BYTES and is_darshan_text(data):
         return read_parser_text(data, modules)
     if data.startswith((GZIP_MAGIC, BZIP2_MAGIC)):
         return read_version_2(data, modules)
-    return read_version_3(data, modules)
+    return read_version_3(data, modules, digest)

@@ -54,8 +54,12 @@ class NameMap(Mapping[int, str]):
         ids = struct.unpack(
             f"{ORDER_CHARACTER[self._order]}{len(found)}Q", b"".join([record_id for record_id, _ in found])
         )
-        names: dict[int, str] = {}
-        for record_id, name in zip(ids, text(joined).split("\0"), strict=False):
+        listed = text(joined).split("\0")
+        names = dict(zip(ids, listed, strict=False))
+        if len(names) == len(ids) and "" not in names.values():
+            return names
+        names = {}
+        for record_id, name in zip(ids, listed, strict=False):
             if name and record_id not in names:
                 names[record_id] = name
         return names

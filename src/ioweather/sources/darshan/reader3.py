@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.errors import SourceError, UnknownFormat, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, UnknownFormat, UnsupportedVersion
 from ioweather.sources.darshan.counters import FIXED
 from ioweather.sources.darshan.errors import cut_short, damaged
 from ioweather.sources.darshan.job import parse_job
@@ -60,7 +60,7 @@ class _Header(NamedTuple):
     modules: list[_Place]
 
 
-def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
+def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | None = None) -> DarshanLog:
     header = _read_header(data)
     layout, order, compression = header.layout, header.order, header.compression
     view = memoryview(data)
@@ -98,18 +98,20 @@ def read_version_3(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
                     raise
                 unknown.append(f"{name} of a fork")
                 continue
+            check_ranks(module, job.nprocs)
         else:
             if len(region) % dtype.itemsize or not _fits(region, dtype, job.nprocs):
                 stretched = _fork_dtype(name, dtype, region, names, job.nprocs)
-                longer += [name] if stretched is not None else []
-                dtype = stretched or dtype
-            module = Module(name, place.version, partial, _fixed(name, dtype, region, order))
-        check_ranks(module, job.nprocs)
+                if stretched is None:
+                    raise _misfit(name, dtype, region, job.nprocs)
+                longer.append(name)
+                dtype = stretched
+            module = Module(name, place.version, partial, _fixed(dtype, region, order))
         modules[name] = module
     partial_modules = _flagged(header.partial_flags, layout) if header.partial_flags else ()
     return DarshanLog(
-        layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown), digest_of(data),
-        tuple(skipped), tuple(longer),
+        layout.version, order, compression, job, modules, names, partial_modules, tuple(unknown),
+        digest or digest_of(data), tuple(skipped), tuple(longer),
     )  # fmt: skip
 
 
@@ -140,21 +142,23 @@ def _read_header(data: bytes) -> _Header:
     layout, order = _identify(data)
     if data[16] >= len(COMPRESSIONS):
         raise damaged(f"The header names compression {data[16]}; 0, 1 or 2 was expected.")
-    structs = header_structs(layout, order)
-    lengths = structs.lengths.unpack_from(data, layout.map_offset)
-    names_offset = structs.word.unpack_from(data, layout.map_offset)[0]
-    regions = [(names_offset, lengths[0])] if lengths[0] else []
+    # Most modules are absent, and the last ones of the map always are: only what stands before zeros is looked at.
+    used = len(data[layout.map_offset : layout.map_offset + 16 * (layout.module_count + 1)].rstrip(b"\0"))
+    structs = header_structs(layout, order, max(1, -(-used // 16)))
+    places = structs.map.unpack_from(data, layout.map_offset)
+    names_offset, names_length = places[:2]
+    regions = [(names_offset, names_length)] if names_length else []
     modules = []
-    # The name map stands before the modules, so the map's index is the module's number + 1.
-    for number in [index - 1 for index, length in enumerate(lengths) if length and index]:
-        offset = structs.word.unpack_from(data, layout.map_offset + 16 * (number + 1))[0]
-        version = structs.version.unpack_from(data, layout.versions_offset + 4 * number)[0]
-        modules.append(_Place(number, version, offset, lengths[number + 1]))
-        regions.append((offset, lengths[number + 1]))
+    # The name map stands before the modules.
+    for number, (offset, length) in enumerate(zip(places[2::2], places[3::2], strict=True)):
+        if length:
+            version = structs.version.unpack_from(data, layout.versions_offset + 4 * number)[0]
+            modules.append(_Place(number, version, offset, length))
+            regions.append((offset, length))
     regions.sort()
     job_end = _check_tiling(regions, layout.bytes, len(data))
     flags = structs.flags.unpack_from(data, layout.partial_offset)[0]
-    return _Header(layout, order, COMPRESSIONS[data[16]], flags, job_end, names_offset, lengths[0], modules)
+    return _Header(layout, order, COMPRESSIONS[data[16]], flags, job_end, names_offset, names_length, modules)
 
 
 def _check_tiling(regions: list[tuple[int, int]], header_bytes: int, file_bytes: int) -> int:
@@ -208,11 +212,7 @@ def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
     return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
 
 
-def _fixed(name: str, dtype: np.dtype[Any], region: Buffer, order: ByteOrder) -> NDArray[Any]:
-    if len(region) % dtype.itemsize:
-        raise damaged(
-            f"The {name} module has {len(region)} bytes, which is no multiple of its record of {dtype.itemsize}."
-        )
+def _fixed(dtype: np.dtype[Any], region: Buffer, order: ByteOrder) -> NDArray[Any]:
     records = np.frombuffer(region, dtype)
     if order != NATIVE:
         records = records.byteswap().view(records.dtype.newbyteorder(NATIVE))
@@ -223,7 +223,19 @@ def _fixed(name: str, dtype: np.dtype[Any], region: Buffer, order: ByteOrder) ->
 def check_ranks(module: Module, nprocs: int) -> None:
     """The header is not protected by a checksum; a module read with another's layout shows here."""
     if not _ranks_exist(module.records["rank"], nprocs):
-        raise damaged(f"The {module.name} module has records of ranks that the {nprocs} processes do not have.")
+        raise _without_ranks(module.name, nprocs)
+
+
+def _without_ranks(name: str, nprocs: int) -> CorruptInput:
+    return damaged(f"The {name} module has records of ranks that the {nprocs} processes do not have.")
+
+
+def _misfit(name: str, dtype: np.dtype[Any], region: Buffer, nprocs: int) -> CorruptInput:
+    if len(region) % dtype.itemsize == 0:
+        return _without_ranks(name, nprocs)
+    return damaged(
+        f"The {name} module has {len(region)} bytes, which is no multiple of its record of {dtype.itemsize}."
+    )
 
 
 def _flagged(flags: int, layout: HeaderLayout) -> tuple[str, ...]:

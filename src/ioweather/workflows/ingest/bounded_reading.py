@@ -22,6 +22,7 @@ from ioweather.workflows.ingest.reading import (
     FileOutcome,
     Reading,
     check_alone,
+    digests_of,
     gave_up,
     read_alone,
     read_batch,
@@ -74,7 +75,7 @@ def read_alone_bounded(
                 rows[item[1]] += item[2].rows
             yield item
     except ChildDied as death:
-        yield gave_up(death.overran, path, digest, size, reading, rows)
+        yield gave_up(death.overran, path, digest or digests_of([str(path)], reading)[0], size, reading, rows)
 
 
 def check_bounded(path: Path, digest: str, size: int, reading: Reading, most_days: int) -> tuple[FileOutcome, int]:

@@ -13,10 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
@@ -45,8 +45,8 @@ from ioweather.workflows.ingest.staging import Frames, Staging
 from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_mapping, follow_rows
 
 _LOG = logging.getLogger("ioweather.ingest")
-# One task: enough logs to pay for the trip to a worker, little enough to lose; fewer where that keeps all workers busy.
-_BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 2048, 32, 4
+# One task: enough logs to pay for a file of their rows, little enough to lose; fewer where that keeps all workers busy.
+_BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 2048, 32, 2
 # Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows.
 _BATCH_BYTES = 4 << 20
 # Larger files come back piece by piece, not whole.
@@ -59,8 +59,10 @@ _COPY = "The lake has this run in a fuller form: nothing was added."
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 
 
-@dataclass(frozen=True)
-class Found:
+Known: TypeAlias = dict[str | None, int]  # digest and bytes of each file that is in
+
+
+class Found(NamedTuple):
     file: str
     bytes: int
 
@@ -208,14 +210,12 @@ def ingest(
     reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
     report = IngestReport()
     writer = _Writer(lake, report)
-    known = set() if again else _known_digests(lake, known_since_ns)
+    known = {} if again else _known_digests(lake, known_since_ns)
     pool = _suited(executor, files)
-    done = 0
     try:
-        for item in _read(pool, files, known, reading, report):
-            writer.add(*item)
-            done += len(item[0])
-            progress(done + report.known, len(files), "files")
+        for outcomes, frames in _read(pool, files, known, reading, report):
+            writer.add(_first_of_each(outcomes, known, report), frames)
+            progress(len(report.outcomes) + report.known, len(files), "files")
         writer.flush()
     except BaseException:
         readers().stop()
@@ -261,8 +261,20 @@ def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
     return Serial() if workers == 1 else Threads(workers)
 
 
+def _first_of_each(outcomes: list[FileOutcome], known: Known, report: IngestReport) -> list[FileOutcome]:
+    """Without files of the same content as one that is in, or was read before: their rows are the same rows."""
+    first = []
+    for outcome in outcomes:
+        if outcome.digest in known:
+            report.known += 1
+        else:
+            known[outcome.digest] = outcome.bytes
+            first.append(outcome)
+    return first
+
+
 def _read(
-    pool: Executor, files: Sequence[Found], known: set[str], reading: Reading, report: IngestReport
+    pool: Executor, files: Sequence[Found], known: Known, reading: Reading, report: IngestReport
 ) -> Iterator[tuple[list[FileOutcome], Frames]]:
     """What is in the files: small ones first, by batches; then large ones and suspects, each alone."""
     alone: Batch = []
@@ -291,35 +303,35 @@ def _digests_apart(paths: list[str], reading: Reading) -> list[str | None]:
         return digests_of(paths, reading)
 
 
-def _known_digests(lake: Lake, since_ns: int) -> set[str]:
+def _known_digests(lake: Lake, since_ns: int) -> Known:
     """Files that are in. What was refused, or read in part, is tried again: the person may now say the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris:
-            return set()
+            return {}
         recent = {day for day in ledger.days() if day >= utc_day(since_ns)}
         entries = ledger.scan(recent) if since_ns else snapshot.rows("ingests")
-        rows = snapshot.bare.sql(f"SELECT digest FROM ({entries}) WHERE status = 'ok'").fetchall()
-    return {row[0] for row in rows}
+        return dict(snapshot.bare.sql(f"SELECT digest, bytes FROM ({entries}) WHERE status = 'ok'").fetchall())
 
 
 def _batches(
-    files: Sequence[Found], known: set[str], reading: Reading, report: IngestReport, pool: Executor
+    files: Sequence[Found], known: Known, reading: Reading, report: IngestReport, pool: Executor
 ) -> Iterator[Batch]:
-    """Files that are not in yet. Workers look at the content here too: on a parallel file system it is the opening that
-    takes the time."""
+    """Files that are not in yet. One of a size that none has which is in need not be looked at before it is read; at
+    others workers look: on a parallel file system it is the opening that takes the time."""
     most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers_of(pool)))))
-    parts = [files[first : first + most] for first in range(0, len(files), most)]
+    sizes = set(known.values())
+    doubted = [file.file for file in files if file.bytes in sizes]
+    parts = [doubted[first : first + most] for first in range(0, len(doubted), most)]
     take = _digests_apart if place_of(pool) == "threads" else digests_of
-    digests = in_order(pool, take, (([file.file for file in part], reading) for part in parts))
+    digests = chain.from_iterable(in_order(pool, take, ((part, reading) for part in parts)))
     batch: Batch = []
     size = 0
-    for file, digest in zip(files, chain.from_iterable(digests), strict=True):
+    for file in files:
+        digest = next(digests) if file.bytes in sizes else None
         if digest in known:
             report.known += 1
             continue
-        if digest is not None:
-            known.add(digest)
         batch.append((file.file, digest, file.bytes))
         size += file.bytes
         if len(batch) >= most or size >= _BATCH_BYTES:
@@ -387,7 +399,7 @@ class _Writer:
         made = {key: joined[key] for key in joined if key[0] in DERIVED}
         logs, left_out = without_copies(self._lake, made, self._staged.get("applications", ()))
         for outcomes in (self._outcomes, self._report.outcomes) if left_out else ():
-            outcomes[:] = [replace(o, rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
+            outcomes[:] = [o._replace(rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
         return {**joined, **logs}
 
     def _note(self, table: str, added: int, first_ns: int) -> None:

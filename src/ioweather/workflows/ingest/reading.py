@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
 from ioweather.core.clock import now_ns
-from ioweather.core.contracts import BatchSource, ReadContext, Source
+from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
 from ioweather.core.errors import (
     AmbiguousFormat,
     CorruptInput,
@@ -66,6 +66,8 @@ class Limits:
 
     def memory_for(self, size: int) -> int:
         """In steps, so that small files have one limit, which is set once; never more than half of the machine."""
+        if size < _MEMORY_STEP_BYTES:
+            return self.memory_bytes
         wanted = self.memory_bytes + _MEMORY_RATIO * (size - size % _MEMORY_STEP_BYTES)
         return min(wanted, max(self.memory_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
 
@@ -95,14 +97,13 @@ class Reading:
     staging: Staging | None = None
 
 
-@dataclass(frozen=True)
-class FileOutcome:
+class FileOutcome(NamedTuple):  # a data class takes five times as long to make and to send, and there is one per log
     file: str  # a Path takes longer to send than all of the rest
     digest: str
     bytes: int
     source: str | None
     status: Literal["ok", "partial", "quarantined"]
-    rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = {}
     reason: str | None = None
     message: str | None = None
     # Rows left out because they cannot be, and rows kept with a complaint; the message says why.
@@ -114,22 +115,35 @@ class FileOutcome:
         return Path(self.file)
 
 
-Batch = list[tuple[str, str | None, int]]  # path, digest (None: it could not be read), bytes
+Batch = list[tuple[str, str | None, int]]  # path, digest (None: not taken, or it could not be read), bytes
 
 
-def digest_of(path: Path, reading: Reading) -> str:
-    """Of the content; of a mapped file also of the mapping, because one CSV may hold rows of several tables."""
+def head_of(path: Path) -> bytes:
+    """The first bytes, which of most logs are all; none of a directory."""
     try:
-        with path.open("rb", buffering=0) as file:
-            digest = hashlib.sha256()
-            while piece := file.read(_PIECE_BYTES):
-                digest.update(piece)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, _HEAD_BYTES)
+        finally:
+            os.close(descriptor)
     except IsADirectoryError:
-        digest = hashlib.sha256()
+        return b""
+
+
+def digest_of(path: Path, reading: Reading, head: bytes | None = None) -> str:
+    """Of the content; of a mapped file also of the mapping, because one CSV may hold rows of several tables."""
+    head = head_of(path) if head is None else head
+    digest = hashlib.sha256(head)
+    if not head and path.is_dir():
         for member in files_of_tree(path):
             digest.update(str(member.relative_to(path)).encode(errors="surrogateescape"))
             digest.update(member.read_bytes())
         return digest.hexdigest()[:32]
+    if len(head) == _HEAD_BYTES:
+        with path.open("rb", buffering=0) as file:
+            file.seek(_HEAD_BYTES)
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
     for mapping in (reading.mapping, reading.context.mapping):
         if mapping is not None:
             digest.update(repr(mapping).encode())
@@ -179,10 +193,15 @@ def _score(name: str, head: bytes, path: Path) -> float:
 
 def choose_source(head: bytes, path: Path) -> Source:
     """The source that recognises the content best."""
+    for name in _BY_MAGIC_NUMBER:
+        if SOURCES[name].detect(head, path) >= 1.0:  # no other source can be as sure
+            return SOURCES[name]
+    if begins_with_noise(head):
+        head = beginning(path).encode()
     scores: list[tuple[float, str]] = []
-    for name in dict.fromkeys((*_BY_MAGIC_NUMBER, *SOURCES)):
+    for name in SOURCES:
         score = _score(name, head, path)
-        if score >= 1.0:  # a magic number: no other source can be as sure
+        if score >= 1.0:
             return SOURCES[name]
         scores.append((score, name))
     scores.sort(reverse=True)
@@ -217,7 +236,7 @@ def read_file(
             source_name = "mapped"
             pieces: Iterator[tuple[str, Frame]] = read_mapped(path, *reading.mapping, reading.context)
         else:
-            source = _source_for(path, reading)
+            source = _source_for(path, head_of(path), reading)
             source_name = source.name
             pieces = source.read(path, reading.context)
         for table, frame in _noted(pieces, notes):
@@ -263,7 +282,7 @@ def _with_complaints(outcome: FileOutcome, complaints: Complaints) -> FileOutcom
     message = f"{known or f'{outcome.path}:'} {complaints}"
     if outcome.status == "quarantined" and outcome.source in DERIVED:
         message += " No row of the file is taken."
-    return replace(outcome, message=message, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
+    return outcome._replace(message=message, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
 
 
 def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frames]:
@@ -277,10 +296,13 @@ def read_batch(batch: Batch, reading: Reading) -> tuple[list[FileOutcome], Frame
         allow(limits.seconds_for(size), limits.memory_for(size), position)
         source, digest = None, known_digest
         try:
-            digest = digest or digest_of(path, reading)
-            source = None if reading.mapping is not None else _source_for(path, reading)
+            head = head_of(path)
+            is_whole = 0 < len(head) < _HEAD_BYTES
+            digest = digest_of(path, reading, head) if is_whole or not digest else digest
+            source = None if reading.mapping is not None else _source_for(path, head, reading)
             if source is not None and _is_batch(source.name):
-                parsed = cast(BatchSource, source).parse(path, reading.context)
+                content = Content(head, digest) if is_whole and reading.context.mapping is None else None
+                parsed = cast(BatchSource, source).parse(path, reading.context, content)
                 together.setdefault(source.name, []).append((path, digest, size, parsed))
                 continue
         except Exception as error:
@@ -403,16 +425,10 @@ def _check_rows(path: Path, size: int, rows: int, limits: Limits) -> None:
         )
 
 
-def _source_for(path: Path, reading: Reading) -> Source:
-    try:
-        with path.open("rb", buffering=0) as file:
-            head = file.read(_HEAD_BYTES)
-        if not head:
+def _source_for(path: Path, head: bytes, reading: Reading) -> Source:
+    if not head:
+        if not path.is_dir():
             raise EmptyInput(f"{path} is empty.")
-        if begins_with_noise(head):
-            head = beginning(path).encode()
-    except IsADirectoryError:
-        head = b""
         os.scandir(path).close()
         if not reads_as_one(path):  # one to look into, which could not be
             raise OSError(errno.EIO, "its files could not be listed") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -109,7 +109,7 @@ def _note_refusal(root: Path, outcome: FileOutcome, host: str, name: str, messag
         refused_rows=outcome.refused_rows,
     )  # fmt: skip
     with queue.draft_in(root) as draft:
-        draft.write_text(json.dumps(asdict(entry)), encoding="utf-8")
+        draft.write_text(json.dumps(entry._asdict()), encoding="utf-8")
         queue.put(root, draft, host, name, outcome.digest, "refusal")
 
 

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol
 from urllib.parse import urlencode
@@ -165,7 +165,7 @@ def ingest_server(
         status: Literal["partial", "quarantined"] = "partial" if rows else "quarantined"
         outcome = FileOutcome(str(path), "", 0, server.source, status, dict(rows), error.reason, str(error))
     report.rows_added.update(follow_arrival(lake, report.first_ns))
-    counted = replace(outcome, refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
+    counted = outcome._replace(refused_rows=complaints.refused_rows, flagged_rows=complaints.flagged_rows)
     report.outcomes.append(counted)
     report.seconds = time.monotonic() - began
     return report

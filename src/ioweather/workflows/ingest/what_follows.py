@@ -97,6 +97,9 @@ class FollowsArrival:
 
 
 def _search_health(lake: Lake, since_ns: int) -> int:
+    tables = lake.pinned()
+    if not (tables["series"].uris or tables["responses"].uris):
+        return 0
     from ioweather.workflows.health import find_sick_components  # what only stores jobs does not load it
 
     return find_sick_components(lake, since_ns)
