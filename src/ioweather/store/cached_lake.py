@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
@@ -18,7 +18,7 @@ from ioweather.core.visibility import Owner
 from ioweather.store import layout
 from ioweather.store.delta import TableFiles, files_at, open_table
 from ioweather.store.lake import LEDGER_FIRST, Lake
-from ioweather.store.snapshot import Snapshot
+from ioweather.store.snapshot import Snapshot, T
 from ioweather.tables import TABLES
 
 Mark: TypeAlias = tuple[int, ...]
@@ -43,9 +43,9 @@ class Kept:
     """What is known of one lake; shared by all who ask."""
 
     tables: dict[str, _Table] = field(default_factory=dict)
-    series: tuple[TableFiles, Facility, list[SeriesGroup]] | None = None
+    made: dict[str, tuple[Facility, list[TableFiles], Any]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    counting: threading.Lock = field(default_factory=threading.Lock)
+    making: threading.RLock = field(default_factory=threading.RLock)
 
 
 def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
@@ -91,13 +91,19 @@ class KeptLake(Lake):
 
 @dataclass(repr=False)
 class KeptSnapshot(Snapshot):
-    """What `series` holds is counted once for all snapshots of its version."""
+    """What is made of whole tables is made once for all snapshots of their versions."""
 
     kept: Kept = field(default_factory=Kept, repr=False)
 
+    def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
+        with self.kept.making:
+            files = [self.pinned[table] for table in tables]
+            facility, known, value = self.kept.made.get(what, (None, [], None))
+            if facility != self.facility or any(a is not b for a, b in zip(files, known, strict=True)):
+                value = make()
+                self.kept.made[what] = self.facility, files, value
+            found: T = value
+            return found
+
     def series(self) -> list[SeriesGroup]:
-        with self.kept.counting:
-            known = self.kept.series
-            if known is None or known[0] is not self.pinned["series"] or known[1] != self.facility:
-                known = self.kept.series = (self.pinned["series"], self.facility, super().series())
-            return known[2]
+        return self.once("series", ("series",), super().series)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ioweather.core.clock import utc_day
 from ioweather.core.contracts import SeriesGroup
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
 _LISTED_DAYS = 400
+T = TypeVar("T")
 _BETWEEN_WORDS = re.compile(r"\W")
 
 Where = Mapping[str, "Cell | Sequence[Cell]"]
@@ -108,6 +109,11 @@ class Snapshot:
         except duckdb.Error as error:
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
+
+    def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
+        """Something small that is made of whole tables, which all may see; of a lake that is kept, once for each version
+        of them."""
+        return make()
 
     def series(self) -> list[SeriesGroup]:
         if self._series is None:

@@ -238,9 +238,10 @@ def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
     the server's own disk."""
     if re.fullmatch(_JOB_ID, job_id) is None:
         raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
-    facts = view.ask("job", {"job": job_id})
+    given: dict[str, Any] = {}  # the job is looked for once
+    facts = view.ask("job", {"job": job_id}, given=given)
     has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
-    return view.ask("why", {"job": job_id}) if has_log else None, facts
+    return view.ask("why", {"job": job_id}, given=given) if has_log else None, facts
 
 
 @router.get("/projects/{name}")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fastapi import Request
 
@@ -58,7 +58,8 @@ def answers_for_log(data: bytes, view: View) -> tuple[Answer, Answer]:
         path.write_bytes(data)
         lake = _lake(view)
         try:
-            why, job = (ask(name, lake, {"job": str(path)}) for name in ("why", "job"))
+            given: dict[str, Any] = {}  # the log is read once
+            why, job = (ask(name, lake, {"job": str(path)}, given=given) for name in ("why", "job"))
             return why, job
         except IoweatherError as error:
             text = error.message.replace(str(path), "the file")

@@ -72,12 +72,14 @@ class View:
     def events(self, kind: str | None, period: Period) -> Sequence[EventOutcome]:
         return self.facilities.events(self.name, kind, period)
 
-    def ask(self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME) -> Answer:
+    def ask(
+        self, question: str, params: Mapping[str, Any], period: Period = ALL_TIME, given: dict[str, Any] | None = None
+    ) -> Answer:
         """Only of what the one who asks may see; paths would be read from the server's own disk."""
         if question == "now":
             self.facilities.measured(self.name)
             params = {"spool": self.facilities.own_spools(self.name), **params}
-        return ask(question, self.lake, params, period_ns=period, files=False)
+        return ask(question, self.lake, params, period_ns=period, given=given, files=False)
 
 
 def user_of(request: Request, visibility: Visibility) -> str | None:

@@ -33,19 +33,19 @@ def ask(
     params: Mapping[str, Any] | None = None,
     *,
     period_ns: Period = ALL_TIME,
-    given: Mapping[str, Any] | None = None,
+    given: dict[str, Any] | None = None,
     files: bool = True,
 ) -> Answer:
     """The answer to the question of this name. `lake`: default the person's own, where the question needs one. Text
-    among the parameters is read as a command reads it. `given` are needs that the caller has already; without `files`
-    nothing is read from a path."""
+    among the parameters is read as a command reads it. `given` are needs that the caller has already, and the place of
+    those that are found, for another question about the same; without `files` nothing is read from a path."""
     question = QUESTIONS[name]
     typed = {key: value for key, value in (params or {}).items() if value is not None}
     check_names([question], typed)
     with ExitStack() as until:
         place = Place(lake, until)
         values = resolve_params(question.params, typed, lambda: place.snapshot, lambda: zone_of(lake))
-        request = Request(place, values, period_ns, files, dict(given or {}))
+        request = Request(place, values, period_ns, files, {} if given is None else given)
         data = resolve(question, request)
         answer = question.answer(data, place.facility, values)
         provenance = _provenance(question, request, data)

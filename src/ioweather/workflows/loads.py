@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.contracts import Period, SeriesGroup
 from ioweather.core.errors import DataUnavailable
+from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
-from ioweather.derive.responses.slowdown import operation_series
+from ioweather.derive.responses.slowdown import OperationSeries, operation_series
 from ioweather.derive.system.loads import Loads, Measured, Slowness, Traffic, step_for
 from ioweather.store import grid
 from ioweather.store.convert import literal
@@ -135,14 +137,11 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
         return
     facility = snapshot.facility
     interval = HOUR_NS if high - low > _HOURS_FROM_NS else 10 * MINUTE_NS
-    hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
     rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, (low, high))
-    named = {name: facility.filesystem_of(name) for name in {*hours.text("system").categories}}
-    usual = {(s.filesystem, s.op, s.request_bytes, s.mode): s.expected(facility.baseline)[0]
-             for s in usual_requests(operation_series(hours, named, HOUR_NS))}  # fmt: skip
+    usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
     found: dict[str, list[tuple[str, Ints, Floats]]] = {}
-    for series in operation_series(rows, named, interval):
-        expected = usual.get((series.filesystem, series.op, series.request_bytes, series.mode))
+    for series in operation_series(rows, _filesystems(rows, facility), interval):
+        expected = usual.get(_what(series))
         if expected:
             ratio = series.statistics["median"] / expected
             found.setdefault(series.filesystem, []).append((series.op, series.start_ns, ratio))
@@ -156,6 +155,21 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
             filesystem.removeprefix("mount:"), starts, every[slowest, np.arange(len(starts))],
             tuple(lines[row][0] for row in slowest.tolist()),
         )  # fmt: skip
+
+
+def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:
+    """What a request of each kind usually takes, by all hours of the lake."""
+    hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
+    series = operation_series(hours, _filesystems(hours, snapshot.facility), HOUR_NS)
+    return {_what(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}
+
+
+def _what(series: OperationSeries) -> tuple[Any, ...]:
+    return series.filesystem, series.op, series.request_bytes, series.mode
+
+
+def _filesystems(rows: Frame, facility: Facility) -> dict[str, str]:
+    return {name: facility.filesystem_of(name) for name in rows.text("system").categories}
 
 
 def _last_days(groups: Sequence[SeriesGroup]) -> set[str]:

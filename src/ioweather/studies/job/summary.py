@@ -182,7 +182,7 @@ def _listed(view: JobView, column: str) -> list[str]:
 
 
 def _pattern(view: JobView, row: Mapping[str, Any]) -> Iterator[Finding]:
-    marks = signatures(view.runs().frame).records()[0]
+    marks = signatures(view.runs.frame).records()[0]
     incomplete = is_incomplete(view)
     # Of a part of the counters nobody can say that the whole is little, nor who did nothing.
     if marks["negligible_io"] and not incomplete:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class JobView:
     # Many logs of processes that know nothing of each other, seen as one run (`together.as_one_run`).
     separate: bool = False
 
+    @cached_property
     def runs(self) -> Runs:
         """The jobs that these logs are: normally one row."""
         return jobs_of(self._data(), self.facility, {"processes_per_node": self.processes_per_node})
@@ -94,7 +96,7 @@ class JobView:
 
     def row(self) -> dict[str, Any]:
         """The job's metrics by name; null is None. `process_seconds` is processes x run time over all logs."""
-        row: dict[str, Any] = self.runs().frame.records()[0]
+        row: dict[str, Any] = self.runs.frame.records()[0]
         length = self.applications.ints("end_ns") - self.applications.array("start_ns")
         seconds = float((self.applications.ints("nprocs") * np.maximum(length, 0)).sum() / NS)
         run = row["run_seconds"] if row["run_seconds"] and row["run_seconds"] > 0 else None
