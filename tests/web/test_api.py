@@ -10,6 +10,7 @@ import pytest
 
 from ioweather.core.cells import plain
 from ioweather.core.papers import exhibits
+from ioweather.web import api
 from ioweather.web.api import exhibit_csv
 from ioweather.web.uploads import LIMIT_BYTES
 
@@ -83,6 +84,13 @@ def test_jobs_are_found_by_words_and_answered_by_id(client, job_id):
     assert body["job"]["exhibits"]
     refused(client.get(f"{API}/jobs?limit=100000"), 400, "UsageError")
     refused(client.get(f"{API}/jobs/999999999"), 404, "DataUnavailable")
+
+
+def test_the_text_of_a_job_is_made_once(client, job_id, monkeypatch):
+    once = client.get(f"{API}/jobs/{job_id}/text?form=block").text
+    monkeypatch.setattr(api, "job_text", None)
+    assert client.get(f"{API}/jobs/{job_id}/text?form=block").text == once
+    assert once.count("\n") > 1
 
 
 @pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "%2Fetc%2Fpasswd", "run.darshan", "%00"])

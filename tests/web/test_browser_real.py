@@ -91,7 +91,16 @@ def test_every_page(browser, axe, address, client, job_id, width, height):
     page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
     views = [path for path, _ in NAVIGATION]
     views += [f"/{path}" for path in named_pages(client)]
-    views += ["/filesystems/scratch", "/search?q=a", "/search?q=zzz", "/api", "/nothing", "/claims", "/?lake=empty"]
+    views += [
+        "/filesystems/scratch",
+        "/search?q=a",
+        "/search?q=zzz",
+        "/api",
+        "/nothing",
+        "/claims",
+        "/?lake=empty",
+        "/health?lake=empty",
+    ]
     views += ["/exhibits/pat19.fig5", f"/jobs/{job_id}", "/sql?q=SELECT+1+AS+one", "/climate?lake=again"]
     for view in views:
         page.goto(address + view)

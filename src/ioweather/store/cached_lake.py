@@ -98,11 +98,14 @@ class KeptSnapshot(Snapshot):
     def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
         with self.kept.making:
             files = [self.pinned[table] for table in tables]
-            facility, known, value = self.kept.made.get(what, (None, [], None))
-            if facility != self.facility or any(a is not b for a, b in zip(files, known, strict=True)):
-                value = make()
-                self.kept.made[what] = self.facility, files, value
-            found: T = value
+            known = self.kept.made.get(what)
+            if (
+                known is None
+                or known[0] != self.facility
+                or any(was is not now for was, now in zip(known[1], files, strict=True))
+            ):
+                known = self.kept.made[what] = (self.facility, files, make())
+            found: T = known[2]
             return found
 
     def series(self) -> list[SeriesGroup]:

@@ -111,8 +111,8 @@ class Snapshot:
         return rows[0][0] if rows else None
 
     def once(self, what: str, tables: Collection[str], make: Callable[[], T]) -> T:
-        """Something small that is made of whole tables, which all may see; of a lake that is kept, once for each version
-        of them."""
+        """Something small that is made of whole tables, which all may see. Of a lake that is kept it is made once for
+        each version of them."""
         return make()
 
     def series(self) -> list[SeriesGroup]:

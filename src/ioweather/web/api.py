@@ -43,6 +43,7 @@ _JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/
 _TABLE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
 }
+JobId = Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])]
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
@@ -210,12 +211,17 @@ async def upload(request: Request, view: OwnView) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "why": answered(reason), "job": answered(facts)}
 
 
-@router.get("/jobs/{job_id}")
-def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])]) -> dict[str, Any]:
+@router.get("/jobs/{job_id}", response_class=Response, responses=_JSON)
+def job(view: OwnView, job_id: JobId) -> Response:
     """Why the job took as long as it did, and what it did. Without a log `why` is null."""
-    reason, facts = job_answers(view, job_id)
-    why = None if reason is None else answered(reason)
-    return {"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}
+
+    def make() -> bytes:
+        reason, facts = job_answers(view, job_id)
+        why = None if reason is None else answered(reason)
+        return json.dumps({"schema_version": SCHEMA_VERSION, "why": why, "job": answered(facts)}).encode()
+
+    data = view.facilities.answered(view.name, ("job json", view.key, job_id), make)
+    return Response(data, media_type="application/json")
 
 
 @router.get(
@@ -223,14 +229,14 @@ def job(view: OwnView, job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examp
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def job_as_text(
-    view: OwnView,
-    job_id: Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])],
-    form: Literal["line", "block"] = "line",
-) -> PlainTextResponse:
+def job_as_text(view: OwnView, job_id: JobId, form: Literal["line", "block"] = "line") -> PlainTextResponse:
     """The verdict on the job as plain text, for mails and terminals: the recorded one where there is one."""
-    found = job_text(view.lake, job_id, files=False)
-    return PlainTextResponse(f"{found.line()}\n" if form == "line" else found.block())
+
+    def make() -> bytes:
+        found = job_text(view.lake, job_id, files=False)
+        return (f"{found.line()}\n" if form == "line" else found.block()).encode()
+
+    return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, form), make))
 
 
 def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:

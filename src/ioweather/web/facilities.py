@@ -86,6 +86,7 @@ class Facilities:
     _kept_lakes: dict[str, Kept] = field(default_factory=dict)
     _small: dict[tuple[str, Hashable], _Small] = field(default_factory=dict)
     _seldom: dict[tuple[str, Hashable], _Seldom] = field(default_factory=dict)
+    _late: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     _now: Weather | None = None
     _history: Refreshed[History] | None = None
 
@@ -176,6 +177,15 @@ class Facilities:
             return self._now
         finally:
             lock.release()
+
+    def lately(self, what: str, make: Callable[[], bytes]) -> bytes:
+        """The same for all who ask within a second."""
+        with self._turn(self._lock(MAIN, what)):
+            data, made_at = self._late.get(what, (b"", -math.inf))
+            if time.monotonic() - made_at > _NOW_SECONDS:
+                data = make()
+                self._late[what] = data, time.monotonic()
+            return data
 
     def own_spools(self, name: str) -> Sequence[Path]:
         """Without any, none of another agent of this machine either."""

@@ -33,6 +33,10 @@ def agents(view: PublicView) -> Html:
         view.facilities.measured(view.name)
     except DataUnavailable as error:
         return failed(error)
+    return Html(view.facilities.lately("agents", lambda: _agents(view).encode()))
+
+
+def _agents(view: View) -> str:
     moment = now_ns()
     statuses = list(_statuses(view))
     elsewhere = remote_agents(view.facilities.directory(view.name), moment, statuses)
@@ -48,7 +52,7 @@ def agents(view: PublicView) -> Html:
                ("missed", "count"), ("errors", "count"), ("message", "text"))  # fmt: skip
     notes = [*_queued(waiting(view.facilities.directory(view.name)), moment), *map(_spooled, statuses)] if rows else []
     empty = "No agent has run here. Start one: ioweather probe PATH"
-    return Html(tables_part(Listed("Agents", columns, rows, empty=empty), notes=notes))
+    return tables_part(Listed("Agents", columns, rows, empty=empty), notes=notes)
 
 
 def _statuses(view: View) -> Iterator[Status]:

@@ -56,7 +56,8 @@ def _job_parts(view: View, reason: Answer | None, facts: Answer) -> str:
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
     )
     which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
-    reason = replace(reason, findings=tuple(finding for finding in reason.findings if finding.name != "as_of"))
+    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
+    reason = replace(reason, findings=tuple(f for f in reason.findings if f.name not in elsewhere))
     head = Markup('<p class="kicker">{}</p><h1>{}</h1><p class="quiet">{}</p>').format(
         reason.question, reason.headline, which
     )

@@ -32,12 +32,15 @@ async function fill(place, address, options) {
   place.setAttribute("aria-busy", "false");
 }
 
-// Parts that lack the same thing say so once; under a heading of its own each does.
+// Parts that lack the same thing say so once; under a heading of its own each does, unless the page itself says so.
 function isSaid(place) {
   const lack = (part) => part.querySelector(":scope > .problem:only-child")?.textContent;
-  if (!lack(place) || place.previousElementSibling?.tagName === "H2") return false;
+  const before = place.previousElementSibling, heading = before?.tagName === "H2" ? before : null;
+  const text = lack(place), isOfPage = Boolean(text) && document.querySelector("main > .problem")?.textContent === text;
+  if (heading) heading.hidden = isOfPage;
+  if (isOfPage || !text || heading) return isOfPage;
   const others = [...document.querySelectorAll("[data-fragment]:not([hidden])")].filter((part) => part !== place);
-  return others.some((part) => lack(part) === lack(place));
+  return others.some((part) => lack(part) === text);
 }
 
 function say(place, text) {
