@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +16,14 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     Provenance,
     Published,
     Reference,
     ResultColumn,
     ResultTable,
     columns_of,
+    exhibit,
     exhibit_from_json,
     quantity_label,
     to_jsonable,
@@ -112,3 +115,22 @@ def test_columns_are_written_as_name_heading_and_unit():
 def test_a_column_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="column"):
         columns_of(text)
+
+
+def test_an_exhibit_puts_each_piece_in_its_place_in_the_order_it_came():
+    table = ResultTable("t", columns_of("x [count]"), ((1,),))
+    one, two = Estimate("one", 1.0), Estimate("two", 2.0)
+
+    @exhibit("pat19.fig3")
+    def made(first: Estimate) -> Iterator[Piece]:
+        """Its own words."""
+        yield "a caveat"
+        yield first, [Finding("a finding")], ()
+        yield Chart("bars", table, {"x": "x", "y": "x"}), (two, Coverage(2, 1, "steps"))
+        yield table
+
+    got = made(one)
+    assert got.estimates == (one, two)
+    assert got.caveats == ("a caveat",)
+    assert (got.id, got.tables, got.findings) == ("pat19.fig3", (table,), (Finding("a finding"),))
+    assert (len(got.charts), got.coverage, made.__doc__) == (1, (Coverage(2, 1, "steps"),), "Its own words.")

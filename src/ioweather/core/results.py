@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 from ioweather.core.printable import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
@@ -242,6 +243,43 @@ class Exhibit:
             f"{len(self.findings)} findings"
         )
         return joined(f"<Exhibit {self.id}: {self.title} ({counts})>")
+
+
+# What an exhibit is made of; a text is a caveat.
+Piece: TypeAlias = "ResultTable | Chart | Estimate | Finding | Coverage | str | Iterable[Piece]"
+_PLACES: Final = {
+    ResultTable: "tables",
+    Chart: "charts",
+    Estimate: "estimates",
+    Finding: "findings",
+    str: "caveats",
+    Coverage: "coverage",
+}
+P = ParamSpec("P")
+
+
+def exhibit(name: str) -> Callable[[Callable[P, Iterable[Piece]]], Callable[P, Exhibit]]:
+    """The exhibit of the pieces that a function yields: each has its place by what it is, in the order it came."""
+
+    def made_of(pieces: Callable[P, Iterable[Piece]]) -> Callable[P, Exhibit]:
+        @wraps(pieces)
+        def made(*args: P.args, **kwargs: P.kwargs) -> Exhibit:
+            places: dict[str, Any] = {}
+            _put(pieces(*args, **kwargs), places)
+            return Exhibit(name, **places)
+
+        return made
+
+    return made_of
+
+
+def _put(pieces: Iterable[Any], places: dict[str, Any]) -> None:
+    for piece in pieces:
+        place = next((place for kind, place in _PLACES.items() if isinstance(piece, kind)), None)
+        if place is None:
+            _put(piece, places)
+        else:
+            places[place] = (*places.get(place, ()), piece)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ from ioweather.core.results import (
     Chart,
     Exhibit,
     Finding,
+    Piece,
     Reference,
     ResultColumn,
     ResultTable,
     columns_of,
+    exhibit,
 )
 from ioweather.core.units import format_value
 from ioweather.studies.shared.intervals import plain
@@ -111,8 +113,8 @@ def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
-    """car11.fig2."""
+@exhibit("car11.fig2")
+def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     sets = jobs.frame.text("interfaces")
     used: dict[str, Bools] = {}
     for name in INTERFACES:
@@ -125,34 +127,38 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Exhibit:
     table, chart = _shares_by_size(bins, "interface", used, read, written)
     moved = {name: int(read[name].sum()) + int(written[name].sum()) for name in INTERFACES}
     everything = sum(moved.values())
-    estimates = [share_estimate(f"jobs_ratio[{name}]", int(used[name].sum()), jobs.rows) for name in INTERFACES]
-    estimates += [
-        plain(f"bytes_ratio[{name}]", moved[name] / everything if everything else None, "ratio", n=jobs.rows,
-              method="share of bytes")
+    yield [share_estimate(f"jobs_ratio[{name}]", int(used[name].sum()), jobs.rows) for name in INTERFACES]
+    yield [
+        plain(
+            f"bytes_ratio[{name}]",
+            moved[name] / everything if everything else None,
+            "ratio",
+            n=jobs.rows,
+            method="share of bytes",
+        )
         for name in INTERFACES
-    ]  # fmt: skip
+    ]
     moved_by_job = sum(read[name] + written[name] for name in INTERFACES)
     by_posix = sum(amount[name] for amount in (read, written) for name in ("POSIX", "STDIO"))
-    estimates += [
+    yield [
         share_estimate("posix_jobs_ratio", int((used["POSIX"] | used["STDIO"]).sum()), jobs.rows),
         ratio_estimate("posix_bytes_ratio", np.asarray(by_posix), np.asarray(moved_by_job)),
         share_estimate("library_jobs_ratio", int((used["HDF5"] | used["PnetCDF"]).sum()), jobs.rows),
     ]
-    return Exhibit(
-        "car11.fig2", tables=(table,),
-        charts=(
-            Chart("bars", chart, {"x": "size", "y": "share", "series": "interface"},
-                  "Interfaces used by jobs of each size", facet="quantity"),
-        ),
-        estimates=tuple(estimates), findings=tuple(_interface_findings(used, moved, everything)),
-        caveats=(
-            "A job counts under every interface that it called directly, so shares of jobs add up to more than 100%. "
-            "Each byte counts once, at the highest layer.",
-            "Small files that an MPI library opens for itself show as POSIX.",
-            *jobs.caveats,
-        ),
-        coverage=jobs.coverage,
-    )  # fmt: skip
+    yield table
+    yield Chart(
+        "bars",
+        chart,
+        {"x": "size", "y": "share", "series": "interface"},
+        "Interfaces used by jobs of each size",
+        facet="quantity",
+    )
+    yield _interface_findings(used, moved, everything)
+    yield (
+        "A job counts under every interface that it called directly, so shares of jobs add up to more than 100%. "
+        "Each byte counts once, at the highest layer."
+    )
+    yield "Small files that an MPI library opens for itself show as POSIX.", jobs.caveats, jobs.coverage
 
 
 def _interface_findings(used: dict[str, Bools], moved: dict[str, int], everything: int) -> Iterator[Finding]:
@@ -172,8 +178,8 @@ def _interface_findings(used: dict[str, Bools], moved: dict[str, int], everythin
         )
 
 
-def _strategies(jobs: Runs, bins: SizeBins) -> Exhibit:
-    """car11.fig3."""
+@exhibit("car11.fig3")
+def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
     used = {_LABELS[name]: jobs.ints(f"{name}_file_count") > 0 for name in STRATEGIES}
     read, written = (
         {_LABELS[name]: jobs.ints(f"{name}_{verb}_bytes") for name in STRATEGIES} for verb in ("read", "write")
@@ -187,7 +193,7 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Exhibit:
     from_processes = _LARGE * int(nprocs.max(initial=0))
     large, sharing = nprocs >= from_processes, used["shared"] | used["partially shared"]
     shared_bytes = moved["shared"] + moved["partially shared"]
-    estimates = (
+    yield (
         plain("shared_predominant_from_processes", by_jobs, "count", n=jobs.rows, method="lowest bin edge, by jobs"),
         plain("shared_predominant_by_bytes_from_processes", by_bytes, "count", n=jobs.rows, method="lowest bin edge"),
         *(share_estimate(f"jobs_ratio[{name}]", int(flags.sum()), jobs.rows) for name, flags in used.items()),
@@ -195,19 +201,17 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Exhibit:
         ratio_estimate("large_jobs_shared_bytes_ratio", shared_bytes[large], (shared_bytes + moved["unique"])[large]),
         plain("large_job_processes", from_processes, "count", n=jobs.rows, method="a tenth of the largest job"),
     )
-    return Exhibit(
-        "car11.fig3", tables=(table,),
-        charts=(
-            Chart("bars", chart, {"x": "size", "y": "share", "series": "strategy"},
-                  "Files used by jobs of each size", facet="quantity"),
-        ),
-        estimates=estimates, findings=tuple(_strategy_findings(by_jobs, by_bytes)),
-        caveats=(
-            "A job counts under every strategy it used. Unique: one process; shared: all; partially shared: some.",
-            _STREAMS, *jobs.caveats,
-        ),
-        coverage=jobs.coverage,
-    )  # fmt: skip
+    yield table
+    yield Chart(
+        "bars",
+        chart,
+        {"x": "size", "y": "share", "series": "strategy"},
+        "Files used by jobs of each size",
+        facet="quantity",
+    )
+    yield _strategy_findings(by_jobs, by_bytes)
+    yield "A job counts under every strategy it used. Unique: one process; shared: all; partially shared: some."
+    yield _STREAMS, jobs.caveats, jobs.coverage
 
 
 def _predominant_from(bins: SizeBins, shared: NDArray[Any], unique: NDArray[Any]) -> int | None:
@@ -245,8 +249,9 @@ _LARGE: Final = 0.1
 _CATEGORIES: Final = ("no files", "N:1", "N:M", "N:N", "one process")
 
 
-def _files(runs: Runs) -> Exhibit:
-    """car11.fig5: every application run on its own."""
+@exhibit("car11.fig5")
+def _files(runs: Runs) -> Iterator[Piece]:
+    """Every application run on its own."""
     shown = runs.largest_projects()
     mine = np.isin(runs.projects.codes, [runs.projects.categories.index(name) for name in shown])
     runs = runs.take(mine & runs.frame.known("file_count"))
@@ -260,20 +265,14 @@ def _files(runs: Runs) -> Exhibit:
         tuple((name, int(n), _share(float(n), float(runs.rows))) for name, n in zip(_CATEGORIES, counts, strict=True)),
     )
     most = float(per_process.max(initial=0.0))
-    estimates = (
+    yield (
         plain("files_per_process_max", most, "count", n=runs.rows, method="maximum"),
         plain("categories", int((counts[:4] > 0).sum()), "count", n=runs.rows, method="of N:N, N:1, N:M and no files"),
         share_estimate("zero_files_ratio", int(counts[0]), runs.rows),
     )
-    return Exhibit(
-        "car11.fig5", tables=(categories,), charts=_file_charts(runs, files, nprocs),
-        estimates=estimates, findings=tuple(_file_findings(runs.rows, counts.tolist(), most)),
-        caveats=(
-            f"N:1 is up to {_FEW_FILES} files whatever the size, N:N a file per process or more, N:M between.",
-            "Shown are the runs of the ten projects that moved most.", _STREAMS, *runs.caveats,
-        ),
-        coverage=runs.coverage,
-    )  # fmt: skip
+    yield categories, _file_charts(runs, files, nprocs), _file_findings(runs.rows, counts.tolist(), most)
+    yield f"N:1 is up to {_FEW_FILES} files whatever the size, N:N a file per process or more, N:M between."
+    yield "Shown are the runs of the ten projects that moved most.", _STREAMS, runs.caveats, runs.coverage
 
 
 def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:

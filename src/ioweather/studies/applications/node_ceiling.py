@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import MIB
 from ioweather.studies.applications.node_rates import NO_CEILING, NO_NODES, PER_NODE, above_ceiling, ceilings
 from ioweather.studies.shared.intervals import plain
@@ -27,8 +27,9 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         yield _ceiling(jobs, facility)
 
 
-def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
-    """car11.ceiling: all jobs, not only the large ones."""
+@exhibit("car11.ceiling")
+def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
+    """All jobs, not only the large ones."""
     rates, nodes, limits = jobs.floats(PER_NODE), jobs.floats("node_count"), ceilings(jobs, facility)
     there = np.isfinite(rates)
     above = above_ceiling(jobs, facility)
@@ -48,35 +49,25 @@ def _ceiling(jobs: Runs, facility: Facility) -> Exhibit:
     )
     decided = bool(np.isfinite(limits).any())
     n = int((there & np.isfinite(limits)).sum())
-    estimates = [
-        plain("outlier_jobs", int(above.sum()) if decided else None, "count", n=n, method="jobs above their ceiling")
-    ]
+    yield plain("outlier_jobs", int(above.sum()) if decided else None, "count", n=n, method="jobs above their ceiling")
     if facility.node_limit_bytes_per_s is not None:
-        estimates.append(
-            plain("ceiling[node]", facility.node_limit_bytes_per_s / MIB, PER_NODE, method="facility file")
-        )
-        estimates.append(plain("node_network", facility.node_limit_bytes_per_s, "bytes_per_s", method="facility file"))
+        yield plain("ceiling[node]", facility.node_limit_bytes_per_s / MIB, PER_NODE, method="facility file")
+        yield plain("node_network", facility.node_limit_bytes_per_s, "bytes_per_s", method="facility file")
     peaks = [fs.peak_bytes_per_s for fs in facility.filesystems if fs.peak_bytes_per_s is not None]
     if peaks:
-        estimates.append(plain("storage_peak", max(peaks), "bytes_per_s", method="facility file"))
+        yield plain("storage_peak", max(peaks), "bytes_per_s", method="facility file")
     if there.any():
-        estimates.append(plain("largest_job_nodes", float(np.nanmax(nodes[there])), "count", n=int(there.sum())))
+        yield plain("largest_job_nodes", float(np.nanmax(nodes[there])), "count", n=int(there.sum()))
     if decided:
         widest = int(np.nanmax(nodes[np.isfinite(limits)]))
         lowest = float(np.nanmin(limits[nodes == widest]))
-        estimates.append(plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes"))
+        yield plain("ceiling[largest job]", lowest, PER_NODE, method=f"facility file, {widest:,} nodes")
     if decided:
-        estimates.append(share_estimate("outlier_jobs_ratio", int(above.sum()), n))
-    return Exhibit(
-        "car11.ceiling", tables=(listed, _outliers(jobs, above, limits)),
-        charts=_ceiling_charts(nodes, rates, limits, above, there), estimates=tuple(estimates),
-        findings=tuple(_ceiling_findings(decided, n, above, rates, limits, there)),
-        caveats=(
-            "Reads from a cache can exceed what network and servers deliver.",
-            *(() if decided else (NO_CEILING,)), *jobs.node_caveats,
-        ),
-        coverage=jobs.node_coverage,
-    )  # fmt: skip
+        yield share_estimate("outlier_jobs_ratio", int(above.sum()), n)
+    yield listed, _outliers(jobs, above, limits), _ceiling_charts(nodes, rates, limits, above, there)
+    yield _ceiling_findings(decided, n, above, rates, limits, there)
+    yield "Reads from a cache can exceed what network and servers deliver.", () if decided else (NO_CEILING,)
+    yield jobs.node_caveats, jobs.node_coverage
 
 
 def _highest(values: Floats) -> float | None:

@@ -11,16 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    ResultColumn,
-    ResultTable,
-    columns_of,
-)
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultColumn, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes, format_value
 from ioweather.studies.applications.node_rates import below_ceiling
 from ioweather.studies.shared.intervals import plain
@@ -59,8 +50,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     yield _characteristics(big, shown, facility)
 
 
-def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
-    """car11.fig4."""
+@exhibit("car11.fig4")
+def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     parts = {name: jobs.of_project(name) for name in shown}
     read = np.array([int(parts[name].ints("read_bytes").sum()) for name in shown])
     written = np.array([int(parts[name].ints("write_bytes").sum()) for name in shown])
@@ -85,36 +76,30 @@ def _volumes(jobs: Runs, shown: list[str]) -> Exhibit:
         },
     )
     more = int((read > written).sum())
-    estimates = (
-        *(plain(f"moved[{name}]", int(r + w), "bytes", n=parts[name].rows, method="sum of jobs")
-          for name, r, w in zip(shown, read, written, strict=True)),
+    yield (
+        *(
+            plain(f"moved[{name}]", int(r + w), "bytes", n=parts[name].rows, method="sum of jobs")
+            for name, r, w in zip(shown, read, written, strict=True)
+        ),
         plain("projects_shown", len(shown), "count"),
         plain("projects_reading_more", more, "count", n=len(shown)),
         share_estimate("projects_reading_more_ratio", more, len(shown)),
         plain("projects", len(set(jobs.projects.tolist())), "count"),
-    )  # fmt: skip
-    findings = [
-        Finding(
-            f"{shown[0]} moved most: {format_bytes(float(read[0] + written[0]))}, "
-            f"{format_value(float(read[0] + written[0]) / everything, 'ratio')} of all bytes.",
-            name="largest_project",
-        ),
-    ]
+    )
+    yield Finding(
+        f"{shown[0]} moved most: {format_bytes(float(read[0] + written[0]))}, "
+        f"{format_value(float(read[0] + written[0]) / everything, 'ratio')} of all bytes.",
+        name="largest_project",
+    )
     if len(shown) > 1:
         factor = float(read[0] + written[0]) / max(1.0, float(read[-1] + written[-1]))
-        findings.append(
-            Finding(
-                f"It moved {format_value(factor, 'factor')} as much as {shown[-1]}, the last of these.",
-                name="largest_against_last",
-            )
+        yield Finding(
+            f"It moved {format_value(factor, 'factor')} as much as {shown[-1]}, the last of these.",
+            name="largest_against_last",
         )
-    return Exhibit(
-        "car11.fig4", tables=(volumes,),
-        charts=(
-            Chart("bars", bars, {"x": "project", "y": "bytes", "series": "direction"}, "Bytes read and written"),
-        ),
-        estimates=estimates, findings=tuple(findings), caveats=jobs.caveats, coverage=jobs.coverage,
-    )  # fmt: skip
+    yield volumes
+    yield Chart("bars", bars, {"x": "project", "y": "bytes", "series": "direction"}, "Bytes read and written")
+    yield jobs.caveats, jobs.coverage
 
 
 def _bin_shares(jobs: Runs, bins: tuple[str, ...]) -> tuple[Floats, Floats, int]:
@@ -128,10 +113,9 @@ def _bin_shares(jobs: Runs, bins: tuple[str, ...]) -> tuple[Floats, Floats, int]
     return shares.mean(axis=0), counts.sum(axis=0) / counts.sum(), int(there.sum())
 
 
-def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
-    """car11.fig9."""
+@exhibit("car11.fig9")
+def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    findings = []
     for name in shown:
         part = jobs.of_project(name)
         words = []
@@ -143,7 +127,7 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
                 common = int(np.argmax(mean))
                 words.append(f"{mean[common]:.0%} of the {direction}s are of {BIN_LABELS[common]} bytes")
         if words:
-            findings.append(Finding(f"{name}: in the mean job {', '.join(words)}.", name="access_sizes"))
+            yield Finding(f"{name}: in the mean job {', '.join(words)}.", name="access_sizes")
     sizes = ResultTable(
         "access_sizes",
         columns_of(
@@ -152,21 +136,14 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Exhibit:
         ),
         tuple(rows),
     )
-    return Exhibit(
-        "car11.fig9",
-        tables=(sizes,),
-        charts=(
-            Chart("bars", sizes, {"x": "size", "y": "share", "series": "direction"}, "Access sizes", facet="project"),
-        ),
-        findings=tuple(findings),
-        caveats=(
-            MEANS_OF_JOBS,
-            "Sizes are those the application asked for: of MPI-IO where it was used, else of POSIX. Stream (stdio) "
-            "accesses have no sizes in Darshan.",
-            *jobs.caveats,
-        ),
-        coverage=jobs.coverage,
+    yield sizes
+    yield Chart("bars", sizes, {"x": "size", "y": "share", "series": "direction"}, "Access sizes", facet="project")
+    yield MEANS_OF_JOBS
+    yield (
+        "Sizes are those the application asked for: of MPI-IO where it was used, else of POSIX. Stream (stdio) "
+        "accesses have no sizes in Darshan."
     )
+    yield jobs.caveats, jobs.coverage
 
 
 @dataclass(frozen=True)
@@ -196,17 +173,16 @@ _OF_PROJECTS: Final[tuple[tuple[str, int, Callable[[float], bool]], ...]] = (
 )
 
 
-def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Exhibit:
-    """car11.table4."""
+@exhibit("car11.table4")
+def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Iterator[Piece]:
     jobs, above = below_ceiling(jobs, facility)
-    estimates: list[Estimate] = []
     rows: list[tuple[Cell, ...]] = []
     for name in shown:
         part = jobs.of_project(name)
         if not part.rows:
             continue
         means = [mean_estimate(f"{c.name}[{name}]", part.floats(c.column), c.unit) for c in _CHARACTERISTICS]
-        estimates += means
+        yield means
         rows.append((name, part.rows, *(mean.value for mean in means)))
     characteristics = ResultTable(
         "characteristics",
@@ -218,13 +194,9 @@ def _characteristics(jobs: Runs, shown: list[str], facility: Facility) -> Exhibi
     )
     for name, column, holds in _OF_PROJECTS:
         known = [value for row in rows if isinstance(value := row[column], float)]
-        estimates.append(share_estimate(name, sum(holds(value) for value in known), len(known)))
-    return Exhibit(
-        "car11.table4", tables=(characteristics,), estimates=tuple(estimates),
-        findings=tuple(_characteristic_findings(rows)),
-        caveats=(MEANS_OF_JOBS, CLOSE_IS_METADATA, *above, *_create_caveats(jobs), *jobs.node_caveats),
-        coverage=jobs.node_coverage,
-    )  # fmt: skip
+        yield share_estimate(name, sum(holds(value) for value in known), len(known))
+    yield characteristics, _characteristic_findings(rows), MEANS_OF_JOBS, CLOSE_IS_METADATA, above
+    yield _create_caveats(jobs), jobs.node_caveats, jobs.node_coverage
 
 
 def _create_caveats(jobs: Runs) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import scaling
@@ -70,19 +70,18 @@ def by_sizes(jobs: Runs) -> float:
     return float(len(np.unique(known(jobs.floats("node_count")))))
 
 
-def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params) -> Exhibit:
-    """car11.fig10."""
+@exhibit("car11.fig10")
+def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    estimates: list[Estimate] = []
     for name in shown:
         rates = known(jobs.of_project(name).floats(PER_NODE))
         if len(rates):
             q05, q25, q50, q75, q95 = quantiles(rates)
             rows.append((name, len(rates), float(rates.min()), q05, q25, q50, q75, q95, float(rates.max())))
-            estimates.append(median_estimate(f"median[{name}]", rates, PER_NODE))
+            yield median_estimate(f"median[{name}]", rates, PER_NODE)
             spread = (q75 or 0.0) - (q25 or 0.0)
-            estimates.append(plain(f"interquartile_range[{name}]", spread, PER_NODE, n=len(rates), method="Q3 - Q1"))
-    estimates += [
+            yield plain(f"interquartile_range[{name}]", spread, PER_NODE, n=len(rates), method="Q3 - Q1")
+    yield [
         plain("filter_processes", params["min_processes"], "count", method="as set"),
         plain("filter_moved", params["min_bytes"], "bytes", method="as set"),
     ]
@@ -101,11 +100,8 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         {"x": "project", "q05": "min", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "max"},
         "Performance per node of large jobs: least, quartiles, greatest",
     )
-    return Exhibit(
-        "car11.fig10", tables=(boxes,), charts=(chart,) if rows else (),
-        estimates=tuple(estimates), findings=tuple(_box_findings(rows)) or (NO_NODES,),
-        caveats=(*above, *jobs.node_caveats), coverage=jobs.node_coverage,
-    )  # fmt: skip
+    yield boxes, (chart,) if rows else (), tuple(_box_findings(rows)) or (NO_NODES,), above, jobs.node_caveats
+    yield jobs.node_coverage
 
 
 def _box_findings(rows: list[tuple[Any, ...]]) -> Iterator[Finding]:

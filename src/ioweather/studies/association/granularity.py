@@ -17,9 +17,11 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     ResultColumn,
     ResultTable,
     columns_of,
+    exhibit,
 )
 from ioweather.core.units import format_seconds
 from ioweather.derive.system.job_system import job_system
@@ -80,8 +82,8 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
         )  # fmt: skip
 
 
-def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
-    """mad17.fig9."""
+@exhibit("mad17.fig9")
+def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = [
         (
             level.step_seconds,
@@ -97,17 +99,15 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Exhibit:
     )
     table = ResultTable("steps", columns, tuple(rows))
     chart = Chart("timeline", table, {"x": "interval", "y": "steps", "series": "group"}, "Sampling intervals with I/O")
-    findings = []
     for group in data.shown:
         own = [row for row in rows if row[1] == data.name(group)]
         if len(own) > 1:
-            findings.append(Finding(
+            yield Finding(
                 f"{own[0][1]}: {own[0][2]:.3g} intervals of {format_seconds(float(own[0][0] or 0))} hold its I/O, "
-                f"{own[-1][2]:.3g} of {format_seconds(float(own[-1][0] or 0))}.", name="steps_used"))  # fmt: skip
-    return Exhibit(
-        "mad17.fig9", tables=(table,), charts=(chart,) if rows else (),
-        estimates=tuple(_span(levels)), findings=tuple(findings), caveats=data.caveats, coverage=data.coverage,
-    )  # fmt: skip
+                f"{own[-1][2]:.3g} of {format_seconds(float(own[-1][0] or 0))}.",
+                name="steps_used",
+            )
+    yield table, (chart,) if rows else (), _span(levels), data.caveats, data.coverage
 
 
 def _span(levels: list[Level]) -> Iterator[Estimate]:
@@ -118,8 +118,8 @@ def _span(levels: list[Level]) -> Iterator[Estimate]:
         yield plain("coarsening_high", max(level.factor for level in levels), "count")
 
 
-def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
-    """mad17.fig10."""
+@exhibit("mad17.fig10")
+def _weakening(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
     every: list[tuple[Cell, ...]] = []
     ranks: list[tuple[Cell, ...]] = []
     metadata: list[tuple[Cell, ...]] = []
@@ -134,24 +134,18 @@ def _weakening(data: AssociationData, levels: list[Level]) -> Exhibit:
             ranks.append((level.step_seconds, f"{group} {way}", *rank, len(pairs[0])))
         found = coefficients(level.psi_read_ops, level.metadata) if level.group == data.asked else {}
         metadata += [(level.step_seconds, MEASURES[name], number(value)) for name, value in found.items()]
-    charts = [
-        _chart("all", every, ("way", "measure"), f"D_D with PsiD: {data.name(data.asked)}", facet="way"),
-    ]
+    yield _chart("all", every, ("way", "measure"), f"D_D with PsiD: {data.name(data.asked)}", facet="way")
     known = [row for row in ranks if row[2] is not None]
-    charts += [_rank_chart(known)] if known else []
+    yield [_rank_chart(known)] if known else []
     if any(row[2] is not None for row in metadata):
-        charts.append(_chart("metadata", metadata, ("measure",), "D_U_M with PsiO_R"))
+        yield _chart("metadata", metadata, ("measure",), "D_U_M with PsiO_R")
     estimates, findings = _change(data, levels)
-    return Exhibit(
-        "mad17.fig10", charts=tuple(charts),
-        estimates=(*_span(levels), *estimates), findings=tuple(findings),
-        caveats=(
-            "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
-            "D_D comes in ever fewer values, which alone lowers what a coefficient can show.",
-            IN_TIME_ORDER, *data.caveats,
-        ),
-        coverage=data.coverage,
-    )  # fmt: skip
+    yield _span(levels), estimates, findings
+    yield (
+        "With coarser steps fewer runs lie wholly in monitored steps; each coefficient uses the runs it has. "
+        "D_D comes in ever fewer values, which alone lowers what a coefficient can show."
+    )
+    yield IN_TIME_ORDER, data.caveats, data.coverage
 
 
 def _chart(

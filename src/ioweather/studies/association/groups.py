@@ -13,13 +13,14 @@ from ioweather.core.errors import UsageError
 from ioweather.core.results import (
     Cell,
     Chart,
-    Estimate,
     Exhibit,
     Finding,
+    Piece,
     Reference,
     ResultColumn,
     ResultTable,
     columns_of,
+    exhibit,
 )
 from ioweather.core.units import format_seconds
 from ioweather.derive.jobs.groups import LEAST_RUNS
@@ -56,11 +57,10 @@ def group_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     yield _histograms(data)
 
 
-def _table1(data: AssociationData) -> Exhibit:
-    """mad17.table1."""
+@exhibit("mad17.table1")
+def _table1(data: AssociationData) -> Iterator[Piece]:
     listed = sorted(dict.fromkeys([data.asked, *range(min(_MOST_GROUPS, len(data.groups.names)))]))
     rows: list[tuple[Cell, ...]] = []
-    estimates: list[Estimate] = []
     for group in listed:
         members = data.groups.members(group)
         complete = len(data.members(group))
@@ -73,11 +73,11 @@ def _table1(data: AssociationData) -> Exhibit:
         )
         rows.append((name, *cells, len(members), complete, files, read, written))
         if group in data.shown:
-            estimates += [
+            yield [
                 plain(f"{what}[{name}]", value, unit, n=len(members), method="median of the group")
                 for (what, _, unit), value in zip(_COUNTS, cells, strict=True)
             ]
-            estimates.append(plain(f"runs[{name}]", complete, "count"))
+            yield plain(f"runs[{name}]", complete, "count")
     columns = (
         ResultColumn("group", "", "text"),
         *(ResultColumn(name, "", unit) for name, _, unit in _COUNTS),
@@ -89,17 +89,11 @@ def _table1(data: AssociationData) -> Exhibit:
     )
     large = len(data.groups.large)
     of_all = int(data.groups.sizes[data.groups.large].sum()) / max(1, data.runs.rows)
-    findings = [
-        Finding(
-            f"{large} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs.", name="group_sizes"
-        ),
-    ]
-    return Exhibit(
-        "mad17.table1",
-        tables=(ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians"),),
-        estimates=tuple(estimates), findings=tuple(findings), caveats=(*_mount_caveat(data), *data.caveats),
-        coverage=data.coverage,
-    )  # fmt: skip
+    yield Finding(
+        f"{large} groups have {LEAST_RUNS} or more runs; they hold {of_all:.0%} of all runs.", name="group_sizes"
+    )
+    yield ResultTable("groups", columns, tuple(rows), f"The {len(rows)} largest groups, medians"), _mount_caveat(data)
+    yield data.caveats, data.coverage
 
 
 def _mount_caveat(data: AssociationData) -> tuple[str, ...]:
@@ -111,13 +105,12 @@ def _mount_caveat(data: AssociationData) -> tuple[str, ...]:
     )
 
 
-def _table2(data: AssociationData) -> Exhibit:
-    """mad17.table2."""
+@exhibit("mad17.table2")
+def _table2(data: AssociationData) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     definition = str(data.params.get("d_s") or "span")
     if definition not in _SHARED_TIMES:
         raise UsageError(f"There is no D_S {definition!r}.", hint=f"There are: {', '.join(_SHARED_TIMES)}.")
-    estimates: list[Estimate] = []
     for group in data.shown:
         members, name = data.members(group), data.name(group)
         cells: list[Cell] = [name, len(members)]
@@ -125,22 +118,18 @@ def _table2(data: AssociationData) -> Exhibit:
             values = known(data.of(column.format(definition))[members])
             deviation = float(values.std(ddof=1)) if len(values) > 1 else None
             mean = mean_estimate(f"{symbol}_mean[{name}]", values, "seconds")
-            estimates += [mean, plain(f"{symbol}_sd[{name}]", deviation, "seconds", n=len(values),
-                                      method="standard deviation")]  # fmt: skip
+            yield [
+                mean,
+                plain(f"{symbol}_sd[{name}]", deviation, "seconds", n=len(values), method="standard deviation"),
+            ]
             cells += [mean.value, deviation]
         rows.append(tuple(cells))
     columns = [ResultColumn("group", "", "text"), ResultColumn("runs", "", "count")]
     for symbol in TIMES:
         columns += [ResultColumn(symbol, symbol, "seconds"), ResultColumn(f"{symbol}_sd", f"{symbol} sd", "seconds")]
-    return Exhibit(
-        "mad17.table2", tables=(ResultTable("times", tuple(columns), tuple(rows)),),
-        estimates=tuple(estimates), findings=tuple(_time_findings(data)),
-        caveats=(
-            f"{_SHARED_TIMES[definition]} --set d_s=... takes one of {', '.join(_SHARED_TIMES)}.",
-            *data.span_caveat(data.members(data.asked)), *data.caveats,
-        ),
-        coverage=data.coverage,
-    )  # fmt: skip
+    yield ResultTable("times", tuple(columns), tuple(rows)), _time_findings(data)
+    yield f"{_SHARED_TIMES[definition]} --set d_s=... takes one of {', '.join(_SHARED_TIMES)}."
+    yield data.span_caveat(data.members(data.asked)), data.caveats, data.coverage
 
 
 def _time_findings(data: AssociationData) -> Iterator[Finding]:
@@ -156,10 +145,10 @@ def _time_findings(data: AssociationData) -> Iterator[Finding]:
         )
 
 
-def _histograms(data: AssociationData) -> Exhibit:
-    """mad17.fig2."""
+@exhibit("mad17.fig2")
+def _histograms(data: AssociationData) -> Iterator[Piece]:
     charts, findings = [], []
-    estimates = [plain("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")]
+    yield plain("interval_half_width_sd", HALF_WIDTH_SD, "", method="as the paper has it")
     for group in data.shown:
         values, name = known(data.of("d_d_seconds")[data.members(group)]), data.name(group)
         if not len(values):
@@ -176,7 +165,7 @@ def _histograms(data: AssociationData) -> Exhibit:
         )  # fmt: skip
         outside = float(np.mean((values < low) | (values > high)))
         skew = float(np.mean(((values - mean) / deviation) ** 3)) if deviation else None
-        estimates += [
+        yield [
             plain(f"skewness[{name}]", skew, "", n=len(values), method="third standardised moment"),
             plain(f"outside_ratio[{name}]", outside, "ratio", n=len(values), method="share outside mean ± 1.645 sd"),
         ]
@@ -184,12 +173,8 @@ def _histograms(data: AssociationData) -> Exhibit:
         findings.append(
             Finding(f"{name}: skewness {skew or 0:.2f}, {side}; {outside:.0%} lie outside the lines.", name="skewness")
         )
-    return Exhibit(
-        "mad17.fig2", charts=tuple(charts), estimates=tuple(estimates),
-        findings=tuple(findings),
-        caveats=("The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal.", *data.caveats),
-        coverage=data.coverage,
-    )  # fmt: skip
+    yield charts, findings, "The lines at mean ± 1.645 sd hold 90% of the runs only if times are normal."
+    yield data.caveats, data.coverage
 
 
 def _histogram(values: Floats, step: float) -> ResultTable:

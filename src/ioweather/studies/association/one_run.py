@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.derive.system.job_system import io_steps
 from ioweather.studies.association.data import AssociationData
@@ -48,8 +48,8 @@ def _label(data: AssociationData, row: int) -> str:
     return f"job {int(data.runs.ints('job_id')[row])} of {data.name(int(data.groups.of_run[row]))}"
 
 
-def _time_line(data: AssociationData, row: int) -> Exhibit:
-    """mad17.fig1."""
+@exhibit("mad17.fig1")
+def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
     grid = data.grid
     start, end = (int(data.runs.ints(name)[row]) for name in ("start_ns", "end_ns"))
     margin = max(5 * grid.step_ns, (end - start) // 4)
@@ -68,16 +68,12 @@ def _time_line(data: AssociationData, row: int) -> Exhibit:
         references=(shaded(start, end, "the run: Psi"), *shades[:_SHADES]),
     )  # fmt: skip
     estimates = tuple(_volumes(data, row))
-    return Exhibit(
-        "mad17.fig1", charts=(chart,), estimates=estimates,
-        findings=tuple(_volume_findings(data, row)),
-        caveats=(
-            "Amounts within the first and the last step are taken as even over the step (mad17 Eq. 2 to 4); the ends "
-            "of an interval are what all or none of it would give.",
-            *data.caveats,
-        ),
-        coverage=data.coverage,
-    )  # fmt: skip
+    yield chart, estimates, _volume_findings(data, row)
+    yield (
+        "Amounts within the first and the last step are taken as even over the step (mad17 Eq. 2 to 4); the ends "
+        "of an interval are what all or none of it would give."
+    )
+    yield data.caveats, data.coverage
 
 
 def _volumes(data: AssociationData, row: int) -> Iterator[Estimate]:
@@ -113,8 +109,8 @@ def _volume_findings(data: AssociationData, row: int) -> Iterator[Finding]:
     )
 
 
-def _files(data: AssociationData, row: int) -> Exhibit:
-    """mad17.fig3."""
+@exhibit("mad17.fig3")
+def _files(data: AssociationData, row: int) -> Iterator[Piece]:
     spans = data.spans.of_runs(np.array([row]))
     start = int(data.runs.ints("start_ns")[row])
     rows: list[tuple[Cell, ...]] = []
@@ -139,7 +135,7 @@ def _files(data: AssociationData, row: int) -> Exhibit:
     )  # fmt: skip
     name = data.name(int(data.groups.of_run[row]))
     longest = {letter: data.of(f"d_f_{letter.lower()}_seconds")[row] for letter in ("R", "W")}
-    estimates = (
+    yield (
         plain(f"files_read[{name}]", counts["read"], "count"),
         plain(f"files_written[{name}]", counts["write"], "count"),
         *(plain(f"D_F_{letter}[{name}]", value, "seconds", method="Eq. 6") for letter, value in longest.items()),
@@ -151,8 +147,6 @@ def _files(data: AssociationData, row: int) -> Exhibit:
         f"interval: PsiD {'can be' if ratio < 1 else 'is hardly'} sharper than Psi.",
         name="access_times",
     )
-    return Exhibit(
-        "mad17.fig3", charts=(chart,) if rows else (), estimates=estimates,
-        findings=(finding,) if rows else (Finding("This run read and wrote nothing.", "undecided", name="no_io"),),
-        caveats=data.caveats, coverage=data.coverage,
-    )  # fmt: skip
+    yield (chart,) if rows else ()
+    yield (finding,) if rows else (Finding("This run read and wrote nothing.", "undecided", name="no_io"),)
+    yield data.caveats, data.coverage

@@ -13,7 +13,7 @@ from ioweather.core.arrays import Floats, Indices, Ints
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import DAY_NS, HOUR_NS, format_bytes
 from ioweather.derive.system.calendar import day_name, facility_zone, local_clock, offsets_ns
 from ioweather.stats.changepoint import Change, single_change
@@ -132,7 +132,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         yield _volume(steps, data, facility, on=bool(params["intervals"]))
 
 
-def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Exhibit:
+@exhibit("car11.volume")
+def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> Iterator[Piece]:
     days = _days(steps, facility)
     intervals = Intervals(days.recorded > 0, DAY_NS, on=on, unit=1, unit_name="day")
     per_day = np.stack([days.read, days.write, days.recorded], axis=1)
@@ -147,7 +148,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
     ]
     findings = list(_volume_findings(estimates))
     references: tuple[Reference, ...] = ()
-    tables: list[ResultTable] = [_day_table(days)]
+    yield _day_table(days)
     change = _change(days)
     if change is not None:
         first_day = int(days.day[days.usable[change.index]])
@@ -156,7 +157,7 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
         if change.p_value < _SIGNIFICANT:
             references = (Reference("x", first_day * DAY_NS / 1e6, "change of the mix"),)
             behind = _projects(data, facility, first_day, days)
-            tables += [t for t, _ in behind]
+            yield [t for t, _ in behind]
             findings += [f for _, some in behind for f in some]
     else:
         findings.append(
@@ -165,13 +166,9 @@ def _volume(steps: Steps, data: StudyData, facility: Facility, *, on: bool) -> E
                 name="change_needs_days",
             )
         )
-    return Exhibit(
-        "car11.volume",
-        tables=tuple(tables), charts=(_chart(days, references), _mix_chart(days, references)),
-        estimates=tuple(estimates), findings=tuple(findings),
-        caveats=(*_CAVEATS, f"Days are those of {days.zone}."),
-        coverage=(steps.coverage("intervals"), Coverage(n, len(days.usable), "days", {}, "at least half recorded")),
-    )  # fmt: skip
+    yield _chart(days, references), _mix_chart(days, references), estimates, findings, _CAVEATS
+    yield f"Days are those of {days.zone}.", steps.coverage("intervals")
+    yield Coverage(n, len(days.usable), "days", {}, "at least half recorded")
 
 
 def _days(steps: Steps, facility: Facility) -> Days:

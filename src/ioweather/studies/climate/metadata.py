@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, exhibit
 from ioweather.stats.series import variation_from_sums
 from ioweather.studies.climate.context import HIGH_CORRELATION, Part, span
 from ioweather.studies.climate.correlation import correlate
@@ -51,8 +51,8 @@ def metadata_parts(steps: Steps, *, on: bool, caveats: tuple[str, ...]) -> Itera
     )  # fmt: skip
 
 
-def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Exhibit:
-    """pat19.fig13."""
+@exhibit("pat19.fig13")
+def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ...]) -> Iterator[Piece]:
     n = int(steps.usable.sum())
     there = steps.usable
     seconds = steps.step_seconds
@@ -80,12 +80,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
     running = {f"{kind}s": np.cumsum(np.nan_to_num(rate, nan=0.0)) * seconds for kind, rate in rates.items()}
     line = cumulative_table("cumulative", steps.times_ns, running, "since the start", "count")
     chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Operations since the start")
-    return Exhibit(
-        "pat19.fig13",
-        charts=(chart,),
-        estimates=tuple(estimates), findings=tuple(_findings(estimates)), caveats=(*caveats, *_CAVEATS),
-        coverage=(steps.coverage("steps"),),
-    )  # fmt: skip
+    yield chart, estimates, _findings(estimates), caveats, _CAVEATS, steps.coverage("steps")
 
 
 def _findings(estimates: list[Estimate]) -> Iterator[Finding]:

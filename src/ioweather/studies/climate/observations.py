@@ -6,11 +6,11 @@ is true when all its claims are supported by their intervals, false when one is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from ioweather.core.papers.claims import STANDINGS, Judgement, claims, evidence, judge
-from ioweather.core.results import Cell, Coverage, Estimate, Exhibit, Finding, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Coverage, Estimate, Finding, Piece, ResultColumn, ResultTable, exhibit
 from ioweather.studies.climate.context import Part
 
 # Section and words of each box.
@@ -28,7 +28,10 @@ OBSERVATIONS: Final = (
 _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecided"}
 
 
-def observations(parts: Iterable[Part], caveats: tuple[str, ...], coverage: tuple[Coverage, ...] = ()) -> Exhibit:
+@exhibit("pat19.observations")
+def observations(
+    parts: Iterable[Part], caveats: tuple[str, ...], coverage: tuple[Coverage, ...] = ()
+) -> Iterator[Piece]:
     """pat19.observations, from the estimates of the other exhibits."""
     made = list(parts)
     known: dict[str, dict[str, Estimate]] = {}
@@ -36,7 +39,6 @@ def observations(parts: Iterable[Part], caveats: tuple[str, ...], coverage: tupl
         known.setdefault(part.exhibit.id, {}).update({e.name: e for e in part.exhibit.estimates})
     claim_rows: list[tuple[Cell, ...]] = []
     rows: list[tuple[Cell, ...]] = []
-    findings: list[Finding] = []
     for number, (section, text) in enumerate(OBSERVATIONS, 1):
         found = [judge(c, known.get(c.exhibit, {})) for c in claims("pat19") if c.observation == number]
         claim_rows += [
@@ -46,19 +48,12 @@ def observations(parts: Iterable[Part], caveats: tuple[str, ...], coverage: tupl
         held = sum(j.standing == "supported" for j in found)
         rows.append((number, section, text, _WORDS[kind], f"{held} of {len(found)} claims hold"))
         listed = tuple(j.claim.id for j in found)
-        findings.append(
-            Finding(f"{number}. {text} Here: {_WORDS[kind]}.", kind, f"observation_{number}", " ".join(listed))
-        )
+        yield Finding(f"{number}. {text} Here: {_WORDS[kind]}.", kind, f"observation_{number}", " ".join(listed))
     advice = [finding for part in made for finding in part.advice]
-    return Exhibit(
-        "pat19.observations",
-        tables=(_table("observations", ("observation", "section", "text", "here", "evidence"), rows),
-                _table("claims", ("observation", "claim", "here", "evidence", "exhibit"), claim_rows)),
-        estimates=(Estimate("observations", len(OBSERVATIONS), "count", method="exact count"),),
-        findings=(*findings, *advice),
-        caveats=(*caveats, "True: every claim is supported by its 90% interval. False: at least one is refuted."),
-        coverage=coverage,
-    )  # fmt: skip
+    yield _table("observations", ("observation", "section", "text", "here", "evidence"), rows)
+    yield _table("claims", ("observation", "claim", "here", "evidence", "exhibit"), claim_rows)
+    yield Estimate("observations", len(OBSERVATIONS), "count", method="exact count"), advice, caveats
+    yield "True: every claim is supported by its 90% interval. False: at least one is refuted.", coverage
 
 
 def _verdict(found: list[Judgement]) -> Literal["supported", "refuted", "undecided"]:

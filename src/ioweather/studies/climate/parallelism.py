@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.stats.parallelism import DEGREES, PAPER_TARGETS, TOLERANCE, ParallelismCounts, scaled
 from ioweather.stats.phases import members, thresholds
 from ioweather.stats.resampling import sums_by_unit
-from ioweather.studies.climate.context import WAYS, Climate, Part, span
+from ioweather.studies.climate.context import WAYS, Climate, span
 from ioweather.studies.climate.targets_in_one_pass import WIDE_TOLERANCE, WINDOWS
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.studies.shared.intervals import Intervals, directed, plain
@@ -44,8 +46,8 @@ def _mean_degree(sums: Floats) -> Floats:
     return np.asarray(sums[:, 1] / sums[:, 0])
 
 
-def degree_distribution(climate: Climate) -> Part:
-    """pat19.fig11."""
+@exhibit("pat19.fig11")
+def degree_distribution(climate: Climate) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     estimates: list[Estimate] = []
     both = np.zeros((climate.intervals.units, WIDTH))
@@ -73,13 +75,7 @@ def degree_distribution(climate: Climate) -> Part:
         "cdf", ResultTable("degrees", columns, tuple(rows)), {"x": "degree", "y": "share", "series": "series"},
         "Degree of parallelism", scales={"x": "log"},
     )  # fmt: skip
-    return Part(
-        Exhibit(
-            "pat19.fig11", charts=(chart,), estimates=tuple(estimates),
-            findings=tuple(_degree_findings(climate, estimates)), caveats=(*climate.caveats, _CAVEAT),
-            coverage=climate.coverage(),
-        )
-    )  # fmt: skip
+    yield chart, estimates, _degree_findings(climate, estimates), climate.caveats, _CAVEAT, climate.coverage()
 
 
 def _place(degree: int, *, here: bool = False) -> int:
@@ -127,8 +123,9 @@ def _row(label: str, counted: tuple[Estimate, Estimate, Estimate]) -> tuple[Cell
     return label, read.value, write.value, difference.value, difference.low, difference.high
 
 
-def high_phase_counts(climate: Climate) -> Part:
-    """pat19.table1: clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
+@exhibit("pat19.table1")
+def high_phase_counts(climate: Climate) -> Iterator[Piece]:
+    """Clusters, not minutes. Where there are too few targets for its degrees, the same shares of them."""
     sums = {way: _sums(climate, _counts(climate, way), _high(climate, way)) for way in WAYS}
     both = np.concatenate([sums["read"], sums["write"]], axis=1)
     targets = len(climate.targets.components)
@@ -139,12 +136,12 @@ def high_phase_counts(climate: Climate) -> Part:
         degree: _counted(climate, both, _place(degree, here=True), f"{degree} of {PAPER_TARGETS}")
         for degree in (TABLE_DEGREES if left_out else ())
     }
-    tables = [ResultTable("degrees", _COLUMNS, tuple(_row(f"≥ {d}", three) for d, three in counted.items()))]
+    yield ResultTable("degrees", _COLUMNS, tuple(_row(f"≥ {d}", three) for d, three in counted.items()))
     if here:
         rows = tuple(_row(f"≥ {scaled(d, targets)} ({d} of {PAPER_TARGETS})", three) for d, three in here.items())
-        tables.append(ResultTable("scaled_degrees", _COLUMNS, rows, f"The same shares of {targets} targets"))
+        yield ResultTable("scaled_degrees", _COLUMNS, rows, f"The same shares of {targets} targets")
     # The lowest degree is the paper's claim; the others only say more of it.
-    findings = [
+    yield [
         directed(
             e,
             0.0,
@@ -158,18 +155,13 @@ def high_phase_counts(climate: Climate) -> Part:
         f"There are {targets} targets: degrees of {', '.join(left_out)} or more cannot be. The paper's counts stand "
         f"beside those of the same shares of the targets."
     )
-    return Part(
-        Exhibit(
-            "pat19.table1", tables=tuple(tables),
-            estimates=tuple(e for three in (*counted.values(), *here.values()) for e in three),
-            findings=tuple(findings), caveats=(*climate.caveats, _CAVEAT, *([small] if left_out else [])),
-            coverage=climate.coverage(),
-        )
-    )  # fmt: skip
+    yield [e for three in (*counted.values(), *here.values()) for e in three], climate.caveats, _CAVEAT
+    yield [small] if left_out else [], climate.coverage()
 
 
-def sensitivity(climate: Climate) -> Part:
-    """pat19.sensitivity: mean degree by tolerance, by length of the interval, and in high phases."""
+@exhibit("pat19.sensitivity")
+def sensitivity(climate: Climate) -> Iterator[Piece]:
+    """Mean degree by tolerance, by length of the interval, and in high phases."""
     estimates: list[Estimate] = []
     labels: list[str] = []
     for way in WAYS:
@@ -200,14 +192,8 @@ def sensitivity(climate: Climate) -> Part:
             "write": ("mean degree, writes", "count", [e.value for e in estimates[half:]]),
         },
     )
-    return Part(
-        Exhibit(
-            "pat19.sensitivity", tables=(made,),
-            estimates=(*estimates, difference, plain("targets", len(climate.targets.components), "count")),
-            findings=tuple(_sensitivity_findings(estimates)),
-            caveats=(*climate.caveats, _CAVEAT), coverage=climate.coverage(),
-        )
-    )  # fmt: skip
+    yield made, estimates, difference, plain("targets", len(climate.targets.components), "count")
+    yield _sensitivity_findings(estimates), climate.caveats, _CAVEAT, climate.coverage()
 
 
 def _windowed(climate: Climate, way: str, window: int, name: str) -> Estimate:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import BlockwiseMatrix
-from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Coverage, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
 from ioweather.studies.climate.context import Part, high_share, span
@@ -160,10 +160,10 @@ def server_parts(load: ServerLoad, *, on: bool, caveats: tuple[str, ...]) -> Ite
     yield Part(_autocorrelation(load, intervals, caveats, coverage))
 
 
+@exhibit("pat19.fig15")
 def _utilisation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
-) -> Exhibit:
-    """pat19.fig15."""
+) -> Iterator[Piece]:
     n = len(load.components)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = load.total.sum(axis=0) / load.count.sum(axis=0)
@@ -174,22 +174,16 @@ def _utilisation(
         "mean_load_all", "ratio", both, lambda s: s[:, 1].sum(axis=1) / s[:, 0].sum(axis=1), n=int(load.count.sum())
     )
     modest = float(np.mean(load.largest[known] < MODEST))
-    estimates: list[Estimate] = [
+    yield [
         plain("servers", n, "count"),
         overall,
         highest,
         plain("max_load", float(np.nanmax(load.largest)), "ratio", n=n, method="largest step of any server"),
         plain("max_load_servers_ratio", modest, "ratio", n=n, method=f"share of servers always below {MODEST:.0%}"),
     ]
-    findings = [
-        Finding(f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.", name="mean_load"),
-    ]
-    return Exhibit(
-        "pat19.fig15", tables=(_load_table(load, mean),),
-        charts=(_load_chart(load, mean),), estimates=tuple(estimates), findings=tuple(findings),
-        caveats=(*caveats, f"The maximum is that of means over {span(1, load.step_ns)}; shorter peaks are higher."),
-        coverage=coverage,
-    )  # fmt: skip
+    yield Finding(f"The busiest server uses {highest.value or 0.0:.2%} of its processors on average.", name="mean_load")
+    yield _load_table(load, mean), _load_chart(load, mean), caveats
+    yield f"The maximum is that of means over {span(1, load.step_ns)}; shorter peaks are higher.", coverage
 
 
 def _load_table(load: ServerLoad, mean: Floats) -> ResultTable:
@@ -215,13 +209,13 @@ def _load_chart(load: ServerLoad, mean: Floats) -> Chart:
     return Chart("scatter", ResultTable("sorted", columns, tuple(rows)), encoding, "Load of each server, sorted")
 
 
+@exhibit("pat19.fig16")
 def _autocorrelation(
     load: ServerLoad, intervals: Intervals, caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
-) -> Exhibit:
-    """pat19.fig16."""
+) -> Iterator[Piece]:
     n = len(load.components)
     share = intervals.estimate("lag1_high_ratio", "ratio", load.lag_one, lambda s: high_share(correlation(s)), n=n)
-    estimates: list[Estimate] = [share, plain("window", load.step_ns / 1e9, "seconds", method="as set")]
+    yield [share, plain("window", load.step_ns / 1e9, "seconds", method="as set")]
     rows: list[tuple[Cell, ...]] = []
     for window, values in load.lags.items():
         word = span(window, load.step_ns)
@@ -232,7 +226,7 @@ def _autocorrelation(
             q05, q50, q95 = (float(q) for q in np.quantile(known, (0.05, 0.5, 0.95)))
             rows.append((word, lag, q05, q50, q95))
             if lag in (1, LAGS):
-                estimates.append(plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers"))
+                yield plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers")
     columns = columns_of(
         "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below"
     )
@@ -242,7 +236,4 @@ def _autocorrelation(
         {"x": "lag", "y": "q50", "low": "q05", "high": "q95", "series": "window"},
         "Autocorrelation of the load: median server, and nine tenths of all",
     )
-    return Exhibit(
-        "pat19.fig16", charts=(chart,), estimates=tuple(estimates),
-        caveats=caveats, coverage=coverage,
-    )  # fmt: skip
+    yield chart, caveats, coverage

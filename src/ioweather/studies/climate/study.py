@@ -114,8 +114,8 @@ def _limit_caveats(limits: Limits, filesystem: str) -> tuple[str, ...]:
 
 
 def _system(climate: Climate) -> Iterator[Part]:
-    yield cumulative(climate)
-    yield rate_distribution(climate)
+    yield Part(cumulative(climate))
+    yield Part(rate_distribution(climate))
     for part in (hours_of_day(climate), days_of_week(climate)):
         if part is not None:
             yield part
@@ -123,9 +123,9 @@ def _system(climate: Climate) -> Iterator[Part]:
     yield phase_part(climate, "low")
     yield _system_correlations(climate)
     yield totals(climate)
-    yield degree_distribution(climate)
-    yield high_phase_counts(climate)
-    yield sensitivity(climate)
+    yield Part(degree_distribution(climate))
+    yield Part(high_phase_counts(climate))
+    yield Part(sensitivity(climate))
     yield correlations(climate)
 
 

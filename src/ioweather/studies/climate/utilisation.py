@@ -9,7 +9,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility, Window
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.intervals import INTERVALS, Intervals, plain
@@ -34,8 +34,8 @@ def _rates(steps: Steps) -> dict[str, Floats]:
     return {"read": read, "write": write, "combined": read + write}
 
 
-def _timeline(steps: Steps, facility: Facility) -> Exhibit:
-    """car11.fig6."""
+@exhibit("car11.fig6")
+def _timeline(steps: Steps, facility: Facility) -> Iterator[Piece]:
     rates = _rates(steps)
     end_ns = steps.start_ns + steps.count * steps.step_ns
     windows = [w for w in facility.maintenance if w.start_ns < end_ns and w.end_ns > steps.start_ns]
@@ -54,13 +54,8 @@ def _timeline(steps: Steps, facility: Facility) -> Exhibit:
         plain("maintenance_windows", len(windows), "count"),
         plain("gaps", len(missing), "count"),
     )
-    return Exhibit(
-        "car11.fig6",
-        tables=(_window_table(steps, windows, rates["combined"]), _gap_table(steps, missing)),
-        charts=(chart,), estimates=(*peaks, *counts),
-        findings=tuple(_timeline_findings(steps, windows, missing, peaks)),
-        caveats=(SERVER_TRAFFIC,), coverage=(steps.coverage("intervals"),),
-    )  # fmt: skip
+    yield _window_table(steps, windows, rates["combined"]), _gap_table(steps, missing), chart, peaks, counts
+    yield _timeline_findings(steps, windows, missing, peaks), SERVER_TRAFFIC, steps.coverage("intervals")
 
 
 def _step_word(steps: Steps) -> str:
@@ -126,8 +121,8 @@ def _timeline_findings(
         yield Finding(f"{len(windows)} maintenance windows fall into the period.", name="maintenance")
 
 
-def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Exhibit:
-    """car11.fig7."""
+@exhibit("car11.fig7")
+def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesystem: str) -> Iterator[Piece]:
     combined = _rates(steps)["combined"]
     there = steps.usable
     n = int(there.sum())
@@ -142,27 +137,22 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     sums = intervals.sums(*columns)
     mean = intervals.estimate("mean_rate", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
     share = intervals.estimate("below_third_of_peak_ratio", "ratio", sums, lambda s: s[:, 2] / s[:, 0], n=n)
-    estimates = [
+    yield [
         plain("intervals", n, "count"),
         mean,
         plain("peak_rate", peak, "bytes_per_s", n=n, method="maximum"),
         share,
     ]
     if nominal is not None:
-        estimates.append(
-            intervals.estimate("below_third_of_nominal_ratio", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
-        )
-        estimates.append(plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum"))
+        yield intervals.estimate("below_third_of_nominal_ratio", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
+        yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
     chart = Chart(
         "cdf", cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s"),
         {"x": "value", "y": "share"}, f"Throughput of each interval of {format_seconds(steps.step_seconds)}",
         references=_peak_lines(peak, nominal),
     )  # fmt: skip
-    return Exhibit(
-        "car11.fig7", charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(_distribution_findings(mean, peak, nominal)),
-        caveats=(SERVER_TRAFFIC, *_nominal_caveat(nominal, filesystem)), coverage=(steps.coverage("intervals"),),
-    )  # fmt: skip
+    yield chart, _distribution_findings(mean, peak, nominal), SERVER_TRAFFIC, _nominal_caveat(nominal, filesystem)
+    yield steps.coverage("intervals")
 
 
 def _peak_lines(peak: float, nominal: float | None) -> tuple[Reference, ...]:

@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.results import Chart, Estimate, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes
 from ioweather.stats.series import variation_from_sums
-from ioweather.studies.climate.context import WAYS, Climate, Part, span
+from ioweather.studies.climate.context import WAYS, Climate, span
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.studies.shared.intervals import directed, plain
 from ioweather.studies.shared.presenting import cdf_table, cumulative_table
 from ioweather.studies.shared.rollup_steps import Steps
 
 
-def cumulative(climate: Climate) -> Part:
-    """pat19.fig3."""
+@exhibit("pat19.fig3")
+def cumulative(climate: Climate) -> Iterator[Piece]:
     steps = climate.system
     sums = climate.intervals.sums(climate.way("read"), climate.way("write"))
     ratio = climate.intervals.estimate("read_over_written", "factor", sums, lambda s: s[:, 0] / s[:, 1], n=climate.n)
-    totals = [plain(f"total_{way}", float(np.nansum(climate.way(way))), "bytes", n=climate.n) for way in WAYS]
+    yield [plain(f"total_{way}", float(np.nansum(climate.way(way))), "bytes", n=climate.n) for way in WAYS]
     # Consistent over the period, or made by one stretch of it: the share of units in which reads lead, where one does.
     leads = np.stack([sums[:, 0] > sums[:, 1], sums[:, 0] != sums[:, 1]], axis=1).astype(np.float64)
     steady = climate.intervals.estimate("read_leads_ratio", "ratio", leads, lambda s: s[:, 0] / s[:, 1], n=len(leads))
@@ -43,14 +43,7 @@ def cumulative(climate: Climate) -> Part:
         ),
     ]  # fmt: skip
     burst = list(_burst_buffer(climate))
-    return Part(
-        Exhibit(
-            "pat19.fig3",
-            charts=(chart,), estimates=(*totals, ratio, steady, *burst),
-            findings=(*findings, *_burst_findings(ratio, burst)),
-            caveats=climate.caveats, coverage=climate.coverage(),
-        )
-    )  # fmt: skip
+    yield chart, ratio, steady, burst, findings, _burst_findings(ratio, burst), climate.caveats, climate.coverage()
 
 
 def _running(steps: Steps, prefix: str) -> ResultTable:
@@ -90,8 +83,8 @@ def _burst_findings(ratio: Estimate, burst: list[Estimate]) -> list[Finding]:
     ]
 
 
-def rate_distribution(climate: Climate) -> Part:
-    """pat19.fig4."""
+@exhibit("pat19.fig4")
+def rate_distribution(climate: Climate) -> Iterator[Piece]:
     seconds = climate.system.step_seconds
     rates = {way: climate.way(way) / seconds for way in WAYS}
     estimates: list[Estimate] = []
@@ -123,12 +116,7 @@ def rate_distribution(climate: Climate) -> Part:
         f"Rates of intervals of {span(1, climate.system.step_ns)}",
         references=tuple(Reference("x", by_name[f"mean_rate_{way}"].value or 0.0, f"mean {way}") for way in WAYS),
     )
-    return Part(
-        Exhibit(
-            "pat19.fig4", charts=(chart,), estimates=(*estimates, more),
-            findings=tuple(_rate_findings(by_name)), caveats=climate.caveats, coverage=climate.coverage(),
-        )
-    )  # fmt: skip
+    yield chart, estimates, more, _rate_findings(by_name), climate.caveats, climate.coverage()
 
 
 def _variation(sums: Floats) -> Floats:

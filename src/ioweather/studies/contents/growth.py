@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.clock import utc_day
-from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, ResultTable
+from ioweather.core.results import Chart, Coverage, Estimate, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.stats.growth import Drift, drift
 from ioweather.studies.contents.scans import ScanView
@@ -30,8 +30,8 @@ class _Series:
     project: list[int] | None
 
 
-def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> Exhibit:
-    """car11.table3."""
+@exhibit("car11.table3")
+def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> Iterator[Piece]:
     files, used, what = _files(scans, project), *_used(scans, project)
     moments = scans.moments_ns()
     goal = target or _next_power_of_ten(files.total[-1])
@@ -47,15 +47,9 @@ def growth_exhibit(scans: ScanView, project: str | None, target: int | None) -> 
             *_inode_estimates(scans, growth),
         ]
         findings = list(_findings(scans, files, used, project, goal, estimates))
-    return Exhibit(
-        "car11.table3",
-        tables=(_table(scans, files, used, project),),
-        charts=_charts(scans, files, used, project) if scans.count > 1 else (),
-        estimates=tuple(estimates),
-        findings=tuple(findings),
-        caveats=tuple(_caveats(scans, what)),
-        coverage=(Coverage(scans.count, int(np.sum(scans.scans.array("complete"))), "scans complete"),),
-    )
+    yield _table(scans, files, used, project), _charts(scans, files, used, project) if scans.count > 1 else ()
+    yield estimates, findings, _caveats(scans, what)
+    yield Coverage(scans.count, int(np.sum(scans.scans.array("complete"))), "scans complete")
 
 
 def _files(scans: ScanView, project: str | None) -> _Series:

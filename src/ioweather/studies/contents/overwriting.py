@@ -19,9 +19,11 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     Reference,
     ResultTable,
     columns_of,
+    exhibit,
 )
 from ioweather.core.units import format_bytes
 from ioweather.studies.contents.scans import BINS, ROOT, SCANS, Bins, ScanView, view
@@ -159,7 +161,8 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
         yield replace(by_jobs, caveats=(*by_jobs.caveats, _NO_SCAN))
 
 
-def written_files(runs: Frame) -> Exhibit:
+@exhibit("car11.overwrite")
+def written_files(runs: Frame) -> Iterator[Piece]:
     """car11.overwrite, the half that jobs tell."""
     written = _total(runs, "write_only_file_count") + _total(runs, "read_write_file_count")
     known, new = _total(runs, "size_known_file_count"), _total(runs, "new_or_empty_file_count")
@@ -177,42 +180,26 @@ def written_files(runs: Frame) -> Exhibit:
         rows,
     )
     share = share_estimate("new_or_empty_ratio", new, known)
-    findings = [Finding(f"Jobs wrote {written:,} files.", name="files_written")]
+    yield Finding(f"Jobs wrote {written:,} files.", name="files_written")
     if known:
-        findings.append(
-            Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")
-        )
+        yield Finding(f"{new:,} of {known:,} written files were new or empty when first opened.", name="new_files")
     else:
-        findings.append(
-            Finding(
-                "No log records the size of files at open (Darshan 3): whether they were new is not known.",
-                "undecided",
-                name="new_files_unknown",
-            )
+        yield Finding(
+            "No log records the size of files at open (Darshan 3): whether they were new is not known.",
+            "undecided",
+            name="new_files_unknown",
         )
     if proxy_written:
-        findings.append(
-            Finding(
-                f"By the proxy, {proxy / proxy_written:.1%} of {proxy_written:,} written files were the job's own.",
-                name="new_files_by_proxy",
-            )
+        yield Finding(
+            f"By the proxy, {proxy / proxy_written:.1%} of {proxy_written:,} written files were the job's own.",
+            name="new_files_by_proxy",
         )
-    return Exhibit(
-        "car11.overwrite",
-        tables=(table,),
-        estimates=(
-            plain("files_written", written, "count", n=runs.rows, method="sum over runs"),
-            share,
-            share_estimate("proxy_created_ratio", proxy, proxy_written),
-        ),
-        findings=tuple(findings),
-        caveats=(
-            "New or empty before is not the same as created: an empty file that was there counts.",
-            "The proxy takes a file that the job overwrote whole as new.",
-            "Files of one run are counted once; a file written by several runs counts in each.",
-        ),
-        coverage=(Coverage(written, known, "files written", {"size at open not recorded": written - known}),),
-    )
+    yield table, plain("files_written", written, "count", n=runs.rows, method="sum over runs"), share
+    yield share_estimate("proxy_created_ratio", proxy, proxy_written)
+    yield "New or empty before is not the same as created: an empty file that was there counts."
+    yield "The proxy takes a file that the job overwrote whole as new."
+    yield "Files of one run are counted once; a file written by several runs counts in each."
+    yield Coverage(written, known, "files written", {"size at open not recorded": written - known})
 
 
 def _total(runs: Frame, name: str) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.core.contracts import Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Reference, ResultTable
+from ioweather.core.results import Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import MIB, format_bytes
 from ioweather.studies.contents.growth import growth_exhibit
 from ioweather.studies.contents.scans import BINS, JOBS, PROJECT_BINS, ROOT, SCANS, Bins, ScanView, view
@@ -32,28 +32,23 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     yield growth_exhibit(scans, project, params["files_target"])
 
 
-def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Exhibit:
+@exhibit("car11.fig8")
+def size_exhibit(scans: ScanView, sizes: Bins, project: str | None) -> Iterator[Piece]:
     """car11.fig8, of the newest scan."""
     own = scans.project_histogram(-1, "size", project) if project else None
     rest = sizes.without(own) if own is not None else None
     if rest is not None and rest.files == 0:
         rest = None
     series = {"all files": sizes, **({f"without {project}": rest} if rest else {})}
-    estimates = [
+    yield [
         *_mode_estimates(sizes, ""),
         *_below_estimates(sizes, "", _LIMITS),
         plain("largest", scans.numbers("largest_file_bytes")[-1], "bytes", n=sizes.files, method="maximum"),
     ]
     if rest is not None:
-        estimates += [*_mode_estimates(rest, "_without"), *_below_estimates(rest, "_without", {"1 MiB": MIB})]
-    return Exhibit(
-        "car11.fig8",
-        tables=(_size_table(sizes, rest, project),),
-        charts=(_cdf(series), _by_bytes(sizes), _counts(series)),
-        estimates=tuple(estimates),
-        findings=tuple(_size_findings(sizes, own, rest, project)),
-        caveats=tuple(_caveats(scans, project)),
-    )
+        yield [*_mode_estimates(rest, "_without"), *_below_estimates(rest, "_without", {"1 MiB": MIB})]
+    yield _size_table(sizes, rest, project), _cdf(series), _by_bytes(sizes), _counts(series)
+    yield _size_findings(sizes, own, rest, project), _caveats(scans, project)
 
 
 def _mode(bins: Bins) -> int:

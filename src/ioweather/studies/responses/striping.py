@@ -22,9 +22,11 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     ResultColumn,
     ResultTable,
     columns_of,
+    exhibit,
 )
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.derive.system.health import without_incidents
@@ -222,38 +224,31 @@ def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
     return ResultTable("widths", (*columns, ResultColumn("mean", "mean", "seconds")), tuple(rows))
 
 
+@exhibit("don15.maxorder")
 def striping_exhibit(
     samples: Samples, fitted: Sequence[FittedSample], predictions: Sequence[WidthPrediction], total: int,
     caveats: tuple[str, ...],
-) -> Exhibit:  # fmt: skip
-    """don15.maxorder."""
+) -> Iterator[Piece]:  # fmt: skip
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
     best = best_width(predictions)
     test, checks = targets_together(fitted)
-    estimates = [quantile for prediction in predictions for quantile in prediction.quantiles]
-    estimates.append(plain("best_width", best.width, "count", method="narrowest within 5% of the least q90"))
+    yield [quantile for prediction in predictions for quantile in prediction.quantiles]
+    yield plain("best_width", best.width, "count", method="narrowest within 5% of the least q90")
     if best.agreement is not None:
-        estimates.append(plain("best_width_agreement", best.agreement, "ratio", method="share of bootstrap replicates"))
+        yield plain("best_width_agreement", best.agreement, "ratio", method="share of bootstrap replicates")
     if test is not None:
-        estimates += [
+        yield [
             plain("target_correlation", test.correlation, "", n=test.rounds, method=test.method),
             plain("independence_p", test.p_value, "", n=test.rounds, method=test.method),
         ]
-    return Exhibit(
-        "don15.maxorder",
-        tables=(widths_table(predictions), *((_checks_table(checks),) if checks else ())),
-        charts=(_chart(predictions, title),),
-        estimates=tuple(estimates),
-        findings=(_advice(predictions, best, title), independence_finding(test)),
-        caveats=(
-            "F of the transfer is F(S/n)^n; request sizes between sampled ones are interpolated, and widths whose "
-            "requests would lie outside the sampled sizes are left out.",
-            *_mean_caveat(predictions),
-            *caveats,
-        ),
-        coverage=samples.coverage,
+    yield widths_table(predictions), (_checks_table(checks),) if checks else (), _chart(predictions, title)
+    yield _advice(predictions, best, title), independence_finding(test)
+    yield (
+        "F of the transfer is F(S/n)^n; request sizes between sampled ones are interpolated, and widths whose "
+        "requests would lie outside the sampled sizes are left out."
     )
+    yield _mean_caveat(predictions), caveats, samples.coverage
 
 
 def _chart(predictions: Sequence[WidthPrediction], title: str) -> Chart:

@@ -18,9 +18,11 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     Reference,
     ResultTable,
     columns_of,
+    exhibit,
 )
 from ioweather.core.units import format_seconds
 from ioweather.stats.mixture import fit_mixture, fits_no_better
@@ -85,8 +87,8 @@ def example(shown: Sequence[FittedSample]) -> FittedSample:
     return max(shown, key=lambda item: (item.sample.mode == "nocache", item.sample.op != "read", item.sample.n))
 
 
-def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Exhibit:
-    """don15.fig4."""
+@exhibit("don15.fig4")
+def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -> Iterator[Piece]:
     sample, fit = item.sample, item.fit
     seconds = sample.seconds
     best = fit.best
@@ -94,7 +96,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
     head, tail = seconds[seconds <= fit.pivot], seconds[seconds > fit.pivot]
     pivot = Reference("x", fit.pivot, "pivot")
     even = np.linspace(0.0, max(whole_end, fit.pivot * 1.05), 41)
-    charts = (
+    yield (
         _histogram(f"{sample.label}: all response times", seconds, even, (pivot,)),
         _part_chart(f"Head: {FAMILY_LABELS[best.head.name]}", head, item, 0.0, 1 - fit.tail_share),
         _part_chart(f"Tail: {FAMILY_LABELS[best.tail.name]}", tail, item, 1 - fit.tail_share, 1.0),
@@ -105,21 +107,13 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         for part, law, times, ks in parts
     )
     columns = columns_of("part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]")
-    return Exhibit(
-        "don15.fig4",
-        tables=(ResultTable("partition", columns, rows, sample.label),),
-        charts=charts,
-        estimates=parameter_estimates(fit),
-        findings=(
-            Finding(
-                f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
-                f"belong to the tail; best pair {item.pair_label}.",
-                name="tail",
-            ),
-        ),
-        caveats=caveats,
-        coverage=samples.coverage,
+    yield ResultTable("partition", columns, rows, sample.label), parameter_estimates(fit)
+    yield Finding(
+        f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
+        f"belong to the tail; best pair {item.pair_label}.",
+        name="tail",
     )
+    yield caveats, samples.coverage
 
 
 def _part_chart(title: str, times: Floats, item: FittedSample, below: float, up_to: float) -> Chart:
@@ -141,16 +135,16 @@ def _histogram(title: str, values: Floats, edges: Floats, references: tuple[Refe
     return Chart("histogram", table, encoding, title, references=references)
 
 
-def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str, ...]) -> Exhibit:
-    """don15.fig5: means over request sizes, by file system, mode and operation."""
+@exhibit("don15.fig5")
+def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str, ...]) -> Iterator[Piece]:
+    """Means over request sizes, by file system, mode and operation."""
     rows: list[tuple[Cell, ...]] = []
-    estimates = []
     groups = list(dict.fromkeys((item.sample.place, item.sample.op) for item in fitted))
     for place, op in groups:
         mine = [item for item in fitted if (item.sample.place, item.sample.op) == (place, op)]
         estimate = _mean_share(f"tail_ratio_{op}[{place}]", mine)
         beyond = float(np.mean([_beyond_two_sd(item.sample.seconds) for item in mine]))
-        estimates.append(estimate)
+        yield estimate
         rows.append((f"{place} {op}", len(mine), estimate.n, 1 - (estimate.value or 0.0), estimate.value,
                      estimate.low, estimate.high, beyond))  # fmt: skip
     mean = _mean_share("tail_ratio_mean", fitted)
@@ -164,29 +158,24 @@ def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str
         "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]"
     )
     table = ResultTable("shares", columns, tuple(rows))
-    return Exhibit(
-        "don15.fig5",
-        tables=(table,),
-        charts=(
-            Chart(
-                "bars", table, {"x": "where", "y": "tail", "low": "low", "high": "high"}, "Share in the tail",
-                references=(Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd"),),
-            ),
-        ),
-        estimates=(
-            *estimates, mean, head,
-            plain("tail_ratio_normal", _NORMAL_SHARE, "ratio", method="beyond two standard deviations of a Normal"),
-            plain("tail_ratio_uniform", _UNIFORM_SHARE, "ratio", method="beyond two standard deviations of a Uniform"),
-            plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample"),
-        ),
-        findings=tuple(_share_findings(mean)),
-        caveats=(
-            *caveats,
-            "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
-            f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance.",
-        ),
-        coverage=samples.coverage,
-    )  # fmt: skip
+    yield table
+    yield Chart(
+        "bars",
+        table,
+        {"x": "where", "y": "tail", "low": "low", "high": "high"},
+        "Share in the tail",
+        references=(Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd"),),
+    )
+    yield mean, head
+    yield plain("tail_ratio_normal", _NORMAL_SHARE, "ratio", method="beyond two standard deviations of a Normal")
+    yield plain("tail_ratio_uniform", _UNIFORM_SHARE, "ratio", method="beyond two standard deviations of a Uniform")
+    yield plain("tail_ratio_normal_searched", control, "ratio", method="the same search on a drawn Normal sample")
+    yield _share_findings(mean), caveats
+    yield (
+        "The share is where the search puts the pivot, and the search puts one into any sample: into a drawn "
+        f"Normal one too, at {control:.1%}. Read the share together with the tail's family and its distance."
+    )
+    yield samples.coverage
 
 
 def _mean_share(name: str, items: Sequence[FittedSample]) -> Estimate:
@@ -234,17 +223,17 @@ def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) ->
     ]  # fmt: skip
 
 
+@exhibit("don15.fig6")
 def _winners(
     samples: Samples, fitted: Sequence[FittedSample], shown: Sequence[FittedSample], goodness: Sequence[Estimate],
     caveats: tuple[str, ...],
-) -> Exhibit:  # fmt: skip
-    """don15.fig6."""
+) -> Iterator[Piece]:  # fmt: skip
     charts = tuple(_overlay(item) for item in shown[:_OVERLAYS])
     around = [_around(item) for item in fitted]
     n = len(fitted)
     by_ks = [(item.fit.best.head.name, item.fit.best.tail.name) for item in fitted]
     by_aic = [(item.fit.best_by_aic.head.name, item.fit.best_by_aic.tail.name) for item in fitted]
-    estimates = [
+    yield [
         *(share_estimate(f"head_{name}_ratio", sum(head == name for head, _ in by_ks), n) for name in HEADS),
         *(share_estimate(f"tail_{name}_ratio", sum(tail == name for _, tail in by_ks), n) for name in TAILS),
         *(share_estimate(f"tail_{name}_ratio_by_aic", sum(tail == name for _, tail in by_aic), n) for name in TAILS),
@@ -254,19 +243,13 @@ def _winners(
         over_samples(mean_estimate("ks_mean", np.array([item.fit.ks for item in fitted]))),
         *goodness,
     ]
-    return Exhibit(
-        "don15.fig6",
-        tables=(_winner_table(fitted), _distance_table(fitted)),
-        charts=charts,
-        estimates=tuple(estimates),
-        findings=(*_winner_findings(by_ks, by_aic), *_distance_findings(fitted)),
-        caveats=(
-            *caveats,
-            "The distance alone does not separate families that come near the power law; AIC stands beside it. With "
-            "very many times every family is ruled out by some small departure: the distance says how small.",
-        ),
-        coverage=samples.coverage,
+    yield _winner_table(fitted), _distance_table(fitted), charts, _winner_findings(by_ks, by_aic)
+    yield _distance_findings(fitted), caveats
+    yield (
+        "The distance alone does not separate families that come near the power law; AIC stands beside it. With "
+        "very many times every family is ruled out by some small departure: the distance says how small."
     )
+    yield samples.coverage
 
 
 def _around(item: FittedSample) -> tuple[float, float]:

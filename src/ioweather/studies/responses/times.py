@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
 from ioweather.core.units import format_bytes
 from ioweather.stats.dependence import midranks
 from ioweather.stats.normality import moments
@@ -58,10 +58,10 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     yield _moment_plane(samples)
 
 
-def _sampling(samples: Samples) -> Exhibit:
+@exhibit("don15.table2")
+def _sampling(samples: Samples) -> Iterator[Piece]:
     """don15.table2. A job of the paper is a run of the sampler here."""
     rows: list[tuple[Cell, ...]] = []
-    estimates = []
     for place in samples.places:
         mine = [sample for sample in samples.samples if sample.place == place]
         runs = len(set().union(*(_runs(sample) for sample in mine))) or None
@@ -71,14 +71,14 @@ def _sampling(samples: Samples) -> Exhibit:
         first, last = min(int(s[0]) for s in starts), max(int(s[-1]) for s in starts)
         operations = ", ".join(sorted({sample.op for sample in mine}))
         rows.append((place, runs, observations, len(sizes), min(sizes), max(sizes), operations, first, last))
-        estimates += [
+        yield [
             plain(f"jobs[{place}]", runs, "count"),
             plain(f"observations[{place}]", observations, "count"),
         ]
     sizes = {sample.request_bytes for sample in samples.samples}
     pairs = {(sample.place, sample.request_bytes) for sample in samples.samples}
     known = [row[1] for row in rows if isinstance(row[1], int)]
-    estimates += [
+    yield [
         plain("jobs_all", sum(known) if known else None, "count"),
         plain("request_sizes", len(sizes), "count"),
         plain("request_low", min(sizes), "bytes"),
@@ -89,13 +89,8 @@ def _sampling(samples: Samples) -> Exhibit:
         "place: file system and mode [text]; jobs: runs [count]; observations [count]; sizes: request sizes [count]; "
         "smallest [bytes]; largest [bytes]; operations [text]; first [time_ns]; last [time_ns]"
     )
-    return Exhibit(
-        "don15.table2",
-        tables=(ResultTable("sampling", columns, tuple(rows)),),
-        estimates=tuple(estimates),
-        caveats=() if known else ("The rows do not name their runs, so runs cannot be counted.",),
-        coverage=samples.coverage,
-    )
+    yield ResultTable("sampling", columns, tuple(rows))
+    yield () if known else ("The rows do not name their runs, so runs cannot be counted.",), samples.coverage
 
 
 def _runs(sample: ResponseSample) -> set[str]:
@@ -104,8 +99,8 @@ def _runs(sample: ResponseSample) -> set[str]:
     return {text.categories[code] for code in codes if code >= 0}
 
 
-def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
-    """don15.fig1."""
+@exhibit("don15.fig1")
+def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
     buckets = max(1, MAX_ROWS // (2 * len(shown)))
     rows: list[tuple[Cell, ...]] = []
     for sample in shown:
@@ -118,28 +113,23 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         )
     columns = columns_of("time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]")
     table = ResultTable("over_time", columns, tuple(rows))
-    medians = [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
+    yield [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
     spreads = [
         plain(f"variation[{s.place} {s.op}]", _variation(s.seconds), "percent", n=s.n, method="sd / mean")
         for s in shown
     ]
-    return Exhibit(
-        "don15.fig1",
-        tables=(_summary(shown),),
-        charts=(
-            Chart(
-                "scatter", table, {"x": "time", "y": "seconds"},
-                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="panel", scales={"y": "log"},
-            ),
-        ),
-        estimates=(*medians, *spreads),
-        findings=tuple(_cache_findings(shown)),
-        caveats=(
-            "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all.",
-            _PERSISTENCE,
-        ),
-        coverage=samples.coverage,
-    )  # fmt: skip
+    yield _summary(shown)
+    yield Chart(
+        "scatter",
+        table,
+        {"x": "time", "y": "seconds"},
+        f"Requests of {format_bytes(shown[0].request_bytes)}",
+        facet="panel",
+        scales={"y": "log"},
+    )
+    yield spreads, _cache_findings(shown)
+    yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
+    yield _PERSISTENCE, samples.coverage
 
 
 def _variation(seconds: Floats) -> float:
@@ -186,8 +176,8 @@ def _cache_findings(shown: Sequence[ResponseSample]) -> Iterator[Finding]:
         )
 
 
-def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
-    """don15.fig2."""
+@exhibit("don15.fig2")
+def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     estimates, findings = [], []
     # The same bins for all, so that panels can be read against each other.
@@ -210,25 +200,21 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Exhibit:
         side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
         findings.append(Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness"))
     columns = columns_of("panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]")
-    return Exhibit(
-        "don15.fig2",
-        tables=(_summary(shown),),
-        charts=(
-            Chart(
-                "histogram", ResultTable("histogram", columns, tuple(rows)),
-                {"low": "low", "high": "high", "y": "share"},
-                f"Requests of {format_bytes(shown[0].request_bytes)}", facet="panel",
-            ),
-        ),
-        estimates=tuple(estimates),
-        findings=tuple(findings),
-        caveats=(f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are.",),
-        coverage=samples.coverage,
-    )  # fmt: skip
+    yield _summary(shown)
+    yield Chart(
+        "histogram",
+        ResultTable("histogram", columns, tuple(rows)),
+        {"low": "low", "high": "high", "y": "share"},
+        f"Requests of {format_bytes(shown[0].request_bytes)}",
+        facet="panel",
+    )
+    yield estimates, findings
+    yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are."
+    yield samples.coverage
 
 
-def _single_fits(samples: Samples) -> Exhibit:
-    """don15.singlefits."""
+@exhibit("don15.singlefits")
+def _single_fits(samples: Samples) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     distances: dict[str, list[float]] = {family: [] for family in WHOLE_FAMILIES}
     wins = dict.fromkeys(WHOLE_FAMILIES, 0)
@@ -257,31 +243,25 @@ def _single_fits(samples: Samples) -> Exhibit:
         columns_of("family [text]; ks: mean KS distance"),
         tuple((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
     )
-    means = [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
+    yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
     shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
-    return Exhibit(
-        "don15.singlefits",
-        tables=(ResultTable("single_fits", columns, tuple(rows)),),
-        charts=(Chart("bars", bars, {"x": "family", "y": "ks"}, "Mean distance of single families"),),
-        estimates=(*means, *shares, share_estimate("rejected_ratio", rejected, fitted)),
-        findings=(
-            Finding(
-                f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less.",
-                name="no_family_fits",
-            ),
-        ),
-        caveats=(
-            "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
-            "fastest time. The distance is the two-sided Kolmogorov-Smirnov one. A family whose parameters were fitted "
-            "is further away than chance gives less often than in 5% of the samples it is true of.",
-            *skipped,
-        ),
-        coverage=samples.coverage,
+    yield ResultTable("single_fits", columns, tuple(rows))
+    yield Chart("bars", bars, {"x": "family", "y": "ks"}, "Mean distance of single families"), shares
+    yield share_estimate("rejected_ratio", rejected, fitted)
+    yield Finding(
+        f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less.",
+        name="no_family_fits",
     )
+    yield (
+        "By maximum likelihood; Gamma, Weibull, LogNormal and Exponential start at 0, the Power Law at the "
+        "fastest time. The distance is the two-sided Kolmogorov-Smirnov one. A family whose parameters were fitted "
+        "is further away than chance gives less often than in 5% of the samples it is true of."
+    )
+    yield skipped, samples.coverage
 
 
-def _moment_plane(samples: Samples) -> Exhibit:
-    """don15.fig3."""
+@exhibit("don15.fig3")
+def _moment_plane(samples: Samples) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     away = skewed = considered = 0
     for sample in samples.samples:
@@ -296,28 +276,21 @@ def _moment_plane(samples: Samples) -> Exhibit:
     marks = (("Normal", "Normal", 0.0, 3.0, None, None), ("Uniform", "Uniform", 0.0, 1.8, None, None))
     share = share_estimate("not_normal_ratio", away, considered)
     median = median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
-    return Exhibit(
-        "don15.fig3",
-        tables=(ResultTable("moments", columns, tuple(rows)),),
-        charts=(
-            Chart(
-                "scatter",
-                ResultTable("plane", columns, (*rows, *marks)),
-                {"x": "skewness", "y": "kurtosis", "series": "place"},
-                "Each sample, with Normal and Uniform",
-                scales={"y": "log"},
-            ),
-        ),
-        estimates=(share, share_estimate("right_skewed_ratio", skewed, considered), median),
-        findings=(
-            Finding(
-                f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%).",
-                name="normality",
-            ),
-        ),
-        caveats=("Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes.",),
-        coverage=samples.coverage,
+    yield ResultTable("moments", columns, tuple(rows))
+    yield Chart(
+        "scatter",
+        ResultTable("plane", columns, (*rows, *marks)),
+        {"x": "skewness", "y": "kurtosis", "series": "place"},
+        "Each sample, with Normal and Uniform",
+        scales={"y": "log"},
     )
+    yield share, share_estimate("right_skewed_ratio", skewed, considered), median
+    yield Finding(
+        f"{away} of {considered} samples are further from a Normal than chance allows (Jarque-Bera, 1%).",
+        name="normality",
+    )
+    yield "Where the tail has no fourth moment kurtosis grows with the number of times: compare like sizes."
+    yield samples.coverage
 
 
 STUDY = Study(

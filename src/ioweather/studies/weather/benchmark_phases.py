@@ -22,9 +22,11 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     Reference,
     ResultColumn,
     ResultTable,
+    exhibit,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
@@ -65,8 +67,9 @@ def _usual(rollups: Frame | None, facility: Facility, before_ns: int) -> Usual:
     return found
 
 
-def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expected: str) -> Exhibit:
-    """kun19.fig3: every measurement (3a, 3b), and means of 60 s (3c)."""
+@exhibit("kun19.fig3")
+def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expected: str) -> Iterator[Piece]:
+    """Every measurement (3a, 3b), and means of 60 s (3c)."""
     stored = ~part.cached  # the cache's answers are not in what is usual either
     slowdown = np.full(len(part.seconds), np.nan)
     means: list[tuple[Cell, ...]] = []
@@ -89,14 +92,10 @@ def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expec
         "failed_or_missed": part.failed, "of_another_size_or_mode": part.other, "answered_by_the_cache": cached,
     }  # fmt: skip
     total = len(part.seconds) + part.failed + part.other
-    return Exhibit(
-        "kun19.fig3",
-        charts=tuple(_charts(part, slowdown, shown, means, phases)),
-        estimates=(*estimates, plain("reduced_interval", 60, "seconds", method="as set")) if means else (),
-        findings=(_slowest(estimates),),
-        caveats=(*notes, expected, *drawn_note(shown, part.seconds[stored])),
-        coverage=(Coverage(total, len(part.seconds) - cached, "operations", {k: n for k, n in left_out.items() if n}),),
-    )
+    yield _charts(part, slowdown, shown, means, phases)
+    yield (*estimates, plain("reduced_interval", 60, "seconds", method="as set")) if means else ()
+    yield _slowest(estimates), notes, expected, drawn_note(shown, part.seconds[stored])
+    yield Coverage(total, len(part.seconds) - cached, "operations", {k: n for k, n in left_out.items() if n})
 
 
 def _kind(part: Measured, filesystem: str, op: str) -> tuple[str, str, int, str]:

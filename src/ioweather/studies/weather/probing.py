@@ -13,7 +13,18 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultColumn, ResultTable, columns_of
+from ioweather.core.results import (
+    Cell,
+    Chart,
+    Coverage,
+    Exhibit,
+    Finding,
+    Piece,
+    ResultColumn,
+    ResultTable,
+    columns_of,
+    exhibit,
+)
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.stats.bands import find_bands
 from ioweather.stats.dependence import groups_differ
@@ -121,8 +132,8 @@ def drawn_note(shown: Ints, seconds: Floats) -> tuple[str, ...]:
     return (f"Drawn are {len(shown):,} of {len(seconds):,} measurements, the slowest among them.",)
 
 
-def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
-    """kun19.fig1."""
+@exhibit("kun19.fig1")
+def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
     shown = drawn_points(part.seconds)
     rows = tuple(
         zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
@@ -148,10 +159,7 @@ def _every_measurement(part: Measured, length_ns: int) -> Exhibit:
                     name="slow_operations",
                 )
             )
-    return Exhibit(
-        "kun19.fig1", charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(findings), caveats=drawn_note(shown, part.seconds), coverage=_coverage(part),
-    )  # fmt: skip
+    yield chart, estimates, findings, drawn_note(shown, part.seconds), _coverage(part)
 
 
 def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
@@ -165,8 +173,8 @@ def _calm(start_ns: Ints, seconds: Floats, mine: Bools) -> Bools:
     return calm
 
 
-def _bands(part: Measured) -> Exhibit:
-    """kun19.bands."""
+@exhibit("kun19.bands")
+def _bands(part: Measured) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     boxes: list[tuple[Cell, ...]] = []
     estimates, findings, most = [], [], 0
@@ -199,17 +207,14 @@ def _bands(part: Measured) -> Exhibit:
     drawn = ResultTable("boxes", (*columns[:2], columns[3], *_boxes("response time")), tuple(boxes))
     chart = Chart("box", drawn, {"x": "op", **_BOX, "series": "label"}, "Bands of response time",
                   facet="filesystem", scales={"y": "log"})  # fmt: skip
-    return Exhibit(
-        "kun19.bands", tables=(table,), charts=(chart,) if rows else (),
-        estimates=tuple(estimates),
-        findings=tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW, name="bands"),),
-        caveats=(
-            "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
-            "without that nothing tells where a band comes from.",
-            f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is no band.",
-        ),
-        coverage=_coverage(part),
-    )  # fmt: skip
+    yield table, (chart,) if rows else (), estimates
+    yield tuple(findings) or (Finding("Every operation has one band." if rows else TOO_FEW, name="bands"),)
+    yield (
+        "A band is called cache where the probe saw its data in the client's cache, and the others then storage; "
+        "without that nothing tells where a band comes from."
+    )
+    yield f"Ten minutes whose median is {_EPISODE:g} times that of all are left out: a slow episode is no band."
+    yield _coverage(part)
 
 
 _BOX: Final = {name: name for name in ("q05", "q25", "q50", "q75", "q95")}
@@ -223,7 +228,8 @@ def _boxes(middle: str) -> tuple[ResultColumn, ...]:
 _HOSTS_TEST: Final = "Welch's test of mean ranks, by independent measurements"
 
 
-def _hosts(part: Measured) -> Exhibit:
+@exhibit("kun19.fig2")
+def _hosts(part: Measured) -> Iterator[Piece]:
     """kun19.fig2, with a test of difference."""
     rows: list[tuple[Cell, ...]] = []
     estimates, findings = [], []
@@ -267,12 +273,9 @@ def _hosts(part: Measured) -> Exhibit:
     if estimates:
         differ = sum((e.value or 0.0) < 0.01 for e in estimates)
         estimates.append(share_estimate("hosts_differ_ratio", differ, len(estimates)))
-    return Exhibit(
-        "kun19.fig2", tables=(table,), charts=(chart,), estimates=(hosts_plain, *hosts_also, *estimates),
-        findings=tuple(findings) or (one,),
-        caveats=("Hosts that measured at the same time met the same system; the test takes them as independent.",),
-        coverage=_coverage(part),
-    )  # fmt: skip
+    yield table, chart, hosts_plain, hosts_also, estimates, tuple(findings) or (one,)
+    yield "Hosts that measured at the same time met the same system; the test takes them as independent."
+    yield _coverage(part)
 
 
 _LAST: Final = f"SELECT max(start_ns) FROM responses WHERE {_OK}"

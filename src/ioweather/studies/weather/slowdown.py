@@ -19,10 +19,12 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Finding,
+    Piece,
     Reference,
     ResultColumn,
     ResultTable,
     columns_of,
+    exhibit,
     quantity_label,
 )
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds, format_time_ns
@@ -46,11 +48,11 @@ from ioweather.studies.shared.presenting import cells, thin
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+@exhibit("kun19.episodes")
 def episodes_exhibit(
     every: list[OperationSeries], facility: Facility, threshold: float, statistic: str, baseline: Baseline,
     caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
-) -> Exhibit:  # fmt: skip
-    """kun19.episodes."""
+) -> Iterator[Piece]:  # fmt: skip
     found = all_episodes(every, threshold, statistic, baseline)
     table = ResultTable(
         "episodes",
@@ -99,12 +101,9 @@ def episodes_exhibit(
     chart = Chart(
         "heatmap", week, {"x": "weekday", "y": "series", "value": "share"}, "Slow intervals by day of the week"
     )
-    return Exhibit(
-        "kun19.episodes", tables=(table, week), charts=(chart,),
-        estimates=(plain("episodes", len(found), "count"), *_longest(found), *peaks), findings=tuple(findings),
-        caveats=(f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected.", *caveats),
-        coverage=coverage,
-    )  # fmt: skip
+    yield table, week, chart, plain("episodes", len(found), "count"), _longest(found), peaks, findings
+    yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
+    yield caveats, coverage
 
 
 def _longest(found: Sequence[Episode]) -> Iterator[Estimate]:
@@ -253,13 +252,11 @@ _COUNTED = ResultColumn("counted", "", "text")
 _PANEL = ResultColumn("panel", "", "text")
 
 
+@exhibit("kun19.fig4")
 def _boxes(
     every: list[OperationSeries], baseline: Baseline, caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
-) -> Exhibit:
-    """kun19.fig4."""
+) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
-    estimates: list[Estimate] = []
-    findings = []
     worst = 0.0
     for series in every:
         for name in STATISTICS:
@@ -268,21 +265,19 @@ def _boxes(
                 q = [number(v) for v in np.quantile(values[np.isfinite(values)], (0.05, 0.25, 0.5, 0.75, 0.95))]
                 rows.append((series.filesystem, series.op, name, counting, *q, series.label))
         medians = series.statistics["median"][series.count > 0]
-        estimates.append(median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds"))
+        yield median_estimate(f"{series.op}_median[{series.filesystem}]", medians, "seconds")
         slowest = float(series.statistics["q99"][series.count > 0].max())
         usual, _ = series.expected(baseline)
         if usual:
             worst = max(worst, slowest / usual)
-            findings.append(
-                Finding(
-                    f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
-                    f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
-                    name="usual_time",
-                )
+            yield Finding(
+                f"{series.label}: usually {format_seconds(usual)}; one in a hundred took "
+                f"{format_seconds(slowest)} or more in the worst interval, {slowest / usual:.0f} times as long.",
+                name="usual_time",
             )
-    estimates.append(plain("interval", every[0].interval_ns / NS, "seconds", method="as set"))
+    yield plain("interval", every[0].interval_ns / NS, "seconds", method="as set")
     if worst:
-        estimates.append(plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual"))
+        yield plain("worst_over_usual", worst, "factor", method="greatest q99 of an interval over usual")
     columns = (
         _FILESYSTEM,
         _OP,
@@ -302,10 +297,7 @@ def _boxes(
         "box", drawn, {**encoding, "series": "counted"}, f"Statistics of intervals of {length}", facet="panel",
         scales={"y": "log"},
     )  # fmt: skip
-    return Exhibit(
-        "kun19.fig4", tables=(table,), charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(findings), caveats=(*caveats, COUNTED), coverage=coverage,
-    )  # fmt: skip
+    yield table, chart, caveats, COUNTED, coverage
 
 
 # The corrected line first: where it is the raw one, that is drawn over it.
@@ -314,8 +306,10 @@ _LINES: Final = (
 )  # fmt: skip
 
 
-def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]) -> Exhibit:
-    """kun19.fig5."""
+@exhibit("kun19.fig5")
+def _time_lines(
+    every: list[OperationSeries], caveats: tuple[str, ...], coverage: tuple[Coverage, ...]
+) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     worst: list[tuple[Cell, ...]] = []
     estimates = []
@@ -356,11 +350,7 @@ def _time_lines(every: list[OperationSeries], caveats: tuple[str, ...], coverage
     text = f"The slowest operation of all ({quantity_label(most.name, '')}) took {format_seconds(most.value or 0.0)}."
     estimates.append(plain("interval", every[0].interval_ns / NS, "seconds", method="as set"))
     estimates.append(plain("slowest_of_all", most.value, "seconds", n=most.n, method="maximum"))
-    return Exhibit(
-        "kun19.fig5", tables=(table,), charts=(chart,),
-        estimates=tuple(estimates), findings=(Finding(text, name="slowest_operation"),),
-        caveats=(*caveats, COUNTED), coverage=coverage,
-    )  # fmt: skip
+    yield table, chart, estimates, Finding(text, name="slowest_operation"), caveats, COUNTED, coverage
 
 
 _QUANTILES: Final = {"median": 0.5, "q90": 0.9, "q95": 0.95, "q99": 0.99}
@@ -387,13 +377,12 @@ def _statistic(params: Params) -> str:
     return asked
 
 
+@exhibit("kun19.fig6")
 def _slowdowns(
     long: list[OperationSeries], short: list[OperationSeries], baseline: Baseline, statistic: str,
     caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
-) -> Exhibit:  # fmt: skip
-    """kun19.fig6."""
+) -> Iterator[Piece]:  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    estimates = []
     findings = []
     ratios = [(series, series.slowdown(statistic, baseline)) for series in (*long, *short)]
     every = [(series, slowdown) for series, slowdown in ratios if np.isfinite(slowdown).any()]
@@ -406,7 +395,7 @@ def _slowdowns(
         place = int(np.nanargmax(slowdown))
         worst = float(slowdown[place])
         name = f"slowdown_{series.op}[{series.filesystem}, {length}]"
-        estimates.append(_of_interval(name, series, place, worst, statistic))
+        yield _of_interval(name, series, place, worst, statistic)
         if series in long and worst >= 2:
             at = int(series.start_ns[int(np.nanargmax(slowdown))])
             findings.append(
@@ -420,11 +409,13 @@ def _slowdowns(
         max((float(np.nanmax(ratio)) for series, ratio in every if series in of), default=0.0) for of in (long, short)
     ]
     if all(greatest):
-        estimates += [plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
-                      for name, of in (("long", long), ("short", short))]  # fmt: skip
+        yield [
+            plain(f"interval[{name}]", of[0].interval_ns / NS, "seconds", method="as set")
+            for name, of in (("long", long), ("short", short))
+        ]
         method = f"greatest of the intervals' {statistic} over expected"
-        estimates.append(plain("slowdown_of_all", greatest[0], "factor", method=method))
-        estimates.append(plain("short_over_long_slowdown", greatest[1] / greatest[0], "factor", method=method))
+        yield plain("slowdown_of_all", greatest[0], "factor", method=method)
+        yield plain("short_over_long_slowdown", greatest[1] / greatest[0], "factor", method=method)
     unknown = [series.label for series, slowdown in ratios[: len(long)] if not np.isfinite(slowdown).any()]
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
     calmer = format_seconds(long[0].interval_ns / 1e9)
@@ -436,10 +427,7 @@ def _slowdowns(
         references=(Reference("y", 1.0),),
     )  # fmt: skip
     calm = Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")
-    return Exhibit(
-        "kun19.fig6", charts=(chart,), estimates=tuple(estimates),
-        findings=tuple(findings) or (calm,), caveats=(*notes, *caveats), coverage=coverage,
-    )  # fmt: skip
+    yield chart, tuple(findings) or (calm,), notes, caveats, coverage
 
 
 _HOURS, _TENS = (
