@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,17 +152,15 @@ def sources_for(
     return made
 
 
-def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> list[LiveSource]:
+def _probes(facility: Facility, settings: CollectSettings, run_id: str, host: str) -> Iterator[LiveSource]:
     paths = dict.fromkeys(path for filesystem in facility.filesystems for path in filesystem.probes)
     mounts = [mount for filesystem in facility.filesystems for mount in filesystem.mounts]
-    made: list[LiveSource] = []
     for path in paths:
         mount = _mount_of(path, mounts)
-        made.append(Probe(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=mount))
+        yield Probe(path, settings.probe, run_id, settings.probe_name, host=host, required_mount=mount)
         if settings.probe_targets:
             period, name = settings.probe.period_ns, settings.probe_name
-            made.append(TargetProbe(path, period, run_id, name, host=host, required_mount=mount, keep_files=True))
-    return made
+            yield TargetProbe(path, period, run_id, name, host=host, required_mount=mount, keep_files=True)
 
 
 def _mount_of(path: str, mounts: Sequence[str]) -> str | None:

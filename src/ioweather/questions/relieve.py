@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -105,18 +106,20 @@ def _facts(outcome: RelieveOutcome, unit: str) -> FactGroup:
     ))  # fmt: skip
 
 
-def _findings(found: Relief, outcome: RelieveOutcome) -> list[Finding]:
+def _findings(found: Relief, outcome: RelieveOutcome) -> Iterator[Finding]:
     several = sum(file.command is None for file in outcome.files)
-    out = []
     if several:
-        out.append(Finding(
+        yield Finding(
             f"{several:,} of them have no command here: their layout has several parts, the lake keeps no path of "
             "them, or they use all targets. `lfs migrate --copy FILE FILE` keeps a layout; set max_create_count=0 for "
-            "the target meanwhile.", "undecided", name="no_command"))  # fmt: skip
+            "the target meanwhile.",
+            "undecided",
+            name="no_command",
+        )
     if outcome.excess_bytes and not outcome.is_enough:
-        out.append(Finding("The files that are known do not explain all that lies above the mean.", "undecided",
-                           name="not_enough"))  # fmt: skip
-    return out
+        yield Finding(
+            "The files that are known do not explain all that lies above the mean.", "undecided", name="not_enough"
+        )
 
 
 def command(file: FileThere, stripes: tuple[int, ...] | None) -> str | None:

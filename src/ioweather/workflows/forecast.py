@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -117,12 +117,10 @@ def _probed(snapshot: Snapshot) -> dict[tuple[str, str], int]:
     return {key: count for key, count in found.items() if count}
 
 
-def _notes(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int | None) -> list[str]:
-    caveats = []
+def _notes(snapshot: Snapshot, history: History, quantity: Quantity, at_ns: int | None) -> Iterator[str]:
     age = (at_ns or now_ns()) - history.end_ns
     if age > 2 * history.window_ns:
-        caveats.append(f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data.")
+        yield f"The newest data are {format_seconds(age / 1e9)} old; 'now' means the end of the data."
     others = sorted(set(snapshot.filesystems()) - {quantity.filesystem}) if quantity.of == "load" else []
     if others:
-        caveats.append(f"Other file systems: {', '.join(others)} (--filesystem).")
-    return caveats
+        yield f"Other file systems: {', '.join(others)} (--filesystem)."

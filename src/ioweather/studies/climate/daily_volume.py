@@ -249,14 +249,12 @@ def _change(days: Days) -> Change | None:
     return single_change(days.share[use], (days.read + days.write)[use], min_side=_MIN_SIDE_DAYS)
 
 
-def _change_estimates(days: Days, change: Change, *, on: bool) -> list[Estimate]:
+def _change_estimates(days: Days, change: Change, *, on: bool) -> Iterator[Estimate]:
     """Read share on both sides of the day, given the day."""
     use = days.usable
     method = f"least squares; p by {change.replicates} series whose days are as alike (correlation {change.alike:.2f})"
-    out = [
-        Estimate("change_p_value", change.p_value, "", n=len(use), method=method),
-        Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method),
-    ]
+    yield Estimate("change_p_value", change.p_value, "", n=len(use), method=method)
+    yield Estimate("change_explained_ratio", change.explained, "ratio", n=len(use), method=method)
     sides: Mapping[str, Indices] = {
         "read_ratio_before_change": use[: change.index],
         "read_ratio_after_change": use[change.index :][:_AFTER_DAYS],
@@ -265,8 +263,7 @@ def _change_estimates(days: Days, change: Change, *, on: bool) -> list[Estimate]
     for name, chosen in sides.items():
         intervals = Intervals(np.ones(len(chosen), np.bool_), DAY_NS, on=on, unit=1, unit_name="day")
         sums = np.stack([days.read[chosen], days.write[chosen]], axis=1)
-        out.append(intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen)))
-    return out
+        yield intervals.estimate(name, "ratio", sums, lambda s: s[:, 0] / s.sum(axis=1), n=len(chosen))
 
 
 def _change_findings(days: Days, change: Change, first_day: int) -> list[Finding]:

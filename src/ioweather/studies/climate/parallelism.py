@@ -216,17 +216,13 @@ def _high_difference(climate: Climate) -> Estimate:
     )
 
 
-def _sensitivity_findings(estimates: list[Estimate]) -> list[Finding]:
+def _sensitivity_findings(estimates: list[Estimate]) -> Iterator[Finding]:
     by_name = {estimate.name: estimate.value or 0.0 for estimate in estimates}
-    out = []
     for way in WAYS:
         usual, wide = by_name[f"mean_{way}"], by_name[f"mean_{way}[{WIDE_TOLERANCE:.0%}]"]
         high = by_name[f"mean_high_phases_{way}"]
-        out.append(
-            Finding(
-                f"The mean {way} degree is {usual:.2f}; with a tolerance of {WIDE_TOLERANCE:.0%} {wide:.2f}, in high "
-                f"phases {high:.2f}.",
-                name="tolerance",
-            )
+        yield Finding(
+            f"The mean {way} degree is {usual:.2f}; with a tolerance of {WIDE_TOLERANCE:.0%} {wide:.2f}, in high "
+            f"phases {high:.2f}.",
+            name="tolerance",
         )
-    return out

@@ -154,8 +154,7 @@ def _shown(values: list[int], unit: str, changes: bool) -> list[str]:
     return [*shown, *([f"{change:+.1%}" if change is not None else "–"] if changes else [])]
 
 
-def _charts(scans: ScanView, files: _Series, used: _Series, project: str | None) -> tuple[Chart, ...]:
-    charts = []
+def _charts(scans: ScanView, files: _Series, used: _Series, project: str | None) -> Iterator[Chart]:
     for series, title, unit in ((files, "Files", "count"), (used, "Bytes", "bytes")):
         lines = {"all": series.total, **({project: series.project} if project and series.project else {})}
         points = table(
@@ -166,8 +165,7 @@ def _charts(scans: ScanView, files: _Series, used: _Series, project: str | None)
                 "value": (title.lower(), unit, [value for values in lines.values() for value in values]),
             },
         )
-        charts.append(Chart("timeline", points, {"x": "time", "y": "value", "series": "series"}, f"{title} per scan"))
-    return tuple(charts)
+        yield Chart("timeline", points, {"x": "time", "y": "value", "series": "series"}, f"{title} per scan")
 
 
 def _findings(

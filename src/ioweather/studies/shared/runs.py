@@ -3,6 +3,7 @@ nodes joined when read, as accounting may come later than logs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -224,11 +225,10 @@ def _projects(joined: Frame, facility: Facility) -> Text:
     return encode_text(names)
 
 
-def _node_caveats(what: str, source: Text) -> list[str]:
-    notes = []
+def _node_caveats(what: str, source: Text) -> Iterator[str]:
     unknown = int((source.codes < 0).sum())
     if unknown:
-        notes.append(
+        yield (
             f"The nodes of {unknown:,} {what} are not known, so they have no MiB/s/CN: ingest accounting, or give "
             "processes_per_node."
         )
@@ -239,5 +239,4 @@ def _node_caveats(what: str, source: Text) -> list[str]:
     ):
         count = int((source.codes == code).sum())
         if count:
-            notes.append(f"Nodes of {count:,} {what} are {words}.")
-    return notes
+            yield f"Nodes of {count:,} {what} are {words}."
