@@ -18,7 +18,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, ForeignRows, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.sources.plain_values import parse_json
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 from ioweather.tables import TABLES
 from ioweather.tables.jobs import EVENT_KINDS
 from ioweather.tables.schema import ColumnSpec
@@ -51,7 +51,7 @@ class SpoolSource:
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
         """Rows before a wrong one stay; what follows it is not trusted."""
-        numbered = _whole_lines(path)
+        numbered = whole_lines(path)
         number, header = next(numbered, (0, ""))
         if number:
             _check_header(header, path)
@@ -74,13 +74,6 @@ def segment_host(path: Path) -> str:
     if not isinstance(host, str) or not host:
         raise CorruptInput(f"{path}: the header names no host.")
     return host
-
-
-def _whole_lines(path: Path) -> Iterator[tuple[int, str]]:
-    for block in line_blocks(path):
-        if block.torn:
-            return
-        yield from enumerate(block.lines, block.first)
 
 
 def _frames(batch: Sequence[tuple[int, str]], path: Path, hosts: str | None) -> Iterator[tuple[str, Frame]]:

@@ -134,6 +134,13 @@ def line_blocks(path: Path) -> Iterator[LineBlock]:
         yield LineBlock(number, [rest], torn=True)
 
 
+def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """All lines with their numbers. The last of a text that is being written may be cut in a number: it is left out."""
+    for block in line_blocks(path):
+        if not block.torn:
+            yield from enumerate(block.lines, block.first)
+
+
 def _without_noise(text: str) -> tuple[str, bool]:
     """The text with empty lines for noise at its beginning, and whether anything follows."""
     position = lines = 0

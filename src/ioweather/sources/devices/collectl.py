@@ -19,9 +19,9 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.layout import COLLECTL, Layout, cpu_ratio
-from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows, is_number
+from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows, is_number, with_rows
 from ioweather.sources.devices.stamps import StampReader
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 
 _COLUMN = re.compile(r"\[(?P<subsystem>[A-Z]+)(?::(?P<name>[^\]]+))?\](?P<column>.+)")
 _HOST = re.compile(r"# Host:\s+(\S+)")
@@ -41,15 +41,9 @@ class Collectl:
         return 0.9 if "[DSK" in header or "[CPU]" in header else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        empty = True
-        for batch in _batches(path, context):
-            for frame in batch.frames(path, context):
-                empty = empty and frame.rows == 0
-                yield "series", frame
-        if empty:
-            raise EmptyInput(
-                f"{path} holds no two samples of disks or CPUs yet.", hint="Record them with: collectl -scdD -P -f DIR"
-            )
+        frames = (frame for batch in _batches(path, context) for frame in batch.frames(path, context))
+        empty = f"{path} holds no two samples of disks or CPUs yet."
+        return with_rows(frames, EmptyInput(empty, hint="Record them with: collectl -scdD -P -f DIR"))
 
 
 @dataclass(frozen=True)
@@ -140,7 +134,9 @@ def _batches(path: Path, context: ReadContext) -> Iterator[_Batch]:
     stamps = StampReader(str(path), context.zone)
     previous_ns: int | None = None
     held: tuple[list[str], int] | None = None  # the first sample, until the second tells how long it was
-    for number, line in _lines(path):
+    for number, line in whole_lines(path):
+        if not line:
+            continue
         if line.startswith("#"):
             # Names of columns begin a new run: its first sample knows nothing of the last one before.
             yield batch
@@ -168,14 +164,6 @@ def _batches(path: Path, context: ReadContext) -> Iterator[_Batch]:
             yield batch
             batch = _Batch(header)
     yield batch
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    for block in line_blocks(path):
-        if not block.torn:
-            for number, line in enumerate(block.lines, block.first):
-                if line:
-                    yield number, line
 
 
 def _read_header(header: _Header, line: str) -> _Header:

@@ -26,7 +26,7 @@ from ioweather.sources.devices.stamps import (
     parse_date,
     plain_stamp,
 )
-from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
+from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks, whole_lines
 
 # 'Linux 6.1.0 (host) \t11/15/26 \t_x86_64_\t(2 CPU)'; very old ones lack the date, the machine or the CPUs.
 RUN_LINE = re.compile(r"[Ll]inux \S+ \((?P<host>\S+)\)(?P<rest>.*)")
@@ -81,15 +81,14 @@ def read_prefixed(path: Path) -> dict[str, list[Report]]:
         )
     parsers: dict[str, _Parser] = {}
     reports: dict[str, list[Report]] = {}
-    for block in line_blocks(path):
-        for number, line in enumerate([] if block.torn else block.lines, block.first):
-            host, colon, rest = line.partition(":")
-            if not colon and line.strip():
-                raise CorruptInput(f"{path}, line {number}: expected 'host: ' before each line, found {line[:60]!r}.")
-            if colon:
-                parser = parsers.setdefault(host, _Parser(path))
-                finished = parser.feed(rest.removeprefix(" "), number)
-                reports.setdefault(host, []).extend([finished] if finished is not None else [])
+    for number, line in whole_lines(path):
+        host, colon, rest = line.partition(":")
+        if not colon and line.strip():
+            raise CorruptInput(f"{path}, line {number}: expected 'host: ' before each line, found {line[:60]!r}.")
+        if colon:
+            parser = parsers.setdefault(host, _Parser(path))
+            finished = parser.feed(rest.removeprefix(" "), number)
+            reports.setdefault(host, []).extend([finished] if finished is not None else [])
     for host, parser in parsers.items():
         last = parser.finish()
         reports[host].extend([last] if last is not None else [])
@@ -318,15 +317,13 @@ class Iostat:
         if _prefix_of(start.split("\n")):
             day_first = find_day_first(path)
             for host, found in read_prefixed(path).items():
-                for frame in read_reports(path, iter(found), replace(context, host=host), day_first=day_first):
-                    yield "series", frame
+                yield from read_reports(path, iter(found), replace(context, host=host), day_first=day_first)
             return
         if start.startswith("{"):
             reports, day_first = sysstat_json.read_iostat_json(path), sysstat_json.find_day_first(path)
         else:
             reports, day_first = read_text(path), find_day_first(path)
-        for frame in read_reports(path, reports, context, day_first=day_first):
-            yield "series", frame
+        yield from read_reports(path, reports, context, day_first=day_first)
 
 
 def is_iostat_json(text: str) -> bool:

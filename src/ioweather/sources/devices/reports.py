@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.sources.devices.layout import IOSTAT, Layout, cpu_ratio
-from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, device_rows, host_rows, is_number, parse_lines
+from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, device_rows, host_rows, printed_numbers, with_rows
 from ioweather.sources.devices.stamps import StampReader
 
 
@@ -51,8 +50,16 @@ class Placed:
     interval_ns: int
 
 
-def read_reports(path: Path, reports: Iterator[Report], context: ReadContext, *, day_first: bool) -> Iterator[Frame]:
+def read_reports(
+    path: Path, reports: Iterator[Report], context: ReadContext, *, day_first: bool
+) -> Iterator[tuple[str, Frame]]:
     """Frames of `series` of all reports that cover an interval."""
+    empty = f"{path} holds no report over an interval: the first report of iostat is the average since boot."
+    hint = "Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60"
+    return with_rows(_all_frames(path, reports, context, day_first=day_first), EmptyInput(empty, hint=hint))
+
+
+def _all_frames(path: Path, reports: Iterator[Report], context: ReadContext, *, day_first: bool) -> Iterator[Frame]:
     first = next(reports, None)
     if first is None:
         raise EmptyInput(f"{path} holds no report of iostat yet.")
@@ -61,19 +68,11 @@ def read_reports(path: Path, reports: Iterator[Report], context: ReadContext, *,
         placed = _place_undated(path, chained, context)
     else:
         placed = _place(path, chained, StampReader(str(path), context.zone, day_first=day_first))
-    empty = True
     for batch in _batches(placed):
         host = context.host or batch[0].report.host
         if host is None:
             raise SourceError(f"{path} does not name its host: iostat's first line is missing.", hint="Give --host.")
-        for frame in _frames(path, host, batch):
-            empty = empty and frame.rows == 0
-            yield frame
-    if empty:
-        raise EmptyInput(
-            f"{path} holds no report over an interval: the first report of iostat is the average since boot.",
-            hint="Run iostat with an interval, such as: S_TIME_FORMAT=ISO iostat -xtky 60",
-        )
+        yield from _frames(path, host, batch)
 
 
 def _place(path: Path, reports: Iterator[Report], stamps: StampReader) -> Iterator[Placed]:
@@ -151,33 +150,8 @@ def _frames(path: Path, host: str, batch: list[Placed]) -> Iterator[Frame]:
     if devices:
         spans = Spans.of([(item.start_ns, item.interval_ns) for item in batch])
         spans = spans.repeat([len(item.report.devices) for item in batch])
-        values = Layout(first.columns, IOSTAT).metrics(_numbers(path, batch), spans.seconds)
+        rows = [row for item in batch for row in item.report.rows]
+        lines = [line for item in batch for line in item.report.lines]
+        printed = printed_numbers(path, rows, lines, first.columns)
+        values = Layout(first.columns, IOSTAT).metrics(printed, spans.seconds)
         yield device_rows(host, devices, spans, values)
-
-
-def _numbers(path: Path, batch: list[Placed]) -> Floats:
-    """All printed numbers, device x column."""
-    rows = [row for item in batch for row in item.report.rows]
-    columns = len(batch[0].report.columns)
-    if not isinstance(rows[0], str):
-        return np.array(rows, np.float64).reshape(len(rows), columns)
-    if "," in rows[0]:
-        rows = [row.replace(",", ".") for row in rows]  # the writer's locale has a decimal comma
-    numbers = parse_lines(rows, np.float64)
-    if numbers is None or numbers.shape[1] != columns:
-        raise _complaint(path, rows, [line for item in batch for line in item.report.lines], columns)
-    return numbers
-
-
-def _complaint(path: Path, rows: list[str], lines: list[int], columns: int) -> CorruptInput:
-    for row, line in zip(rows, lines, strict=True):
-        words = row.split()
-        where = f"{path}, line {line}"
-        if len(words) != columns:
-            return CorruptInput(f"{where}: expected {columns} numbers behind the device's name, found {len(words)}.")
-        wrong = next((word for word in words if not is_number(word)), None)
-        if wrong is not None:
-            return CorruptInput(
-                f"{where}: {wrong!r} is not a number.", hint="iostat -h (--human) rounds to two digits; run it without."
-            )
-    return CorruptInput(f"{path}, line {lines[0]}: its numbers cannot be read.")

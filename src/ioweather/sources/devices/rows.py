@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.errors import CorruptInput, EmptyInput
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import NS
 from ioweather.tables import TABLES, encode_text
@@ -36,6 +38,38 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def printed_numbers(
+    path: Path, rows: list[Any], lines: list[int], columns: Sequence[str], delimiter: str | None = None
+) -> Floats:
+    """Row x column of lines of text, or of lists of numbers; `lines` says where each stands."""
+    if not isinstance(rows[0], str):
+        return np.array(rows, np.float64).reshape(len(rows), len(columns))
+    rows = [row.replace(",", ".") for row in rows]  # the writer's locale may have a decimal comma
+    numbers = parse_lines(rows, np.float64, delimiter)
+    if numbers is not None and numbers.shape[1] == len(columns):
+        return numbers
+    for row, line in zip(rows, lines, strict=True):
+        words = row.split(delimiter)
+        if len(words) != len(columns):
+            expected = f"expected {len(columns)} numbers ({' '.join(columns)}), found {len(words)}: {row.strip()[:60]!r}"
+            raise CorruptInput(f"{path}, line {line}: {expected}.")
+        wrong = next((word for word in words if not is_number(word)), None)
+        if wrong is not None:
+            hint = "iostat -h (--human) rounds to two digits; run it without."
+            raise CorruptInput(f"{path}, line {line}: {wrong!r} is not a number.", hint=hint)
+    raise CorruptInput(f"{path}, line {lines[0]}: its numbers cannot be read.")
+
+
+def with_rows(frames: Iterable[Frame], empty: EmptyInput) -> Iterator[tuple[str, Frame]]:
+    """Frames of `series`; an error where none of them has a row."""
+    rows = 0
+    for frame in frames:
+        rows += frame.rows
+        yield "series", frame
+    if not rows:
+        raise empty
 
 
 # Files and memory dressed as devices: they are not storage, and there are many of them.

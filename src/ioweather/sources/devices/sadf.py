@@ -6,24 +6,32 @@ restarted within the second) and notes (restarts, comments) make no rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ioweather.core.arrays import Floats
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.sources.devices.layout import SAR, Layout, cpu_ratio
-from ioweather.sources.devices.rows import BATCH_SAMPLES, Spans, Values, device_rows, host_rows, is_number, parse_lines
+from ioweather.sources.devices.rows import (
+    BATCH_SAMPLES,
+    Spans,
+    Values,
+    device_rows,
+    host_rows,
+    is_number,
+    printed_numbers,
+    with_rows,
+)
 from ioweather.sources.devices.stamps import StampReader
 from ioweather.sources.devices.sysstat_json import Record, entries, numbers_of, read_records
 from ioweather.sources.plain_values import whole_number
-from ioweather.sources.textfiles import beginning, line_blocks, plain_head
+from ioweather.sources.textfiles import beginning, plain_head, whole_lines
 
 _HEADER = "# hostname;interval;timestamp"
 OF_CPUS = frozenset(
@@ -50,16 +58,7 @@ class Sadf:
         return 0.8 if _is_tabbed(text) else 0.0
 
     def read(self, path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
-        empty = True
-        for table in _tables(path, context):
-            for frame in table.frames(path):
-                empty = empty and frame.rows == 0
-                yield "series", frame
-        if empty:
-            raise EmptyInput(
-                f"{path} holds no interval of devices, of all devices together, or of CPUs.",
-                hint="Export them with: sadf -j FILE -- -d -b -u",
-            )
+        return series_of(path, _tables(path, context), "Export them with: sadf -j FILE -- -d -b -u")
 
 
 def _is_tabbed(text: str) -> bool:
@@ -82,10 +81,17 @@ class SampleTable:
     rows: list[Any] = field(default_factory=list)  # text between semicolons, or lists of numbers
     lines: list[int] = field(default_factory=list)
 
+    def add(self, span: tuple[int, int], host: str, name: str, row: str | list[float], line: int) -> None:
+        self.spans.append(span)
+        self.hosts.append(host)
+        self.names.append(name)
+        self.rows.append(row)
+        self.lines.append(line)
+
     def frames(self, path: Path) -> Iterator[Frame]:
         if not self.spans:
             return
-        printed = self._numbers(path)
+        printed = printed_numbers(path, self.rows, self.lines, self.columns, ";")
         spans = Spans.of(self.spans)
         if self.kind == "cpu":
             ratio = cpu_ratio(self.columns, printed)
@@ -98,20 +104,11 @@ class SampleTable:
         elif values:
             yield host_rows(self.hosts, spans, values)
 
-    def _numbers(self, path: Path) -> Floats:
-        if not isinstance(self.rows[0], str):
-            return np.array(self.rows, np.float64).reshape(len(self.rows), len(self.columns))
-        rows = [row.replace(",", ".") for row in self.rows]
-        numbers = parse_lines(rows, np.float64, ";")
-        if numbers is not None and numbers.shape[1] == len(self.columns):
-            return numbers
-        for row, line in zip(rows, self.lines, strict=True):
-            values = row.split(";")
-            if len(values) != len(self.columns) or not all(map(is_number, values)):
-                raise CorruptInput(
-                    f"{path}, line {line}: expected the numbers {';'.join(self.columns)}, found {row!r}."
-                )
-        raise CorruptInput(f"{path}, line {self.lines[0]}: its numbers cannot be read.")
+
+def series_of(path: Path, tables: Iterable[SampleTable], hint: str) -> Iterator[tuple[str, Frame]]:
+    frames = (frame for table in tables for frame in table.frames(path))
+    empty = f"{path} holds no interval of devices, of all devices together, or of CPUs."
+    return with_rows(frames, EmptyInput(empty, hint=hint))
 
 
 def _tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
@@ -133,24 +130,21 @@ def _semicolon_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]
     """sadf -d: a header per activity, then its records in the order of time."""
     stamps = StampReader(str(path), context.zone)
     table: SampleTable | None = None
-    for block in line_blocks(path):
-        if block.torn:
-            break
-        for number, line in enumerate(block.lines, block.first):
-            if line.startswith("#"):
-                if table is not None:
-                    yield table
-                table = _open_table(path, line, number)
-                stamps.restart()
-                continue
-            if not line:
-                continue
-            if table is None:
-                raise CorruptInput(f"{path}, line {number}: a record before the line that names its columns.")
-            _add_record(path, table, stamps, line, number, context.host)
-            if len(table.spans) >= BATCH_SAMPLES:
+    for number, line in whole_lines(path):
+        if line.startswith("#"):
+            if table is not None:
                 yield table
-                table = SampleTable(table.kind, table.columns)
+            table = _open_table(path, line, number)
+            stamps.restart()
+            continue
+        if not line:
+            continue
+        if table is None:
+            raise CorruptInput(f"{path}, line {number}: a record before the line that names its columns.")
+        _add_record(path, table, stamps, line, number, context.host)
+        if len(table.spans) >= BATCH_SAMPLES:
+            yield table
+            table = SampleTable(table.kind, table.columns)
     if table is not None:
         yield table
 
@@ -186,11 +180,8 @@ def _add_record(path: Path, table: SampleTable, stamps: StampReader, line: str, 
         raise CorruptInput(f"{path}, line {number}: expected host;interval;time;..., found {line[:60]!r}.")
     if interval == 0 or (table.kind == "cpu" and parts[3] not in ALL_CPUS):
         return
-    table.spans.append(_span(path, number, stamps.read(parts[2], number), interval))
-    table.hosts.append(host or parts[0])
-    table.names.append(parts[3] if named else "")
-    table.rows.append(parts[-1])
-    table.lines.append(number)
+    span = _span(path, number, stamps.read(parts[2], number), interval)
+    table.add(span, host or parts[0], parts[3] if named else "", parts[-1], number)
 
 
 @dataclass
@@ -206,28 +197,25 @@ def _tabbed_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
     """sadf -p: one number a line; lines of one sample stand together, each with its name."""
     stamps = StampReader(str(path), context.zone)
     samples: list[_Sample] = []
-    for block in line_blocks(path):
-        if block.torn:
-            break
-        for number, line in enumerate(block.lines, block.first):
-            parts = line.split("\t")
-            if not line or (len(parts) > 1 and parts[1] == "-1"):
-                continue  # a restart, or a comment
-            if len(parts) >= 5 and whole_number(parts[1]) is not None and parts[4] not in _WANTED:
-                continue
-            value = parts[5].replace(",", ".") if len(parts) == 6 else ""
-            if not is_number(value) or whole_number(parts[1]) is None:
-                raise CorruptInput(
-                    f"{path}, line {number}: expected host, interval, time, device, name and number between tabs, "
-                    f"found {line[:60]!r}."
-                )
-            # In the doubled hour of autumn a local time comes twice: then a name comes again.
-            if not samples or samples[-1].key != parts[:4] or parts[4] in samples[-1].values:
-                if len(samples) >= BATCH_SAMPLES:
-                    yield from _pivot(path, samples, stamps, context.host)
-                    samples = []
-                samples.append(_Sample(parts[:4], number))
-            samples[-1].values[parts[4]] = float(value)
+    for number, line in whole_lines(path):
+        parts = line.split("\t")
+        if not line or (len(parts) > 1 and parts[1] == "-1"):
+            continue  # a restart, or a comment
+        if len(parts) >= 5 and whole_number(parts[1]) is not None and parts[4] not in _WANTED:
+            continue
+        value = parts[5].replace(",", ".") if len(parts) == 6 else ""
+        if not is_number(value) or whole_number(parts[1]) is None:
+            raise CorruptInput(
+                f"{path}, line {number}: expected host, interval, time, device, name and number between tabs, "
+                f"found {line[:60]!r}."
+            )
+        # In the doubled hour of autumn a local time comes twice: then a name comes again.
+        if not samples or samples[-1].key != parts[:4] or parts[4] in samples[-1].values:
+            if len(samples) >= BATCH_SAMPLES:
+                yield from _pivot(path, samples, stamps, context.host)
+                samples = []
+            samples.append(_Sample(parts[:4], number))
+        samples[-1].values[parts[4]] = float(value)
     yield from _pivot(path, samples, stamps, context.host)
 
 
@@ -244,10 +232,8 @@ def _pivot(path: Path, samples: list[_Sample], stamps: StampReader, host: str | 
         if interval == "0" or (kind == "cpu" and device not in ALL_CPUS):
             continue
         table = tables.setdefault((kind, columns), SampleTable(kind, columns))
-        table.spans.append(_span(path, sample.line, stamps.read(stamp, sample.line), int(interval)))
-        table.hosts.append(host or name)
-        table.names.append(device)
-        table.rows.append(list(sample.values.values()))
+        span = _span(path, sample.line, stamps.read(stamp, sample.line), int(interval))
+        table.add(span, host or name, device, list(sample.values.values()), sample.line)
     yield from tables.values()
 
 
@@ -269,10 +255,7 @@ def _json_tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
         span = _span(path, record.line, stamps.read(text, record.line), interval)
         for kind, name, columns, values in _activities(path, record):
             table = tables.setdefault((kind, columns), SampleTable(kind, columns))
-            table.spans.append(span)
-            table.hosts.append(host)
-            table.names.append(name)
-            table.rows.append(values)
+            table.add(span, host, name, values, record.line)
         if sum(len(table.spans) for table in tables.values()) >= BATCH_SAMPLES:
             yield from tables.values()
             tables = {}

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UnsupportedVersion
+from ioweather.core.errors import CorruptInput, SourceError, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.sources.devices.iostat import RUN_LINE, DayClock, date_in
 from ioweather.sources.devices.layout import SAR
 from ioweather.sources.devices.rows import BATCH_SAMPLES, is_number
-from ioweather.sources.devices.sadf import ALL_CPUS, OF_CPUS, SampleTable
+from ioweather.sources.devices.sadf import ALL_CPUS, OF_CPUS, SampleTable, series_of
 from ioweather.sources.devices.sadf import SOURCE as SADF
 from ioweather.sources.devices.stamps import StampReader
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 
 _ROW = re.compile(r"\s{0,99}(\d{1,2}:\d{2}:\d{2}(?: [AP]M)?)\s+(\S.*)")
 # The first two bytes of a daily file, in either byte order (sa.h: SYSSTAT_MAGIC).
@@ -53,16 +53,7 @@ class Sar:
         if is_daily:
             yield from _through_sadf(path, context)
             return
-        empty = True
-        for table in _tables(path, context):
-            for frame in table.frames(path):
-                empty = empty and frame.rows == 0
-                yield "series", frame
-        if empty:
-            raise EmptyInput(
-                f"{path} holds no interval of devices, of all devices together, or of CPUs.",
-                hint="Print them with: LC_ALL=C sar -d -b -u -f FILE",
-            )
+        yield from series_of(path, _tables(path, context), "Print them with: LC_ALL=C sar -d -b -u -f FILE")
 
 
 def _through_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame]]:
@@ -98,11 +89,10 @@ def _columns(line: str) -> tuple[str, list[str]] | None:
 
 def _tables(path: Path, context: ReadContext) -> Iterator[SampleTable]:
     reader = _Reader(path, context)
-    for block in line_blocks(path):
-        for number, line in enumerate([] if block.torn else block.lines, block.first):
-            reader.feed(line, number)
-            if reader.samples >= BATCH_SAMPLES:
-                yield from reader.take()
+    for number, line in whole_lines(path):
+        reader.feed(line, number)
+        if reader.samples >= BATCH_SAMPLES:
+            yield from reader.take()
     yield from reader.take()
 
 
@@ -176,11 +166,8 @@ class _Reader:
         if interval_ns < NS or (kind == "cpu" and words[0] not in ALL_CPUS):
             return
         table = self._tables.setdefault((kind, tuple(names)), SampleTable(kind, tuple(names)))
-        table.spans.append((self._before_ns, interval_ns))
-        table.hosts.append(self._host)
-        table.names.append("" if kind == "host" else words[0])
-        table.rows.append([float(value.replace(",", ".")) for value in values])
-        table.lines.append(number)
+        row = [float(value.replace(",", ".")) for value in values]
+        table.add((self._before_ns, interval_ns), self._host, "" if kind == "host" else words[0], row, number)
         self.samples += 1
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, Undated
 from ioweather.core.frames import Frame
 from ioweather.sources.counter_rows import SeriesRows
 from ioweather.sources.counter_samples import Target
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 
 _LEGEND = re.compile(r"([0-9]{1,6}):\s+(\S+)")
 _ROW = re.compile(r"\s*[0-9]{1,9} ([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2}):([0-9]{2}):([0-9]{2})\s(.*)")
@@ -98,7 +98,7 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
     legend: list[_Column] = []
     first = shown = 0
     last_ns: int | None = None
-    for number, line in _lines(path):
+    for number, line in whole_lines(path):
         if match := _LEGEND.fullmatch(line.strip()):
             host, *about, metric = match[2].split("|") if "|" in match[2] else ("", match[2])
             legend.append(_Column(host, tuple(about[1:]), metric))
@@ -116,12 +116,6 @@ def _columns(path: Path, context: ReadContext) -> list[_Column]:
                 if value is not None:
                     column.values[last_ns] = value
     return legend
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    for block in line_blocks(path):
-        if not block.torn:
-            yield from enumerate(block.lines, block.first)
 
 
 def _moment_ns(match: re.Match[str], context: ReadContext, after_ns: int | None, where: str) -> int:

@@ -13,7 +13,7 @@ from ioweather.core.frames import Frame
 from ioweather.sources.counter_rows import SeriesRows
 from ioweather.sources.counter_samples import Differ
 from ioweather.sources.gpfs.mmpmon import ALL, is_mmpmon, samples
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 
 _HINT = "Record again and again: `echo fs_io_s | mmpmon -p -i /dev/stdin -r 0 -d 60000 >> FILE`."
 
@@ -29,8 +29,7 @@ class MmpmonSource:
     def read(self, path: Path, context: ReadContext) -> Generator[tuple[str, Frame], None, str | None]:
         rows, differ, refused = SeriesRows(), Differ(), Counter[str]()
         answers = 0
-        lines = (line for block in line_blocks(path) for line in ([] if block.torn else block.lines))
-        found = samples(lines)
+        found = samples(line for _, line in whole_lines(path))
         while batch := list(islice(found, 1000)):
             for item in batch:
                 answers += 1

@@ -16,7 +16,7 @@ from typing import Final
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.sources.labelled.taking import Pieces, Taking
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 
 # Blanks, commas and equal signs inside a name stand behind a backslash; texts of fields stand in quotes.
 _NAME: Final = r"(?:[^\\, =\n]|\\.)+"
@@ -80,14 +80,12 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    for block in line_blocks(path):
-        if not block.torn:
-            for number, line in enumerate(block.lines, block.first):
-                text = line.strip()
-                if len(text) > _LONGEST:
-                    raise CorruptInput(f"{path}, line {number} is longer than {_LONGEST:,} characters.")
-                if text and not text.startswith("#"):
-                    yield f"{path}, line {number}", text
+    for number, line in whole_lines(path):
+        text = line.strip()
+        if len(text) > _LONGEST:
+            raise CorruptInput(f"{path}, line {number} is longer than {_LONGEST:,} characters.")
+        if text and not text.startswith("#"):
+            yield f"{path}, line {number}", text
 
 
 def _time_ns(text: str, where: str) -> int:

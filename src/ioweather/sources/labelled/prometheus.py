@@ -14,7 +14,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.sources.labelled.taking import Pieces, Taking
-from ioweather.sources.textfiles import line_blocks, plain_head
+from ioweather.sources.textfiles import plain_head, whole_lines
 
 # Exposition text, as exporters print it: Prometheus's own and OpenMetrics, a scrape or many below each other.
 #
@@ -155,7 +155,7 @@ class PrometheusSource:
         scrapes = 0
         for file in files:
             clock = _Clock(file, context, scrapes)
-            for item in parse(_lines(file), str(file)):
+            for item in parse((line for _, line in whole_lines(file)), str(file)):
                 if isinstance(item, Moment):
                     clock.tell(item.time_ns)
                 else:
@@ -229,13 +229,6 @@ class _Clock:
             return self._context.start_ns + number * (self._context.interval_ns or 0)
         self.by_file_time = True
         return self._path.stat().st_mtime_ns
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """Whole lines: the last of a text that is being written may be cut in its number."""
-    for block in line_blocks(path):
-        if not block.torn:
-            yield from block.lines
 
 
 SOURCE = PrometheusSource()

@@ -10,14 +10,7 @@ from typing import Final
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Frame
-from ioweather.sources.scan.lists import (
-    LONGEST_PATH,
-    Entries,
-    decoded,
-    guessed_kinds,
-    list_frames,
-    read_records,
-)
+from ioweather.sources.scan.lists import LONGEST_PATH, Entries, decoded, guessed_kinds, list_frames, read_records
 from ioweather.sources.textfiles import plain_bytes
 
 _BEGINNINGS: Final = (b"/", b"./", b"../")
