@@ -53,7 +53,7 @@ def printed_numbers(
     for row, line in zip(rows, lines, strict=True):
         words = row.split(delimiter)
         if len(words) != len(columns):
-            expected = f"expected {len(columns)} numbers ({' '.join(columns)}), found {len(words)}: {row.strip()[:60]!r}"
+            expected = f"expected {len(columns)} numbers, found {len(words)} in {row.strip()[:60]!r}"
             raise CorruptInput(f"{path}, line {line}: {expected}.")
         wrong = next((word for word in words if not is_number(word)), None)
         if wrong is not None:
