@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -70,11 +72,17 @@ def test_totals_are_the_sums_of_the_rows(tmp_path_factory, seed) -> None:
     assert_same(lake, 0, step_ns=25 * MINUTE_NS)
 
 
-@pytest.fixture
-def lake(tmp_path) -> Lake:
-    lake = planted(tmp_path)
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory) -> Lake:
+    """Tests only read it."""
+    lake = planted(tmp_path_factory.mktemp("sealed"))
     compact(lake, everything=True)
     return lake
+
+
+@pytest.fixture
+def lake(sealed, tmp_path) -> Lake:
+    return open_lake(shutil.copytree(sealed.root, tmp_path / "lake"))
 
 
 def test_late_rows_count_until_the_day_is_sealed_again(lake) -> None:
@@ -126,8 +134,8 @@ def by_name(rows) -> dict[tuple[int, str | None, str | None], float]:
 @pytest.mark.parametrize("step_ns", [HOUR_NS, 6 * HOUR_NS, DAY_NS])
 @pytest.mark.parametrize("metrics", [METRICS, ("cpu_ratio",), ("read_bytes", "cpu_ratio")])
 @pytest.mark.parametrize("hours", [0, 5])
-def test_hours_of_components_are_those_of_the_rows(lake, step_ns, metrics, hours) -> None:
-    with lake.snapshot() as snapshot:
+def test_hours_of_components_are_those_of_the_rows(sealed, step_ns, metrics, hours) -> None:
+    with sealed.snapshot() as snapshot:
         chosen = snapshot.selection(
             filesystem="scratch", component_kind="ost", metrics=metrics, step_ns=step_ns,
             period_ns=(DAY + hours * HOUR_NS, DAY + 3 * DAY_NS),
