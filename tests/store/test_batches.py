@@ -75,7 +75,7 @@ def test_a_row_enters_once_whoever_wrote_it(tmp_path_factory, commits):
 
 def test_files_are_committed_as_they_are(lake):
     pieces = [staged(lake, [(0, "x"), (2, "x")]), staged(lake, [(1, "x")])]
-    before = {file.path for each in pieces for file in each.batch.files}
+    before = {file.path for each in pieces for file in each.files}
     assert lake.commit("series", pieces) == 3
     table = delta.open_table(layout.tables_dir(lake.root), SERIES)
     assert {uri.rsplit("series/", 1)[1] for uri in table.file_uris()} == before
@@ -101,7 +101,7 @@ def test_a_finished_row_takes_the_place_of_the_unfinished(lake):
 def test_a_file_that_is_gone_or_cut_is_not_committed(lake):
     for spoil in (lambda file: file.unlink(), lambda file: os.truncate(file, 10)):
         piece = staged(lake, [(0, "x")])
-        spoil(layout.tables_dir(lake.root) / "series" / piece.batch.files[0].path)
+        spoil(layout.tables_dir(lake.root) / "series" / piece.files[0].path)
         with pytest.raises(LakeError, match="not what a worker wrote"):
             lake.commit("series", [piece])
     assert lake.tables()["series"] == 0
@@ -133,7 +133,7 @@ def test_a_lost_race_is_tried_again_with_the_same_files(lake, monkeypatch):
 def test_what_nobody_committed_goes_with_time(lake, monkeypatch):
     lake.append("series", samples([(0, "x")]), source="block")
     piece = staged(lake, [(1, "x")])
-    left = layout.tables_dir(lake.root) / "series" / piece.batch.files[0].path
+    left = layout.tables_dir(lake.root) / "series" / piece.files[0].path
     seal.vacuum(lake, lake.facility)
     assert left.exists(), "its process may still be at work"
     long_ago = left.stat().st_mtime - 400 * 86_400

@@ -8,8 +8,8 @@ tenth of the time. A file that no commit names has no reader, and goes with `vac
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +20,8 @@ from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable, literal, quote, register_frame
-from ioweather.store.database import connection
-from ioweather.store.day_files import written
+from ioweather.store.database import Connect, later, or_of_duckdb
+from ioweather.store.day_files import Writer, from_frame, from_query, written
 from ioweather.store.overlap import Extent, Keys, distinct_keys, extent_of
 from ioweather.tables import TableSpec
 
@@ -35,18 +35,15 @@ _NO_DAY: Final = "1970-01-01"  # rows whose time is null
 
 @dataclass(frozen=True)
 class Batch:
-    """What is known of the rows that DuckDB has as `batch`. `files` hold exactly these rows, where there are any: then
-    `batch` is not there before `show` makes it of them, which is seldom needed."""
+    """What is known of the rows, each of which is another one. `show` has DuckDB see them as `batch`, to compare them
+    with those that are there: seldom needed. `files` hold exactly these rows, or `write` writes them."""
 
     extent: Extent
     streams: frozenset[str]
     rows: int
+    show: Callable[[], None]
     files: tuple[AddAction, ...] = ()
-    sql: str = ""
-
-    def show(self, con: duckdb.DuckDBPyConnection) -> None:
-        if self.sql:
-            con.execute(f"CREATE OR REPLACE TEMP VIEW batch AS {self.sql}")
+    write: Writer | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,34 +51,40 @@ class Staged:
     """Rows of one source in files of their own, not committed. `keys` tells them from those of other files."""
 
     ingest_id: str
-    batch: Batch
+    extent: Extent
+    streams: frozenset[str]
+    rows: int
+    files: tuple[AddAction, ...]
     keys: Keys
 
 
-def load_frame(
-    con: duckdb.DuckDBPyConnection, spec: TableSpec, frame: Frame, source: str, ingest_id: str
-) -> tuple[Batch, Keys]:
-    """`batch`: the frame with the lake's columns, one row per identity; of several, the one to show. Where rows are
-    known to be different and stay as they are, it is a view: three copies of a large batch took a gigabyte."""
-    extent, keys = extent_of(spec, frame, source), distinct_keys(spec, frame)
-    selected = register_frame(con, "incoming", frame.select(spec.names))
-    day = f"CAST(DATE '1970-01-01' + CAST({quote(spec.time)} // {DAY_NS} AS INTEGER) AS VARCHAR)"
-    if len(extent.days) == 1:
-        day = literal(next(iter(extent.days)))
-    rows = (
-        f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
-        f"coalesce({day}, '{_NO_DAY}') AS day FROM ({selected})"
-    )
-    count = frame.rows
-    if len(keys) == count:
-        con.execute(f"CREATE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows}")
-    else:
-        count = _keep_one_each(con, spec, rows)
-    return Batch(extent, _streams(spec, frame, source), count), keys
+def load_frame(connect: Connect, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> tuple[Batch, Keys]:
+    """The frame with the lake's columns, one row per identity; of several, the one to show. Where rows are known to be
+    different and stay as they are, DuckDB sees them in a view: three copies of a large batch took a gigabyte."""
+    extent, keys, streams = extent_of(spec, frame, source), distinct_keys(spec, frame), _streams(spec, frame, source)
+
+    def rows() -> str:
+        selected = register_frame(connect(), "incoming", frame.select(spec.names))
+        day = f"CAST(DATE '1970-01-01' + CAST({quote(spec.time)} // {DAY_NS} AS INTEGER) AS VARCHAR)"
+        if len(extent.days) == 1:
+            day = literal(next(iter(extent.days)))
+        return (
+            f"SELECT *, {literal(source)} AS source, {literal(ingest_id)} AS ingest_id, "
+            f"coalesce({day}, '{_NO_DAY}') AS day FROM ({selected})"
+        )
+
+    def show() -> None:
+        connect().execute(f"CREATE OR REPLACE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows()}")
+
+    if len(keys) == frame.rows:
+        write = from_frame(spec, frame, source, ingest_id, extent.days)
+        return Batch(extent, streams, frame.rows, show, write=write), keys
+    return _one_each(connect(), spec, rows(), extent, streams), keys
 
 
-def _keep_one_each(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str) -> int:
-    """Makes `batch`; returns how many rows it has."""
+def _one_each(
+    con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, extent: Extent, streams: frozenset[str]
+) -> Batch:
     order = ""
     if spec.revisable:
         order = f" ORDER BY {newest_first(spec, 'place')}"
@@ -92,8 +95,13 @@ def _keep_one_each(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str) -
         f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
         f"FROM (SELECT *, row_number() OVER () AS place FROM ({rows})){order})"
     )
-    count: int = con.sql("SELECT count(*) FROM batch").fetchall()[0][0]
-    return count
+    count = con.sql("SELECT count(*) FROM batch").fetchall()[0][0]
+    write = from_query(con, spec, "SELECT * FROM batch", extent.days)
+    return Batch(extent, streams, count, _is_shown, write=write)
+
+
+def _is_shown() -> None:
+    pass
 
 
 def newest_first(spec: TableSpec, arrival: str) -> str:
@@ -111,34 +119,36 @@ def _streams(spec: TableSpec, frame: Frame, source: str) -> frozenset[str]:
 
 def stage(tables: Path, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> Staged:
     """Write checked rows of an append-only table into files that are on disk, and in no commit."""
-    import duckdb
-
     try:
-        with connection() as con:
-            con.execute("SET threads = 1")  # there are other workers; each thread holds rows of its own
-            batch, keys = load_frame(con, spec, frame, source, ingest_id)
-            with written(con, tables / spec.name, spec, "SELECT * FROM batch", batch.extent.days, "part") as files:
-                return Staged(ingest_id, replace(batch, files=tuple(files)), keys)
-    except (OSError, duckdb.Error) as error:
+        with later() as connect:
+            batch, keys = load_frame(connect, spec, frame, source, ingest_id)
+            assert batch.write is not None
+            with written(tables / spec.name, batch.extent.days, "part", batch.write) as files:
+                return Staged(ingest_id, batch.extent, batch.streams, batch.rows, tuple(files), keys)
+    except or_of_duckdb(OSError) as error:
         raise not_written(spec.name, error) from None
 
 
-def load_staged(con: duckdb.DuckDBPyConnection, folder: Path, spec: TableSpec, staged: Sequence[Staged]) -> Batch:
-    """`batch`: the rows of all of them, one per identity."""
-    files = tuple(file for each in staged for file in each.batch.files)
+def load_staged(connect: Connect, folder: Path, spec: TableSpec, staged: Sequence[Staged]) -> Batch:
+    """The rows of all of them, one per identity."""
+    files = tuple(file for each in staged for file in each.files)
     for file in files:
         if not (folder / file.path).is_file() or (folder / file.path).stat().st_size != file.size:
             raise LakeError(f"{folder / file.path} is not what a worker wrote.", hint="Run the same command again.")
     columns = ", ".join(quote(name) for name in (*spec.names, "source", "ingest_id", "day"))
     listed = ", ".join(literal(folder / file.path) for file in files)
     rows = f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning=true, hive_types={{'day': 'VARCHAR'}})"
-    streams = frozenset[str]().union(*(each.batch.streams for each in staged))
-    extent = staged[0].batch.extent
+    streams = frozenset[str]().union(*(each.streams for each in staged))
+    extent = staged[0].extent
     for each in staged[1:]:
-        extent = extent.with_(each.batch.extent)
+        extent = extent.with_(each.extent)
+
+    def show() -> None:
+        connect().execute(f"CREATE OR REPLACE TEMP VIEW batch AS {rows}")
+
     if len(staged) == 1 or _are_apart([each.keys for each in staged]):
-        return Batch(extent, streams, sum(each.batch.rows for each in staged), files, rows)
-    return Batch(extent, streams, _keep_one_each(con, spec, rows))
+        return Batch(extent, streams, sum(each.rows for each in staged), show, files)
+    return _one_each(connect(), spec, rows, extent, streams)
 
 
 def _are_apart(keys: Sequence[Keys]) -> bool:
@@ -149,7 +159,7 @@ def _are_apart(keys: Sequence[Keys]) -> bool:
 def discard(folder: Path, staged: Sequence[Staged]) -> None:
     """Files that will not be committed."""
     for each in staged:
-        for file in each.batch.files:
+        for file in each.files:
             (folder / file.path).unlink(missing_ok=True)
 
 

@@ -1,6 +1,6 @@
 """Between Frames and DuckDB, by Arrow's C interface (arro3), without pyarrow or pandas.
 
-Nulls: DuckDB gets NaN and infinities as NULL and masks as companion columns; Frames get NULL as NaN, mask or code -1.
+Nulls: Arrow gets NaN and infinities and what is masked as null; Frames get NULL as NaN, mask or code -1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import duckdb
 
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
-_NULL = "__null_"
 _FETCHED = "__fetched"
 Keep: TypeAlias = Literal["always", "many", "never"]
 _MANY_TEXTS = 1000
@@ -44,26 +43,31 @@ def literal(value: object) -> str:
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> str:
-    """Make the frame queryable; returns the SELECT that reads it with nulls in place."""
-    columns: dict[str, Any] = {}
-    selects = []
-    for column_name, column in frame.items():
-        if isinstance(column, Text):
-            columns[column_name] = _strings(column)
-            selects.append(quote(column_name))
-        elif isinstance(column, np.ma.MaskedArray):
-            columns[column_name] = arro.Array.from_numpy(np.ascontiguousarray(column.filled(0)))
-            columns[_NULL + column_name] = arro.Array.from_numpy(np.ma.getmaskarray(column))
-            null, plain = quote(_NULL + column_name), quote(column_name)
-            selects.append(f"CASE WHEN {null} THEN NULL ELSE {plain} END AS {plain}")
-        else:
-            columns[column_name] = arro.Array.from_numpy(np.ascontiguousarray(column))
-            plain = quote(column_name)
-            is_float = column.dtype.kind == "f"
-            # What is no number is no value either: one infinity would swallow every sum that it is in.
-            selects.append(f"CASE WHEN isfinite({plain}) THEN {plain} END AS {plain}" if is_float else plain)
-    con.register(name, arro.Table(columns))
-    return f"SELECT {', '.join(selects)} FROM {quote(name)}"
+    """Make the frame queryable; returns the SELECT that reads it."""
+    con.register(name, arrow_table(frame))
+    return f"SELECT * FROM {quote(name)}"
+
+
+def arrow_table(frame: Frame, **constants: str) -> Any:
+    """The frame, and behind it a column for each of the texts that all rows have."""
+    columns = {name: _arrow_column(column) for name, column in frame.items()}
+    for name, text in constants.items():
+        columns[name] = _strings(Text(np.zeros(frame.rows, np.int32), (text,)))
+    return arro.Table(columns)
+
+
+def _arrow_column(column: Column) -> Any:
+    if isinstance(column, Text):
+        return _strings(column)
+    values = np.ascontiguousarray(np.ma.getdata(column))
+    # What is no number is no value either: one infinity would swallow every sum that it is in.
+    null = ~np.isfinite(values) if values.dtype.kind == "f" else np.ma.getmask(column)
+    array = arro.Array.from_numpy(values)
+    if not np.any(null):
+        return array
+    # The appended null is what is taken for each of them.
+    padded = arro.ChunkedArray([array, arro.Array([None], type=array.type)]).combine_chunks()
+    return padded.take(arro.Array.from_numpy(np.where(null, len(values), np.arange(len(values)))))
 
 
 def encodable(text: str) -> str:

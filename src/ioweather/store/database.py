@@ -8,16 +8,43 @@ goes when the connection is closed.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import duckdb
+
+Connect: TypeAlias = "Callable[[], duckdb.DuckDBPyConnection]"
 
 
 def connection() -> duckdb.DuckDBPyConnection:
     """To be closed by the caller. Only of the thread that asked, as every connection of DuckDB is."""
     return _database(os.getpid()).cursor()
+
+
+@contextmanager
+def later() -> Iterator[Connect]:
+    """What gives one connection, made when it is first asked for: most commits need none."""
+    made: list[duckdb.DuckDBPyConnection] = []
+
+    def connect() -> duckdb.DuckDBPyConnection:
+        if not made:
+            made.append(connection())
+        return made[0]
+
+    try:
+        yield connect
+    finally:
+        for con in made:
+            con.close()
+
+
+def or_of_duckdb(*errors: type[Exception]) -> tuple[type[Exception], ...]:
+    """For an `except`, which asks when there is an error: where the library is not loaded, it is not of it."""
+    return (*errors, sys.modules["duckdb"].Error) if "duckdb" in sys.modules else errors
 
 
 @cache

@@ -29,8 +29,8 @@ from ioweather.core.frames import Frame
 from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.batches import Batch, Staged, discard, load_frame, load_staged, newest_first, not_written
 from ioweather.store.convert import SQL_TYPES, literal, quote
-from ioweather.store.database import connection
-from ioweather.store.day_files import add_files, checkpoint, rewrite_day, written
+from ioweather.store.database import Connect, later, or_of_duckdb
+from ioweather.store.day_files import Writer, add_files, checkpoint, from_query, rewrite_day, written
 from ioweather.store.overlap import Extent, files_near
 from ioweather.store.panics import without_panics
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
@@ -202,37 +202,33 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
     number of racing writers."""
     if rows.rows == 0:
         return 0
-    with _writing(spec) as con:
-        batch, _ = load_frame(con, spec, rows, source, ingest_id)
-        return _add(con, root, spec, batch, ingest_id)[0]
+    with _writing(spec) as connect:
+        batch, _ = load_frame(connect, spec, rows, source, ingest_id)
+        return _add(connect, root, spec, batch, ingest_id)[0]
 
 
 def commit(root: Path, spec: TableSpec, staged: Sequence[Staged]) -> int:
     """The same of rows that workers wrote: their files are added as they are, unless the table has some of the rows."""
     if not staged:
         return 0
-    with _writing(spec) as con:
-        added, files = _add(con, root, spec, load_staged(con, root / spec.name, spec, staged), "")
+    with _writing(spec) as connect:
+        added, files = _add(connect, root, spec, load_staged(connect, root / spec.name, spec, staged), "")
         if not files:
             discard(root / spec.name, staged)
         return added
 
 
 @contextmanager
-def _writing(spec: TableSpec) -> Iterator[duckdb.DuckDBPyConnection]:
-    import duckdb
-
-    con = connection()
-    try:
-        yield con
-    except (OSError, DeltaError, duckdb.Error) as error:
-        raise not_written(spec.name, error) from None
-    finally:
-        con.close()
+def _writing(spec: TableSpec) -> Iterator[Connect]:
+    with later() as connect:
+        try:
+            yield connect
+        except or_of_duckdb(OSError, DeltaError) as error:
+            raise not_written(spec.name, error) from None
 
 
 def _add(
-    con: duckdb.DuckDBPyConnection, root: Path, spec: TableSpec, batch: Batch, ingest_id: str
+    connect: Connect, root: Path, spec: TableSpec, batch: Batch, ingest_id: str
 ) -> tuple[int, tuple[AddAction, ...]]:
     """How many rows changed; and the files of the batch, if they are in the table now."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -241,25 +237,26 @@ def _add(
         table = open_table(root, spec) or make_table(root, spec)
         stored = _stored_sql(table, spec, batch.extent)
         if stored is not None:
-            batch.show(con)
+            batch.show()
         if stored is not None and spec.revisable:
-            _let_come_last(con, stored, ingest_id)
-            _name_origins(con, spec, stored)
-        elif stored is not None and not _count(con, f"batch b SEMI JOIN ({stored}) s ON {_same(spec.identity)}"):
+            _let_come_last(connect(), stored, ingest_id)
+            _name_origins(connect(), spec, stored)
+        elif stored is not None and not _count(connect(), f"batch b SEMI JOIN ({stored}) s ON {_same(spec.identity)}"):
             stored = None  # as usual
         try:
             before = table.version()
-            if spec.unfinished and stored is not None and _keep(con, "finished", _finished_sql(spec, stored)):
-                completed += _complete(table, con, spec)
+            if spec.unfinished and stored is not None and _keep(connect(), "finished", _finished_sql(spec, stored)):
+                completed += _complete(table, connect(), spec)
                 commits_to_disk(root / spec.name, before, table.version())
                 continue  # what is to be added is found in the version that this made
-            files = batch.files if stored is None else ()
-            fresh = "batch" if stored is None else "fresh"
-            added = batch.rows if stored is None else _keep(con, "fresh", _fresh_sql(spec, stored))
+            files, added, write = batch.files, batch.rows, batch.write
+            if stored is not None:
+                files, added = (), _keep(connect(), "fresh", _fresh_sql(spec, stored))
+                write = from_query(connect(), spec, "SELECT * FROM fresh", batch.extent.days)
             if added:
-                _commit(table, con, root / spec.name, spec, fresh, batch, files)
+                _commit(table, root / spec.name, spec, batch, write or files)
                 commits_to_disk(root / spec.name, before, table.version())
-                merge_small_files(con, root / spec.name, table, spec, batch.extent.days)
+                merge_small_files(connect, root / spec.name, table, spec, batch.extent.days)
                 checkpoint(root / spec.name, table, before)
             return completed + added, files
         except CommitFailedError as error:
@@ -290,12 +287,10 @@ def commits_to_disk(folder: Path, before: int, last: int) -> None:
 
 
 def merge_small_files(
-    con: duckdb.DuckDBPyConnection, folder: Path, table: DeltaTable, spec: TableSpec, days: Collection[str]
+    connect: Connect, folder: Path, table: DeltaTable, spec: TableSpec, days: Collection[str]
 ) -> None:
     """Each commit leaves a file. Where a day has many they become one, so that neither reading nor the next commit
     takes longer the longer the day goes on. What fails here has been written before, and stays."""
-    import duckdb
-
     if {field.name for field in table.schema().fields} - {*spec.names, *LAKE_COLUMNS}:
         return  # a newer version of this software wrote columns that would be lost
     listed = table.get_add_actions(flatten=True)
@@ -311,9 +306,9 @@ def merge_small_files(
         before = table.version()
         try:
             # None where another writer was faster: then there is no need.
-            if rewrite_day(con, folder, table, spec, day, "part", rows_by_time) is not None:
+            if rewrite_day(connect(), folder, table, spec, day, "part", rows_by_time) is not None:
                 commits_to_disk(folder, before, table.version())
-        except (OSError, DeltaError, duckdb.Error) as error:
+        except or_of_duckdb(OSError, DeltaError) as error:
             _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)
 
 
@@ -404,15 +399,8 @@ def _complete(table: DeltaTable, con: duckdb.DuckDBPyConnection, spec: TableSpec
     return replaced
 
 
-def _commit(
-    table: DeltaTable,
-    con: duckdb.DuckDBPyConnection,
-    folder: Path,
-    spec: TableSpec,
-    rows: str,
-    batch: Batch,
-    files: Sequence[AddAction],
-) -> None:
+def _commit(table: DeltaTable, folder: Path, spec: TableSpec, batch: Batch, rows: Writer | Sequence[AddAction]) -> None:
+    """Rows are to be written, or in files."""
     transactions = [
         Transaction(stream, (table.transaction_version(stream) or 0) + 1, int(time.time() * 1000))
         for stream in sorted(batch.streams)
@@ -421,8 +409,8 @@ def _commit(
     if new := [field for field in _fields(spec) if field.name not in known]:
         table.alter.add_columns(new)
     properties = CommitProperties(app_transactions=transactions)
-    if files:
-        add_files(table, files, properties)
-    else:
-        with written(con, folder, spec, f"SELECT * FROM {rows}", batch.extent.days, "part") as actions:
+    if callable(rows):
+        with written(folder, batch.extent.days, "part", rows) as actions:
             add_files(table, actions, properties)
+    else:
+        add_files(table, rows, properties)

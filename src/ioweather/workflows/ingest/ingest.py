@@ -377,7 +377,7 @@ class _Writer:
             self._report.rows_added.update(follow_rows(self._lake, table, joined))
         for table in sorted(self._staged):
             staged = self._staged.pop(table)
-            self._note(table, self._lake.commit(table, staged), min(each.batch.extent.low_ns for each in staged))
+            self._note(table, self._lake.commit(table, staged), min(each.extent.low_ns for each in staged))
         if self._outcomes:
             # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
             # Of a Path, `is_dir` fails where a directory above may not be entered.

@@ -58,7 +58,7 @@ def without_copies(lake: Lake, made: Frames, staged: Sequence[Staged]) -> tuple[
     less full form that are in the lake are taken out of it. `made` has frames by source and table; `staged` are rows of
     `applications` that workers wrote: of logs alone, the fullest form, and looked at where there is another one."""
     new = [_Run(*row) for (_, table), frame in made.items() if table == "applications" for row in _rows(frame)]
-    days = {utc_day(run.start_ns) for run in new}.union(*(each.batch.extent.days for each in staged))
+    days = {utc_day(run.start_ns) for run in new}.union(*(each.extent.days for each in staged))
     old = _in_lake(lake, new, days) if days else []
     if any(run.form is not None for run in (*new, *old)):
         new += _written(lake, staged)
@@ -80,7 +80,7 @@ def _rows(frame: Frame) -> Iterable[tuple[Any, ...]]:
 
 def _written(lake: Lake, staged: Sequence[Staged]) -> list[_Run]:
     folder = layout.tables_dir(lake.root) / "applications"
-    uris = tuple(str(folder / file.path) for each in staged for file in each.batch.files)
+    uris = tuple(str(folder / file.path) for each in staged for file in each.files)
     with connection() as con:
         rows = con.sql(TableFiles(TABLES["applications"], None, uris).scan(columns=_COLUMNS))
         return [_Run(*row) for row in rows.project(", ".join(_COLUMNS)).fetchall()]
