@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -24,39 +23,10 @@ from ioweather.sources.scan.owners import Owner
 from ioweather.sources.scan.plan import LinkRecord
 from ioweather.sources.scan.rows import ScanFacts, scan_frames, shown_path
 from ioweather.sources.scan.state import ScanState, signed
-from ioweather.sources.scan.tally import Files, Tally
+from ioweather.sources.scan.tally import Files, Tally, linked_tally
 from ioweather.sources.textfiles import unzipped_blocks
 from ioweather.tables import TABLES
 from ioweather.tables.ranges import ANY, Range
-
-_BATCH: Final = 4096
-_AMOUNTS: Final = ("size", "capacity", "mtime", "atime", "ctime")
-
-
-# Files with several names: counted once, when all their names are in.
-def linked_tally(records: Iterable[LinkRecord], now_seconds: int) -> Tally:
-    """The tally of files with several names; a record each."""
-    tally = Tally(now_seconds)
-    seen = int(time.time())
-    source = iter(records)
-    while batch := list(islice(source, _BATCH)):
-        by_owner: dict[Owner, list[LinkRecord]] = {}
-        for record in batch:
-            by_owner.setdefault(Owner(record.uid, record.gid, record.project or None), []).append(record)
-            tally.add("depth", record.depth, 1, record.size or 0)
-            tally.add("link_count", record.links.bit_length(), 1, record.size or 0)
-        for owner, group in by_owner.items():
-            size, capacity, mtime, atime, ctime = (_column(group, name) for name in _AMOUNTS)
-            files = Files([record.extension for record in group], size, capacity, mtime, atime, ctime, named=False)
-            tally.add_files(owner, files, seen)
-    return tally
-
-
-def _column(records: list[LinkRecord], name: str) -> list[int] | None:
-    """A list may not say everything of its files."""
-    values = [getattr(record, name) for record in records]
-    return None if None in values else values
-
 
 Column: TypeAlias = Sequence[int] | None
 NS: Final = 10**9

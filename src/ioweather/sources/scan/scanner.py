@@ -17,11 +17,10 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.mounts import mount_points_below
 from ioweather.sources.scan.executor_walkers import HiredCrew, HiredMember
-from ioweather.sources.scan.lists import linked_tally
 from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
 from ioweather.sources.scan.process_walkers import Crew, Member
 from ioweather.sources.scan.state import ScanState
-from ioweather.sources.scan.tally import Tally
+from ioweather.sources.scan.tally import Tally, linked_tally
 from ioweather.sources.scan.walker import Walker
 
 if TYPE_CHECKING:

@@ -6,14 +6,17 @@ Columns of files go in; nothing is kept per file but the few largest, so a tally
 from __future__ import annotations
 
 import heapq
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from ioweather.sources.scan.bins import AGE_BITS, DAY_SECONDS, FUTURE_DAYS, HISTOGRAMS, ONE, split_size_age
 from ioweather.sources.scan.names import NO_EXTENSION, OTHER, byte_lengths, extension_of
 from ioweather.sources.scan.owners import Owner
+from ioweather.sources.scan.plan import LinkRecord
 
 Cells: TypeAlias = dict[Any, int]
 Column: TypeAlias = Sequence[int] | None
@@ -261,3 +264,31 @@ def _merge(into: Cells, cells: Cells) -> None:
 
 def _numbered(name: str, cells: Mapping[str, int]) -> Cells:
     return dict(cells) if HISTOGRAMS[name].edges == "label" else {int(index): value for index, value in cells.items()}
+
+
+_LINKS_AT_ONCE: Final = 4096
+_AMOUNTS: Final = ("size", "capacity", "mtime", "atime", "ctime")
+
+
+def linked_tally(records: Iterable[LinkRecord], now_seconds: int) -> Tally:
+    """Files with several names are counted once, when all their names are in: a record each."""
+    tally = Tally(now_seconds)
+    seen = int(time.time())
+    source = iter(records)
+    while batch := list(islice(source, _LINKS_AT_ONCE)):
+        by_owner: dict[Owner, list[LinkRecord]] = {}
+        for record in batch:
+            by_owner.setdefault(Owner(record.uid, record.gid, record.project or None), []).append(record)
+            tally.add("depth", record.depth, 1, record.size or 0)
+            tally.add("link_count", record.links.bit_length(), 1, record.size or 0)
+        for owner, group in by_owner.items():
+            size, capacity, mtime, atime, ctime = (_column(group, name) for name in _AMOUNTS)
+            files = Files([record.extension for record in group], size, capacity, mtime, atime, ctime, named=False)
+            tally.add_files(owner, files, seen)
+    return tally
+
+
+def _column(records: list[LinkRecord], name: str) -> list[int] | None:
+    """A list may not say everything of its files."""
+    values = [getattr(record, name) for record in records]
+    return None if None in values else values
