@@ -12,7 +12,7 @@ from ioweather.advice.culprits.blame import Party, Suspect, Suspects
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.errors import DataUnavailable
 from ioweather.derive.system.run_environment import used_targets
-from ioweather.derive.system.shared_work import JobLoads, placed_again
+from ioweather.derive.system.shared_work import JobLoads, in_bursts, placed_again
 from ioweather.derive.system.work_in_time import Pieces, Waiting, during, io_in_time, near_windows, pieces_of
 from ioweather.workflows.job_records import Measured, Records
 
@@ -91,6 +91,8 @@ def run_beside(records: Records, row: int, measured: Measured | None, usual_seco
                          meanwhile - own_light[:-1] - light[:, :-1].sum(axis=0))  # fmt: skip
         others[:, :-1] = light[:, :-1] + extra * (others - light)[:, :-1]
         own[:-1] = own_light[:-1] + extra * (own - own_light)[:-1]
+        most = np.where(by_log, records.burst_ratio[jobs], 1.0)
+        others[:, :-1] *= in_bursts(others[:, :-1], meanwhile - own[:-1], most)[:, None]
         others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], meanwhile, by_log)
         total = float(meanwhile[used].sum())
         known_ratio = 1.0 - float(rest[:-1][used].sum()) / total if total else None
@@ -160,16 +162,17 @@ def suspects_of(run: Beside, parties: Sequence[Party], metadata_ratio: float) ->
     """`parties` as they may be seen; `metadata_ratio` is the run's share of time in metadata."""
     records = run.records
     load = np.where(run.used, run.others[:, :-1].sum(axis=0) + run.rest[:-1], -1.0)
+    data, metadata = run.data.without_each(), run.metadata.without_each()
     return Suspects(
-        _found(run, parties), run.known_ratio,
+        _found(run, parties, data, metadata), run.known_ratio,
         records.components[int(load.argmax())] if load.max(initial=0.0) > 0 else None,
-        metadata_ratio, records.filesystem, records.has_servers,
+        metadata_ratio, records.filesystem, records.has_servers, float(data[-1]),
     )  # fmt: skip
 
 
-def _found(run: Beside, parties: Sequence[Party]) -> tuple[Suspect, ...]:
+def _found(run: Beside, parties: Sequence[Party], data: Floats, metadata: Floats) -> tuple[Suspect, ...]:
+    """`data`, `metadata`: seconds that it would wait less without each."""
     records, others, amounts = run.records, run.others, run.amounts
-    data, metadata = run.data.without_each(), run.metadata.without_each()
     moved = amounts["read_bytes"][:, :-1] + amounts["write_bytes"][:, :-1]
     all_bytes, operations = float(moved[:, run.used].sum()), amounts["requests"].sum(axis=1)
     total = others[:, :-1].sum(axis=0) + (run.own + run.rest)[:-1]

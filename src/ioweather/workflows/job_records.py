@@ -82,6 +82,14 @@ class Records:
         """What `work` would be by bytes alone."""
         return self.capacity.work(self.loads, of_bytes=True)
 
+    @cached_property
+    def burst_ratio(self) -> Floats:
+        """Of each job, how many times faster than evenly over its files' time its logs let it do its I/O."""
+        files_open = np.bincount(self.by_run.job, weights=self.by_run.seconds, minlength=self.runs.rows)
+        in_io = np.nan_to_num(self.runs.floats("io_seconds"))
+        span, busy = (np.bincount(self.run_job, weights=each, minlength=self.shape[0]) for each in (files_open, in_io))
+        return np.maximum(1.0, np.divide(span, busy, out=np.ones(len(span)), where=busy > 0))
+
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.parties), len(self.components) + 1

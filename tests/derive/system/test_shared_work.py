@@ -14,6 +14,7 @@ from ioweather.derive.system.shared_work import (
     Sick,
     capacity_of_loads,
     common_times,
+    in_bursts,
     joined_loads,
     loads_of_servers,
     placed_again,
@@ -85,6 +86,17 @@ def test_work_that_a_log_misplaced_goes_where_it_was_measured() -> None:
     kept, rest = placed_again(others, own, np.array([1.0, 4.0]), np.array([False, False]))
     assert kept.tolist() == others.tolist()
     assert rest.tolist() == [0.0, 3.0]
+
+
+def test_what_all_targets_of_a_job_did_more_was_its_burst() -> None:
+    others = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    measured, bursting = np.array([4.0, 6.0, 1.0]), np.array([10.0, 10.0, 10.0])
+    # The third target did no more than the second job's even share: the burst is the first job's.
+    assert in_bursts(others, measured, bursting).tolist() == [4.0, 1.0, 1.0]
+    # Its log lets it be twice as fast, or not at all.
+    assert in_bursts(others, measured, np.array([2.0, 1.0, 1.0])).tolist() == [2.0, 1.0, 1.0]
+    assert in_bursts(others, measured, np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert in_bursts(others[:0], measured, bursting[:0]).tolist() == []
 
 
 def test_rows_of_servers_become_stretches_of_jobs() -> None:

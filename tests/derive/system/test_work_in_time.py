@@ -67,19 +67,22 @@ def test_a_run_waits_for_the_target_that_is_busiest_at_each_moment() -> None:
     others = np.zeros((2, 2, 2))
     others[0, 0, 0] = others[1, 1, 1] = 5.0
     seconds, used = np.array([10.0, 10.0]), np.ones((2, 2), np.bool_)
-    assert Waiting(own, others, rest, seconds, used).without_each().tolist() == [5.0, 5.0]
+    assert Waiting(own, others, rest, seconds, used).without_each().tolist() == [5.0, 5.0, 0.0]
     # In one piece it would wait for the other target as long without either.
     one = Waiting(own.sum(axis=0)[None], others.sum(axis=0)[None], rest[:1], np.array([20.0]), used[:1])
-    assert one.without_each().tolist() == [0.0, 0.0]
+    assert one.without_each().tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_target_does_no_more_than_a_second_of_work_in_a_second() -> None:
     own, others, used = np.array([[5.0, 1.0]]), np.array([[[10.0, 0.0], [5.0, 15.0]]]), np.ones((1, 2), np.bool_)
     full = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), used)
     # Half of it fits, on all targets alike: without the first job the second target holds it up, with 16 of 20.
-    np.testing.assert_allclose(full.without_each(), [2.0, 2.5])
+    np.testing.assert_allclose(full.without_each(), [2.0, 2.5, 0.0])
+    # Work in nobody's record counts as that of one more.
+    rest = Waiting(own, others[:, :1], others[:, 1], np.array([10.0]), used)
+    np.testing.assert_allclose(rest.without_each(), [2.0, 2.5])
     nowhere = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), ~used)
-    assert nowhere.without_each().tolist() == [0.0, 0.0]
+    assert nowhere.without_each().tolist() == [0.0, 0.0, 0.0]
 
 
 def test_something_else_instead_of_a_job() -> None:

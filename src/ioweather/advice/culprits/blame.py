@@ -4,8 +4,9 @@ What a run lost is D - B - J: its I/O time beyond the usual, less what its own c
 taken k's work on the targets it waited for less, but not less than the usual: seconds(k) = min(D - B - J, work(k)).
 The probability is that the run lost h or more, the least that counts as a slowdown, and that k took a good part of it:
 h / 2 where servers counted its work. A job known by its log alone must have taken half of what was lost, or h, for
-others may have left no record. Errors of B, of J and of the work are drawn. Seconds of several jobs need not add up:
-without either of two the run may still wait for the other.
+others may have left no record. Errors of B, of J and of the work are drawn, and draws count for more in which
+everybody's work together, recorded or not, explains what was lost. Seconds of several jobs need not add up: without
+either of two the run may still wait for the other.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ from ioweather.core.outcomes import Amount
 Evidence: TypeAlias = Literal["servers", "log", "usual"]
 # Standard deviations of the logarithm of a job's work on the right targets at the right time, by how it is known:
 # counted by servers; from a log, whose bytes are spread over its time; by what the job usually does. [ours]
-WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.55, "usual": 0.8}
+WORK_SPREAD: Final[dict[Evidence, float]] = {"servers": 0.45, "log": 0.9, "usual": 0.9}
 # What targets can do differs with what is asked of them: one error for all jobs. [ours]
 CAPACITY_SPREAD: Final = 0.3
+# What a run lost is what all others' work explains, give or take so much (of the logarithm), but for this share of the
+# runs, which lose time for other reasons. [ours]
+_LOSS_SPREAD: Final = 0.6
+_OTHER_REASONS: Final = 0.05
 # What is drawn is too sure of itself, for errors that are not drawn: the logarithm of the odds counts for so much, and
-# 50% stays 50%. Fitted by maximum likelihood on the simulated facilities of seeds 101, 102, 103, 201 and 204 of
-# benchmarks/who.py (656 pairs of a run and a job with servers' counts, 505 by logs alone), 2026-11-16.
-_TRUST: Final[dict[Evidence, float]] = {"servers": 0.73, "log": 0.62, "usual": 0.62}
+# 50% stays 50%. Fitted by maximum likelihood on the simulated facilities of seeds 205 to 208 of benchmarks/who.py
+# (518 pairs of a run and a job with servers' counts, 335 by logs alone), 2026-11-16.
+_TRUST: Final[dict[Evidence, float]] = {"servers": 0.75, "log": 0.65, "usual": 0.65}
 _DRAWS: Final = 2000
-_LEVEL: Final = (0.05, 0.5, 0.95)
+_LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
 # An accusation needs more evidence than silence. [ours]
 NAMED_FROM: Final = 0.5
 # Who did less than this share of a slowdown's worth of work is no suspect.
@@ -74,7 +79,8 @@ class Suspect:
 @dataclass(frozen=True)
 class Suspects:
     """Of one run: `known_ratio` is the share of what its targets did meanwhile that anybody's record explains, None
-    where nothing was sampled; `busiest` is the target with most work of others."""
+    where nothing was sampled; `busiest` is the target with most work of others. Without work that is in nobody's
+    record the run would have waited `unrecorded_seconds` less."""
 
     found: tuple[Suspect, ...]
     known_ratio: float | None = None
@@ -82,6 +88,7 @@ class Suspects:
     metadata_ratio: float = 0.0
     filesystem: str = ""
     has_servers: bool = False
+    unrecorded_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,19 +125,44 @@ def blame(run: Slowed) -> tuple[Blame, ...]:
     lost = np.maximum(lost, 0.0)
     capacity = np.exp(CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
     in_metadata = min(1.0, max(0.0, run.suspects.metadata_ratio)) * run.io_seconds
-    result = []
+    spread = WORK_SPREAD["log"]
+    unrecorded = run.suspects.unrecorded_seconds * capacity * np.exp(spread * rng.standard_normal(_DRAWS))
+    work = []
     for suspect in found:
         if suspect.data_seconds + suspect.metadata_seconds < _LEAST_SHARE * run.harm_seconds:
             continue
         factor = capacity * np.exp(WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
         # Time in close() counts as metadata, and waits for data.
         metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
-        seconds = np.minimum(lost, suspect.data_seconds * factor + metadata)
-        low, middle, high = (float(q) for q in np.quantile(seconds, _LEVEL))
-        part = needed_seconds(suspect.evidence, run.harm_seconds, lost)
-        did = (seconds >= part) & (lost >= run.harm_seconds)
-        result.append(Blame(suspect, tempered(float(np.mean(did)), suspect.evidence), middle, low, high))
+        work.append((suspect, suspect.data_seconds * factor + metadata))
+    weight = _weights(lost, unrecorded + sum(each for _, each in work), run.harm_seconds)
+    result = [_blame(suspect, np.minimum(lost, each), lost, weight, run.harm_seconds) for suspect, each in work]
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
+
+
+def _weights(lost: Floats, explained: Floats, harm_seconds: float) -> Floats:
+    """Of draws, by how well everybody's work explains what the run lost."""
+    seen = lost > 0
+    off = np.log(np.where(seen, lost, 1.0) / (explained + _OTHER_REASONS * harm_seconds)) / _LOSS_SPREAD
+    weight = _OTHER_REASONS + (1.0 - _OTHER_REASONS) * np.exp(-0.5 * np.where(seen, off, 0.0) ** 2)
+    return np.asarray(weight / weight.sum())
+
+
+def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, harm_seconds: float) -> Blame:
+    """As far as the draws are too sure of themselves, the job may have cost nothing."""
+    needed = needed_seconds(suspect.evidence, harm_seconds, lost)
+    share = float(weight[(seconds >= needed) & (lost >= harm_seconds)].sum())
+    probability = tempered(share, suspect.evidence)
+    nothing = max(0.0, 1.0 - probability / max(share, _SUREST))
+    order = np.argsort(seconds)
+    seconds, reached = seconds[order], np.cumsum(weight[order])
+
+    def quantile(level: float) -> float:
+        return float(seconds[min(int(np.searchsorted(reached, level)), _DRAWS - 1)])
+
+    low, high = (quantile((level - nothing) / (1.0 - nothing)) if level > nothing else 0.0 for level in (_LOW, _HIGH))
+    middle = quantile(_MIDDLE)
+    return Blame(suspect, probability, middle, min(low, middle), max(high, middle))
 
 
 def tempered(share: float, evidence: Evidence) -> float:

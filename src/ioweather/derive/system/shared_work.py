@@ -271,6 +271,27 @@ def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
     return Capacity(found)
 
 
+# Targets on which a job did less than this share of what it did on another are not asked whether it did more.
+_MAIN_SHARE: Final = 0.5
+
+
+def in_bursts(others: Floats, measured: Floats, most: Floats) -> Floats:
+    """How many times more each job did meanwhile than its (job, target) work, up to `most`. A log says how much was
+    done between two moments, and not when; what all targets of a job did beyond all records, in the same proportion,
+    was its. Who shows most of that is served first."""
+    left, times = np.maximum(measured - others.sum(axis=0), 0.0), np.ones(len(others))
+
+    def more(job: int) -> float:
+        main = others[job] >= _MAIN_SHARE * others[job].max()
+        return min(float((left[main] / others[job][main]).min()), float(most[job]) - 1.0)
+
+    jobs = np.flatnonzero((most > 1.0) & (others.sum(axis=1) > 0)).tolist()
+    for job in sorted(jobs, key=more, reverse=True):
+        times[job] += more(job)
+        left = np.maximum(left - (times[job] - 1.0) * others[job], 0.0)
+    return times
+
+
 def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:
     """(job, target) work, and the rest that nobody's record explains. What a log places on a target that did not do so
     much was done elsewhere (files move, layouts are out of date): it goes to the targets that did more than all records

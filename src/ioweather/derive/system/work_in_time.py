@@ -140,8 +140,9 @@ class Waiting:
         return np.asarray(np.where(used, work, 0.0).max(axis=-1, initial=0.0))
 
     def without_each(self) -> Floats:
-        """Seconds that it would wait less without each of the others."""
-        without = self._longest(self._total[:, None, :] - self.others)
+        """Seconds that it would wait less without each of the others and, last, without the rest."""
+        parts = np.concatenate([self.others, self.rest[:, None, :]], axis=1)
+        without = self._longest(self._total[:, None, :] - parts)
         return np.asarray(((self._longest(self._total)[:, None] - without) * self._scale(1.0)[:, None]).sum(axis=0))
 
     def longer_with(self, rows: Ints, more: Floats, *, all_waiting: bool) -> float:
