@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ioweather.core.contracts import ReadContext
-from ioweather.core.errors import CorruptInput, EmptyInput, SourceError
+from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, TruncatedInput, UnknownFormat
 from ioweather.sources.lustre.job_rows import JobIdentity, identity_of
 from ioweather.sources.lustre.job_stats import Operation, _parse_lines, parse_entry, parse_job_stats, size_bins
 from ioweather.sources.lustre.source import SOURCE
@@ -154,6 +154,33 @@ def test_what_is_left_out_is_said(path: Path):
     (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
     assert outcome.status == "ok"
     assert "1 job(s) shown once, without start_time" in (outcome.message or "")
+
+
+def test_a_list_that_is_cut_short_keeps_the_entries_before_and_says_so(path: Path):
+    whole = jobs(entry("7", 1000, 5, 900), entry("8", 990, 2, 900), entry("9", 995, 1, 900))
+    path.write_text(whole)
+    expected = rows(path)
+    assert [row["job_key"] for row in expected] == ["7", "8", "9"]
+    path.write_text(whole.removesuffix("\n"))
+    (outcome,) = (item for item in read_file(path, None, 0, Reading(ReadContext())) if isinstance(item, FileOutcome))
+    assert outcome.status == "ok"
+    assert (outcome.message or "").startswith(f"{path}: the last line has no line end: the file is cut short.")
+    assert rows(path) == expected[:2]
+    for cut in [place for place in range(1, len(whole)) if whole[place - 1] != "\n"]:
+        path.write_text(whole[:cut])
+        with suppress(EmptyInput, TruncatedInput, UnknownFormat):
+            assert all(row in expected for row in rows(path))
+    path.write_text(jobs(entry("7", 1000, 5, 900)).removesuffix("\n"))
+    with pytest.raises(TruncatedInput, match="the last line has no line end: the file is cut short"):
+        rows(path)
+
+
+def test_a_look_that_is_cut_short_before_another_one_is_left_out(tmp_path: Path):
+    """Else the entry that is not shown would be new again in the next look."""
+    for n in range(3):
+        text = jobs(entry("7", 1000 + 60 * n, 5 + n, 900), entry("8", 1000 + 60 * n, 5 + n, 900))
+        (tmp_path / f"{n}.txt").write_text(text.removesuffix("\n") if n == 1 else text)
+    assert [(row["job_key"], row["count"]) for row in rows(tmp_path)] == [("7", 2), ("8", 2)]
 
 
 def test_files_of_a_folder_are_looks_one_after_another(tmp_path: Path):

@@ -21,7 +21,8 @@ from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks, ForwardTime
 from ioweather.sources.live.rows import event_row, report_growth, series_row
 from ioweather.sources.lustre.job_rows import job_rows
-from ioweather.sources.lustre.job_stats import ENTRY, JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs, parse_entry, unquoted
+from ioweather.sources.lustre.parse import ENTRY
 from ioweather.sources.lustre.snapshot import Snapshot, is_tree, job_stats_files, read_tree
 
 # The server of such a target, as `series` calls it.

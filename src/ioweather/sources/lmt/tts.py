@@ -29,6 +29,7 @@ GROUPS = ("datatargets", "mdtargets", "dataservers", "mdservers", "fullness")
 
 _METADATA = ("open", "close", "mknod", "link", "unlink", "mkdir", "rmdir", "rename", "getattr", "setattr", "getxattr",
              "setxattr", "statfs")  # fmt: skip
+_MINUS_ZERO = np.iinfo(np.int64).min  # -0.0, by its bits: what pytokio has where nothing was read
 # metric -> (dataset of amounts, dataset of rates)
 _AMOUNTS: dict[str, tuple[str, str]] = {
     "read_bytes": ("readbytes", "readrates"),
@@ -61,7 +62,7 @@ class _Table:
         if len(self.columns) < values.shape[1]:
             values = values[:, self.columns]
         values = archive.checked(values.astype(np.float64, copy=False), self.dataset, self.path)
-        values[(values == 0) & np.signbit(values)] = np.nan
+        values[values.view(np.int64) == _MINUS_ZERO] = np.nan
         return values if self.factor == 1.0 else values * self.factor
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from ioweather.core.errors import CorruptInput
 from ioweather.core.units import NS
-from ioweather.sources.lustre.parse import time_of
+from ioweather.sources.lustre.parse import ENTRY, time_of
 
 _LINE = re.compile(
     r"  (\w{1,40}): +\{ *samples: *([0-9]{1,18}), unit: *(\w{1,10})"
@@ -34,7 +34,6 @@ _IDLE = " samples:           0,"  # as servers pad it: most lines are so, and a 
 _TIMES = ("  snapshot_time:", "  start_time:")
 _BUCKET = re.compile(r"([0-9]{1,18})([KMGT]?): *([0-9]{1,18})")
 _SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-ENTRY = "\n- job_id:"
 _BYTES_SUFFIX = "_bytes"
 LONGEST_KEY = 1024
 

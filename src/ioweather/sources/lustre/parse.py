@@ -19,6 +19,7 @@ from ioweather.sources.plain_values import whole_number
 _NS = 1_000_000_000
 _END_NS = 1 << 63  # what the tables hold
 _LINE = re.compile(r"(\S+)\s+([0-9]+) samples \[(\w+)\]((?:\s+-?[0-9]+)*)\s*")
+ENTRY = "\n- job_id:"  # of a list of jobs
 MOST_DIGITS = 20  # of a counter of 64 bits
 _TIME = re.compile(
     r"(snapshot_time|start_time|elapsed_time):?\s+([0-9]{1,18})(?:\.\s*([0-9]{1,18}))?\s*\(?(?:secs\.(usecs|nsecs))?\)?"
@@ -105,16 +106,20 @@ def parse_version(text: str) -> str:
     return first.partition(":")[2].strip() if ":" in first else first.strip()
 
 
-def get_param_blocks(lines: Iterable[str | None]) -> Iterator[tuple[str, str]]:
+def get_param_blocks(lines: Iterable[str | None], *, more_follows: bool = False) -> Iterator[tuple[str, str]]:
     """(parameter, its text) of `lctl get_param` output: `name=value`, or `name=` and lines that follow.
 
     Lines before the first parameter (a prompt, a date) are left out. None says that the text was cut off there: the
-    parameter it belongs to is left out, for counters that are not shown would look as if they had been cleared.
+    parameter it belongs to is left out, for counters that are not shown would look as if they had been cleared. Of a
+    list of jobs, all entries but the last are whole: they are kept, unless another text follows, to which those that
+    are not shown would have begun anew.
     """
     name: str | None = None
     body: list[str] = []
     for line in lines:
         if line is None:
+            if name is not None and name.endswith(".job_stats") and not more_follows:
+                yield name, ("\n" + "\n".join(body)).rpartition(ENTRY)[0]
             return
         match = _PARAMETER.fullmatch(line) if line[:1].isalpha() else None
         if match is None:

@@ -45,6 +45,8 @@ UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: 
 _HEAD_BYTES = 64 << 10
 # Asked first: one that is sure spares the loading of all others, which takes longer than a small file.
 _BY_MAGIC_NUMBER: Final = ("darshan", "tts", "h5lmt", "lmt")
+# Of ours, those that read a directory as one: the others are not loaded to say no.
+_OF_FOLDERS: Final = ("lustre", "prometheus")
 _PIECE_BYTES = 256 << 10
 _SECONDS_PER_MIB = 5.0
 _MEMORY_RATIO = 64
@@ -173,7 +175,7 @@ def files_of_tree(folder: Path) -> list[Path]:
 
 def reads_as_one(folder: Path) -> bool:
     """Some source takes the directory as a whole."""
-    return any(_score(name, b"", folder) > 0 for name in SOURCES)
+    return any(_score(name, b"", folder) > 0 for name in (*_OF_FOLDERS, *SOURCES.plugins))
 
 
 def _score(name: str, head: bytes, path: Path) -> float:
