@@ -42,13 +42,24 @@ def line(name: str, runs: list[Judged]) -> None:
     held = [in_range(runs, which) for which in ("usual", "system", "own")]
     sure = [run for run in given if run.said.kind in ("you", "both") and run.said.probability >= 0.9]
     accused = f"{sum(run.truth.kind in ('you', 'both') for run in sure)} of {len(sure)}"
-    found = f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} | {alone(given):.3f}"
+    low, high = between(given)
+    found = f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} ({low:.2f} to {high:.2f}) | {alone(given):.3f}"
     print(f"| {name} | {len(runs)} | {found} | {' | '.join([*cells, accused, *held, *errors])} |")
 
 
+def between(given: list[Judged]) -> tuple[float, float]:
+    """90% interval of the balanced accuracy: runs drawn again within each kind."""
+    rng, kinds = np.random.default_rng(1), [[r for r in given if r.truth.kind == kind] for kind in KINDS]
+    right = [np.array([run.said.kind == run.truth.kind for run in mine]) for mine in kinds if mine]
+    drawn = np.mean([rng.choice(each, (2000, len(each))).mean(axis=1) for each in right], axis=0)
+    low, high = np.quantile(drawn, [0.05, 0.95])
+    return float(low), float(high)
+
+
 def in_range(runs: list[Judged], which: str) -> str:
-    """Share of true seconds in their 90% range."""
-    held = [said.low <= getattr(run.truth, which) <= said.high for run in runs if (said := getattr(run.said, which))]
+    """Share of true seconds in their 90% range; of J where the run changed something, else it is nothing for certain."""
+    held = [said.low <= getattr(run.truth, which) <= said.high for run in runs
+            if (said := getattr(run.said, which)) and (which != "own" or run.said.changed)]  # fmt: skip
     return f"{np.mean(held):.2f}" if held else "-"
 
 
@@ -81,7 +92,7 @@ def main() -> None:
     given = parser.parse_args()
     kinds = " | ".join(f"{kind}: right of answered of all" for kind in KINDS)
     print(
-        f"| seed | runs | answered | balanced accuracy | time alone | {kinds} | sure accusations right "
+        f"| seed | runs | answered | balanced accuracy (90% interval) | time alone | {kinds} | sure accusations right "
         "| B in its range | S | J | S off | J off |"
     )
     print("|" + "---|" * (11 + len(KINDS)))

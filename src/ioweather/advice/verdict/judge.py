@@ -31,7 +31,7 @@ from ioweather.core.outcomes import Reason
 __all__ = ["KINDS", "Kind", "Seconds", "Verdict", "judge"]
 
 # Raised with every change that makes other verdicts of the same data: stored ones say by which version they are.
-MODEL_VERSION: Final = 3
+MODEL_VERSION: Final = 4
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
 LEAST_COVERAGE: Final = 0.8

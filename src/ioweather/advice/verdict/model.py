@@ -16,7 +16,8 @@ import numpy as np
 
 from ioweather.advice.verdict.changes import Changes
 from ioweather.advice.verdict.pool import Pool
-from ioweather.advice.verdict.states import MAD_TO_SD, States
+from ioweather.advice.verdict.states import States
+from ioweather.advice.verdict.time_split import MAD_TO_SD, STUDENT, Split, same_part, split_of
 from ioweather.core.arrays import Floats
 from ioweather.stats.nonnegative import nonnegative_minimum
 
@@ -37,7 +38,6 @@ _LEAST_INSIDE: Final = 0.05
 LEAST_NOISE: Final = 0.03
 # Noise of a group before it is seen is that of the others, with the weight of so many runs.
 _NOISE_RUNS: Final = 4.0
-STUDENT: Final = 4.0
 # So many times more in one direction than in the other is that direction.
 _CLEARLY: Final = 3.0
 # What took longer for others too, as long as a run that waits for the same.
@@ -52,7 +52,8 @@ class Prediction:
     logarithms; the noise of equal runs; the spread of their seconds (MAD) at quiet times. `direction` is 1 where
     the system was busier or slower than usual, -1 the other way round, 0 where it was as usual, and 2 where some
     measures were higher and others lower. The effect of the system on one run is off by `state_scatter` of itself.
-    `for_others` is how much slower than usual it was for requests, probes or runs of others, where it was most."""
+    `for_others` is how much slower than usual it was for requests, probes or runs of others, where it was most. `split`
+    of a run that changed nothing is which part of its time became longer."""
 
     mean: Floats
     covariance: Floats
@@ -62,6 +63,7 @@ class Prediction:
     direction: int
     state_scatter: float
     for_others: float
+    split: Split | None = None
 
 
 def predict(pool: Pool, changes: Changes, states: States, row: int) -> Prediction:
@@ -72,23 +74,27 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     change = changes.alike * (_CHANGE_COMMON**2 + _CHANGE_OF_GROUP**2 * same)
     change += _CHANGE_SLOPE**2 * (changes.steps @ changes.steps.T) * (1.0 + same) * 0.5
     others = np.where(mine, 0.0, 1.0)[:, None] * beyond
-    free = (level + change + _STATE_OF_GROUP**2 * same * (others @ others.T))[np.ix_(known, known)]
+    free = level + _STATE_OF_GROUP**2 * same * (others @ others.T)
     # Slopes of all other groups, then those of this one.
-    design = np.concatenate([others, np.where(mine[:, None], beyond, 0.0)], axis=1)[known]
+    design = np.concatenate([others, np.where(mine[:, None], beyond, 0.0)], axis=1)
     noise, mad = _noise(pool, changes, states, known)
     times = np.log(pool.io_seconds[known])
     centre = float(np.median(times))
-    fit = _fit(free, design, times - centre, noise[known])
+    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, noise[known])
+    effect = design @ fit.slopes
+    if len(pool.split):
+        change = change * same_part(pool.split, pool.group, changes.changed, effect, row)
     # What a busy system does differs from run to run: such runs say less.
     scatter = _state_scatter(pool)
-    fit = _fit(free, design, times - centre, np.hypot(noise[known], scatter[known] * (design @ fit.slopes)), fit.trust)
+    wider = np.hypot(noise, scatter * effect)[known]
+    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, wider, fit.trust)
     # The level is that of a typical run, not of one to which nothing of all that is measured happened.
     typical = _typical(beyond[known[mine[known] & ~changes.changed[known]]], fit.slopes[beyond.shape[1] :])
     here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row] - typical])
     usually = np.concatenate([np.zeros(beyond.shape[1]), typical])
     towards = np.stack([part[row, known] for part in (level, change)])
     mean = np.append(towards @ fit.weights + np.array([centre + usually @ fit.slopes, 0.0]), here @ fit.slopes)
-    by_slope = np.stack([usually, np.zeros(len(usually))]) - towards @ fit.inverse @ design
+    by_slope = np.stack([usually, np.zeros(len(usually))]) - towards @ fit.inverse @ design[known]
     covariance = np.zeros((3, 3))
     covariance[:2, :2] = np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
     both = np.concatenate([by_slope, here[None, :]])
@@ -97,7 +103,15 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
         mean, covariance, float(noise[row]), mad, bool(changes.changed[row]),
         _direction((beyond[row] - typical) * fit.slopes[beyond.shape[1] :]), float(scatter[row]),
         max([0.0, *(float(beyond[row, i]) for i, name in enumerate(states.names) if name in _FOR_OTHERS)]),
+        _split(pool, changes, states, row),
     )  # fmt: skip
+
+
+def _split(pool: Pool, changes: Changes, states: States, row: int) -> Split | None:
+    if changes.changed[row] or not len(pool.split):
+        return None
+    usual = (pool.group == 0) & ~changes.changed & (np.arange(pool.rows) != row)
+    return split_of(pool.split, usual & states.quiet, row) or split_of(pool.split, usual, row)
 
 
 def _typical(beyond: Floats, slopes: Floats) -> Floats:

@@ -48,7 +48,8 @@ class Load:
 class Pool:
     """One row per run. Group 0 is that of the run to be judged. `slowness` are logarithms of how much longer something
     took than it usually does, NaN where nobody knows. `coverage_ratio` is how much of each run was monitored,
-    `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O."""
+    `inside_ratio` how much of its sampling intervals with I/O lies between its first and its last I/O; `split` the
+    logarithm of its time in metadata over that in data, NaN where it has no such."""
 
     io_seconds: Floats
     group: Ints
@@ -57,6 +58,7 @@ class Pool:
     slowness: Mapping[str, Floats] = field(default_factory=dict)
     coverage_ratio: Floats = field(default_factory=lambda: np.zeros(0))
     inside_ratio: Floats = field(default_factory=lambda: np.zeros(0))
+    split: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def rows(self) -> int:
@@ -77,7 +79,7 @@ class Pool:
             self.io_seconds[rows], self.group[rows], self.pattern[rows],
             {name: load.take(rows) for name, load in self.loads.items()},
             {name: column[rows] for name, column in self.slowness.items()},
-            *(each[rows] if len(each) else each for each in (self.coverage_ratio, self.inside_ratio)),
+            *(each[rows] if len(each) else each for each in (self.coverage_ratio, self.inside_ratio, self.split)),
         )  # fmt: skip
 
 
@@ -113,8 +115,11 @@ def _beyond_day(start_ns: Ints) -> Bools:
 def pool_of(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     """`job_io` rows, and what is known of the system meanwhile, of the same runs in the same order."""
     seconds, pattern = job_io.floats("io_seconds"), patterns_of(job_io)
+    metadata = job_io.floats("metadata_ratio")
+    with np.errstate(divide="ignore"):
+        split = np.where((metadata > 0) & (metadata < 1), np.log(metadata) - np.log1p(-metadata), np.nan)
     if system is None:
-        return Pool(seconds, group, pattern)
+        return Pool(seconds, group, pattern, split=split)
     bytes_moved = job_io.floats("read_bytes") + job_io.floats("write_bytes")
     calls = job_io.floats("fs_read_count") + job_io.floats("fs_write_count")
     owns = {"bytes": bytes_moved, "ops": calls}
@@ -128,5 +133,5 @@ def pool_of(job_io: Frame, system: Frame | None, group: Ints) -> Pool:
     slowness = {name: system.floats(name) for name in SLOWNESS if name in system}
     return Pool(
         seconds, group, pattern, loads, {n: c for n, c in slowness.items() if np.isfinite(c).any()},
-        system.floats("coverage_ratio"), quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")),
+        system.floats("coverage_ratio"), quotient(system.floats("inside_seconds"), system.floats("d_d_seconds")), split,
     )  # fmt: skip

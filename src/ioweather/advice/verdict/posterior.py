@@ -21,7 +21,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ioweather.advice.verdict.model import STUDENT, Prediction
+from ioweather.advice.verdict.model import Prediction
+from ioweather.advice.verdict.time_split import STUDENT
 from ioweather.core.arrays import Floats
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
@@ -56,7 +57,7 @@ class _Errors:
     change_scatter: float = 0.0
 
 
-_OF_RANGES: Final = _Errors(0.05, 0.5, 0.9, 0.3)
+_OF_RANGES: Final = _Errors(0.05, 0.5, 0.9, 0.2)
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ def _weighed(found: Prediction, duration: float, errors: _Errors) -> tuple[Float
     own_noise = found.noise * math.sqrt(1.0 - _SYSTEM_SHARE**2)
     distance = (math.log(duration) - level - change - state - hidden) / own_noise
     weight = (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
+    if found.split is not None:
+        weight = weight * found.split.likelihood(state, hidden)
     if found.changed:
         weight = _only_against(weight, change)
     usual = np.exp(level)

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from ioweather.advice.verdict.changes import Changes
-from ioweather.advice.verdict.model import LEAST_NOISE, STUDENT
+from ioweather.advice.verdict.model import LEAST_NOISE
 from ioweather.advice.verdict.patterns import BYTES_MOVED
 from ioweather.advice.verdict.pool import Pool
-from ioweather.advice.verdict.states import MAD_TO_SD
+from ioweather.advice.verdict.time_split import MAD_TO_SD, STUDENT
 from ioweather.core.arrays import Floats
 
 # Before any run is seen, time grows as bytes do, give or take this much of an exponent. [ours]

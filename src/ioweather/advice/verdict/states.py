@@ -15,9 +15,9 @@ import numpy as np
 
 from ioweather.advice.verdict.changes import Changes
 from ioweather.advice.verdict.pool import Pool
+from ioweather.advice.verdict.time_split import MAD_TO_SD
 from ioweather.core.arrays import Bools, Floats
 
-MAD_TO_SD: Final = 1.4826  # of a normal distribution
 # Slowness counts from so many spreads of the group's quieter half on. [ours]
 _DEAD_SPREADS: Final = 2.0
 # The unit of load is what one run in twenty sees, within these shares of the most that servers ever did; from half of
