@@ -6,8 +6,8 @@ that was measured explains. h = max(0.15 B, 2 MAD of the group's usual runs at q
 normal: D - B < h; system: S >= h > J; you: J >= h > S; both: S >= h and J >= h; unexplained: slower, and neither.
 
 `changes` finds what the run did otherwise, `sizes` takes off what programs have grown, `states` finds how the system
-was beyond what the run's own pattern makes of it, `model` predicts from all groups at once, `posterior` makes the
-classes, their probabilities and the seconds of it.
+was beyond what the run's own pattern makes of it, `time_split` which part of the time became longer, `model` predicts
+from all groups at once, `posterior` makes the classes, their probabilities and the seconds of it.
 """
 
 from __future__ import annotations
