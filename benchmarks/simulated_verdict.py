@@ -43,7 +43,9 @@ def line(name: str, runs: list[Judged]) -> None:
     sure = [run for run in given if run.said.kind in ("you", "both") and run.said.probability >= 0.9]
     accused = f"{sum(run.truth.kind in ('you', 'both') for run in sure)} of {len(sure)}"
     low, high = between(given)
-    found = f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} ({low:.2f} to {high:.2f}) | {alone(given):.3f}"
+    found = (
+        f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} ({low:.2f} to {high:.2f}) | {alone(given):.3f}"
+    )
     print(f"| {name} | {len(runs)} | {found} | {' | '.join([*cells, accused, *held, *errors])} |")
 
 

@@ -86,7 +86,9 @@ def test_a_harmless_change_beside_a_hidden_incident_is_not_yours(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_costly_change_is_yours(seed):
     said = judge(told(shift=-np.log(3.0), seconds=300.0, seed=seed), 0)
-    assert said.kind == "you" and said.own is not None and said.own.low < 200.0 < said.own.high
+    assert said.kind == "you"
+    assert said.own is not None
+    assert said.own.low < 200.0 < said.own.high
 
 
 def test_split_that_nobody_knows_changes_nothing():
