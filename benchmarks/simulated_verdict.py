@@ -59,7 +59,7 @@ def between(given: list[Judged]) -> tuple[float, float]:
 
 
 def in_range(runs: list[Judged], which: str) -> str:
-    """Share of true seconds in their 90% range; of J where the run changed something, else it is nothing for certain."""
+    """Share of true seconds in their 90% range; of J where the run changed something: else it is 0."""
     held = [said.low <= getattr(run.truth, which) <= said.high for run in runs
             if (said := getattr(run.said, which)) and (which != "own" or run.said.changed)]  # fmt: skip
     return f"{np.mean(held):.2f}" if held else "-"

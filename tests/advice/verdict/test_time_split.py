@@ -7,7 +7,7 @@ import pytest
 
 from ioweather.advice.verdict.judge import judge
 from ioweather.advice.verdict.time_split import Split, _on_part, same_part, split_of
-from tests.planted_pools import planted_pool
+from planted_pools import planted_pool
 
 ROWS = 12
 USUAL = np.arange(ROWS) > 0

@@ -1,7 +1,7 @@
 """Where a run's time went, into metadata or data, against what is usual of its group.
 
-What slows its own nodes slows both alike. A slow target slows data, a busy metadata server metadata; so do changes: more
-files cost metadata, smaller requests data. How much equal runs differ in this says how much it tells.
+What slows its own nodes slows both alike. A slow target slows data, a busy metadata server metadata; so do changes:
+more files cost metadata, smaller requests data. How much equal runs differ in this says how much it tells.
 """
 
 from __future__ import annotations
