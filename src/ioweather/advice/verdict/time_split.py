@@ -43,12 +43,13 @@ class Split:
     def likelihood(self, by_system: Floats, hidden: Floats) -> Floats:
         """Of effects on the logarithm of the time, up to a factor."""
         metadata, data = self.metadata_ratio, 1.0 - self.metadata_ratio
-        moved = (-_on_part(data, by_system), _on_part(metadata, by_system), np.zeros(len(by_system)))
-        total = np.zeros(len(by_system))
+        nothing = np.zeros(len(by_system))
+        moved = (-_on_part(data, by_system), _on_part(metadata, by_system), nothing)
+        total = nothing
         for chance, by_state in zip(_BY_SYSTEM, moved, strict=True):
-            for other, by_cause in zip(_BY_HIDDEN, (0.0, -_on_part(data, hidden)), strict=True):
+            for other, by_cause in zip(_BY_HIDDEN, (nothing, -_on_part(data, hidden)), strict=True):
                 distance = (self.shift - by_state - by_cause) / self.noise
-                total += chance * other * (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
+                total = total + chance * other * (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
         return total
 
 
