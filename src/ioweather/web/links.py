@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from markupsafe import Markup
+
 from ioweather.core.outcomes import EventOutcome, RunOutcome
 from ioweather.core.placed import ComponentState
+from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS, format_time_ns
-from ioweather.web.shell import Listed, Place
+from ioweather.studies.job.page import NOT_SHOWN
+from ioweather.web.shell import Listed, Place, tables_part
 
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
@@ -35,6 +39,20 @@ def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: b
         "No run with a Darshan log matches. Choose a longer period, or ingest logs: ioweather ingest LOGS",
         "brief" if brief else "all",
     )
+
+
+def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
+    """The largest files of a job, with their pages; none of a log that was sent, and of a path that is not shown."""
+
+    def address(row: Sequence[object]) -> str:
+        has_page = job_id and row[0] != NOT_SHOWN
+        return place.link(f"/jobs/{job_id}/file", path=str(row[0])) if has_page else ""
+
+    tables = [
+        Listed(t.title, [(c.heading, c.unit) for c in t.columns], t.rows, {"file": address}, tools="brief")
+        for t in exhibit.tables
+    ]
+    return tables_part(*tables, notes=exhibit.caveats)
 
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str = "Events", *, brief: bool = False) -> Listed:

@@ -82,7 +82,7 @@ class Place:
             for name, start, chosen in presets(self.view, self.default_ns)
         ]
 
-    def link(self, path: str, **query: str) -> str:
+    def link(self, path: str, /, **query: str) -> str:
         """What is empty in `query` is left out."""
         every = {**self.kept, **self.range, **query}
         text = urlencode({name: value for name, value in every.items() if value})
@@ -107,6 +107,11 @@ def page(
         template, title, status, values = "base.html", "No such facility", 404, {"body": problem(error)}
     place = Place(view, path, default_ns)
     return Html(part(template, place=place, title=title, navigation=NAVIGATION, version=__version__, **values), status)
+
+
+def lazy_part(address: str, waiting: str) -> Markup:
+    """What is fetched when somebody comes to it."""
+    return Markup(_TEMPLATES.get_template("parts.html").module.lazy(address, waiting))  # type: ignore[attr-defined]
 
 
 def problem(error: IoweatherError, heading: str = "") -> Markup:

@@ -104,7 +104,7 @@ def test_largest_files(page):
     largest = rows(page["job.files"], "largest")
     assert largest[0]["file"] == "/scratch/run/state.nc"
     assert (largest[0]["of"], largest[0]["written"], largest[0]["size"], largest[0]["seconds"]) == (
-        "shared", 8 * MIB, 8 * MIB, 16.0,
+        "shared, 4 processes", 8 * MIB, 8 * MIB, 16.0,
     )  # fmt: skip
     assert [row["of"] for row in largest[1:5]] == ["rank 3", "rank 2", "rank 1", "rank 0"], "ties by time"
     assert largest[-1]["file"] == "/home/ann/run.cfg"

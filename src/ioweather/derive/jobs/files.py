@@ -13,11 +13,14 @@ from ioweather.tables.applications import INTERFACES, STRATEGIES
 
 
 def strategy_of_files(records: FileRecords) -> Ints:
-    """Index into STRATEGIES per file (car11 III-A): one rank, a strict subset of the ranks, or all of them.
+    """Index into STRATEGIES per file (car11 III-A): one rank, a strict subset of the ranks, or all of them. With a
+    single process every file is unique. [ours]"""
+    ranks, nprocs = processes_of_files(records), records.nprocs[records.file_log]
+    return np.where((ranks >= nprocs) & (nprocs > 1), 2, np.where(ranks > 1, 1, 0)).astype(np.int64)
 
-    Shared is Darshan's rank -1, or one record per rank where its reduction was switched off. With a single process
-    every file is unique. [ours]
-    """
+
+def processes_of_files(records: FileRecords) -> Ints:
+    """How many processes used each file. All did, where Darshan has one record of rank -1."""
     counted = records.counted
     file, rank = records.file[counted], records.rank[counted]
     # Rows are in order of file and rank, so a new pair is a new rank of that file.
@@ -26,8 +29,7 @@ def strategy_of_files(records: FileRecords) -> Ints:
     ranks = np.bincount(file[new & (rank >= 0)], minlength=records.files)
     by_all = np.bincount(file[rank < 0], minlength=records.files) > 0
     nprocs = records.nprocs[records.file_log]
-    shared = (by_all | (ranks >= nprocs)) & (nprocs > 1)
-    return np.where(shared, 2, np.where(ranks > 1, 1, 0)).astype(np.int64)
+    return np.where(by_all, nprocs, ranks).astype(np.int64)
 
 
 def file_columns(records: FileRecords) -> dict[str, Column]:

@@ -14,7 +14,7 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Cell, Chart, Exhibit, ResultColumn, ResultTable
 from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.derive.jobs.file_records import NEVER_LAST, FileRecords, file_records, sums
-from ioweather.derive.jobs.files import strategy_of_files
+from ioweather.derive.jobs.files import processes_of_files, strategy_of_files
 from ioweather.studies.job.heat_map import heat_chart
 from ioweather.studies.job.modules import Usage, file_sizes, usages
 from ioweather.studies.job.summary import bin_labels, run_text
@@ -22,6 +22,7 @@ from ioweather.studies.job.view import JobView
 from ioweather.tables.applications import STRATEGIES
 
 MOST_FILES: Final = 20
+NOT_SHOWN: Final = "(path not shown)"
 _PARTS: Final[tuple[tuple[str, str], ...]] = (
     ("reading", "read_seconds"),
     ("writing", "write_seconds"),
@@ -290,15 +291,17 @@ def _file_table(
     first = np.unique(records.file, return_index=True)[1][chosen]
     paths, rank = records.text("path")[first].tolist(), records.rank[first].tolist()
     stripes = _stripes(records)
-    strategy, size = strategy_of_files(records), file_sizes(records)
+    strategy, processes, size = strategy_of_files(records), processes_of_files(records), file_sizes(records)
     operations = records.per_file(records.ints("read_count") + records.ints("write_count"), records.counted)
     rows: list[tuple[Cell, ...]] = []
     for position, file in enumerate(chosen.tolist()):
         kind = STRATEGIES[int(strategy[file])].replace("_", " ")
-        of = f"rank {rank[position]}" if kind == "unique" and rank[position] >= 0 else kind
+        of = f"{kind}, {processes[file]:,} processes"
+        if kind == "unique":
+            of = f"rank {rank[position]}" if rank[position] >= 0 else kind
         rows.append(
             (
-                paths[position] or "(path not shown)", of, int(read[file]), int(written[file]),
+                paths[position] or NOT_SHOWN, of, int(read[file]), int(written[file]),
                 None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]),
                 int(stripes[file]) or None,
             )

@@ -8,6 +8,7 @@ from ioweather.web.pages import (
     claims,
     events,
     exhibits,
+    files,
     health,
     jobs,
     now,
@@ -20,5 +21,20 @@ from ioweather.web.pages import (
     who,
 )
 
-_PAGES: Final = (overview, now, who, jobs, places, people, events, search, subjects, health, exhibits, claims, sql)
+_PAGES: Final = (
+    overview,
+    now,
+    who,
+    jobs,
+    files,
+    places,
+    people,
+    events,
+    search,
+    subjects,
+    health,
+    exhibits,
+    claims,
+    sql,
+)
 ROUTERS: Final = tuple(module.router for module in _PAGES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,9 +17,9 @@ from ioweather.core.results import Answer, Reference
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns
 from ioweather.figures import exhibit_section
 from ioweather.web.api import job_answers
-from ioweather.web.links import around_ns
+from ioweather.web.links import around_ns, files_part
 from ioweather.web.parts import answer_part, failed, kept
-from ioweather.web.shell import CHART_PX, Html, Listed, Place, page, part
+from ioweather.web.shell import CHART_PX, Html, Listed, Place, lazy_part, page, part
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OwnView, PublicView, View
 
@@ -39,36 +41,65 @@ def job_page(view: PublicView, job_id: str) -> Html:
 
 @router.get("/fragments/jobs/{job_id}")
 def job(view: OwnView, job_id: str) -> Html:
-    return kept(view, ("job", job_id), lambda: _job_parts(view, *job_answers(view, job_id)), f"Job {job_id}")
+    """The page is many screens long: what is below the first is drawn when somebody comes there."""
+
+    def make() -> str:
+        below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
+        return _job_parts(view, *_answers(view, job_id), below)
+
+    return kept(view, ("job", job_id), make, f"Job {job_id}")
 
 
-def _job_parts(view: View, reason: Answer | None, facts: Answer) -> str:
-    """The answer, where to go from it, the system meanwhile; then the evidence, then what the run did. The same advice
-    not twice, nor an id."""
+@router.get("/fragments/jobs/{job_id}/evidence")
+def evidence(view: OwnView, job_id: str) -> Html:
+    return kept(view, ("evidence", job_id), lambda: _evidence(view, *_answers(view, job_id), job_id))
+
+
+def _answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
+    """Both parts of the page show them. As bytes they take a twentieth of the room."""
+    made = view.facilities.remembered(
+        view.name, ("job", view.key, job_id), lambda: zlib.compress(pickle.dumps(job_answers(view, job_id)), 1)
+    )
+    found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
+    return found
+
+
+def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
+    """The answer, where to go from it, the system meanwhile, what the answer rests on."""
     if reason is None:
         return _counted_parts(view, facts)
+    which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
+    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
+    said = replace(reason, findings=tuple(f for f in reason.findings if f.name not in elsewhere), exhibits=())
+    head = Markup('<p class="kicker">{}</p><h1>{}</h1><p class="quiet">{}</p>').format(
+        reason.question, reason.headline, which
+    )
+    place = Place(view, "")
+    filesystem = reason.result.filesystem if isinstance(reason.result, WhyOutcome) else None
+    return part(
+        "job_parts.html", head=head, facts=list(where_to(place, filesystem, facts)), tables=list(_named(place, reason)),
+        timeline=_meanwhile(view, reason, facts), below=below,
+        answer=answer_part(said, view.drawn(), headed=False, folded=False),
+    )  # fmt: skip
+
+
+def _evidence(view: View, reason: Answer | None, facts: Answer, job_id: str = "") -> Markup:
+    """The evidence, then what the run did. The same advice not twice, nor an id. Files of a job in the lake have a page
+    each."""
+    if reason is None:
+        return Markup("")
     told = {exhibit.id for exhibit in reason.exhibits}
     groups = {group.name for group in reason.facts}
     rest = replace(
         facts,
         facts=tuple(group for group in facts.facts if group.name not in groups),
-        exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in told),
+        exhibits=tuple(exhibit for exhibit in facts.exhibits if exhibit.id not in (*told, "job.files")),
         findings=tuple(finding for finding in facts.findings if finding not in reason.findings),
     )
-    which = next((finding.text for finding in reason.findings if finding.name == "as_of"), "")
-    elsewhere = ("as_of", "unhealthy_components")  # above, and in a table of their own
-    reason = replace(reason, findings=tuple(f for f in reason.findings if f.name not in elsewhere))
-    head = Markup('<p class="kicker">{}</p><h1>{}</h1><p class="quiet">{}</p>').format(
-        reason.question, reason.headline, which
-    )
-    place = Place(view, "")
-    timeline = _meanwhile(view, reason, facts)
+    files = [files_part(Place(view, ""), e, job_id) for e in facts.exhibits if e.id == "job.files"]
     with view.facilities.drawing():
-        verdict, job = answer_part(reason, view.drawn(), headed=False), answer_part(rest, view.drawn(), second=True)
-        return part(
-            "job_parts.html", verdict_head=head, verdict=verdict, job=job,
-            facts=list(_where_to(place, reason, facts)), tables=list(_named(place, reason)), timeline=timeline,
-        )  # fmt: skip
+        verdict = answer_part(replace(reason, facts=(), findings=()), view.drawn(), headed=False)
+        return part("evidence.html", verdict=verdict, job=answer_part(rest, view.drawn(), second=True), files=files)
 
 
 def _counted_parts(view: View, facts: Answer) -> str:
@@ -76,12 +107,12 @@ def _counted_parts(view: View, facts: Answer) -> str:
     head = Markup('<p class="kicker">What the servers counted of it</p><h1>{}</h1>').format(facts.headline)
     with view.facilities.drawing():
         return part(
-            "job_parts.html", verdict_head=head, verdict=answer_part(facts, view.drawn(), headed=False), job="",
-            facts=list(_where_to(Place(view, ""), None, facts)), tables=[], timeline="",
+            "job_parts.html", head=head, facts=list(where_to(Place(view, ""), None, facts)), tables=[], timeline="",
+            answer=answer_part(facts, view.drawn(), headed=False), below="",
         )  # fmt: skip
 
 
-def _where_to(place: Place, reason: Answer | None, facts: Answer) -> Iterator[tuple[str, str, str]]:
+def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tuple[str, str, str]]:
     """What the run belongs to, each with its page; the links show the time of the run."""
     result = facts.result
     if not isinstance(result, JobOutcome):
@@ -93,7 +124,6 @@ def _where_to(place: Place, reason: Answer | None, facts: Answer) -> Iterator[tu
         yield "project", result.project, place.to("projects", result.project)
     if result.program:
         yield "program", result.program, place.to("programs", result.program)
-    filesystem = reason.result.filesystem if reason is not None and isinstance(reason.result, WhyOutcome) else None
     if filesystem:
         yield "file system", filesystem, place.to("filesystems", filesystem, **around)
     took = f"{format_time_ns(result.start_ns)[:16]}, {format_seconds((result.end_ns - result.start_ns) / 1e9)}"
@@ -158,4 +188,5 @@ async def upload(request: Request, view: OwnView) -> Html:
 
 
 def _upload_parts(data: bytes, view: View) -> str:
-    return _job_parts(view, *answers_for_log(data, view))
+    answers = answers_for_log(data, view)
+    return _job_parts(view, *answers, below=_evidence(view, *answers))

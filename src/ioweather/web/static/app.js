@@ -4,10 +4,13 @@
 
 import { enhance } from "/static/tables.js";
 
+// Parts of the page itself; one of them may bring parts of its own.
+const OF_PAGE = "main [data-fragment]:not([data-fragment] [data-fragment])";
+
 // The server draws figures for the screen that asks, and again when a window is made narrow or a phone is turned.
 const narrow = matchMedia("(max-width:699px)");
 narrow.addEventListener("change", () => {
-  for (const place of document.querySelectorAll("[data-fragment][data-filled]")) fill(place, place.dataset.fragment);
+  for (const place of document.querySelectorAll(`${OF_PAGE}[data-filled]`)) fill(place, place.dataset.fragment);
 });
 
 async function fill(place, address, options) {
@@ -23,6 +26,7 @@ async function fill(place, address, options) {
     place.innerHTML = text;
     place.hidden = isSaid(place);
     enhance(place);
+    for (const inner of place.querySelectorAll("[data-fragment]")) seen.observe(inner);
     if (place.querySelector("[data-again]"))  // it is being made
       setTimeout(() => { if (place.asked === address) fill(place, address, options); }, 2000);
   } catch (error) {
@@ -102,7 +106,7 @@ export async function visit(address) {
   history.pushState(null, "", address);
   const fetched = await fetch(address).then((answer) => answer.text()).catch(() => "");
   const page = new DOMParser().parseFromString(fetched, "text/html");
-  const places = [...document.querySelectorAll("[data-fragment]")], others = page.querySelectorAll("main [data-fragment]");
+  const places = [...document.querySelectorAll(OF_PAGE)], others = page.querySelectorAll(OF_PAGE);
   if (location.href !== address.href) return;  // somebody was faster
   if (!others.length || others.length !== places.length) return location.reload();
   for (const linked of ["header", ".crumbs", ".foot"])
