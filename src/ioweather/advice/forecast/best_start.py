@@ -16,14 +16,7 @@ import numpy as np
 from ioweather.core.arrays import Floats, Ints
 from ioweather.core.results import Chart, Estimate, Exhibit, Fact, FactGroup, Finding
 from ioweather.core.units import DAY_NS, HOUR_NS, format_seconds, format_value
-from ioweather.stats.climatology import (
-    HOURS,
-    MEMORY_DAYS,
-    SLOTS,
-    HourlyMeans,
-    climate_replicates,
-    climate_tables,
-)
+from ioweather.stats.climatology import HOURS, MEMORY_DAYS, SLOTS, HourlyMeans, climate_replicates, climate_tables
 from ioweather.stats.resampling import BlockBootstrap
 from ioweather.studies.shared.intervals import LEVEL, Intervals
 from ioweather.studies.shared.presenting import table

@@ -14,15 +14,7 @@ from statistics import median
 from typing import Any, Final
 
 from ioweather.core.papers.catalogue import PAPERS, as_printed, document
-from ioweather.core.results import (
-    Cell,
-    Estimate,
-    Exhibit,
-    Published,
-    ResultTable,
-    columns_of,
-    quantity_label,
-)
+from ioweather.core.results import Cell, Estimate, Exhibit, Published, ResultTable, columns_of, quantity_label
 from ioweather.core.units import format_value
 
 # Differences of these are in their own unit: half of a share is no sensible half.

@@ -12,16 +12,7 @@ import numpy as np
 
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import (
-    Chart,
-    Coverage,
-    Estimate,
-    Exhibit,
-    Finding,
-    Reference,
-    ResultTable,
-    columns_of,
-)
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable, columns_of
 from ioweather.core.units import MIB
 from ioweather.derive.jobs.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.benchmark_runs import LogIndex, Measured, measured_operations

@@ -28,15 +28,7 @@ from ioweather.derive.jobs.signatures import SIGNATURES, Scaling, program_of, sc
 from ioweather.studies.applications.project_io import CLOSE_IS_METADATA
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import known, median_estimate, share_estimate
-from ioweather.studies.shared.runs import (
-    MIN_SIZES,
-    NEEDS,
-    PROCESSES_PER_NODE,
-    Runs,
-    instances_of,
-    jobs_of,
-    large,
-)
+from ioweather.studies.shared.runs import MIN_SIZES, NEEDS, PROCESSES_PER_NODE, Runs, instances_of, jobs_of, large
 
 # A signature is worth a sentence when so many of the project's jobs bear it.
 _TYPICAL: Final = 0.5

@@ -7,16 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    ResultColumn,
-    ResultTable,
-    columns_of,
-)
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultColumn, ResultTable, columns_of
 from ioweather.core.units import format_seconds
 from ioweather.stats.phases import Phases, find_phases, phase_sums, thresholds
 from ioweather.studies.climate.context import WAYS, Climate, Part

@@ -12,14 +12,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
-from ioweather.stats.mixture import (
-    MixtureFit,
-    PairFit,
-    Selection,
-    bootstrap,
-    fit_mixture,
-    percentile_intervals,
-)
+from ioweather.stats.mixture import MixtureFit, PairFit, Selection, bootstrap, fit_mixture, percentile_intervals
 from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.splits import Combination
 from ioweather.studies.responses.samples import ResponseSample
