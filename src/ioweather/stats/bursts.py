@@ -115,9 +115,7 @@ def _chances(
     penalty = np.array([1e-3, _RIDGE, _RIDGE, *[_RIDGE * alike] * inputs.shape[1]])
     weights = _logistic(columns(past), came.astype(np.float64), penalty)
     fitted = [_chance(columns(rows) @ weights) for rows in (past, now)]
-    return [
-        (by_state[state[0]], by_state[state[1]]), (by_hour[hour[past]], by_hour[hour[now]]), (fitted[0], fitted[1]),
-    ]  # fmt: skip
+    return [(by_state[state[0]], by_state[state[1]]), (by_hour[hour[past]], by_hour[hour[now]]), (fitted[0], fitted[1])]
 
 
 def _frequency(came: Bools, everywhere: Bools, shrink: float) -> float:

@@ -90,10 +90,7 @@ class Histograms:
         return self._summed(self.row, self.bin, self.count, self.rows, self.exact)
 
     @classmethod
-    def _summed(
-        cls, row: Ints, bins: Ints, count: Ints | None, rows: int,
-        exact: bool = False,
-    ) -> Histograms:  # fmt: skip
+    def _summed(cls, row: Ints, bins: Ints, count: Ints | None, rows: int, exact: bool = False) -> Histograms:
         """Triples in any order, a pair maybe many times; without counts each stands for one."""
         if not len(row):
             nothing = np.empty(0, np.int64)

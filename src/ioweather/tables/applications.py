@@ -7,9 +7,7 @@ from ioweather.tables.schema import ColumnSpec, TableSpec
 
 # Darshan's ten access-size bins, as column-name parts, and the largest size in each (the last is open).
 SIZE_BINS = ("0_100", "100_1k", "1k_10k", "10k_100k", "100k_1m", "1m_4m", "4m_10m", "10m_100m", "100m_1g", "1g_plus")
-SIZE_BIN_UPPER_BYTES = (
-    100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30, None,
-)  # fmt: skip
+SIZE_BIN_UPPER_BYTES = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30, None)
 READ_BINS = tuple(f"read_{size}_count" for size in SIZE_BINS)
 WRITE_BINS = tuple(f"write_{size}_count" for size in SIZE_BINS)
 

@@ -104,9 +104,8 @@ class Reduced:
 
 
 def reduce_responses(
-    responses: Frame, group: Ints, groups: int, *, exact: bool = False,
-    omitted: tuple[Ints, Ints] | None = None,
-) -> Reduced:  # fmt: skip
+    responses: Frame, group: Ints, groups: int, *, exact: bool = False, omitted: tuple[Ints, Ints] | None = None
+) -> Reduced:
     """Of rows of `responses`; `exact` keeps every nanosecond. Who has only some of the rows gives `omitted`, as
     `omitted_waits` finds it in all of them."""
     status = responses.text("status")

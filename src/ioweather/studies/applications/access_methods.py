@@ -72,9 +72,8 @@ def _bin_label(lowest: Ints, i: int) -> str:
 
 
 def _shares_by_size(
-    bins: SizeBins, kind: str, used: dict[str, Bools], read: dict[str, NDArray[Any]],
-    written: dict[str, NDArray[Any]],
-) -> tuple[ResultTable, ResultTable]:  # fmt: skip
+    bins: SizeBins, kind: str, used: dict[str, Bools], read: dict[str, NDArray[Any]], written: dict[str, NDArray[Any]]
+) -> tuple[ResultTable, ResultTable]:
     """A table of counts and shares, and the same in long form for a chart: jobs, bytes read, bytes written.
 
     What no job used has no rows.

@@ -59,9 +59,8 @@ class Pairing:
 def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
     by_volume = [_during_io(data, group, way, "psid", "d_d") for group in data.shown for way in _WAYS]
     yield _exhibit(
-        data, "mad17.table3", by_volume, "D_D", "PsiD",
-        (SHARED_STEPS, *data.span_caveat(data.members(data.asked))),
-    )  # fmt: skip
+        data, "mad17.table3", by_volume, "D_D", "PsiD", (SHARED_STEPS, *data.span_caveat(data.members(data.asked)))
+    )
     yield _metadata(data)
     yield _monitored(data)
 
@@ -97,9 +96,8 @@ def _moved_in_time(data: AssociationData, rows: Ints, metric: str, *, monitored:
 
 
 def _exhibit(
-    data: AssociationData, exhibit_id: str, pairs: list[Pairing], time: str, symbol: str,
-    caveats: tuple[str, ...],
-) -> Exhibit:  # fmt: skip
+    data: AssociationData, exhibit_id: str, pairs: list[Pairing], time: str, symbol: str, caveats: tuple[str, ...]
+) -> Exhibit:
     table = _table(pairs)
     chart = Chart(
         "matrix",

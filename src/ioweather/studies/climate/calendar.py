@@ -131,9 +131,9 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
     shown = {"x": noun, "series": "series"}
     charts = [
         Chart(
-            "bars", long, {**shown, "y": "mean", "low": "mean_low", "high": "mean_high"}, f"Mean volume of the {noun}",
+            "bars", long, {**shown, "y": "mean", "low": "mean_low", "high": "mean_high"}, f"Mean volume of the {noun}"
         )
-    ]  # fmt: skip
+    ]
     if np.isfinite(variations[0]).any():
         charts.append(
             Chart(

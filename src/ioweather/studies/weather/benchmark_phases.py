@@ -88,9 +88,7 @@ def _benchmark(part: Measured, phases: list[dict[str, Any]], usual: Usual, expec
     shown = shown[np.argsort(part.op[shown], kind="stable")]  # the order, and so the colours, of the means
     notes = (f"No baseline yet for {', '.join(unknown)}.",) if unknown else ()
     cached = int((~stored).sum())
-    left_out = {
-        "failed_or_missed": part.failed, "of_another_size_or_mode": part.other, "answered_by_the_cache": cached,
-    }  # fmt: skip
+    left_out = {"failed_or_missed": part.failed, "of_another_size_or_mode": part.other, "answered_by_the_cache": cached}
     total = len(part.seconds) + part.failed + part.other
     yield _charts(part, slowdown, shown, means, phases)
     yield (*estimates, plain("reduced_interval", 60, "seconds", method="as set")) if means else ()
@@ -119,9 +117,8 @@ def _in_phases(start_ns: Ints, slowdown: Floats, phases: list[dict[str, Any]], l
 
 
 def _charts(
-    part: Measured, slowdown: Floats, shown: Ints, means: list[tuple[Cell, ...]],
-    phases: list[dict[str, Any]],
-) -> Iterator[Chart]:  # fmt: skip
+    part: Measured, slowdown: Floats, shown: Ints, means: list[tuple[Cell, ...]], phases: list[dict[str, Any]]
+) -> Iterator[Chart]:
     # Nine phases without a pause are one grey block: lines where they begin, and a box of each below.
     shades = tuple(Reference("x", float(p["start_ns"])) for p in phases if p["end_ns"])
 
