@@ -12,7 +12,7 @@ import pytest
 
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.sources.live import datafile, probe
+from ioweather.sources.live import claim, datafile, probe
 from ioweather.sources.live.probe import Probe, ProbeSettings
 from live_reporter import Heard
 
@@ -195,7 +195,7 @@ def test_nothing_is_made_on_the_disk_below_a_mount_that_is_gone(prepared, monkey
     monkeypatch.setattr(probe, "_PREPARE_AGAIN_NS", 0)
     shutil.rmtree(prepared.folder)
     with monkeypatch.context() as patch:
-        patch.setattr(probe, "mount_point", lambda path: "/elsewhere")
+        patch.setattr(claim, "mount_point", lambda path: "/elsewhere")
         for _ in range(3):
             assert status_of(run(prepared))["read"] == ("error", errno.ENOENT)
         assert not prepared.folder.exists()
@@ -208,7 +208,7 @@ def test_a_mount_that_is_required_and_not_there(tmp_path, monkeypatch):
     with pytest.raises(SourceError, match="is not mounted"):
         made.prepare(Heard())
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(probe, "mount_point", lambda path: str(tmp_path))
+    monkeypatch.setattr(claim, "mount_point", lambda path: str(tmp_path))
     made.prepare(Heard())
     assert made.folder.exists()
     made.finish(Heard())

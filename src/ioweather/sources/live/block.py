@@ -15,7 +15,7 @@ from pathlib import Path
 from ioweather.core.errors import SourceError
 from ioweather.core.units import NS
 from ioweather.sources.disk_counters import RESET, amounts_between, parse_diskstats
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Reading, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks, ForwardTime, Gap
 from ioweather.sources.live.rows import event_row
 
@@ -23,25 +23,19 @@ _NOT_STORAGE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+(?:p\d+)?")
 
 
 @dataclass
-class BlockDevices:
+class BlockDevices(Reading):
     period_ns: int = 10 * NS
     root: Path = Path("/")
     stacked: bool = False
     host: str = field(default_factory=socket.gethostname)
     clocks: Clocks = field(default_factory=Clocks)
-    name: str = "block"
-    operations: tuple[Operation, ...] = ()
-    is_periodic: bool = True
+    name = "block"
 
     def __post_init__(self) -> None:
         self._time = ForwardTime()
         self._last: dict[str, tuple[int, ...]] = {}
         self._last_wall_ns = 0
         self._away: dict[str, dict[str, object]] = {}
-
-    @property
-    def label(self) -> str:
-        return self.name
 
     def prepare(self, reporter: Reporter) -> Ready:
         devices = self._read()[0]
@@ -122,9 +116,6 @@ class BlockDevices:
         return event_row(
             f"gap:{self.host}:{self.name}:{gap.start_ns}", "gap", gap.label, gap.start_ns, gap.end_ns, host=self.host
         )
-
-    def finish(self, reporter: Reporter) -> None:
-        """Nothing was made, nothing is left."""
 
 
 def _has_entries(folder: Path) -> bool:

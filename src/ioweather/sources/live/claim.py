@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import NS
 from ioweather.sources.live.contract import Progress
+from ioweather.sources.mounts import is_inside, mount_point
 
 _NAME: Final = "lock"
 _MOST_BYTES: Final = 4096
@@ -69,6 +70,18 @@ class Claim:
         self._next_beat_ns = time.monotonic_ns() + _BEAT_NS
         return False
 
+    def entered(self, checked: PrivateDirectory | None, enter: Callable[[int], int]) -> int:
+        """What `enter` opens in the folder that was checked, while that is ours."""
+        if checked is None:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        folder = checked.again()
+        try:
+            if self.is_lost(folder):
+                raise OSError(errno.EBUSY, "another one has taken the folder")
+            return enter(folder)
+        finally:
+            os.close(folder)
+
     def signing(self, folder: PrivateDirectory, progress: Progress) -> Progress:
         """Of work that takes long: what tells of it gives the sign too."""
 
@@ -88,6 +101,19 @@ class Claim:
         with _alone(folder):
             if self.is_mine(folder):
                 folder.unlink(_NAME)
+
+
+def mount_below(target: str, required: str | None = None) -> str:
+    """The mount that the directory lies on, which may have to be a certain one."""
+    if not Path(target).is_dir():
+        raise SourceError(f"{target} is not a directory.", hint="Name a directory on the file system to measure.")
+    mount = mount_point(os.path.realpath(target))
+    if required is not None and not is_inside(mount, os.path.realpath(required)):
+        raise SourceError(
+            f"{required} is not mounted: {target} lies on {mount} now.",
+            hint="Mount it; nothing is written to the disk below it.",
+        )
+    return mount
 
 
 def folder_below(target: str, name: str) -> Path:

@@ -70,3 +70,18 @@ class LiveSource(Protocol):
     def prepare(self, reporter: Reporter) -> Ready: ...
     def cycle(self, scheduled_ns: int, reporter: Reporter) -> None: ...
     def finish(self, reporter: Reporter) -> None: ...
+
+
+class Reading:
+    """A live source that only reads counters: it makes nothing, and takes every tick."""
+
+    name = ""
+    operations: tuple[Operation, ...] = ()
+    is_periodic = True
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    def finish(self, reporter: Reporter) -> None:
+        """Nothing was made, nothing is left."""

@@ -12,7 +12,7 @@ from ioweather.core.errors import SourceError
 from ioweather.core.units import NS
 from ioweather.sources.counter_samples import Differ, Origin, Sample
 from ioweather.sources.gpfs.mmpmon import samples
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Reading, Ready, Reporter
 from ioweather.sources.live.rows import report_growth
 
 # Where GPFS installs its commands; few put that on their PATH.
@@ -24,21 +24,15 @@ def mmpmon() -> str | None:
 
 
 @dataclass
-class GpfsNode:
+class GpfsNode(Reading):
     period_ns: int = 10 * NS
     timeout_seconds: float = 30.0
     host: str = field(default_factory=socket.gethostname)
-    name: str = "gpfs"
-    operations: tuple[Operation, ...] = ()
-    is_periodic: bool = True
+    name = "gpfs"
 
     def __post_init__(self) -> None:
         self._differ = Differ()
         self._covered_until_ns: dict[Origin, int] = {}
-
-    @property
-    def label(self) -> str:
-        return self.name
 
     def prepare(self, reporter: Reporter) -> Ready:
         found = sorted({origin.target.system for origin, _ in self._ask()[0]})
@@ -71,6 +65,3 @@ class GpfsNode:
         named = [(origin._replace(target=origin.target._replace(name=self.host)), sample)
                  for origin, sample in (item for item in items if not isinstance(item, str))]  # fmt: skip
         return named, [item for item in items if isinstance(item, str)]
-
-    def finish(self, reporter: Reporter) -> None:
-        """Nothing was made, nothing is left."""

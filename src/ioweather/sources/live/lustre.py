@@ -17,7 +17,7 @@ from ioweather.core.errors import CorruptInput, SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.sources.counter_samples import Differ, Growth, Origin, Target
 from ioweather.sources.disk_counters import RESET
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Reading, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks, ForwardTime
 from ioweather.sources.live.rows import event_row, report_growth, series_row
 from ioweather.sources.lustre.job_rows import job_rows
@@ -90,15 +90,13 @@ _ENTRY = ENTRY.encode()
 
 
 @dataclass
-class LustreServer:
+class LustreServer(Reading):
     period_ns: int = 10 * NS
     root: Path = Path("/")
     host: str = field(default_factory=socket.gethostname)
     cluster: str | None = None
     clocks: Clocks = field(default_factory=Clocks)
-    name: str = "lustre"
-    operations: tuple[Operation, ...] = ()
-    is_periodic: bool = True
+    name = "lustre"
 
     def __post_init__(self) -> None:
         self._differ = Differ()
@@ -107,10 +105,6 @@ class LustreServer:
         self._hours: dict[tuple[Target, str], int] = {}
         self._jobs: dict[Target, JobList] = {}
         self._cpu = ServerCpu(self.root, self.host, self.clocks)
-
-    @property
-    def label(self) -> str:
-        return self.name
 
     def prepare(self, reporter: Reporter) -> Ready:
         if not is_tree(self.root):
@@ -164,9 +158,6 @@ class LustreServer:
                     self._hours[target, metric] = moment // HOUR_NS
                     minute = moment // MINUTE_NS * MINUTE_NS
                     reporter.row("series", series_row(target, minute, MINUTE_NS, metric, float(value), 0))
-
-    def finish(self, reporter: Reporter) -> None:
-        """Nothing was made, nothing is left."""
 
 
 class JobList:

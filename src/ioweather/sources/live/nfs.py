@@ -9,7 +9,7 @@ from pathlib import Path
 from ioweather.core.errors import SourceError
 from ioweather.core.units import NS
 from ioweather.sources.counter_samples import Target
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Reading, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks, ForwardTime
 from ioweather.sources.live.rows import event_row, report_growth
 from ioweather.sources.nfs.mountstats import Mount, growth_of, parse_mountstats
@@ -26,22 +26,16 @@ def is_here(root: Path) -> bool:
 
 
 @dataclass
-class NfsClient:
+class NfsClient(Reading):
     period_ns: int = 10 * NS
     root: Path = Path("/")
     host: str = field(default_factory=socket.gethostname)
     clocks: Clocks = field(default_factory=Clocks)
-    name: str = "nfs"
-    operations: tuple[Operation, ...] = ()
-    is_periodic: bool = True
+    name = "nfs"
 
     def __post_init__(self) -> None:
         self._time = ForwardTime()
         self._last: dict[str, Mount] = {}
-
-    @property
-    def label(self) -> str:
-        return self.name
 
     def prepare(self, reporter: Reporter) -> Ready:
         return Ready(self.host, message=", ".join(sorted(self._read()[0])) or "nothing is mounted by NFS")
@@ -68,6 +62,3 @@ class NfsClient:
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror}.") from None
         return {mount.path: mount for mount in parse_mountstats(text.splitlines(), str(path))}, wall, monotonic
-
-    def finish(self, reporter: Reporter) -> None:
-        """Nothing was made, nothing is left."""

@@ -19,18 +19,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final, TypeVar
 
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import GIB, MIB, NS, format_bytes
-from ioweather.sources.live.claim import Claim, folder_below, leaving
+from ioweather.sources.live.claim import Claim, folder_below, leaving, mount_below
 from ioweather.sources.live.contract import Operation, Progress, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.rows import Origin, ResponseLine
 from ioweather.sources.live.timing import Timing, timed
-from ioweather.sources.mounts import is_inside, mount_point, system_of
+from ioweather.sources.mounts import system_of
 
 _NAME: Final = re.compile(r"[0-9]{12}")
 _NEW: Final = os.O_CREAT | os.O_EXCL
@@ -211,16 +210,7 @@ class Probe:
         return Ready(self.origin.system, self.data.access, self._remark())
 
     def _make_files(self, reporter: Reporter) -> None:
-        if not Path(self.target).is_dir():
-            raise SourceError(
-                f"{self.target} is not a directory.", hint="Name a directory on the file system to probe."
-            )
-        mount = mount_point(os.path.realpath(self.target))
-        if self.required_mount is not None and not is_inside(mount, os.path.realpath(self.required_mount)):
-            raise SourceError(
-                f"{self.required_mount} is not mounted: {self.target} lies on {mount} now.",
-                hint="Mount it; nothing is written to the disk below it.",
-            )
+        mount = mount_below(self.target, self.required_mount)
         if self._mount not in (None, mount):  # else the files of /scratch would fill the disk that it is mounted over
             raise SourceError(f"{self.target} lies on {mount} now: {self._mount} is not mounted.")
         self._mount = mount

@@ -8,19 +8,17 @@ sampler rests, so that it is busy for at most the stated share of the time.
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from ioweather.core.errors import SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.units import KIB, MIB, format_bytes
-from ioweather.sources.live.claim import Claim, folder_below, leaving
+from ioweather.sources.live.claim import Claim, folder_below, leaving, mount_below
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.placement import osts_of, place_on_ost
@@ -95,10 +93,7 @@ class Sampler:
 
     def prepare(self, reporter: Reporter) -> Ready:
         reporter.begin("prepare", 0, None)
-        if not Path(self.target).is_dir():
-            raise SourceError(
-                f"{self.target} is not a directory.", hint="Name a directory on the file system to sample."
-            )
+        mount_below(self.target)
         with PrivateDirectory.at(self.folder) as folder:
             self._claim.take(folder)
             self._checked = folder
@@ -156,7 +151,8 @@ class Sampler:
     def _measure(self, step: _Step, scheduled_ns: int, reporter: Reporter) -> None:
         file, length = step.file, step.file.file_bytes
         opened: list[int] = []
-        timing = timed(lambda: opened.append(self._open(step)))
+        enter = file.open if step.mode == "nocache" else file.open_cached
+        timing = timed(lambda: opened.append(self._claim.entered(self._checked, enter)))
         cached: bool | None = None
         if opened:
             fd = opened[0]
@@ -170,17 +166,6 @@ class Sampler:
                 os.close(fd)
         kind = Operation(step.op, length, step.mode)
         reporter.row("responses", response_row(self.origin, kind, timing, scheduled_ns, cached, step.component))
-
-    def _open(self, step: _Step) -> int:
-        if self._checked is None:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        folder = self._checked.again()
-        try:
-            if self._claim.is_lost(folder):
-                raise OSError(errno.EBUSY, "another sampler has taken the folder")
-            return step.file.open(folder) if step.mode == "nocache" else step.file.open_cached(folder)
-        finally:
-            os.close(folder)
 
     def _arrange(self, step: _Step, fd: int) -> bool | None:
         """Bring the cache into the state that the mode names, untimed; say which state it is in."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ioweather.core.errors import SourceError
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.sources.live.contract import Operation, Ready, Reporter
+from ioweather.sources.live.contract import Reading, Ready, Reporter
 from ioweather.sources.live.monotonic_samples import Clocks
 
 FIELDS = "JobID,JobIDRaw,Cluster,UID,User,Account,JobName,State,Submit,Start,End,NNodes,NCPUS,NodeList"
@@ -23,22 +23,16 @@ def is_here() -> bool:
 
 
 @dataclass
-class SlurmAccounting:
+class SlurmAccounting(Reading):
     period_ns: int = 5 * MINUTE_NS
     timeout_seconds: float = 120.0
     host: str = field(default_factory=socket.gethostname)
     clocks: Clocks = field(default_factory=Clocks)
-    name: str = "slurm"
-    operations: tuple[Operation, ...] = ()
-    is_periodic: bool = True
+    name = "slurm"
 
     def __post_init__(self) -> None:
         self._since_ns: int | None = None
         self._last = ""
-
-    @property
-    def label(self) -> str:
-        return self.name
 
     def prepare(self, reporter: Reporter) -> Ready:
         if not is_here():
@@ -53,9 +47,6 @@ class SlurmAccounting:
         if text.count("\n") > 1 and text != self._last:
             reporter.document(f"sacct-{now}.txt", text)
         self._last = text
-
-    def finish(self, reporter: Reporter) -> None:
-        """Nothing was made, nothing is left."""
 
 
 def poll_accounting(back_seconds: int, timeout_seconds: float = 120.0) -> str:

@@ -10,7 +10,6 @@ again, first after minutes, then once an hour; so are targets that were added, a
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import stat
@@ -18,20 +17,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 from ioweather.core.errors import IoweatherError, SourceError
 from ioweather.core.private_directory import PrivateDirectory
 from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.units import HOUR_NS, KIB, MINUTE_NS, NS
-from ioweather.sources.live.claim import Claim, folder_below, leaving
+from ioweather.sources.live.claim import Claim, folder_below, leaving, mount_below
 from ioweather.sources.live.contract import Operation, Ready, Reporter
 from ioweather.sources.live.datafile import DataFile, check_space
 from ioweather.sources.live.placement import NOTE, Placed, place_on_all
 from ioweather.sources.live.rows import Origin, response_row
 from ioweather.sources.live.timing import Timing, timed
-from ioweather.sources.mounts import is_inside, mount_point, system_of
+from ioweather.sources.mounts import mount_point, system_of
 
 REQUEST_BYTES: Final = TARGET_PROBE_BYTES
 _FILL_BYTES_PER_S: Final = 64 * 1024 * KIB
@@ -74,14 +72,7 @@ class TargetProbe:
 
     def prepare(self, reporter: Reporter) -> Ready:
         reporter.begin("prepare", 0, None)
-        if not Path(self.target).is_dir():
-            raise SourceError(
-                f"{self.target} is not a directory.", hint="Name a directory on the file system to probe."
-            )
-        mount = mount_point(os.path.realpath(self.target))
-        if self.required_mount is not None and not is_inside(mount, os.path.realpath(self.required_mount)):
-            raise SourceError(f"{self.required_mount} is not mounted: {self.target} lies on {mount} now.")
-        self._place(mount, reporter)
+        self._place(mount_below(self.target, self.required_mount), reporter)
         if not self._files:
             why = "".join(f" {name}: {reason}" for name, reason in self._without.items())
             raise SourceError(f"no storage target of {self.target} was found.{why}")
@@ -189,23 +180,12 @@ class TargetProbe:
         """What `enter` opens in the probe's folder; where that fails, both operations did."""
         reporter.begin(kinds[0].op, kinds[0].request_bytes, scheduled_ns)
         opened: list[int] = []
-        failed = timed(lambda: opened.append(self._open(enter)))
+        failed = timed(lambda: opened.append(self._claim.entered(self._checked, enter)))
         if opened:
             return opened[0]
         for kind in kinds:
             self._report(kind, failed, scheduled_ns, None, placed, reporter)
         return None
-
-    def _open(self, enter: Callable[[int], int]) -> int:
-        if self._checked is None:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        folder = self._checked.again()
-        try:
-            if self._claim.is_lost(folder):
-                raise OSError(errno.EBUSY, "another probe has taken the folder")
-            return enter(folder)
-        finally:
-            os.close(folder)
 
     def _report(
         self,
