@@ -13,6 +13,7 @@ from ioweather.advice.verdict.judge import judge
 from ioweather.advice.verdict.model import _typical
 from ioweather.advice.verdict.patterns import MEASURES, patterns_of
 from ioweather.advice.verdict.pool import _beyond_day
+from ioweather.advice.verdict.states import _quantile
 from ioweather.core.outcomes import Reason
 from planted_pools import planted_pool
 
@@ -245,3 +246,10 @@ def test_a_run_as_slow_as_others_then_is_the_systems_though_its_like_were_not():
     assert found.kind == "system"
     # Slower than it was for anybody is not explained by that.
     assert judge(replace(pool, slowness={"probe_targets": 0.2 * slow}), 0).kind == "unexplained"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 64])
+@pytest.mark.parametrize("q", [0.0, 0.25, 0.5, 0.9, 1.0])
+def test_quantiles_of_groups_are_numpys(count, q):
+    values = np.random.default_rng(count).standard_normal(count)
+    assert _quantile(values, q) == pytest.approx(np.quantile(values, q), abs=1e-14)

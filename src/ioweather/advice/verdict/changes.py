@@ -43,9 +43,8 @@ def find_changes(pattern: Floats, group: Ints, row: int) -> Changes:
     columns = np.abs(difference) > FACTORS + 1e-9
     changed = columns.any(axis=1)
     difference = np.where(changed[:, None], difference, 0.0)
-    scaled = difference / SCALES
-    distance = ((scaled[:, None] - scaled[None]) ** 2).sum(axis=-1)
-    request = pattern[:, _REQUEST] / _ABSOLUTE_SCALE
-    distance += (request[:, None] - request[None]) ** 2
+    places = np.column_stack([difference / SCALES, pattern[:, _REQUEST] / _ABSOLUTE_SCALE])
+    length = (places**2).sum(axis=1)
+    distance = np.maximum(length[:, None] + length[None] - 2.0 * places @ places.T, 0.0)
     both = changed[:, None] & changed[None]
     return Changes(changed, columns, np.where(both, np.exp(-0.5 * distance), 0.0), np.maximum(difference * COSTS, 0.0))

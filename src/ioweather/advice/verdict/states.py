@@ -84,12 +84,13 @@ class _Baseline:
     """What a measure is for a run of this group with this pattern when nothing is the matter."""
 
     def __init__(self, pool: Pool, changes: Changes, row: int, weights: Floats) -> None:
-        self.group, self.changed, self.weights = pool.group, changes.changed, weights
+        self.changed, self.weights = changes.changed, weights
         self.other = np.arange(pool.rows) != row
+        self.members = [np.flatnonzero(pool.group == number) for number in np.unique(pool.group).tolist()]
 
     def of(self, column: Floats, quantile: float) -> tuple[Floats, Floats]:
         """Expected value of each run, as this quantile of those alike, and its error: 0 for runs that did as usual."""
-        usual = self._per_group(column, lambda values: float(np.quantile(values, quantile)))
+        usual = self._per_group(column, lambda values: _quantile(values, quantile))
         beyond = column - usual
         shift, error = np.zeros(len(column)), np.zeros(len(column))
         rows = np.flatnonzero(self.changed)
@@ -106,7 +107,7 @@ class _Baseline:
         expected, error = self.of(column, 0.5)
         beyond = column - expected
         below = np.where(beyond <= 0, -beyond, np.nan)
-        spread = self._per_group(below, lambda values: MAD_TO_SD * float(np.median(values)))
+        spread = self._per_group(below, lambda values: MAD_TO_SD * _quantile(values, 0.5))
         ordinary = below[self.other & ~self.changed & np.isfinite(below)]
         least = 0.5 * MAD_TO_SD * float(np.median(ordinary)) if len(ordinary) else 0.0
         dead = _DEAD_SPREADS * np.fmax(spread, least) + error
@@ -116,17 +117,25 @@ class _Baseline:
 
     def per_group(self, values: Floats) -> Floats:
         """Median of each column in the runs of the group that did as usual."""
-        columns = [self._per_group(column, lambda each: float(np.median(each))) for column in values.T]
+        columns = [self._per_group(column, lambda each: _quantile(each, 0.5)) for column in values.T]
         return np.stack(columns, axis=1) if columns else np.zeros(values.shape)
 
     def _per_group(self, column: Floats, middle: Callable[[Floats], float]) -> Floats:
         usual = self.other & ~self.changed & np.isfinite(column)
         found = np.full(len(column), middle(column[usual]) if usual.any() else 0.0)
-        for number in np.unique(self.group).tolist():
-            mine = usual & (self.group == number)
-            if mine.any():
-                found[self.group == number] = middle(column[mine])
+        for members in self.members:
+            mine = members[usual[members]]
+            if len(mine):
+                found[members] = middle(column[mine])
         return found
+
+
+def _quantile(values: Floats, q: float) -> float:
+    """As np.quantile, in an eighth of its time for the few runs of a group: a verdict asks for hundreds."""
+    ordered, place = np.sort(values), q * (len(values) - 1)
+    low = int(place)
+    part = place - low
+    return float(ordered[low]) if not part else float((1.0 - part) * ordered[low] + part * ordered[low + 1])
 
 
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> Floats:

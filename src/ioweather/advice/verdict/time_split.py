@@ -59,14 +59,14 @@ def _on_part(share: float, effect: Floats) -> Floats:
 
 
 def split_of(column: Floats, usual: Bools, row: int) -> Split | None:
-    """Of the logarithms of all runs; None where too few are known, or most of the time is metadata: close() writes what
-    is left and counts there, so that they are no separate part."""
+    """Of the logarithms of all runs; None where too few are known, equal runs differ much, or most of the time is
+    metadata: close() writes what is left and counts there, so that they are no separate part."""
     known = column[usual & np.isfinite(column)]
-    if len(known) < _LEAST_RUNS or not np.isfinite(column[row]):
+    if len(known) < _LEAST_RUNS:
         return None
     middle = float(np.median(known))
     noise = _WIDER * MAD_TO_SD * float(np.median(np.abs(known - middle)))
-    if middle > 0.0 or noise > _MOST_NOISE:
+    if middle > 0.0 or noise > _MOST_NOISE or not np.isfinite(column[row]):
         return None
     return Split(float(column[row]) - middle, max(noise, _LEAST_NOISE), 1.0 / (1.0 + float(np.exp(-middle))))
 
@@ -75,10 +75,12 @@ def same_part(split: Floats, group: Ints, changed: Bools, effect: Floats, row: i
     """(run, run), from 1 to 0: whether it was the same part of the time that became longer with their changes. Changes
     that look alike may cost nothing in one run and much in another. `effect` is the system's, which is on data."""
     moved, noise = np.zeros(len(split)), 0.0
-    usual = ~changed & (np.arange(len(split)) != row)
-    for member in np.flatnonzero(changed).tolist():
-        found = split_of(split, usual & (group == group[member]), member)
+    usual, known = ~changed & (np.arange(len(split)) != row), changed & np.isfinite(split)
+    for number in np.unique(group[known]).tolist():
+        members = np.flatnonzero(known & (group == number))
+        found = split_of(split, usual & (group == number), int(members[0]))
         if found is not None:
-            moved[member] = np.clip(found.shift + effect[member], -_MOST_MOVED, _MOST_MOVED)
-            noise = max(noise, found.noise if group[member] == group[row] else 0.0)
+            shift = split[members] - split[members[0]] + found.shift + effect[members]
+            moved[members] = np.clip(shift, -_MOST_MOVED, _MOST_MOVED)
+            noise = max(noise, found.noise if number == group[row] else 0.0)
     return np.asarray(np.exp(-0.5 * (moved[:, None] - moved[None]) ** 2 / (_MOVED_SCALE**2 + (2.0 * noise) ** 2)))
