@@ -120,9 +120,10 @@ def _series_rows(snapshot: Snapshot) -> list[tuple[str, str, str, int, float, in
 @click.option("--everything", is_flag=True, help="Seal today too, and search all days.")
 @_of_lake
 def compact(lake_dir: str | None, everything: bool) -> None:
-    """Seal closed days, one sorted file each, and search them for episodes and unhealthy components.
+    """Seal closed days, one sorted file each.
 
-    Once with --everything after an upgrade: rows that an earlier version stored are searched too.
+    Once with --everything after an upgrade: rows that an earlier version stored are searched for episodes and unhealthy
+    components too. Those that come in are searched then.
     """
     from ioweather.workflows.site.tend import tend
 
