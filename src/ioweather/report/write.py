@@ -84,8 +84,10 @@ def write_report(
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
-    material = gather(lake, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
-    sheets = front_sheets(lake, material, operator=audience != "director")
+    kept = KeptLake(lake.root, Kept(), lake.owner)  # many questions: its tables are opened once
+    of_tasks = kept if executor is None else lake  # which other processes are given too
+    material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
+    sheets = front_sheets(kept, material, operator=audience != "director")
     if anonymous:
         material, sheets = anonymised(lake, material, sheets)
     page = report_html(material, sheets, anonymous=anonymous, appendix=audience == "science", progress=progress)
@@ -105,7 +107,6 @@ def front_sheets(lake: Lake, material: Material, *, operator: bool) -> list[Shee
         low, high = max(low, material.span_ns[0]), min(high, material.span_ns[1] + 1)
     if low >= high:
         return [Sheet(f"Storage of {material.facility.name}", ("The lake holds nothing of this period.",))]
-    lake = KeptLake(lake.root, Kept(), lake.owner)  # several questions: its tables are opened once
     if material.period_ns == ALL_TIME:  # there is no time before: its second half is compared with its first
         middle = (low + high) // 2
         whole, compared, before = find(lake, [(low, high), (middle, high), (low, middle)])
