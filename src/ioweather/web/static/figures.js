@@ -39,6 +39,9 @@ function zoomable(spec, brush) {
   for (const layer of spec.layer)
     if (layer.encoding?.x?.value !== undefined && !layers.includes(layer))
       layer.mark = { ...layer.mark, opacity: { expr: `labels?0:${layer.mark.opacity ?? 1}` } };
+  // Points that only a pointer needs are most of a chart's marks: until the server has drawn it they are left out.
+  for (const layer of layers)
+    if (layer.name === "hover") layer.transform = [{ filter: "!labels" }, ...(layer.transform ?? [])];
   if (brush) layers[0].params = [{ name: "brush", select: { type: "interval", encodings: ["x"] } }];
   return field;
 }
