@@ -123,11 +123,11 @@ def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, 
     specs = {screen: spec(untitled, width=_WIDTH_PX[screen], height=drawn.height) for screen in drawn.screens}
     text = escape(describe(chart))
     heading = f"<h{level}>{escape(chart.title)}</h{level}>" if chart.title else ""
-    is_one = len(specs) == 1
+    is_one, alone = len(specs) == 1, {"wide": "scroll", "narrow": "fitted"}
     # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.
     focus = f' role="region" tabindex="0" aria-label="{text}"' if is_one and not drawn.live else ""
     picture = "".join(
-        f'<div class="{"scroll" if is_one else screen}"{focus}>'
+        f'<div class="{alone[screen] if is_one else screen}"{focus}>'
         f"{_inline_svg(draw(part).decode(), f'{name}-{screen}', text)}</div>"
         for screen, part in specs.items()
     )
