@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -139,6 +141,18 @@ def whole_lines(path: Path) -> Iterator[tuple[int, str]]:
     for block in line_blocks(path):
         if not block.torn:
             yield from enumerate(block.lines, block.first)
+
+
+def all_of_a_kind(folder: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
+    """What is in the folder, if all of it is of one kind: in most folders the first entry tells."""
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                if not is_one(entry):
+                    return []
+                found.append(folder / entry.name)
+    return sorted(found)
 
 
 def _without_noise(text: str) -> tuple[str, bool]:

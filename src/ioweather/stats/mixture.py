@@ -160,16 +160,12 @@ def fit_mixture(
         for head in heads
         for tail in tails
     ]
-    ranked = tuple(sorted(fits, key=_ks_order if select == "ks" else _aic_order))
+    ranked = tuple(sorted(fits, key=_aic_order if select == "aic" else lambda pair: (pair.collapsed, pair.ks)))
     fit = MixtureFit(sample.n, ranked[0], ranked, combination, select, smallest)
     if not replicates:
         return fit
     again = bootstrap(sample, fit, range(replicates), seed=seed)
     return replace(fit, intervals=percentile_intervals(again, level))
-
-
-def _ks_order(pair: PairFit) -> tuple[bool, float]:
-    return pair.collapsed, pair.ks
 
 
 def _aic_order(pair: PairFit) -> tuple[bool, float]:

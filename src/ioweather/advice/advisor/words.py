@@ -170,17 +170,16 @@ def advice_findings(advised: Advised) -> Iterator[Finding]:
     yield Finding(f"{seen}: {cost} more than {largest}{run}: not worth changing.", name="patterns_not_worth_changing")
 
 
-def _change_to(advice: Advice) -> str:
-    return f"Change to: {' '.join(advice.fix_lines)}"
-
-
 def advice_exhibit(advised: Advised) -> Exhibit:
     """Everything that was seen, for the page and for programs; the screen has its part in the facts."""
     estimates = tuple(
         Estimate(a.headline, a.seconds, "seconds", a.promise.low, a.promise.high, LEVEL, a.promise.pairs, a.model)
         for a in advised.patterns
     )
-    findings = tuple(Finding(f"{a.headline}: {a.evidence}. {_change_to(a)}", "note", a.name) for a in advised.patterns)
+    findings = tuple(
+        Finding(f"{a.headline}: {a.evidence}. Change to: {' '.join(a.fix_lines)}", "note", a.name)
+        for a in advised.patterns
+    )
     caveats = [
         f"Each figure is what this change alone wins. Below {format_seconds(advised.floor_seconds)} none is advised.",
         "Intervals are those of changes made before, real and simulated; they hold as far as this run is like them.",

@@ -181,7 +181,7 @@ class TokioWriter:
             targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes,
                        "readops": observed.read_requests, "writeops": observed.write_requests}  # fmt: skip
             self._group(file, "datatargets", stamps, {
-                name: (_with_holes(values, observed.missing), names, "bytes" if "bytes" in name else "operations")
+                name: (np.where(observed.missing, -0.0, values), names, "bytes" if "bytes" in name else "operations")
                 for name, values in targets.items()
             })  # fmt: skip
             mdt = (f"{self._resources.fsname}-MDT0000",)
@@ -209,10 +209,6 @@ class TokioWriter:
             made = _append(group, dataset, values)
             made.attrs["columns"] = np.array([column.encode() for column in columns])
             made.attrs["units"] = np.bytes_(unit)
-
-
-def _with_holes(values: Floats, missing: Any) -> Floats:
-    return np.where(missing, -0.0, values)
 
 
 def _append(group: Any, name: str, values: Any) -> Any:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,7 +12,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.units import NS
 from ioweather.sources.labelled.taking import Pieces, Taking
-from ioweather.sources.textfiles import plain_head, whole_lines
+from ioweather.sources.textfiles import all_of_a_kind, plain_head, whole_lines
 
 # Exposition text, as exporters print it: Prometheus's own and OpenMetrics, a scrape or many below each other.
 #
@@ -170,13 +168,7 @@ class PrometheusSource:
 
 def _scrapes(path: Path) -> list[Path]:
     """The files of a folder that holds exposition text alone."""
-    found = []
-    with suppress(OSError), os.scandir(path) as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
-                if not (entry.is_file(follow_symlinks=False) and _is_scrape(Path(entry.path))):
-                    return []
-                found.append(Path(entry.path))
+    found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_scrape(Path(entry.path)))
     return found if len(found) > 1 else []
 
 

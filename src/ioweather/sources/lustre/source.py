@@ -9,11 +9,9 @@ and said at the end.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,7 +25,7 @@ from ioweather.sources.lustre.job_rows import job_rows
 from ioweather.sources.lustre.job_stats import JobAmounts, TargetJobs
 from ioweather.sources.lustre.parse import get_param_blocks
 from ioweather.sources.lustre.snapshot import Snapshot, is_tree, read_tree, snapshots
-from ioweather.sources.textfiles import beginning, line_blocks, plain_head, text_blocks
+from ioweather.sources.textfiles import all_of_a_kind, beginning, line_blocks, plain_head, text_blocks
 from ioweather.tables.jobs import JOB_OPERATIONS
 from ioweather.tables.series import Quality
 
@@ -111,25 +109,13 @@ def _by_host(lines: Iterator[str | None]) -> dict[str, list[str | None]]:
 
 def _trees(path: Path) -> list[Path]:
     """The folder itself, or all the folders in it: one per snapshot."""
-    return [path] if is_tree(path) else _all(path, lambda entry: entry.is_dir() and is_tree(Path(entry.path)))
+    return [path] if is_tree(path) else all_of_a_kind(path, lambda entry: entry.is_dir() and is_tree(Path(entry.path)))
 
 
 def _dumps(path: Path) -> list[Path]:
     """The files of a folder that holds dumps alone, each of another moment."""
-    found = _all(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_dump(Path(entry.path)))
+    found = all_of_a_kind(path, lambda entry: entry.is_file(follow_symlinks=False) and _is_dump(Path(entry.path)))
     return found if len(found) > 1 else []
-
-
-def _all(path: Path, is_one: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
-    """What is in the folder, if all of it is of one kind: in most folders the first entry tells."""
-    found = []
-    with suppress(OSError), os.scandir(path) as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
-                if not is_one(entry):
-                    return []
-                found.append(path / entry.name)
-    return sorted(found)
 
 
 def _is_dump(path: Path) -> bool:

@@ -15,7 +15,7 @@ from ioweather.core.results import Cell, Chart, Estimate, Finding, ResultTable, 
 from ioweather.stats.series import correlation, lagged_sums, window_sums
 from ioweather.studies.climate.context import HIGH_CORRELATION, WEAK_CORRELATION, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
-from ioweather.studies.shared.intervals import Intervals, directed
+from ioweather.studies.shared.intervals import Intervals, directed, number
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals, 
             made, value, low, high = _window(a, b, window, step_ns, intervals, pair, word)
             estimates += made
             label = f"{first} then {second}" if pair == "cross" else f"{pair} with itself"
-            rows += [(label, word, lag, *(_cell(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)]
+            rows += [(label, word, lag, *(number(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)]
     columns = columns_of(
         "pair [text]; window [text]; lag: lag in windows; value: correlation; low: 90% from; high: 90% to"
     )
@@ -81,10 +81,6 @@ def _window(
     else:
         made = [own.estimate(f"auto_{pair}[{word}]", "", sums, lambda s: correlation(s)[:, 1], n=n)]
     return made, value, low, high
-
-
-def _cell(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _findings(estimates: list[Estimate], names: tuple[str, str], step_ns: int, cross_words: str) -> tuple[Finding, ...]:

@@ -31,9 +31,8 @@ from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import share_estimate
 from ioweather.studies.shared.presenting import table
 
-AGES_DAYS: Final = (64, 128)
 # car11: "over 80%" not modified in over 64 days, "over 70%" in over 128: data is rarely overwritten.
-_MOSTLY: Final = 0.5
+AGES_DAYS: Final = (64, 128)
 _CAVEATS: Final = (
     "Ages are by modification time in the newest scan: a copy that keeps times looks old, and a touched file new.",
     "Data that was written and deleted between scans is not seen.",
@@ -172,7 +171,12 @@ def written_files(runs: Frame) -> Iterator[Piece]:
     proxy = _total(proxy_runs, "create_count")
     rows = (
         ("size at open (Darshan 2)", known, new, new / known if known else None),
-        ("proxy: written before read, and whole (Darshan 3)", proxy_written, proxy, _ratio(proxy, proxy_written)),
+        (
+            "proxy: written before read, and whole (Darshan 3)",
+            proxy_written,
+            proxy,
+            proxy / proxy_written if proxy_written else None,
+        ),
     )
     table = ResultTable(
         "written_files",
@@ -204,10 +208,6 @@ def written_files(runs: Frame) -> Iterator[Piece]:
 
 def _total(runs: Frame, name: str) -> int:
     return int(runs.ints(name).sum())
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 STUDY = Study(

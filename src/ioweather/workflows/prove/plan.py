@@ -39,7 +39,6 @@ EXPECTED: Final = {
     Cause.COMPETITOR: Expected("system", frozenset(), "slower", 4),
     Cause.STOPPED_PROBE: Expected("normal", frozenset(), "silent", 3),
 }
-PLANTED_RULES: Final = frozenset().union(*(expected.advice for expected in EXPECTED.values()))
 
 
 def shuffled(seed: int | None = None) -> tuple[Cause, ...]:
