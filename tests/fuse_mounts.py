@@ -16,6 +16,11 @@ from typing import Any
 
 import pytest
 
+OPERATIONS = (
+    "chmod", "create", "flush", "fsync", "getattr", "link", "mkdir", "open", "read", "readdir", "release", "rename",
+    "rmdir", "statfs", "truncate", "unlink", "utimens", "write",
+)  # fmt: skip
+
 
 class DisturbedMount:
     def __init__(self, folder: Path) -> None:
@@ -37,10 +42,10 @@ class DisturbedMount:
 
 @contextmanager
 def disturbed_mount(folder: Path, *, uncached: bool = False) -> Iterator[DisturbedMount]:
-    pytest.importorskip("mfusepy")
     library = ctypes.util.find_library("fuse3")
     if os.geteuid() != 0 or not Path("/dev/fuse").exists() or library is None or not shutil.which("fusermount3"):
         pytest.skip("FUSE is not here (needs root, /dev/fuse and apt-get install fuse3)")
+    pytest.importorskip("mfusepy")  # it looks for the library when it is imported
     mount = DisturbedMount(folder)
     server = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("fuse_passthrough.py")), str(mount.backing), str(mount.path),

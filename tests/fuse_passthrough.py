@@ -26,11 +26,6 @@ from typing import Any
 
 import mfusepy
 
-OPERATIONS = (
-    "chmod", "create", "flush", "fsync", "getattr", "link", "mkdir", "open", "read", "readdir", "release", "rename",
-    "rmdir", "statfs", "truncate", "unlink", "utimens", "write",
-)  # fmt: skip
-
 
 def disturbed(operation: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(operation)

@@ -28,6 +28,7 @@ class PyIoweather(PythonPackage):
     depends_on("py-duckdb@1.3:", type=("build", "run"))
     depends_on("py-deltalake@1.1:", type=("build", "run"))
     depends_on("py-arro3-core@0.5:", type=("build", "run"))
+    depends_on("py-arro3-io@0.5:", type=("build", "run"))
     depends_on("py-vl-convert-python@1.7:", type=("build", "run"))
     depends_on("py-h5py@3.10:", type=("build", "run"))
     depends_on("py-zlib-ng@0.4:", type=("build", "run"))

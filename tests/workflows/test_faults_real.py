@@ -31,8 +31,7 @@ from fault_scenarios import (
     wait_until_written,
     write_segments,
 )
-from fuse_mounts import DisturbedMount, disturbed_mount
-from fuse_passthrough import OPERATIONS
+from fuse_mounts import OPERATIONS, DisturbedMount, disturbed_mount
 from ioweather.collect.queue import draft_in, queued, refused_dir, waiting
 from ioweather.collect.status import read_status
 from ioweather.store.lake import Lake, open_lake

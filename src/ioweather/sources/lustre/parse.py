@@ -112,7 +112,7 @@ def get_param_blocks(lines: Iterable[str | None], *, more_follows: bool = False)
     Lines before the first parameter (a prompt, a date) are left out. None says that the text was cut off there: the
     parameter it belongs to is left out, for counters that are not shown would look as if they had been cleared. Of a
     list of jobs, all entries but the last are whole: they are kept, unless another text follows, to which those that
-    are not shown would have begun anew.
+    are not shown would have begun again.
     """
     name: str | None = None
     body: list[str] = []
