@@ -134,3 +134,16 @@ def test_an_exhibit_puts_each_piece_in_its_place_in_the_order_it_came():
     assert got.caveats == ("a caveat",)
     assert (got.id, got.tables, got.findings) == ("pat19.fig3", (table,), (Finding("a finding"),))
     assert (len(got.charts), got.coverage, made.__doc__) == (1, (Coverage(2, 1, "steps"),), "Its own words.")
+
+
+def test_a_table_and_a_chart_written_as_text():
+    table = ResultTable.of("t", "time [time_ns]; value: rate [bytes_per_s]; series [text]", iter([(1, 2.0, "a")]))
+    assert table == ResultTable(
+        "t", columns_of("time [time_ns]; value: rate [bytes_per_s]; series [text]"), ((1, 2.0, "a"),)
+    )
+    encoding = {"x": "time", "y": "value", "series": "series"}
+    assert Chart.of("timeline", table, "x=time y=value series", "T", log="xy", facet="series") == Chart(
+        "timeline", table, encoding, "T", "series", {"x": "log", "y": "log"}
+    )
+    with pytest.raises(ValueError, match="lacks"):
+        Chart.of("timeline", table, "x=time y")

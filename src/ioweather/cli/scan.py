@@ -12,14 +12,13 @@ from ioweather.cli.options import engine_options, executor, lake_option, output_
 from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
+from ioweather.core.words import names_of
 
 if TYPE_CHECKING:
     from ioweather.core.contracts import PathPolicy
     from ioweather.workflows.scan import ScanReport
 
-_CSV_COLUMNS = (
-    "owner_kind", "owner", "histogram", "bin", "low", "high", "age_low_days", "age_high_days", "count", "bytes",
-)  # fmt: skip
+_CSV_COLUMNS = names_of("owner_kind owner histogram bin low high age_low_days age_high_days count bytes")
 
 EPILOG = """\b
 It reads only, stays on one file system, follows no links, enters no

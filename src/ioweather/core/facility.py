@@ -16,12 +16,15 @@ from ioweather.core.clock import parse_time_ns, zone_named
 from ioweather.core.errors import FacilityError, IoweatherError
 from ioweather.core.units import GIB, MIB, NS, parse_duration_ns, parse_size
 from ioweather.core.visibility import Visibility, parse_visibility
+from ioweather.core.words import names_of
 
-_TOP_KEYS = {"name", "zone", "clusters", "source_order", "filesystem", "project", "maintenance", "retention",
-             "visibility", "collect", "watch", "engine", "ingest", "simulated", "node_limit_bytes_per_s", "node_cores",
-             "baseline"}  # fmt: skip
-_FILESYSTEM_KEYS = {"lustre", "mounts", "devices", "probes", "peak_bytes_per_s", "component_limit_bytes_per_s",
-                    "servers"}  # fmt: skip
+_TOP_KEYS = set(
+    names_of("""
+    name zone clusters source_order filesystem project maintenance retention visibility collect watch engine ingest
+    simulated node_limit_bytes_per_s node_cores baseline
+""")
+)
+_FILESYSTEM_KEYS = set(names_of("lustre mounts devices probes peak_bytes_per_s component_limit_bytes_per_s servers"))
 _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
 _LEAST_MEMORY_BYTES = 64 * MIB

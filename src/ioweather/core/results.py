@@ -70,6 +70,11 @@ class ResultTable(Tabular):
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.name!r}: a row of {len(row)} cells for {len(self.columns)} columns")
 
+    @classmethod
+    def of(cls, name: str, columns: str, rows: Iterable[tuple[Cell, ...]], title: str = "") -> ResultTable:
+        """A table whose columns are written as in `columns_of`."""
+        return cls(name, columns_of(columns), tuple(rows), title)
+
     def column(self, name: str) -> tuple[Cell, ...]:
         index = [column.name for column in self.columns].index(name)
         return tuple(row[index] for row in self.rows)
@@ -162,6 +167,16 @@ class Chart:
         missing = {name for name in (*self.encoding.values(), self.facet) if name is not None} - known
         if missing:
             raise ValueError(f"chart {self.title!r} encodes columns its table lacks: {sorted(missing)}")
+
+    @classmethod
+    def of(
+        cls, kind: ChartKind, table: ResultTable, encoding: str, title: str = "", *, log: str = "", **more: Any
+    ) -> Chart:
+        """A chart whose encoding is written as `x=time y=value series`; a word alone is a column of its own name.
+        `log` names the axes with logarithms, as `xy`."""
+        pairs = (word.partition("=") for word in encoding.split())
+        columns = {place: column or place for place, _, column in pairs}
+        return cls(kind, table, columns, title, scales=dict.fromkeys(log, "log"), **more)
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,14 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.results import Cell, Chart
+from ioweather.core.words import names_of
 from ioweather.figures import reading
 from ioweather.figures.axes import text_px
 from ioweather.figures.theme import HUES, SERIES, Spec
 
 # These two stand in most pictures; they keep their colours whatever the order of the rows.
 _FIXED: Final = {"read": 0, "write": 1}
-_SHAPES: Final = (
-    "circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left",
-)  # fmt: skip
+_SHAPES: Final = names_of("circle square triangle-up diamond cross triangle-down triangle-right triangle-left")
 
 
 # A line that nine tenths of the points of another lie on, to half a percent of the axis, hides it.

@@ -23,6 +23,7 @@ from ioweather.core.results import (
     columns_of,
 )
 from ioweather.core.units import format_value
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.studies.shared.runs import NEEDS, jobs_of
@@ -31,8 +32,10 @@ _FEWEST_SIMILAR: Final = 5
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")
 _WORDS: Final = {"newest": "the newest first", "slowest": "the slowest against similar runs first",
                  "largest": "the largest first", "longest": "the longest I/O first"}  # fmt: skip
-_READ: Final = ("job_id", "user", "uid", "project", "exe", "nprocs", "node_count", "start_ns", "end_ns", "run_seconds",
-                "io_seconds", "read_bytes", "write_bytes", "main_mount")  # fmt: skip
+_READ: Final = names_of("""
+    job_id user uid project exe nprocs node_count start_ns end_ns run_seconds io_seconds read_bytes write_bytes
+    main_mount
+""")
 _COLUMNS: Final = columns_of(
     "job_id: job [text]; user [text]; project [text]; program [text]; processes [count]; start_ns: start [time_ns]; "
     "read_bytes: read [bytes]; write_bytes: written [bytes]; io_seconds: I/O time [seconds]; "

@@ -326,7 +326,7 @@ def _component_exhibits(loads: Loads, shaded: tuple[Reference, ...]) -> tuple[Ex
         title = label[:1].upper() + label[1:]
         value = ResultColumn("value", label, _unit(line))
         table = ResultTable(line.metric, (_TIME, ResultColumn("what", "", "text"), value), rows)
-        chart = Chart("timeline", table, {"x": "start_ns", "y": "value", "series": "what"}, references=shaded)
+        chart = Chart.of("timeline", table, "x=start_ns y=value series=what", references=shaded)
         made.append(Exhibit(f"storage.{line.metric}", title, charts=(chart,)))
     return tuple(made)
 

@@ -244,10 +244,6 @@ def _programs(runs: Sequence[RunOutcome]) -> list[_Program]:
 
 
 def _waiting(programs: Sequence[_Program]) -> ResultTable:
-    columns = columns_of(
-        "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
-        "lost: beyond usual [seconds]"
-    )
     worst = sorted(programs, key=lambda p: (-p.lost_seconds, -p.io_seconds))[:_MOST_PROGRAMS]
     rows = tuple(
         (
@@ -261,16 +257,26 @@ def _waiting(programs: Sequence[_Program]) -> ResultTable:
         for p in worst
         if p.io_seconds
     )
-    return ResultTable("waiting", columns, rows, "Programs that waited longest beyond their usual time")
+    return ResultTable.of(
+        "waiting",
+        "program [text]; project [text]; runs [count]; io_seconds: I/O time [seconds]; share: of run time [ratio]; "
+        "lost: beyond usual [seconds]",
+        rows,
+        "Programs that waited longest beyond their usual time",
+    )
 
 
 def _fast(programs: Sequence[_Program]) -> ResultTable:
-    columns = columns_of("program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]")
     whole = sum(p.moved_bytes for p in programs)
     able = [p for p in programs if p.io_seconds and p.moved_bytes >= _LEAST_SHARE * whole]
     best = sorted(able, key=lambda p: -p.moved_bytes / p.io_seconds)[:_MOST_PROGRAMS]
     rows = tuple((p.name, p.project, p.runs, p.moved_bytes, p.moved_bytes / p.io_seconds) for p in best)
-    return ResultTable("fast", columns, rows, "Programs with the fastest I/O")
+    return ResultTable.of(
+        "fast",
+        "program [text]; project [text]; runs [count]; moved [bytes]; rate [bytes_per_s]",
+        rows,
+        "Programs with the fastest I/O",
+    )
 
 
 def actions(lake: Lake, now: Found) -> list[str]:
@@ -331,15 +337,17 @@ def _sentences(now: Found) -> Iterator[str]:
 
 
 def _events_table(now: Found) -> ResultTable:
-    columns = columns_of(
-        "start_ns: from [time_ns]; end_ns: to [time_ns]; kind [text]; where [text]; what [text]; strength [factor]"
-    )
     strongest = sorted(now.troubles, key=lambda e: (TROUBLES.index(e.kind), -(e.strength_ratio or 0.0)))[:_MOST_EVENTS]
     rows = tuple(
         (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.filesystem.removeprefix("mount:"), e.label, e.strength_ratio)
         for e in strongest
     )
-    return ResultTable("events", columns, rows, f"The strongest of {len(now.troubles):,} incidents and slow episodes")
+    return ResultTable.of(
+        "events",
+        "start_ns: from [time_ns]; end_ns: to [time_ns]; kind [text]; where [text]; what [text]; strength [factor]",
+        rows,
+        f"The strongest of {len(now.troubles):,} incidents and slow episodes",
+    )
 
 
 def _runs_table(now: Found) -> ResultTable:
@@ -361,7 +369,6 @@ def _runs_table(now: Found) -> ResultTable:
 
 def _hours_table(now: Found) -> ResultTable:
     """When it is slow: hours of the day, by how often some operation was."""
-    columns = columns_of("filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]")
     rows: list[tuple[str, str, float]] = []
     for name, series in now.slow.items():
         hours: dict[int, list[bool]] = defaultdict(list)
@@ -369,7 +376,12 @@ def _hours_table(now: Found) -> ResultTable:
             hours[start_ns // HOUR_NS % 24].append(value >= SLOW)
         shares = sorted(((sum(h) / len(h), hour) for hour, h in hours.items()), reverse=True)[:3]
         rows += [(name, f"{hour:02d}:00", share) for share, hour in shares if share]
-    return ResultTable("hours", columns, tuple(rows), "Hours of the day with most slow operations")
+    return ResultTable.of(
+        "hours",
+        "filesystem: file system [text]; hour: hour (UTC) [text]; share: of the time slow [ratio]",
+        rows,
+        "Hours of the day with most slow operations",
+    )
 
 
 def span_text(period: Period) -> str:

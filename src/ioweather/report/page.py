@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ioweather._version import __version__
 from ioweather.core.papers import PAPERS, Paper
 from ioweather.core.progress import Progress, silent
-from ioweather.core.results import Provenance, ResultColumn, ResultTable, columns_of
+from ioweather.core.results import Provenance, ResultTable
 from ioweather.core.units import format_time_ns
 from ioweather.figures import Drawn, exhibit_section, figure_html, html_page, provenance_html, table_html
 from ioweather.report.front import Sheet
@@ -260,18 +260,16 @@ def _paper_part(paper: Paper, made: Sequence[Made]) -> Iterator[str]:
 def _left_out(material: Material) -> str:
     if not material.left_out:
         return ""
-    columns = tuple(ResultColumn(name, label, "text") for name, label in (
-        ("id", "exhibit"), ("title", "what it shows"), ("reason", "why not"),
-    ))  # fmt: skip
-    rows = tuple((item.id, item.title, item.reason) for item in material.left_out)
-    return f'<h2 id="left-out">What could not be made</h2>{table_html(ResultTable("left_out", columns, rows))}'
+    rows = ((item.id, item.title, item.reason) for item in material.left_out)
+    columns = "id: exhibit [text]; title: what it shows [text]; reason: why not [text]"
+    return f'<h2 id="left-out">What could not be made</h2>{table_html(ResultTable.of("left_out", columns, rows))}'
 
 
 def _coverage_part(material: Material) -> str:
-    columns = columns_of("table [text]; rows [count]")
-    rows = tuple((name, count) for name, count in material.table_rows.items() if count)
+    rows = ((name, count) for name, count in material.table_rows.items() if count)
+    table = table_html(ResultTable.of("tables", "table [text]; rows [count]", rows))
     text = "<p>Coverage and caveats stand with each exhibit. Times are UTC; sizes are in powers of two.</p>"
-    return f'<h2 id="coverage">What the lake holds</h2>{text}{table_html(ResultTable("tables", columns, rows))}'
+    return f'<h2 id="coverage">What the lake holds</h2>{text}{table}'
 
 
 def _methods() -> str:

@@ -24,6 +24,7 @@ from ioweather.core.errors import QueryRefused
 from ioweather.core.printable import joined
 from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import parse_size
+from ioweather.core.words import names_of
 
 _ALLOWED: Final = ("SELECT", "EXPLAIN")
 # Python, DuckDB's code and the stacks of its threads, beside what the query may use.
@@ -88,9 +89,11 @@ def run(setup: Sequence[str], sql: str, limits: Limits) -> SqlResult:
 # What Python's own types hold in full. Others (times with a zone, for which DuckDB wants pytz; intervals of months;
 # times beyond the year 9999 or finer than microseconds) are text as DuckDB writes it.
 _WHOLE: Final = frozenset(
-    {"boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
-     "uhugeint", "float", "double", "decimal", "varchar", "blob", "uuid", "enum", "null"}
-)  # fmt: skip
+    names_of("""
+    boolean tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint float double decimal
+    varchar blob uuid enum null
+""")
+)
 
 
 def _readable(types: Sequence[Any]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ioweather.core.words import names_of
 from ioweather.tables.ranges import ANY, FILE_SIZE, FILE_TIME, NOT_NEGATIVE, Range
 from ioweather.tables.schema import ColumnSpec, TableSpec
 
-HISTOGRAM_NAMES = (
-    "age_size", "atime", "capacity", "ctime", "depth", "directory_entries", "directory_size", "extension",
-    "link_count", "mtime", "name_length", "overhead_negative", "overhead_positive", "size", "symlink_length",
-)  # fmt: skip
+HISTOGRAM_NAMES = names_of("""
+    age_size atime capacity ctime depth directory_entries directory_size extension link_count mtime name_length
+    overhead_negative overhead_positive size symlink_length
+""")
 
 
 def _known(name: str, doc: str, allowed: Range | None = None) -> ColumnSpec:

@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 
 from ioweather.core.cells import plain
 from ioweather.core.results import SCHEMA_VERSION
+from ioweather.core.words import names_of
 from ioweather.store.inventory import overlaps
 from ioweather.store.snapshot import Snapshot
 
 _MOST_JOBS = 200
-JOB_COLUMNS = ("job_id", "user", "account", "uid", "exe", "nprocs", "start_ns", "end_ns", "read_bytes", "write_bytes",
-               "io_seconds")  # fmt: skip
+JOB_COLUMNS = names_of("job_id user account uid exe nprocs start_ns end_ns read_bytes write_bytes io_seconds")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.derive.system.health import EVENT_COLUMNS
 from ioweather.derive.system.shared_work import (
@@ -38,11 +39,11 @@ from ioweather.studies.shared import choices
 from ioweather.tables import ColumnSpec, Quality
 from ioweather.workflows.capacity import REQUESTS, capacity_of, metadata_capacity
 
-FILES: Final = (
-    "log_digest", "record_id", "rank", "module", "standard_stream", "mount", "read_bytes", "write_bytes", "read_count",
-    "write_count", "open_count", "stat_count", "sync_count", "first_open_ns", "last_close_ns", "first_read_ns",
-    "last_read_ns", "first_write_ns", "last_write_ns", "consecutive_read_count", "consecutive_write_count", "osts",
-)  # fmt: skip
+FILES: Final = names_of("""
+    log_digest record_id rank module standard_stream mount read_bytes write_bytes read_count write_count open_count
+    stat_count sync_count first_open_ns last_close_ns first_read_ns last_read_ns first_write_ns last_write_ns
+    consecutive_read_count consecutive_write_count osts
+""")
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000

@@ -14,6 +14,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.words import names_of
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import OperationSeries, operation_series
 from ioweather.derive.system.loads import Loads, Measured, Slowness, Traffic, step_for
@@ -26,8 +27,10 @@ from ioweather.tables import METRICS
 
 _HOURS_FROM_NS = 4 * DAY_NS
 # Of one component the first of these that it has; bytes above all.
-_TELLING = ("read_bytes", "write_bytes", "cpu_ratio", "busy_ratio", "await_seconds", "read_ops", "write_ops",
-            "open_ops", "close_ops", "getattr_ops", "unlink_ops", "mknod_ops")  # fmt: skip
+_TELLING = names_of("""
+    read_bytes write_bytes cpu_ratio busy_ratio await_seconds read_ops write_ops open_ops close_ops getattr_ops
+    unlink_ops mknod_ops
+""")
 _MOST_METRICS = 4
 
 

@@ -16,6 +16,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.groups import alike
 from ioweather.store.snapshot import Snapshot
@@ -26,12 +27,11 @@ from ioweather.workflows.system_during_runs import FILE_COLUMNS, Servers, run_co
 
 _REACH_DAYS: Final = (10, 45, None)
 # What the verdict and its words look at, of a hundred columns.
-_METRICS: Final = (
-    "log_digest", "start_ns", "end_ns", "nprocs", "run_seconds", "io_seconds", "bytes_per_s", "read_bytes",
-    "write_bytes", "read_count", "write_count", "fs_read_count", "fs_write_count", "file_count", "io_rank_count",
-    "seek_count", "collective_count", "independent_count", "first_read_ns", "last_read_ns", "first_write_ns",
-    "last_write_ns", "metadata_ratio", "sequential_ratio", "main_mount",
-)  # fmt: skip
+_METRICS: Final = names_of("""
+    log_digest start_ns end_ns nprocs run_seconds io_seconds bytes_per_s read_bytes write_bytes read_count write_count
+    fs_read_count fs_write_count file_count io_rank_count seek_count collective_count independent_count first_read_ns
+    last_read_ns first_write_ns last_write_ns metadata_ratio sequential_ratio main_mount
+""")
 _RUN_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns")
 
 

@@ -73,15 +73,5 @@ class Rule:
             return None
         seconds = profile.bounded(seen.seconds_lost)
         promise = promised(self.name, self.part, seconds, profile.most_seconds)
-        return Advice(
-            self.name, self.headline, self.dimension, self.part, seen.evidence, seconds, promise, self.model,
-            seen.fix_lines,
-        )  # fmt: skip
-
-
-def rule(
-    *, headline: str, dimension: Dimension, part: Part, trigger: str, model: str, sources: tuple[str, ...], before: str,
-    after: str,
-) -> Callable[[Callable[[Profile], Seen | None]], Rule]:  # fmt: skip
-    """The rule whose `look` is the function below, and whose name is its."""
-    return lambda look: Rule(look.__name__, headline, dimension, part, trigger, model, sources, before, after, look)
+        same = (self.name, self.headline, self.dimension, self.part)
+        return Advice(*same, seen.evidence, seconds, promise, self.model, seen.fix_lines)

@@ -339,24 +339,28 @@ SHOWN_NS: Final = 6 * HOUR_NS
 
 def forecast_exhibit(history: History, quantity: Quantity, outlooks: Sequence[Outlook]) -> Exhibit:
     curve = _curve(history, quantity, outlooks)
-    chart = Chart(
-        "band", curve, {"x": "time", "y": "value", "low": "low", "high": "high"},
+    chart = Chart.of(
+        "band",
+        curve,
+        "x=time y=value low high",
         f"{quantity.title}, seen and expected",
         references=(Reference("x", float(history.end_ns), "now"),),
-    )  # fmt: skip
+    )
     estimates = [e for o in outlooks for e in (o.skill, *o.against, o.skill_amount, o.coverage)]
     return Exhibit("forecast", quantity.title, (_table(quantity, outlooks),), (chart,), tuple(estimates))
 
 
 def _table(quantity: Quantity, outlooks: Sequence[Outlook]) -> ResultTable:
     unit = quantity.unit
-    columns = columns_of(
+    return ResultTable.of(
+        "forecast",
         f"horizon: ahead [ns]; time: window ends [time_ns]; expected [{unit}]; low: 90% from [{unit}]; "
         f"high: 90% to [{unit}]; by [text]; skill; skill_low: skill from; skill_high: skill to; "
         "skill_against_persistence: against as now; skill_against_climatology: against as usual; "
-        "skill_amount: skill in own unit; coverage: intervals held [ratio]; n: forecasts judged [count]"
+        "skill_amount: skill in own unit; coverage: intervals held [ratio]; n: forecasts judged [count]",
+        (_row(o) for o in outlooks),
+        quantity.title,
     )
-    return ResultTable("forecast", columns, tuple(_row(o) for o in outlooks), quantity.title)
 
 
 def _row(o: Outlook) -> tuple[Cell, ...]:

@@ -208,8 +208,5 @@ def best_start_exhibit(found: BestStart, show: Callable[[Any], Any], unit: str, 
         },
         f"Typical {what} of {found.hours} h from each start",
     )
-    chart = Chart(
-        "band", rows, {"x": "start", "y": "typical", "low": "low", "high": "high"},
-        f"Typical {what} by start, next 24 hours",
-    )  # fmt: skip
+    chart = Chart.of("band", rows, "x=start y=typical low high", f"Typical {what} by start, next 24 hours")
     return Exhibit("forecast.start", chart.title, (rows,), (chart,), (found.gain,))

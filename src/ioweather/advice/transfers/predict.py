@@ -132,7 +132,7 @@ def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize
 
 def _exhibit(drawn: Floats, title: str) -> Exhibit:
     table: ResultTable = cdf_table("predicted", {"predicted": drawn}, "time of the transfer", "seconds")
-    chart = Chart("cdf", table, {"x": "value", "y": "share"}, "Predicted time of one transfer", scales={"x": "log"})
+    chart = Chart.of("cdf", table, "x=value y=share", "Predicted time of one transfer", log="x")
     return Exhibit("predict", title, charts=(chart,))
 
 

@@ -27,7 +27,6 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     ResultTable,
-    columns_of,
 )
 from ioweather.core.units import GIB, format_seconds
 from ioweather.derive.jobs.groups import program_names
@@ -377,11 +376,6 @@ def _umami(found: Explained, states: GroupRuns) -> Iterator[Exhibit]:
         )
     if not rows:
         return
-    columns = columns_of("metric [text]; time [time_ns]; value; this; q25; q50; q75")
-    chart = Chart(
-        "umami",
-        ResultTable("among_like_runs", columns, tuple(rows)),
-        {"metric": "metric", "x": "time", "y": "value", "this": "this", "q25": "q25", "q50": "q50", "q75": "q75"},
-        "This run among similar runs",
-    )
+    table = ResultTable.of("among_like_runs", "metric [text]; time [time_ns]; value; this; q25; q50; q75", rows)
+    chart = Chart.of("umami", table, "metric x=time y=value this q25 q50 q75", "This run among similar runs")
     yield Exhibit("why.umami", "This run among similar runs", charts=(chart,), estimates=tuple(estimates))

@@ -10,6 +10,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import Change
 from ioweather.core.units import format_bytes
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import file_records
 
 # Name, what a person reads, and from which factor on two runs differ.
@@ -34,10 +35,13 @@ COSTS: Final = np.array([-1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
 
 def patterns_of(job_io: Frame) -> Floats:
     """One row per run, one column per measure of MEASURES, in logarithms (of 1 + share for shares)."""
-    column = {name: job_io.floats(name) for name in (
-        "read_bytes", "write_bytes", "read_count", "write_count", "file_count", "io_rank_count", "seek_count",
-        "collective_count", "independent_count", "sequential_ratio",
-    )}  # fmt: skip
+    column = {
+        name: job_io.floats(name)
+        for name in names_of("""
+        read_bytes write_bytes read_count write_count file_count io_rank_count seek_count collective_count
+        independent_count sequential_ratio
+    """)
+    }
     moved = column["read_bytes"] + column["write_bytes"]
     operations = np.maximum(column["read_count"] + column["write_count"], 1.0)
     mpi = np.maximum(column["collective_count"] + column["independent_count"], 1.0)

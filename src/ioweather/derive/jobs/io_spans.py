@@ -10,6 +10,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import (
     NEVER_FIRST,
     NEVER_LAST,
@@ -21,10 +22,10 @@ from ioweather.derive.jobs.file_records import (
 )
 
 # What must be read of `files`; a year of file records has a hundred columns more.
-SPAN_COLUMNS: Final = (
-    "log_digest", "record_id", "rank", "module", "mount", "standard_stream", "read_bytes", "write_bytes",
-    "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns",
-)  # fmt: skip
+SPAN_COLUMNS: Final = names_of("""
+    log_digest record_id rank module mount standard_stream read_bytes write_bytes first_read_ns last_read_ns
+    first_write_ns last_write_ns
+""")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools
 from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import NEVER_FIRST, NEVER_LAST, FileRecords, file_records, maximum, minimum
 from ioweather.derive.jobs.files import (
     common_access_columns,
@@ -31,10 +32,10 @@ _OF_SINGLE_FILES: Final = (
     *(f"{name}_{verb}_bytes" for name in STRATEGIES for verb in ("read", "write")), "create_count", "create_rule",
     "size_known_file_count", "new_or_empty_file_count", "io_rank_count", "rank0_bytes", "main_mount",
 )  # fmt: skip
-_NOT_TRACED: Final = (
-    "meta_seconds", "seek_count", "stat_count", "collective_count", "independent_count", "sequential_count",
-    "consecutive_count", "alignment_tested_count", "not_aligned_count",
-)  # fmt: skip
+_NOT_TRACED: Final = names_of("""
+    meta_seconds seek_count stat_count collective_count independent_count sequential_count consecutive_count
+    alignment_tested_count not_aligned_count
+""")
 _SPANS = ("first_open_ns", "last_close_ns", "first_read_ns", "last_read_ns", "first_write_ns", "last_write_ns")
 
 

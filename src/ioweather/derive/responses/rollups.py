@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
+from ioweather.core.words import names_of
 from ioweather.stats.loghistogram import Histograms
 from ioweather.tables import concat
 from ioweather.tables.responses import RESPONSE_ROLLUPS
@@ -55,14 +56,12 @@ def _waits(ticks: Ints, start: Ints, duration: Ints, finished: Bools) -> Ints:
 
 
 INTERVALS_NS: Final = (MINUTE_NS, 10 * MINUTE_NS, HOUR_NS)
-RESPONSE_COLUMNS: Final = (
-    "start_ns", "system", "target", "host", "op", "request_bytes", "mode", "duration_ns", "cached", "status",
-)  # fmt: skip
+RESPONSE_COLUMNS: Final = names_of("start_ns system target host op request_bytes mode duration_ns cached status")
 # What `reduce_rollups` reads, and what says which series a row belongs to.
-ROLLUP_COLUMNS: Final = (
-    "start_ns", "system", "op", "request_bytes", "mode", "cached_count", "error_count", "missed_count", "sum_seconds",
-    "min_seconds", "max_seconds", "histogram", "omitted_sum_seconds", "omitted_max_seconds", "omitted_histogram",
-)  # fmt: skip
+ROLLUP_COLUMNS: Final = names_of("""
+    start_ns system op request_bytes mode cached_count error_count missed_count sum_seconds min_seconds max_seconds
+    histogram omitted_sum_seconds omitted_max_seconds omitted_histogram
+""")
 _LABELS: Final = ("system", "target", "host", "op", "request_bytes", "mode")
 
 

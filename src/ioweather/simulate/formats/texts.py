@@ -9,6 +9,7 @@ from typing import TextIO
 
 import numpy as np
 
+from ioweather.core.words import names_of
 from ioweather.simulate.flows import PROCESSES, Benchmark, Flow
 from ioweather.simulate.observed import Observed
 from ioweather.simulate.presets import Preset
@@ -53,8 +54,7 @@ component_limit_bytes_per_s = {preset.ost_bytes_per_s * 1.05:.6g}
 """
 
 
-_FIELDS = ("JobID", "JobIDRaw", "Cluster", "UID", "User", "Account", "JobName", "State", "Submit", "Start", "End",
-           "NNodes", "NCPUS", "NodeList")  # fmt: skip
+_FIELDS = names_of("JobID JobIDRaw Cluster UID User Account JobName State Submit Start End NNodes NCPUS NodeList")
 
 
 # Slurm accounting as `sacct -P` prints it, in local time.

@@ -24,6 +24,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
+from ioweather.core.words import names_of
 from ioweather.sources.darshan.counters import FIXED
 from ioweather.sources.darshan.job import check_job
 from ioweather.sources.darshan.layout import NATIVE
@@ -40,9 +41,7 @@ _NEEDED: Final = ("BYTES_READ", "BYTES_WRITTEN")
 _REQUIRED: Final = ("job_id", "nprocs", "start", "end")
 # So many records at once: 90 counters each, 70 MB.
 _CHUNK_RECORDS: Final = 100_000
-_NUMBERS: Final = (
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE",
-)  # fmt: skip
+_NUMBERS: Final = names_of("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE")
 _RECORD_KINDS: Final = {"id": "UBIGINT", "rank": "BIGINT", "path": "VARCHAR"}
 _HOW: Final = (
     "Beside Darshan's counters there must be columns of the job: jobid, uid, nprocs, start_time, end_time (seconds "

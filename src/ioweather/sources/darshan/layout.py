@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ioweather.core.errors import UnsupportedVersion
+from ioweather.core.words import names_of
 from ioweather.sources.darshan.counters import CP, CP_F, CP_LATER, FIXED, LUSTRE_COMPONENT, LUSTRE_V1
 
 ByteOrder: TypeAlias = Literal["little", "big"]
@@ -23,10 +24,10 @@ COMPRESSIONS: Final[tuple[Compression, ...]] = ("zlib", "bzip2", "none")
 METADATA_BYTES: Final = 1024
 
 # Module numbers of log version 3.41; older versions lack some, and everything behind them moves down.
-_MODULES_341: Final = (
-    "NULL", "POSIX", "MPI-IO", "H5F", "H5D", "PNETCDF_FILE", "PNETCDF_VAR", "BG/Q", "LUSTRE", "STDIO",
-    "DXT_POSIX", "DXT_MPIIO", "MDHIM", "APXC", "APMPI", "HEATMAP", "DFS", "DAOS",
-)  # fmt: skip
+_MODULES_341: Final = names_of("""
+    NULL POSIX MPI-IO H5F H5D PNETCDF_FILE PNETCDF_VAR BG/Q LUSTRE STDIO DXT_POSIX DXT_MPIIO MDHIM APXC APMPI HEATMAP
+    DFS DAOS
+""")
 
 
 def _without(*missing: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ioweather.core.words import names_of
 from ioweather.sources.darshan.model import DarshanJob
 from ioweather.sources.darshan.writer import new_records, write_log
 
@@ -24,9 +25,7 @@ EVENT: Final = np.dtype(
 )
 OPEN, CLOSE, READ, WRITE, SEEK, STAT, SYNC = range(7)
 UPPER: Final = (100, 1 << 10, 10 << 10, 100 << 10, 1 << 20, 4 << 20, 10 << 20, 100 << 20, 1 << 30)
-BINS: Final = (
-    "0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M", "1M_4M", "4M_10M", "10M_100M", "100M_1G", "1G_PLUS",
-)  # fmt: skip
+BINS: Final = names_of("0_100 100_1K 1K_10K 10K_100K 100K_1M 1M_4M 4M_10M 10M_100M 100M_1G 1G_PLUS")
 BLOCK: Final = 4096  # of the local file system
 
 Counters = dict[str, float]

@@ -16,6 +16,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import format_bytes
+from ioweather.core.words import names_of
 from ioweather.sources.devices import sysstat_json
 from ioweather.sources.devices.reports import Report, read_reports
 from ioweather.sources.devices.stamps import (
@@ -269,8 +270,11 @@ class _Parser:
         return self._report
 
 
-_KEYWORDS = frozenset({"Device", "Device:", "avg-cpu:", "Linux", "linux", "Time:", "Filesystem", "Filesystem:",
-                       "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"})  # fmt: skip
+_KEYWORDS = frozenset(
+    names_of("""
+    Device Device: avg-cpu: Linux linux Time: Filesystem Filesystem: Mon Tue Wed Thu Fri Sat Sun
+""")
+)
 
 
 def date_in(rest: str) -> str | None:

@@ -20,6 +20,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UnsupportedVersion
 from ioweather.core.frames import Frame
 from ioweather.core.units import KIB, MINUTE_NS, NS
+from ioweather.core.words import names_of
 from ioweather.sources.lmt import archive
 from ioweather.sources.lmt.archive import TimeAxis
 from ioweather.sources.lmt.reduce import Samples, flag_late, pieces, spans_over_gaps
@@ -27,8 +28,7 @@ from ioweather.sources.lmt.rows import fullness_rows, series_rows
 
 GROUPS = ("datatargets", "mdtargets", "dataservers", "mdservers", "fullness")
 
-_METADATA = ("open", "close", "mknod", "link", "unlink", "mkdir", "rmdir", "rename", "getattr", "setattr", "getxattr",
-             "setxattr", "statfs")  # fmt: skip
+_METADATA = names_of("open close mknod link unlink mkdir rmdir rename getattr setattr getxattr setxattr statfs")
 _MINUS_ZERO = np.iinfo(np.int64).min  # -0.0, by its bits: what pytokio has where nothing was read
 # metric -> (dataset of amounts, dataset of rates)
 _AMOUNTS: dict[str, tuple[str, str]] = {

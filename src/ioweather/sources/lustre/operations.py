@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-OPERATIONS = (
-    "open", "close", "mknod", "link", "unlink", "mkdir", "rmdir", "rename", "getattr", "setattr", "getxattr",
-    "setxattr", "statfs", "sync", "punch", "create", "destroy",
-)  # fmt: skip
+from ioweather.core.words import names_of
+
+OPERATIONS = names_of("""
+    open close mknod link unlink mkdir rmdir rename getattr setattr getxattr setxattr statfs sync punch create destroy
+""")
 
 # On a metadata server every operation counts; what has no metric of its own is summed into other_ops.
 OPERATION_METRICS: dict[str, str] = {

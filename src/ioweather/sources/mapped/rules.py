@@ -23,6 +23,7 @@ from ioweather.core.arrays import Ints
 from ioweather.core.clock import datetime_to_ns, local_to_ns, parse_time_ns
 from ioweather.core.errors import CorruptInput, EmptyInput, TruncatedInput, UndatedInput, UsageError
 from ioweather.core.units import NS, parse_duration_ns
+from ioweather.core.words import names_of
 from ioweather.sources.parquet_files import opened_parquet
 from ioweather.tables import ColumnSpec
 
@@ -31,9 +32,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 _PLAIN_KINDS = frozenset(
-    ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
-     "DOUBLE", "VARCHAR")
-)  # fmt: skip
+    names_of("""
+    BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE VARCHAR
+""")
+)
 # What a file calls the column that its header does not name (`unnamed_index`).
 INDEX_NAME = "index"
 

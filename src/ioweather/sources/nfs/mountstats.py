@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ioweather.core.errors import CorruptInput
+from ioweather.core.words import names_of
 from ioweather.sources.counter_samples import Growth
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
@@ -26,11 +27,13 @@ _OPERATION = re.compile(r"\s+([A-Z][A-Z0-9_]{1,40}):((?: [0-9]{1,20}){8,9})\s*")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _NEGATIVE = 1 << 63
 # Requests that keep the connection, and do nothing for anybody.
-_UPKEEP = frozenset({
-    "NULL", "SETCLIENTID", "SETCLIENTID_CONFIRM", "RENEW", "EXCHANGE_ID", "CREATE_SESSION", "DESTROY_SESSION",
-    "DESTROY_CLIENTID", "SEQUENCE", "GET_LEASE_TIME", "RECLAIM_COMPLETE", "BIND_CONN_TO_SESSION", "SERVER_CAPS",
-    "FSINFO", "PATHCONF", "FSID_PRESENT", "SECINFO", "SECINFO_NO_NAME",
-})  # fmt: skip
+_UPKEEP = frozenset(
+    names_of("""
+    NULL SETCLIENTID SETCLIENTID_CONFIRM RENEW EXCHANGE_ID CREATE_SESSION DESTROY_SESSION DESTROY_CLIENTID SEQUENCE
+    GET_LEASE_TIME RECLAIM_COMPLETE BIND_CONN_TO_SESSION SERVER_CAPS FSINFO PATHCONF FSID_PRESENT SECINFO
+    SECINFO_NO_NAME
+""")
+)
 _METRICS = {
     "READ": "read_ops", "WRITE": "write_ops", "OPEN": "open_ops", "OPEN_NOATTR": "open_ops", "CLOSE": "close_ops",
     "GETATTR": "getattr_ops", "SETATTR": "setattr_ops", "CREATE": "mknod_ops", "MKNOD": "mknod_ops",

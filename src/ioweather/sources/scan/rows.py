@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, overload
 
 from ioweather.core.contracts import PathPolicy
 from ioweather.core.frames import Frame
+from ioweather.core.words import names_of
 from ioweather.sources.mounts import file_system_of
 from ioweather.sources.scan.bins import (
     FUTURE,
@@ -142,10 +143,9 @@ def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
     )
 
 
-_BIN_COLUMNS: Final = (
-    "owner_kind", "owner", "owner_name", "histogram", "bin", "low", "high", "age_low_days", "age_high_days", "count",
-    "bytes",
-)  # fmt: skip
+_BIN_COLUMNS: Final = names_of("""
+    owner_kind owner owner_name histogram bin low high age_low_days age_high_days count bytes
+""")
 
 
 def _owners(tally: Tally, named: bool) -> Iterator[tuple[str, str, str | None, Mapping[str, Cells]]]:

@@ -21,6 +21,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import NS
+from ioweather.core.words import names_of
 from ioweather.sources.job_records import JobRecord, job_frames
 from ioweather.sources.plain_values import parse_json, whole_number
 from ioweather.sources.slurm import document
@@ -94,13 +95,19 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
     "DerivedExitCode": lambda text: text == "" or bool(re.match(r"^\d+:\d+$", text)),
     **dict.fromkeys(("Submit", "Start", "End", "Eligible"), _is_time),
     **dict.fromkeys(
-        ("NNodes", "NCPUS", "AllocCPUS", "AllocNodes", "UID", "GID", "ElapsedRaw", "CPUTimeRAW", "DBIndex", "ReqCPUS",
-         "NTasks", "QOSRAW", "AssocID", "WCKeyID", "Restarts"), _is_count),
-    **dict.fromkeys(("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),
-                    lambda text: bool(_ELAPSED.match(text))),
+        names_of("""
+            NNodes NCPUS AllocCPUS AllocNodes UID GID ElapsedRaw CPUTimeRAW DBIndex ReqCPUS NTasks QOSRAW AssocID
+            WCKeyID Restarts
+        """),
+        _is_count,
+    ),
+    **dict.fromkeys(
+        ("Elapsed", "TotalCPU", "UserCPU", "SystemCPU", "CPUTime", "Suspended", "Timelimit", "Reserved"),
+        lambda text: bool(_ELAPSED.match(text)),
+    ),
     **dict.fromkeys(("User", "Account", "Cluster", "Partition", "Group"), lambda text: " " not in text),
     **dict.fromkeys(("ReqTRES", "AllocTRES"), lambda text: text == "" or "=" in text),
-}  # fmt: skip
+}
 _KEPT = frozenset((*_CHECKS, "JobName", "NodeList"))
 _DIFFERENT = 2
 # What Open XDMoD's shredder calls sacct with, without a header; older versions have no QOS, and one TRES or GRES less.

@@ -145,12 +145,8 @@ def _interfaces(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
         share_estimate("library_jobs_ratio", int((used["HDF5"] | used["PnetCDF"]).sum()), jobs.rows),
     ]
     yield table
-    yield Chart(
-        "bars",
-        chart,
-        {"x": "size", "y": "share", "series": "interface"},
-        "Interfaces used by jobs of each size",
-        facet="quantity",
+    yield Chart.of(
+        "bars", chart, "x=size y=share series=interface", "Interfaces used by jobs of each size", facet="quantity"
     )
     yield _interface_findings(used, moved, everything)
     yield (
@@ -201,13 +197,7 @@ def _strategies(jobs: Runs, bins: SizeBins) -> Iterator[Piece]:
         plain("large_job_processes", from_processes, "count", n=jobs.rows, method="a tenth of the largest job"),
     )
     yield table
-    yield Chart(
-        "bars",
-        chart,
-        {"x": "size", "y": "share", "series": "strategy"},
-        "Files used by jobs of each size",
-        facet="quantity",
-    )
+    yield Chart.of("bars", chart, "x=size y=share series=strategy", "Files used by jobs of each size", facet="quantity")
     yield _strategy_findings(by_jobs, by_bytes)
     yield "A job counts under every strategy it used. Unique: one process; shared: all; partially shared: some."
     yield _STREAMS, jobs.caveats, jobs.coverage
@@ -258,10 +248,10 @@ def _files(runs: Runs) -> Iterator[Piece]:
     category = category_of(files, nprocs)
     counts = np.bincount(category, minlength=len(_CATEGORIES))
     per_process = files / np.maximum(nprocs, 1)
-    categories = ResultTable(
+    categories = ResultTable.of(
         "categories",
-        columns_of("category [text]; runs [count]; ratio [ratio]"),
-        tuple((name, int(n), _share(float(n), float(runs.rows))) for name, n in zip(_CATEGORIES, counts, strict=True)),
+        "category [text]; runs [count]; ratio [ratio]",
+        ((name, int(n), _share(float(n), float(runs.rows))) for name, n in zip(_CATEGORIES, counts, strict=True)),
     )
     most = float(per_process.max(initial=0.0))
     yield (
@@ -285,19 +275,21 @@ def _file_charts(runs: Runs, files: Ints, nprocs: Ints) -> tuple[Chart, ...]:
     points, counts = np.unique(keys, axis=1, return_counts=True)
     largest = np.argsort(-counts, kind="stable")[:_MOST_POINTS]
     picked = (*points[:, largest], counts[largest])
-    table = ResultTable(
+    table = ResultTable.of(
         "points",
-        columns_of("processes [count]; files: files accessed [count]; project [text]; runs [count]"),
-        tuple((int(n), int(f), runs.projects.categories[p], int(k)) for p, n, f, k in zip(*picked, strict=True)),
+        "processes [count]; files: files accessed [count]; project [text]; runs [count]",
+        ((int(n), int(f), runs.projects.categories[p], int(k)) for p, n, f, k in zip(*picked, strict=True)),
     )
     return (
-        Chart(
-            "scatter", table, {"x": "processes", "y": "files", "series": "project", "size": "runs"},
+        Chart.of(
+            "scatter",
+            table,
+            "x=processes y=files series=project size=runs",
             f"Files accessed by each application run{below}",
-            scales={"x": "log", "y": "log"},
+            log="xy",
             references=(Reference("y", float(_FEW_FILES), "N:1 below"),),
         ),
-    )  # fmt: skip
+    )
 
 
 def _file_findings(n: int, counts: Sequence[int], most: float) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable, columns_of
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import MIB
 from ioweather.derive.jobs.bandwidth import TOLERANCE, Cause, Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.benchmark_runs import LogIndex, Measured, measured_operations
@@ -132,13 +132,11 @@ def _table(checks: list[_Check]) -> ResultTable:
         )
         for c in checks
     )  # fmt: skip
-    return ResultTable(
+    return ResultTable.of(
         "bandwidths",
-        columns_of(
-            "benchmark [text]; processes [count]; moved [bytes]; actual: its own [mib_per_s]; "
-            "estimated: ours [mib_per_s]; deviation [ratio]; per_node [mib_per_s_per_node]; "
-            "passed_deviation: deviation by time passed [ratio]; cause [text]"
-        ),
+        "benchmark [text]; processes [count]; moved [bytes]; actual: its own [mib_per_s]; "
+        "estimated: ours [mib_per_s]; deviation [ratio]; per_node [mib_per_s_per_node]; "
+        "passed_deviation: deviation by time passed [ratio]; cause [text]",
         rows,
     )
 
@@ -161,22 +159,26 @@ def _averages(checks: list[_Check]) -> Iterator[Estimate]:
 def _charts(checks: list[_Check]) -> tuple[Chart, ...]:
     if not checks:
         return ()
-    points = ResultTable(
+    points = ResultTable.of(
         "points",
-        columns_of("actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]"),
-        tuple((c.measured.bytes_per_s / MIB, c.ours / MIB, f"{c.pattern} {c.verb}") for c in checks),
+        "actual: the benchmark's own [mib_per_s]; estimated: ours [mib_per_s]; kind [text]",
+        ((c.measured.bytes_per_s / MIB, c.ours / MIB, f"{c.pattern} {c.verb}") for c in checks),
     )
-    bars = ResultTable(
+    bars = ResultTable.of(
         "deviations",
-        columns_of("run [text]; deviation [ratio]; kind [text]"),
-        tuple((f"{i + 1}", c.deviation, f"{c.pattern} {c.verb}") for i, c in enumerate(checks[:100])),
+        "run [text]; deviation [ratio]; kind [text]",
+        ((f"{i + 1}", c.deviation, f"{c.pattern} {c.verb}") for i, c in enumerate(checks[:100])),
     )
     return (
-        Chart("scatter", points, {"x": "actual", "y": "estimated", "series": "kind"}, "Bandwidth, theirs and ours",
-              scales={"x": "log", "y": "log"}),
-        Chart("bars", bars, {"x": "run", "y": "deviation", "series": "kind"}, "Deviation",
-              references=(Reference("y", TOLERANCE, "3%"), Reference("y", -TOLERANCE))),
-    )  # fmt: skip
+        Chart.of("scatter", points, "x=actual y=estimated series=kind", "Bandwidth, theirs and ours", log="xy"),
+        Chart.of(
+            "bars",
+            bars,
+            "x=run y=deviation series=kind",
+            "Deviation",
+            references=(Reference("y", TOLERANCE, "3%"), Reference("y", -TOLERANCE)),
+        ),
+    )
 
 
 def _findings(checks: list[_Check]) -> Iterator[Finding]:

@@ -14,8 +14,9 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Coverage, Exhibit, Finding, ResultTable
 from ioweather.core.units import DAY_NS, NS, format_bytes, format_value
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.matching import match_jobs, state_counts
 from ioweather.studies.applications.server_coverage import CAVEAT, COUNTED, Seen, coverage_table, seen_by_servers
@@ -200,14 +201,12 @@ def _by_project(known: Allocations, instrumented: Bools) -> ResultTable:
             (name, int(both.sum()), int(mine.sum()), float(both.sum() / mine.sum()), with_log, hours,
              with_log / hours if hours else None, letters or None)
         )  # fmt: skip
-    return ResultTable(
+    return ResultTable.of(
         "projects",
-        columns_of(
-            "project [text]; instrumented: jobs with log [count]; jobs: of jobs [count]; jobs_ratio: share [ratio]; "
-            "instrumented_hours: core-hours with log [count]; hours: of core-hours [count]; "
-            "hours_ratio: share of hours [ratio]; interfaces: APIs [text]"
-        ),
-        tuple(rows),
+        "project [text]; instrumented: jobs with log [count]; jobs: of jobs [count]; jobs_ratio: share [ratio]; "
+        "instrumented_hours: core-hours with log [count]; hours: of core-hours [count]; "
+        "hours_ratio: share of hours [ratio]; interfaces: APIs [text]",
+        rows,
         "The projects with the most core-hours",
     )
 
@@ -223,12 +222,9 @@ def _over_time(known: Allocations, instrumented: Bools) -> Chart:
         moment = int(number_of_day) * DAY_NS
         rows.append((moment, utc_day(moment), float(instrumented[there].mean()), "jobs"))
         rows.append((moment, utc_day(moment), with_log / hours if hours else None, "core-hours"))
-    columns = columns_of("time [time_ns]; day [text]; share: with a log [ratio]; of [text]")
-    return Chart(
-        "timeline",
-        ResultTable("over_time", columns, tuple(rows)),
-        {"x": "time", "y": "share", "series": "of"},
-        "Share of each day's jobs and core-hours with a Darshan log",
+    table = ResultTable.of("over_time", "time [time_ns]; day [text]; share: with a log [ratio]; of [text]", rows)
+    return Chart.of(
+        "timeline", table, "x=time y=share series=of", "Share of each day's jobs and core-hours with a Darshan log"
     )
 
 
@@ -237,9 +233,9 @@ STUDY = Study(
     exhibits=("car11.table2",),
     needs=(
         Need(
-            "jobs", "jobs",
-            columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns", "end_ns",
-                     "node_count", "cpu_count"),
+            "jobs",
+            "jobs",
+            columns=names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count"),
         ),
         Need("applications", "applications", columns=("log_digest", "job_id", "uid", "exe", "start_ns", "end_ns")),
         Need("job_io", "job_io", columns=("log_digest", "interfaces", "read_bytes", "write_bytes")),
@@ -247,4 +243,4 @@ STUDY = Study(
     ),
     run=run,
     too_few="the accounting has no job in the period",
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
+from ioweather.core.results import Cell, Chart, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import MIB
 from ioweather.studies.applications.node_rates import NO_CEILING, NO_NODES, PER_NODE, above_ceiling, ceilings
 from ioweather.studies.shared.intervals import plain
@@ -39,12 +39,10 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
          _highest(rates[nodes == size]), int(above[nodes == size].sum()))
         for size in sizes
     )  # fmt: skip
-    listed = ResultTable(
+    listed = ResultTable.of(
         "ceiling_by_size",
-        columns_of(
-            f"nodes [count]; jobs [count]; ceiling [{PER_NODE}]; highest: highest seen [{PER_NODE}]; "
-            "above: jobs above [count]"
-        ),
+        f"nodes [count]; jobs [count]; ceiling [{PER_NODE}]; highest: highest seen [{PER_NODE}]; "
+        "above: jobs above [count]",
         by_size[-200:],
     )
     decided = bool(np.isfinite(limits).any())
@@ -82,13 +80,11 @@ def _outliers(jobs: Runs, above: Bools, limits: Floats) -> ResultTable:
          row[PER_NODE], float(limits[i]))
         for i, row in zip(found, jobs.frame.take(found).records(), strict=True)
     ]  # fmt: skip
-    return ResultTable(
+    return ResultTable.of(
         "above",
-        columns_of(
-            "job_id: job [text]; project [text]; processes [count]; nodes [count]; moved [bytes]; "
-            f"io_seconds: I/O time [seconds]; per_node [{PER_NODE}]; ceiling [{PER_NODE}]"
-        ),
-        tuple(rows),
+        "job_id: job [text]; project [text]; processes [count]; nodes [count]; moved [bytes]; "
+        f"io_seconds: I/O time [seconds]; per_node [{PER_NODE}]; ceiling [{PER_NODE}]",
+        rows,
         "Jobs above their ceiling",
     )
 
@@ -109,12 +105,8 @@ def _ceiling_charts(
         limit = _highest(limits[nodes == size])
         if limit is not None:
             points.append((int(size), limit, "ceiling"))
-    columns = columns_of(f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]")
-    table = ResultTable("points", columns, tuple(points))
-    return (
-        Chart("scatter", table, {"x": "nodes", "y": "per_node", "series": "what"}, "Jobs against their ceiling",
-              scales={"x": "log", "y": "log"}),
-    )  # fmt: skip
+    table = ResultTable.of("points", f"nodes [count]; per_node: performance [{PER_NODE}]; what [text]", points)
+    return (Chart.of("scatter", table, "x=nodes y=per_node series=what", "Jobs against their ceiling", log="xy"),)
 
 
 def _ceiling_findings(

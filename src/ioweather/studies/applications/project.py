@@ -13,7 +13,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.outcomes import ProjectOutcome
-from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.results import Answer, Chart, Exhibit, Fact, FactGroup, ResultTable
 from ioweather.core.units import DAY_NS, format_bytes
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.applications.instrumentation import allocations
@@ -192,8 +192,7 @@ def _daily(name: str, mine: Runs) -> Exhibit:
     for label, column in (("read", "read_bytes"), ("written", "write_bytes")):
         totals = np.bincount(place, weights=mine.ints(column).astype(float), minlength=len(days))
         rows += [(int(d) * DAY_NS, label, float(v)) for d, v in zip(days.tolist(), totals.tolist(), strict=True)]
-    columns = columns_of("day [time_ns]; direction [text]; bytes [bytes]")
-    table = ResultTable("daily", columns, tuple(rows))
+    table = ResultTable.of("daily", "day [time_ns]; direction [text]; bytes [bytes]", rows)
     encoding = {"x": "day", "y": "bytes", "series": "direction"}
     return Exhibit(
         "project.daily", f"Bytes per day of {name}", charts=(Chart("timeline", table, encoding, "Bytes per day"),)

@@ -98,7 +98,7 @@ def _volumes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
             name="largest_against_last",
         )
     yield volumes
-    yield Chart("bars", bars, {"x": "project", "y": "bytes", "series": "direction"}, "Bytes read and written")
+    yield Chart.of("bars", bars, "x=project y=bytes series=direction", "Bytes read and written")
     yield jobs.caveats, jobs.coverage
 
 
@@ -128,16 +128,14 @@ def _access_sizes(jobs: Runs, shown: list[str]) -> Iterator[Piece]:
                 words.append(f"{mean[common]:.0%} of the {direction}s are of {BIN_LABELS[common]} bytes")
         if words:
             yield Finding(f"{name}: in the mean job {', '.join(words)}.", name="access_sizes")
-    sizes = ResultTable(
+    sizes = ResultTable.of(
         "access_sizes",
-        columns_of(
-            "project [text]; direction [text]; size: bytes [text]; share: share of accesses, mean over jobs [ratio]; "
-            "pooled: of all accesses [ratio]; jobs [count]"
-        ),
-        tuple(rows),
+        "project [text]; direction [text]; size: bytes [text]; share: share of accesses, mean over jobs [ratio]; "
+        "pooled: of all accesses [ratio]; jobs [count]",
+        rows,
     )
     yield sizes
-    yield Chart("bars", sizes, {"x": "size", "y": "share", "series": "direction"}, "Access sizes", facet="project")
+    yield Chart.of("bars", sizes, "x=size y=share series=direction", "Access sizes", facet="project")
     yield MEANS_OF_JOBS
     yield (
         "Sizes are those the application asked for: of MPI-IO where it was used, else of POSIX. Stream (stdio) "

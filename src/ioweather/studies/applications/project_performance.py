@@ -12,7 +12,7 @@ from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import Facility
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import scaling
@@ -86,18 +86,16 @@ def _boxes(jobs: Runs, shown: list[str], above: tuple[str, ...], params: Params)
         plain("filter_moved", params["min_bytes"], "bytes", method="as set"),
     ]
     unit = PER_NODE
-    boxes = ResultTable(
+    boxes = ResultTable.of(
         "boxes",
-        columns_of(
-            f"project [text]; jobs [count]; min [{unit}]; q05: 5% [{unit}]; q25: Q1 [{unit}]; q50: median [{unit}]; "
-            f"q75: Q3 [{unit}]; q95: 95% [{unit}]; max [{unit}]"
-        ),
-        tuple(rows),
+        f"project [text]; jobs [count]; min [{unit}]; q05: 5% [{unit}]; q25: Q1 [{unit}]; q50: median [{unit}]; "
+        f"q75: Q3 [{unit}]; q95: 95% [{unit}]; max [{unit}]",
+        rows,
     )
-    chart = Chart(
+    chart = Chart.of(
         "box",
         relabelled(boxes, q50="performance"),
-        {"x": "project", "q05": "min", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "max"},
+        "x=project q05=min q25 q50 q75 q95=max",
         "Performance per node of large jobs: least, quartiles, greatest",
     )
     yield boxes, (chart,) if rows else (), tuple(_box_findings(rows)) or (NO_NODES,), above, jobs.node_caveats
@@ -161,13 +159,11 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
          key_access(row), row["interfaces"])
         for letter, row in zip("ABCDEF", own.frame.take(ranked[steps]).records(), strict=False)
     ]  # fmt: skip
-    listed = ResultTable(
+    listed = ResultTable.of(
         "jobs",
-        columns_of(
-            f"job [text]; job_id: id [text]; processes [count]; nodes [count]; per_node [{PER_NODE}]; "
-            "metadata_ratio: metadata [ratio]; key_access [text]; interfaces [text]"
-        ),
-        tuple(rows),
+        f"job [text]; job_id: id [text]; processes [count]; nodes [count]; per_node [{PER_NODE}]; "
+        "metadata_ratio: metadata [ratio]; key_access [text]; interfaces [text]",
+        rows,
     )
     spread = by_spread(own)
     if not len(ranked):
@@ -211,19 +207,16 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
             (int(size), int(mask.sum()), mean.value, _mean(metadata), _mean(shares),
              int(np.median(own.ints("moved_bytes")[mask])))
         )  # fmt: skip
-    sizes = ResultTable(
+    sizes = ResultTable.of(
         "sizes",
-        columns_of(
-            f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
-            "io_ratio: I/O of run time [ratio]; moved: moved, median [bytes]"
-        ),
-        tuple(rows),
+        f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "
+        "io_ratio: I/O of run time [ratio]; moved: moved, median [bytes]",
+        rows,
     )
     if len(rows) > 1:
         estimates.append(_size_trend(nodes[there], rates[there]))
     drawn = relabelled(sizes, per_node="mean performance")
-    chart = Chart("scatter", drawn, {"x": "nodes", "y": "per_node", "size": "jobs"}, "Performance per node by job size",
-                  scales={"x": "log", "y": "log"})  # fmt: skip
+    chart = Chart.of("scatter", drawn, "x=nodes y=per_node size=jobs", "Performance per node by job size", log="xy")
     return Exhibit(
         "car11.table6", f"Performance by node count: {project or 'no project'}", tables=(sizes,),
         charts=(chart,) if rows else (), estimates=tuple(estimates),

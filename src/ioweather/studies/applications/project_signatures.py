@@ -18,7 +18,6 @@ from ioweather.core.results import (
     Exhibit,
     Finding,
     ResultTable,
-    columns_of,
     numbered,
     quantity_label,
 )
@@ -121,17 +120,15 @@ def _overview(projects: list[_Project]) -> ResultTable:
                 project.median("mib_per_s_per_node"),
             )
         )  # fmt: skip
-    return ResultTable(
+    return ResultTable.of(
         "projects",
-        columns_of(
-            "project [text]; jobs [count]; users [count]; programs [count]; processes_low: processes from [count]; "
-            "processes_high: to [count]; read [bytes]; written [bytes]; dominant: most time in [text]; "
-            "dominant_ratio: of I/O time [ratio]; io_ratio: I/O of run time, median [ratio]; "
-            "request: mean request, median [bytes]; io_ranks: processes doing I/O, median [count]; "
-            "instances: runs per job, most [count]; identical: largest group of near-identical jobs [count]; "
-            "per_node: per node, median [mib_per_s_per_node]"
-        ),
-        tuple(rows),
+        "project [text]; jobs [count]; users [count]; programs [count]; processes_low: processes from [count]; "
+        "processes_high: to [count]; read [bytes]; written [bytes]; dominant: most time in [text]; "
+        "dominant_ratio: of I/O time [ratio]; io_ratio: I/O of run time, median [ratio]; "
+        "request: mean request, median [bytes]; io_ranks: processes doing I/O, median [count]; "
+        "instances: runs per job, most [count]; identical: largest group of near-identical jobs [count]; "
+        "per_node: per node, median [mib_per_s_per_node]",
+        rows,
     )
 
 
@@ -165,12 +162,14 @@ def _applications(projects: list[_Project]) -> ResultTable:
                     float(np.median(requests)) if len(requests) else None,
                 )
             )  # fmt: skip
-    columns = columns_of(
+    return ResultTable.of(
+        "applications",
         "project [text]; program [text]; jobs [count]; processes_low: processes from [count]; "
         "processes_high: to [count]; read [bytes]; written [bytes]; share: of the project's bytes [ratio]; "
-        "dominant: most time in [text]; request: mean request, median [bytes]"
+        "dominant: most time in [text]; request: mean request, median [bytes]",
+        rows,
+        "Applications within each project",
     )
-    return ResultTable("applications", columns, tuple(rows), "Applications within each project")
 
 
 def _signature_table(projects: list[_Project]) -> ResultTable:
@@ -179,15 +178,14 @@ def _signature_table(projects: list[_Project]) -> ResultTable:
         for project in projects
         for name, words in SIGNATURES.items()
     )
-    columns = columns_of("project [text]; signature [text]; meaning [text]; share: of the project's jobs [ratio]")
-    return ResultTable("signatures", columns, rows)
+    return ResultTable.of(
+        "signatures", "project [text]; signature [text]; meaning [text]; share: of the project's jobs [ratio]", rows
+    )
 
 
 def _chart(projects: list[_Project]) -> Chart:
     table = _signature_table(projects)
-    return Chart(
-        "matrix", table, {"x": "signature", "y": "project", "value": "share"}, "Share of jobs with a signature"
-    )
+    return Chart.of("matrix", table, "x=signature y=project value=share", "Share of jobs with a signature")
 
 
 def _estimates(project: _Project, per_instance: Runs) -> Iterator[Estimate]:

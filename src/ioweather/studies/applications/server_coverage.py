@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.contracts import Need
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, ResultTable, columns_of
+from ioweather.core.results import Cell, ResultTable
 from ioweather.core.units import NS
 
 COUNTED: Final = Need("counted", "job_operations", shape="volumes", optional=True)
@@ -98,11 +98,11 @@ def coverage_table(seen: dict[str, Seen]) -> ResultTable:
          seen[name].with_log_ratio, seen[name].log_bytes)
         for name in names
     ]  # fmt: skip
-    columns = columns_of(
+    return ResultTable.of(
+        "servers",
         "project [text]; jobs: jobs counted by servers [count]; jobs_with_log: of them with log [count]; "
         "server_bytes: bytes by servers [bytes]; server_bytes_with_log: of jobs with log [bytes]; "
-        "with_log_ratio: share [ratio]; log_bytes: bytes by logs [bytes]"
-    )
-    return ResultTable(
-        "servers", columns, tuple(rows), "Bytes by the servers, and how much of them is of jobs with a log"
+        "with_log_ratio: share [ratio]; log_bytes: bytes by logs [bytes]",
+        rows,
+        "Bytes by the servers, and how much of them is of jobs with a log",
     )

@@ -12,8 +12,9 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Coverage, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import HOUR_NS, NS, format_bytes, format_seconds, format_value
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans, spread_over_steps
 from ioweather.derive.jobs.matching import match_jobs
 from ioweather.studies.shared import choices
@@ -167,12 +168,9 @@ def _busiest_hour(sums: Floats, fine_ns: int, steps: Steps, system: Floats) -> C
         rows += [(max(begin, first_ns), _SERVERS, rate), (min(begin + steps.step_ns, last_ns) - 1, _SERVERS, rate)]
     begin = int((first_ns - steps.start_ns) // fine_ns)
     rows += [(first_ns + i * fine_ns, _LOGS, float(rate)) for i, rate in enumerate(sums[begin : begin + per_hour])]
-    columns = columns_of("time [time_ns]; series [text]; rate [bytes_per_s]")
     title = f"The busiest hour of logged runs: servers every {format_seconds(steps.step_seconds)}, logs every "
-    return Chart(
-        "timeline", ResultTable("finer", columns, tuple(rows)), {"x": "time", "y": "rate", "series": "series"},
-        title + format_seconds(fine_ns / NS),
-    )  # fmt: skip
+    table = ResultTable.of("finer", "time [time_ns]; series [text]; rate [bytes_per_s]", rows)
+    return Chart.of("timeline", table, "x=time y=rate series", title + format_seconds(fine_ns / NS))
 
 
 _RUN_COLUMNS: Final = ("log_digest", "start_ns", "end_ns", "nprocs", "read_bytes", "write_bytes", "main_mount")
@@ -194,10 +192,10 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     width = max(1, steps.count // 400)
     lines = {"system": _binned(system, width), "instrumented runs": _binned(np.where(usable, own, np.nan), width)}
     scaled = {name: line / np.nanmax(line) if np.nanmax(line) > 0 else line for name, line in lines.items()}
-    chart = Chart(
+    chart = Chart.of(
         "timeline",
         timeline_table("volumes", steps.times_ns[::width][: len(lines["system"])], scaled, "share of maximum", "ratio"),
-        {"x": "time", "y": "value", "series": "series"},
+        "x=time y=value series",
         "Volume per interval, each by its maximum",
     )
     total = float(np.nansum(system))
@@ -272,7 +270,10 @@ STUDY = Study(
     exhibits=("mad17.fig13",),
     needs=(
         Need(
-            "traffic", "series", metrics=choices.TRAFFIC, shape="rollup",
+            "traffic",
+            "series",
+            metrics=choices.TRAFFIC,
+            shape="rollup",
             where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
             exclude_flags=("over_limit", "reset"),
         ),
@@ -280,11 +281,15 @@ STUDY = Study(
         Need("files", "files", columns=SPAN_COLUMNS, optional=True),
         Need("applications", "applications", columns=("log_digest", "job_id", "uid", "start_ns"), optional=True),
         Need(
-            "jobs", "jobs", columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns",
-                                     "end_ns", "node_count", "cpu_count"), optional=True,
+            "jobs",
+            "jobs",
+            columns=names_of("""
+                cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count
+            """),
+            optional=True,
         ),
     ),
     run=run,
     params=(*choices.TRAFFIC_PARAMS, INTERVALS, FINE),
     too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Reference, ResultTable
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
 from ioweather.stats.density import Bandwidth, Density, density
@@ -56,10 +56,10 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
         missing |= curve is None
         middle, words = (band.median, "median of neighbours") if curve is None else (curve[0], "forest")
         charts.append(
-            Chart(
+            Chart.of(
                 "band",
                 _band_table(at, middle, band.low, band.high),
-                {"x": "volume", "y": "middle", "low": "low", "high": "high"},
+                "x=volume y=middle low high",
                 f"D_D against PsiD, {way}s: {words}, and 90% of new runs",
             )
         )
@@ -90,9 +90,12 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
 
 
 def _band_table(x: Floats, middle: Floats, low: Floats, high: Floats) -> ResultTable:
-    columns = columns_of(f"volume: {VOLUME} [bytes]; middle: {TIME} [seconds]; low [seconds]; high [seconds]")
     rows = zip(*(values.tolist() for values in (x, middle, low, high)), strict=True)
-    return ResultTable("curve", columns, tuple(row for row in rows if all(np.isfinite(v) for v in row)))
+    return ResultTable.of(
+        "curve",
+        f"volume: {VOLUME} [bytes]; middle: {TIME} [seconds]; low [seconds]; high [seconds]",
+        (row for row in rows if all(np.isfinite(v) for v in row)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +160,10 @@ def _conditional_chart(given: _Given) -> Chart:
     )
     inside = np.flatnonzero((x >= given.x.min()) & (x <= given.x.max()))
     picked = inside[:: max(1, len(inside) // _POINTS)]
-    return Chart(
+    return Chart.of(
         "band",
         _band_table(x[picked], given.median[picked], given.low[picked], given.high[picked]),
-        {"x": "volume", "y": "middle", "low": "low", "high": "high"},
+        "x=volume y=middle low high",
         f"{given.group}: D_D given {given.symbol}, median and central 90%, against mean ± 1.645 sd of all",
         references=lines,
     )
@@ -221,5 +224,4 @@ def _heat_table(joint: Density) -> ResultTable:
         # Kernels reach below zero; bytes and seconds do not.
         if share[i, j] > 1e-5 and xs[i] >= 0 and ys[j] >= 0
     ]
-    columns = columns_of(f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]")
-    return ResultTable("density", columns, tuple(rows))
+    return ResultTable.of("density", f"volume: {VOLUME} [bytes]; time: {TIME} [seconds]; density: share [ratio]", rows)

@@ -20,7 +20,6 @@ from ioweather.core.results import (
     Piece,
     ResultColumn,
     ResultTable,
-    columns_of,
     exhibit,
 )
 from ioweather.core.units import format_seconds
@@ -94,11 +93,12 @@ def _steps_used(data: AssociationData, levels: list[Level]) -> Iterator[Piece]:
         for level in levels
         if np.isfinite(level.steps).any()
     ]
-    columns = columns_of(
-        "interval: sampling interval [seconds]; group [text]; steps: steps with I/O, mean [count]; n [count]"
+    table = ResultTable.of(
+        "steps",
+        "interval: sampling interval [seconds]; group [text]; steps: steps with I/O, mean [count]; n [count]",
+        rows,
     )
-    table = ResultTable("steps", columns, tuple(rows))
-    chart = Chart("timeline", table, {"x": "interval", "y": "steps", "series": "group"}, "Sampling intervals with I/O")
+    chart = Chart.of("timeline", table, "x=interval y=steps series=group", "Sampling intervals with I/O")
     for group in data.shown:
         own = [row for row in rows if row[1] == data.name(group)]
         if len(own) > 1:
@@ -163,14 +163,19 @@ def _chart(
 
 
 def _rank_chart(rows: list[tuple[Cell, ...]]) -> Chart:
-    columns = columns_of(
-        "interval: sampling interval [seconds]; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]"
-    )
     encoding = {"x": "interval", "y": "value", "low": "low", "high": "high"}
+    table = ResultTable.of(
+        "ranks",
+        "interval: sampling interval [seconds]; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]",
+        rows,
+    )
     return Chart(
-        "band", ResultTable("ranks", columns, tuple(rows)), encoding,
-        "Spearman of D_D with PsiD, and its 90% interval", facet="series",
-    )  # fmt: skip
+        "band",
+        table,
+        encoding,
+        "Spearman of D_D with PsiD, and its 90% interval",
+        facet="series",
+    )
 
 
 def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate], list[Finding]]:

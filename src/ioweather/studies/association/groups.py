@@ -156,13 +156,18 @@ def _histograms(data: AssociationData) -> Iterator[Piece]:
         mean, deviation = float(values.mean()), float(values.std())
         low, high = mean - HALF_WIDTH_SD * deviation, mean + HALF_WIDTH_SD * deviation
         charts.append(
-            Chart(
-                "histogram", _histogram(values, data.grid.step_seconds), {"low": "low", "high": "high", "y": "runs"},
+            Chart.of(
+                "histogram",
+                _histogram(values, data.grid.step_seconds),
+                "low high y=runs",
                 f"D_D of {name}",
-                references=(Reference("x", mean, "mean"), Reference("x", low, "-1.645 sd"),
-                            Reference("x", high, "+1.645 sd")),
+                references=(
+                    Reference("x", mean, "mean"),
+                    Reference("x", low, "-1.645 sd"),
+                    Reference("x", high, "+1.645 sd"),
+                ),
             )
-        )  # fmt: skip
+        )
         outside = float(np.mean((values < low) | (values > high)))
         skew = float(np.mean(((values - mean) / deviation) ** 3)) if deviation else None
         yield [
@@ -185,5 +190,4 @@ def _histogram(values: Floats, step: float) -> ResultTable:
     edges = np.arange(low, high + width, width) * step
     counts, _ = np.histogram(values, edges)
     rows = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
-    columns = columns_of(f"low: {TIME} [seconds]; high [seconds]; runs [count]")
-    return ResultTable("histogram", columns, tuple(rows))
+    return ResultTable.of("histogram", f"low: {TIME} [seconds]; high [seconds]; runs [count]", rows)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param
-from ioweather.core.results import Cell, Chart, Estimate, Finding, Reference, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Finding, Reference, ResultTable
 from ioweather.core.units import format_value
 from ioweather.stats.learning import FAR, LEAST_RUNS, SHARE, LearningCurve, learning_curve
 from ioweather.studies.association.data import AssociationData
@@ -90,8 +90,12 @@ def _conditions(curve: LearningCurve, rates: Floats) -> ResultTable:
          float(np.expm1(np.quantile(curve.residuals[own], SHARE))))
         for number, name in enumerate(_THIRDS) if (own := third == number).any()
     ]  # fmt: skip
-    columns = columns_of("system [text]; from [bytes_per_s]; to [bytes_per_s]; n: runs [count]; error [ratio]")
-    return ResultTable("conditions", columns, tuple(rows), f"Error of the model {_BY_VOLUME}, by what the system moved")
+    return ResultTable.of(
+        "conditions",
+        "system [text]; from [bytes_per_s]; to [bytes_per_s]; n: runs [count]; error [ratio]",
+        rows,
+        f"Error of the model {_BY_VOLUME}, by what the system moved",
+    )
 
 
 def _chart(curves: dict[str, LearningCurve], error: float) -> Chart:
@@ -101,15 +105,20 @@ def _chart(curves: dict[str, LearningCurve], error: float) -> Chart:
         beyond = np.unique(np.geomspace(curve.sizes[-1], 3 * curve.runs, 8).astype(np.int64))[1:]
         rows += [(int(size), name, float(np.expm1(e))) for size, e in zip(curve.sizes, curve.errors, strict=True)]
         rows += [(size, name, curve.error_at(size)) for size in beyond.tolist()]
-    columns = columns_of(
-        f"runs: runs that a model was fitted to [count]; model [text]; error: error of {SHARE:.0%} of new runs [ratio]"
-    )
     most = max(curve.runs for curve in curves.values())
-    return Chart(
-        "timeline", ResultTable("learning", columns, tuple(rows)), {"x": "runs", "y": "error", "series": "model"},
-        "Error of a model by the runs it was fitted to", scales={"x": "log"},
+    table = ResultTable.of(
+        "learning",
+        f"runs: runs that a model was fitted to [count]; model [text]; error: error of {SHARE:.0%} of new runs [ratio]",
+        rows,
+    )
+    return Chart.of(
+        "timeline",
+        table,
+        "x=runs y=error series=model",
+        "Error of a model by the runs it was fitted to",
+        log="x",
         references=(Reference("y", error, "asked for"), Reference("x", most, "runs there are")),
-    )  # fmt: skip
+    )
 
 
 def _estimates(name: str, curve: LearningCurve, error: float) -> Iterator[Estimate]:

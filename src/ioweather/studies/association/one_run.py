@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.errors import UsageError
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, columns_of, exhibit
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultTable, exhibit
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.derive.system.job_system import io_steps
 from ioweather.studies.association.data import AssociationData
@@ -62,11 +62,13 @@ def _time_line(data: AssociationData, row: int) -> Iterator[Piece]:
         shaded(int(grid.stamp(a)), int(grid.stamp(b + 1)), "its I/O: PsiD")
         for a, b in zip(stretches.first, stretches.last, strict=True)
     ]
-    chart = Chart(
-        "timeline", timeline_table("throughput", times, rates, "system throughput", "bytes_per_s"),
-        {"x": "time", "y": "value", "series": "series"}, f"The system while {_label(data, row)} ran",
+    chart = Chart.of(
+        "timeline",
+        timeline_table("throughput", times, rates, "system throughput", "bytes_per_s"),
+        "x=time y=value series",
+        f"The system while {_label(data, row)} ran",
         references=(shaded(start, end, "the run: Psi"), *shades[:_SHADES]),
-    )  # fmt: skip
+    )
     estimates = tuple(_volumes(data, row))
     yield chart, estimates, _volume_findings(data, row)
     yield (
@@ -124,15 +126,12 @@ def _files(data: AssociationData, row: int) -> Iterator[Piece]:
         for i in kept.tolist():
             rows.append((i + 1, f"first {verb}", float(first[i])))
             rows.append((i + 1, f"last {verb}", float(last[i])))
-    table = ResultTable(
-        "files",
-        columns_of("file: file, by first access [count]; series [text]; time: since the start of the run [seconds]"),
-        tuple(rows),
+    table = ResultTable.of(
+        "files", "file: file, by first access [count]; series [text]; time: since the start of the run [seconds]", rows
     )
-    chart = Chart(
-        "scatter", table, {"x": "time", "y": "file", "series": "series"},
-        f"First and last access of each file: {_label(data, row)}",
-    )  # fmt: skip
+    chart = Chart.of(
+        "scatter", table, "x=time y=file series", f"First and last access of each file: {_label(data, row)}"
+    )
     name = data.name(int(data.groups.of_run[row]))
     longest = {letter: data.of(f"d_f_{letter.lower()}_seconds")[row] for letter in ("R", "W")}
     yield (

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit
+from ioweather.core.words import names_of
 from ioweather.studies.association.curves import BANDWIDTH, curve_exhibits
 from ioweather.studies.association.data import NEEDS, PARAMS, association_data
 from ioweather.studies.association.groups import SHARED_TIME, group_exhibits
@@ -27,12 +28,12 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
 
 STUDY = Study(
     name="association",
-    exhibits=(
-        "mad17.fig1", "mad17.table1", "mad17.table2", "mad17.fig2", "mad17.fig3", "mad17.table3", "mad17.table4",
-        "mad17.monitored", "mad17.fig6", "mad17.fig7",
-    ),
+    exhibits=names_of("""
+        mad17.fig1 mad17.table1 mad17.table2 mad17.fig2 mad17.fig3 mad17.table3 mad17.table4 mad17.monitored
+        mad17.fig6 mad17.fig7
+    """),
     needs=NEEDS,
     run=run,
     params=(*PARAMS, BANDWIDTH, SHARED_TIME, ERROR),
     too_few="no interval of the period has samples of all servers that can be used, or no run has a log",
-)  # fmt: skip
+)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import HOUR_NS
 from ioweather.derive.jobs.io_spans import own_bytes
 from ioweather.derive.system.job_system import Stretches, io_ends, io_steps, volume
@@ -99,12 +99,7 @@ def _exhibit(
     data: AssociationData, exhibit_id: str, pairs: list[Pairing], time: str, symbol: str, caveats: tuple[str, ...]
 ) -> Exhibit:
     table = _table(pairs)
-    chart = Chart(
-        "matrix",
-        _matrix(pairs),
-        {"x": "measure", "y": "pair", "value": "value"},
-        f"Coefficients of {symbol} with {time}",
-    )
+    chart = Chart.of("matrix", _matrix(pairs), "x=measure y=pair value", f"Coefficients of {symbol} with {time}")
     return Exhibit(
         exhibit_id, tables=(table,), charts=(chart,) if pairs else (),
         estimates=(*(e for pair in pairs for e in _estimates(pair)), *(_all_groups(pairs, way) for way in _WAYS)),
@@ -154,11 +149,12 @@ def _table(pairs: list[Pairing]) -> ResultTable:
                  number(pair.rate.get(name, float("nan"))), null.median if null else None, null.p if null else None,
                  found.n)
             )  # fmt: skip
-    columns = columns_of(
+    return ResultTable.of(
+        "coefficients",
         "group [text]; way [text]; measure [text]; value; low: 90% from; high: 90% to; p: p by chance; "
-        "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]"
+        "rate: of the rate; null: moved in time, median; null_p: p moved in time; n [count]",
+        rows,
     )
-    return ResultTable("coefficients", columns, tuple(rows))
 
 
 def _matrix(pairs: list[Pairing]) -> ResultTable:
@@ -167,8 +163,7 @@ def _matrix(pairs: list[Pairing]) -> ResultTable:
         for pair in pairs
         for name, found in pair.found.items()
     ]
-    columns = columns_of("pair [text]; measure [text]; value")
-    return ResultTable("matrix", columns, tuple(rows))
+    return ResultTable.of("matrix", "pair [text]; measure [text]; value", rows)
 
 
 def strength(value: float) -> str:

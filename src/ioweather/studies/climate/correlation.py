@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Cell, Chart, Estimate, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Finding, ResultTable
 from ioweather.stats.series import correlation, lagged_sums, window_sums
 from ioweather.studies.climate.context import HIGH_CORRELATION, WEAK_CORRELATION, span
 from ioweather.studies.climate.targets_in_one_pass import LAGS, WINDOWS
@@ -43,14 +43,14 @@ def correlate(series: Mapping[str, Floats], step_ns: int, intervals: Intervals, 
             estimates += made
             label = f"{first} then {second}" if pair == "cross" else f"{pair} with itself"
             rows += [(label, word, lag, *(number(v[lag]) for v in (value, low, high))) for lag in range(LAGS + 1)]
-    columns = columns_of(
-        "pair [text]; window [text]; lag: lag in windows; value: correlation; low: 90% from; high: 90% to"
+    table = ResultTable.of(
+        "correlations",
+        "pair [text]; window [text]; lag: lag in windows; value: correlation; low: 90% from; high: 90% to",
+        rows,
     )
-    chart = Chart(
-        "band", ResultTable("correlations", columns, tuple(rows)),
-        {"x": "lag", "y": "value", "low": "low", "high": "high", "series": "window"},
-        "Correlation with later windows", facet="pair",
-    )  # fmt: skip
+    chart = Chart.of(
+        "band", table, "x=lag y=value low high series=window", "Correlation with later windows", facet="pair"
+    )
     findings = _findings(estimates, (first, second), step_ns, cross_words)
     return Correlations(chart, tuple(estimates), findings)
 

@@ -232,7 +232,7 @@ def _chart(days: Days, references: tuple[Reference, ...]) -> Chart:
 def _mix_chart(days: Days, references: tuple[Reference, ...]) -> Chart:
     label, names, values = _drawn(days)
     long = table("mix", {"day": (label, "date", names), "value": ("read share of the day", "ratio", values["share"])})
-    return Chart("timeline", long, {"x": "day", "y": "value"}, "Read share", references=references)
+    return Chart.of("timeline", long, "x=day y=value", "Read share", references=references)
 
 
 def _volume_findings(estimates: list[Estimate]) -> Iterator[Finding]:

@@ -79,7 +79,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
         ]
     running = {f"{kind}s": np.cumsum(np.nan_to_num(rate, nan=0.0)) * seconds for kind, rate in rates.items()}
     line = cumulative_table("cumulative", steps.times_ns, running, "since the start", "count")
-    chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Operations since the start")
+    chart = Chart.of("timeline", line, "x=time y=value series", "Operations since the start")
     yield chart, estimates, _findings(estimates), caveats, _CAVEATS, steps.coverage("steps")
 
 

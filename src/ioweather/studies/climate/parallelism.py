@@ -70,11 +70,10 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
         plain("targets", targets, "count"),
         plain("tolerance", TOLERANCE, "ratio", method="as set"),
     ]
-    columns = columns_of("series [text]; degree: targets working alike [count]; share: share of clusters [ratio]")
-    chart = Chart(
-        "cdf", ResultTable("degrees", columns, tuple(rows)), {"x": "degree", "y": "share", "series": "series"},
-        "Degree of parallelism", scales={"x": "log"},
-    )  # fmt: skip
+    table = ResultTable.of(
+        "degrees", "series [text]; degree: targets working alike [count]; share: share of clusters [ratio]", rows
+    )
+    chart = Chart.of("cdf", table, "x=degree y=share series", "Degree of parallelism", log="x")
     yield chart, estimates, _degree_findings(climate, estimates), climate.caveats, _CAVEAT, climate.coverage()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import BlockwiseMatrix
-from ioweather.core.results import Cell, Chart, Coverage, Finding, Piece, ResultTable, columns_of, exhibit
+from ioweather.core.results import Cell, Chart, Coverage, Finding, Piece, ResultTable, exhibit
 from ioweather.stats.resampling import unit_steps
 from ioweather.stats.series import LaggedCorrelation, LagStream, WindowReducer, correlation
 from ioweather.studies.climate.context import Part, high_share, span
@@ -204,9 +204,9 @@ def _load_chart(load: ServerLoad, mean: Floats) -> Chart:
     for series, values in (("mean", mean), ("maximum", load.largest)):
         order = [i for i in np.argsort(values, kind="stable").tolist() if np.isfinite(values[i])]
         rows += [(series, rank, float(values[i]), load.components[i]) for rank, i in enumerate(order, 1)]
-    columns = columns_of("series [text]; rank [count]; load [ratio]; component [text]")
     encoding = {"x": "rank", "y": "load", "series": "series", "label": "component"}
-    return Chart("scatter", ResultTable("sorted", columns, tuple(rows)), encoding, "Load of each server, sorted")
+    table = ResultTable.of("sorted", "series [text]; rank [count]; load [ratio]; component [text]", rows)
+    return Chart("scatter", table, encoding, "Load of each server, sorted")
 
 
 @exhibit("pat19.fig16")
@@ -227,13 +227,13 @@ def _autocorrelation(
             rows.append((word, lag, q05, q50, q95))
             if lag in (1, LAGS):
                 yield plain(f"lag{lag}_median[{word}]", q50, "", n=n, method="median over servers")
-    columns = columns_of(
-        "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below"
+    table = ResultTable.of(
+        "lags", "window [text]; lag: lag in windows; q05: 5% of servers below; q50: correlation; q95: 95% below", rows
     )
-    chart = Chart(
+    chart = Chart.of(
         "band",
-        ResultTable("lags", columns, tuple(rows)),
-        {"x": "lag", "y": "q50", "low": "q05", "high": "q95", "series": "window"},
+        table,
+        "x=lag y=q50 low=q05 high=q95 series=window",
         "Autocorrelation of the load: median server, and nine tenths of all",
     )
     yield chart, caveats, coverage

@@ -8,6 +8,7 @@ from itertools import chain
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.results import Exhibit, Finding
+from ioweather.core.words import names_of
 from ioweather.derive.system.calendar import facility_zone
 from ioweather.studies.climate.calendar import days_of_week, hours_of_day
 from ioweather.studies.climate.context import HIGH_CORRELATION, WAYS, Climate, Part, span
@@ -160,29 +161,44 @@ def _history(climate: Climate, found: Correlations) -> tuple[Finding, ...]:
 
 STUDY = Study(
     name="climate",
-    exhibits=(
-        "pat19.fig3", "pat19.fig4", "pat19.fig5", "pat19.fig6", "pat19.fig7", "pat19.fig8", "pat19.fig9",
-        "pat19.fig10", "pat19.fig11", "pat19.table1", "pat19.sensitivity", "pat19.fig12", "pat19.fig13",
-        "pat19.fig14", "pat19.fig15", "pat19.fig16", "pat19.observations",
-    ),
+    exhibits=names_of("""
+        pat19.fig3 pat19.fig4 pat19.fig5 pat19.fig6 pat19.fig7 pat19.fig8 pat19.fig9 pat19.fig10 pat19.fig11
+        pat19.table1 pat19.sensitivity pat19.fig12 pat19.fig13 pat19.fig14 pat19.fig15 pat19.fig16 pat19.observations
+    """),
     needs=(
         Need(
-            "targets", "series", metrics=choices.TRAFFIC, shape="matrix",
-            where={"component_kind": "$component_kind", "filesystem": "$filesystem"}, exclude_flags=NOT_REAL,
-        ),
-        Need(
-            "servers", "series", metrics=("cpu_ratio",), shape="matrix",
-            where={"component_kind": "oss", "filesystem": "$filesystem"}, optional=True,
+            "targets",
+            "series",
+            metrics=choices.TRAFFIC,
+            shape="matrix",
+            where={"component_kind": "$component_kind", "filesystem": "$filesystem"},
             exclude_flags=NOT_REAL,
         ),
         Need(
-            "metadata", "series", metrics=METADATA, shape="rollup",
-            where={"component_kind": "$metadata_kind", "filesystem": "$filesystem"}, optional=True,
+            "servers",
+            "series",
+            metrics=("cpu_ratio",),
+            shape="matrix",
+            where={"component_kind": "oss", "filesystem": "$filesystem"},
+            optional=True,
             exclude_flags=NOT_REAL,
         ),
         Need(
-            "burst_buffer", "series", metrics=choices.TRAFFIC, shape="rollup",
-            where={"component_kind": "$burst_buffer_kind", "filesystem": "$burst_buffer"}, optional=True,
+            "metadata",
+            "series",
+            metrics=METADATA,
+            shape="rollup",
+            where={"component_kind": "$metadata_kind", "filesystem": "$filesystem"},
+            optional=True,
+            exclude_flags=NOT_REAL,
+        ),
+        Need(
+            "burst_buffer",
+            "series",
+            metrics=choices.TRAFFIC,
+            shape="rollup",
+            where={"component_kind": "$burst_buffer_kind", "filesystem": "$burst_buffer"},
+            optional=True,
             exclude_flags=NOT_REAL,
         ),
     ),
@@ -195,4 +211,4 @@ STUDY = Study(
         INTERVALS,
     ),
     spreads=True,
-)  # fmt: skip
+)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, columns_of
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable
 from ioweather.core.units import format_bytes
 from ioweather.stats.imbalance import imbalance, max_to_min, rank_correlation, rank_correlations
 from ioweather.stats.series import N, correlation
@@ -110,9 +110,9 @@ def _total_chart(climate: Climate, sums: dict[str, Floats]) -> Chart:
         rows += [
             (way, rank, float(sums[way][i]), climate.targets.components[i]) for rank, i in enumerate(order.tolist(), 1)
         ]
-    columns = columns_of("series [text]; rank [count]; total [bytes]; component [text]")
     encoding = {"x": "rank", "y": "total", "series": "series", "label": "component"}
-    return Chart("scatter", ResultTable("sorted", columns, tuple(rows)), encoding, "Totals, sorted for each direction")
+    table = ResultTable.of("sorted", "series [text]; rank [count]; total [bytes]; component [text]", rows)
+    return Chart("scatter", table, encoding, "Totals, sorted for each direction")
 
 
 def _total_findings(estimates: list[Estimate]) -> list[Finding]:
@@ -204,14 +204,18 @@ def _bands(climate: Climate) -> Chart:
             if len(known):
                 q05, _, q50, _, q95 = (float(q) for q in np.quantile(known, _QUANTILES))
                 rows.append((_label(pair), span(window, climate.system.step_ns), lag, q05, q50, q95))
-    columns = columns_of(
-        "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below"
+    table = ResultTable.of(
+        "lags",
+        "pair [text]; window [text]; lag: lag in windows; q05: 5% of targets below; q50: correlation; q95: 95% below",
+        rows,
     )
-    return Chart(
-        "band", ResultTable("lags", columns, tuple(rows)),
-        {"x": "lag", "y": "q50", "low": "q05", "high": "q95", "series": "window"},
-        "Correlation with later windows: median target, and nine tenths of all", facet="pair",
-    )  # fmt: skip
+    return Chart.of(
+        "band",
+        table,
+        "x=lag y=q50 low=q05 high=q95 series=window",
+        "Correlation with later windows: median target, and nine tenths of all",
+        facet="pair",
+    )
 
 
 def _lag_table(climate: Climate) -> ResultTable:

@@ -46,10 +46,14 @@ def _timeline(steps: Steps, facility: Facility) -> Iterator[Piece]:
         for way in ("read", "write", "combined")
     )
     line = timeline_table("throughput", steps.times_ns, rates, "throughput", "bytes_per_s")
-    chart = Chart(
-        "timeline", line, {"x": "time", "y": "value"}, "Throughput, lowest and highest of each stretch",
-        references=_shades(steps, windows, missing), facet="series",
-    )  # fmt: skip
+    chart = Chart.of(
+        "timeline",
+        line,
+        "x=time y=value",
+        "Throughput, lowest and highest of each stretch",
+        references=_shades(steps, windows, missing),
+        facet="series",
+    )
     counts = (
         plain("maintenance_windows", len(windows), "count"),
         plain("gaps", len(missing), "count"),
@@ -146,11 +150,13 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     if nominal is not None:
         yield intervals.estimate("below_third_of_nominal_ratio", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")
-    chart = Chart(
-        "cdf", cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s"),
-        {"x": "value", "y": "share"}, f"Throughput of each interval of {format_seconds(steps.step_seconds)}",
+    chart = Chart.of(
+        "cdf",
+        cdf_table("distribution", {"combined": combined}, "throughput", "bytes_per_s"),
+        "x=value y=share",
+        f"Throughput of each interval of {format_seconds(steps.step_seconds)}",
         references=_peak_lines(peak, nominal),
-    )  # fmt: skip
+    )
     yield chart, _distribution_findings(mean, peak, nominal), SERVER_TRAFFIC, _nominal_caveat(nominal, filesystem)
     yield steps.coverage("intervals")
 

@@ -30,7 +30,7 @@ def cumulative(climate: Climate) -> Iterator[Piece]:
     line = _running(steps, "")
     if climate.burst_buffer is not None:
         line = replace(line, rows=(*line.rows, *_running(climate.burst_buffer, "burst buffer ").rows))
-    chart = Chart("timeline", line, {"x": "time", "y": "value", "series": "series"}, "Volume since the start")
+    chart = Chart.of("timeline", line, "x=time y=value series", "Volume since the start")
     unit = climate.intervals.unit_name
     tied = int(np.sum((leads[:, 1] == 0) & (sums[:, 0] > 0)))
     of_all = f"all {unit}s" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
@@ -109,10 +109,10 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
         lambda s: variation_from_sums(s[:, 0], s[:, 3], s[:, 4]) - _variation(s), n=climate.n,
     )  # fmt: skip
     by_name = {estimate.name: estimate for estimate in estimates}
-    chart = Chart(
+    chart = Chart.of(
         "cdf",
         cdf_table("rates", rates, "rate", "bytes_per_s"),
-        {"x": "value", "y": "share", "series": "series"},
+        "x=value y=share series",
         f"Rates of intervals of {span(1, climate.system.step_ns)}",
         references=tuple(Reference("x", by_name[f"mean_rate_{way}"].value or 0.0, f"mean {way}") for way in WAYS),
     )

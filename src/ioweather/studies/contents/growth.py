@@ -165,7 +165,7 @@ def _charts(scans: ScanView, files: _Series, used: _Series, project: str | None)
                 "value": (title.lower(), unit, [value for values in lines.values() for value in values]),
             },
         )
-        yield Chart("timeline", points, {"x": "time", "y": "value", "series": "series"}, f"{title} per scan")
+        yield Chart.of("timeline", points, "x=time y=value series", f"{title} per scan")
 
 
 def _findings(

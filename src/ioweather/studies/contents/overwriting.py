@@ -22,10 +22,10 @@ from ioweather.core.results import (
     Piece,
     Reference,
     ResultTable,
-    columns_of,
     exhibit,
 )
 from ioweather.core.units import format_bytes
+from ioweather.core.words import names_of
 from ioweather.studies.contents.scans import BINS, ROOT, SCANS, Bins, ScanView, view
 from ioweather.studies.shared.intervals import plain
 from ioweather.studies.shared.job_estimates import share_estimate
@@ -140,11 +140,14 @@ def _chart(ages: Bins) -> Chart:
         "days": ("modified within (days)", "count", [int(edge) for _ in series for edge in ages.high]),
         "share": ("share", "ratio", np.concatenate(list(series.values()))),
     }
-    return Chart(
-        "cdf", table("age_cdf", rows), {"x": "days", "y": "share", "series": "series"},
-        "Files and bytes by time since modification", scales={"x": "log"},
+    return Chart.of(
+        "cdf",
+        table("age_cdf", rows),
+        "x=days y=share series",
+        "Files and bytes by time since modification",
+        log="x",
         references=tuple(Reference("x", float(days), f"{days} days") for days in AGES_DAYS),
-    )  # fmt: skip
+    )
 
 
 _NO_SCAN = "How long data lies unmodified comes from scans of the file system (`ioweather scan`); there are none."
@@ -178,9 +181,9 @@ def written_files(runs: Frame) -> Iterator[Piece]:
             proxy / proxy_written if proxy_written else None,
         ),
     )
-    table = ResultTable(
+    table = ResultTable.of(
         "written_files",
-        columns_of("rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]"),
+        "rule [text]; written: files written [count]; new: new or empty before [count]; ratio [ratio]",
         rows,
     )
     share = share_estimate("new_or_empty_ratio", new, known)
@@ -217,8 +220,10 @@ STUDY = Study(
         Need(
             "job_io",
             "job_io",
-            columns=("log_digest", "start_ns", "write_only_file_count", "read_write_file_count",
-                     "size_known_file_count", "new_or_empty_file_count", "create_count", "create_rule"),
+            columns=names_of("""
+                log_digest start_ns write_only_file_count read_write_file_count size_known_file_count
+                new_or_empty_file_count create_count create_rule
+            """),
             optional=True,
         ),
         replace(SCANS, optional=True),
@@ -226,4 +231,4 @@ STUDY = Study(
     ),
     run=run,
     params=(ROOT,),
-)  # fmt: skip
+)

@@ -13,6 +13,7 @@ from ioweather.core.contracts import Inventory, Need, Param, Params
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
+from ioweather.core.words import names_of
 
 _LATEST_LARGEST: Final = (
     "SELECT root FROM scans GROUP BY root ORDER BY arg_max(file_count, start_ns) DESC, root LIMIT 1"
@@ -29,12 +30,12 @@ ROOT = Param("root", "the scanned directory; default: the one with most files", 
 SCANS = Need(
     "scans",
     "scans",
-    columns=(
-        "scan_id", "start_ns", "root", "complete", "file_count", "file_bytes", "capacity_bytes", "largest_file_bytes",
-        "unreadable_count", "total_inodes", "used_inodes",
-    ),
+    columns=names_of("""
+        scan_id start_ns root complete file_count file_bytes capacity_bytes largest_file_bytes unreadable_count
+        total_inodes used_inodes
+    """),
     where={"root": "$root"},
-)  # fmt: skip
+)
 _BIN_COLUMNS: Final = ("scan_id", "owner", "histogram", "low", "high", "count", "bytes")
 BINS = Need(
     "bins",

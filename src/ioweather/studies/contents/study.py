@@ -86,10 +86,14 @@ def _cdf(series: dict[str, Bins]) -> Chart:
             "share": ("share of files", "ratio", [row[2] for row in rows]),
         },
     )
-    return Chart(
-        "cdf", points, {"x": "size", "y": "share", "series": "series"}, "Share of files below a size",
-        scales={"x": "log"}, references=(Reference("x", float(MIB), "1 MiB"),),
-    )  # fmt: skip
+    return Chart.of(
+        "cdf",
+        points,
+        "x=size y=share series",
+        "Share of files below a size",
+        log="x",
+        references=(Reference("x", float(MIB), "1 MiB"),),
+    )
 
 
 def _by_bytes(bins: Bins) -> Chart:
@@ -106,10 +110,7 @@ def _by_bytes(bins: Bins) -> Chart:
             ),
         },
     )
-    return Chart(
-        "cdf", points, {"x": "size", "y": "share", "series": "series"}, "Where the files are, and where the bytes",
-        scales={"x": "log"},
-    )  # fmt: skip
+    return Chart.of("cdf", points, "x=size y=share series", "Where the files are, and where the bytes", log="x")
 
 
 def _counts(series: dict[str, Bins]) -> Chart:
@@ -123,10 +124,7 @@ def _counts(series: dict[str, Bins]) -> Chart:
             "files": ("files", "count", [int(row[3]) for row in named]),
         },
     )
-    return Chart(
-        "histogram", points, {"low": "low", "high": "high", "y": "files", "series": "series"}, "Files by size",
-        scales={"x": "log"},
-    )  # fmt: skip
+    return Chart.of("histogram", points, "low high y=files series", "Files by size", log="x")
 
 
 def _size_table(sizes: Bins, rest: Bins | None, project: str | None) -> ResultTable:

@@ -28,7 +28,6 @@ from ioweather.core.results import (
     Finding,
     ResultColumn,
     ResultTable,
-    columns_of,
     numbered,
 )
 from ioweather.core.units import MIB, format_bytes, format_seconds, format_time_ns, format_value
@@ -54,16 +53,19 @@ CAVEATS: Final = (
 def before_after(rows: Sequence[Row], labels: Sequence[str]) -> Exhibit:
     """The comparison as the exhibit car11.fig11; the first run is the original."""
     unit = "mib_per_s_per_node" if all(row["mib_per_s_per_node"] is not None for row in rows) else "mib_per_s"
-    bars = ResultTable(
+    bars = ResultTable.of(
         "rates",
-        columns_of(f"run [text]; rate [{unit}]"),
-        tuple((label, _rate(row, unit)) for label, row in zip(labels, rows, strict=True)),
+        f"run [text]; rate [{unit}]",
+        ((label, _rate(row, unit)) for label, row in zip(labels, rows, strict=True)),
     )
     return Exhibit(
-        "car11.fig11", tables=(_runs(rows, labels),),
-        charts=(Chart("bars", bars, {"x": "run", "y": "rate"}, "Performance of each run"),),
-        estimates=tuple(_estimates(rows, labels)), findings=tuple(findings(rows, labels)), caveats=CAVEATS,
-    )  # fmt: skip
+        "car11.fig11",
+        tables=(_runs(rows, labels),),
+        charts=(Chart.of("bars", bars, "x=run y=rate", "Performance of each run"),),
+        estimates=tuple(_estimates(rows, labels)),
+        findings=tuple(findings(rows, labels)),
+        caveats=CAVEATS,
+    )
 
 
 def comparison(rows: Sequence[Row], names: Sequence[str]) -> Answer:
@@ -269,26 +271,36 @@ def _rate(row: Row, unit: str) -> float | None:
 
 
 def _runs(rows: Sequence[Row], labels: Sequence[str]) -> ResultTable:
-    columns = columns_of(
+    return ResultTable.of(
+        "runs",
         "run [text]; log [text]; processes [count]; nodes [count]; interfaces [text]; files [count]; moved [bytes]; "
         "io_seconds: I/O time [seconds]; rate [bytes_per_s]; improvement [factor]; per_node [mib_per_s_per_node]; "
         "metadata_ratio: metadata [ratio]; collective_ratio: collective [ratio]; "
         "write_size: write of the application, mean [bytes]; fs_write_size: write of the file system, mean [bytes]; "
-        "fs_writes: writes of the file system [count]; fs_reads: reads of the file system [count]"
-    )
-    return ResultTable(
-        "runs",
-        columns,
-        tuple(
+        "fs_writes: writes of the file system [count]; fs_reads: reads of the file system [count]",
+        (
             (
-                label, row["log_digest"][:12], row["nprocs"], row["node_count"], row["interfaces"], row["file_count"],
-                row["moved_bytes"], row["io_seconds"], row["bytes_per_s"], improvement(row, rows[0]),
-                row["mib_per_s_per_node"], row["metadata_ratio"], collective_ratio(row), mean_size(row, "", "write"),
-                mean_size(row, "fs_", "write"), row["fs_write_count"], row["fs_read_count"],
+                label,
+                row["log_digest"][:12],
+                row["nprocs"],
+                row["node_count"],
+                row["interfaces"],
+                row["file_count"],
+                row["moved_bytes"],
+                row["io_seconds"],
+                row["bytes_per_s"],
+                improvement(row, rows[0]),
+                row["mib_per_s_per_node"],
+                row["metadata_ratio"],
+                collective_ratio(row),
+                mean_size(row, "", "write"),
+                mean_size(row, "fs_", "write"),
+                row["fs_write_count"],
+                row["fs_read_count"],
             )
             for label, row in zip(labels, rows, strict=True)
         ),
-    )  # fmt: skip
+    )
 
 
 def _estimates(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[Estimate]:

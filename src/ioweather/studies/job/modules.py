@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import NEVER_LAST, FileRecords, maximum
 from ioweather.derive.jobs.times import times
 from ioweather.studies.job.view import LogFacts
@@ -57,39 +58,78 @@ class Library:
 
 LIBRARIES: Final = (
     Library(
-        "HDF5", "files", "H5F", "H5D", "_AGG",
-        (("file opens", "H5F_OPENS"), ("file flushes", "H5F_FLUSHES"), ("dataset opens", "H5D_OPENS"),
-         ("dataset reads", "H5D_READS"), ("dataset writes", "H5D_WRITES"), ("dataset flushes", "H5D_FLUSHES")),
+        "HDF5",
+        "files",
+        "H5F",
+        "H5D",
+        "_AGG",
+        (
+            ("file opens", "H5F_OPENS"),
+            ("file flushes", "H5F_FLUSHES"),
+            ("dataset opens", "H5D_OPENS"),
+            ("dataset reads", "H5D_READS"),
+            ("dataset writes", "H5D_WRITES"),
+            ("dataset flushes", "H5D_FLUSHES"),
+        ),
         ("H5F_F_META_TIME", "H5D_F_META_TIME"),
     ),
     Library(
-        "PnetCDF", "files", "PNETCDF_FILE", "PNETCDF_VAR", "_AGG",
-        (("file opens", "PNETCDF_FILE_OPENS"), ("file creates", "PNETCDF_FILE_CREATES"),
-         ("independent file opens", "PNETCDF_FILE_INDEP_OPENS"), ("collective file opens", "PNETCDF_FILE_COLL_OPENS"),
-         ("file syncs", "PNETCDF_FILE_SYNCS"), ("independent waits", "PNETCDF_FILE_INDEP_WAITS"),
-         ("collective waits", "PNETCDF_FILE_COLL_WAITS"), ("variable opens", "PNETCDF_VAR_OPENS"),
-         ("independent reads", "PNETCDF_VAR_INDEP_READS"), ("independent writes", "PNETCDF_VAR_INDEP_WRITES"),
-         ("collective reads", "PNETCDF_VAR_COLL_READS"), ("collective writes", "PNETCDF_VAR_COLL_WRITES"),
-         ("non-blocking reads", "PNETCDF_VAR_NB_READS"), ("non-blocking writes", "PNETCDF_VAR_NB_WRITES")),
-        ("PNETCDF_FILE_F_META_TIME", "PNETCDF_VAR_F_META_TIME"), "PNETCDF_FILE_F_WAIT_TIME",
+        "PnetCDF",
+        "files",
+        "PNETCDF_FILE",
+        "PNETCDF_VAR",
+        "_AGG",
+        (
+            ("file opens", "PNETCDF_FILE_OPENS"),
+            ("file creates", "PNETCDF_FILE_CREATES"),
+            ("independent file opens", "PNETCDF_FILE_INDEP_OPENS"),
+            ("collective file opens", "PNETCDF_FILE_COLL_OPENS"),
+            ("file syncs", "PNETCDF_FILE_SYNCS"),
+            ("independent waits", "PNETCDF_FILE_INDEP_WAITS"),
+            ("collective waits", "PNETCDF_FILE_COLL_WAITS"),
+            ("variable opens", "PNETCDF_VAR_OPENS"),
+            ("independent reads", "PNETCDF_VAR_INDEP_READS"),
+            ("independent writes", "PNETCDF_VAR_INDEP_WRITES"),
+            ("collective reads", "PNETCDF_VAR_COLL_READS"),
+            ("collective writes", "PNETCDF_VAR_COLL_WRITES"),
+            ("non-blocking reads", "PNETCDF_VAR_NB_READS"),
+            ("non-blocking writes", "PNETCDF_VAR_NB_WRITES"),
+        ),
+        ("PNETCDF_FILE_F_META_TIME", "PNETCDF_VAR_F_META_TIME"),
+        "PNETCDF_FILE_F_WAIT_TIME",
     ),
     Library(
-        "DFS", "files", "DFS", "DFS", "",
-        tuple((word.lower().replace("_", " "), f"DFS_{word}") for word in (
-            "READS", "READXS", "WRITES", "WRITEXS", "NB_READS", "NB_WRITES", "OPENS", "GLOBAL_OPENS", "LOOKUPS", "DUPS",
-            "GET_SIZES", "PUNCHES", "REMOVES", "STATS")),
+        "DFS",
+        "files",
+        "DFS",
+        "DFS",
+        "",
+        tuple(
+            (word.lower().replace("_", " "), f"DFS_{word}")
+            for word in names_of("""
+            READS READXS WRITES WRITEXS NB_READS NB_WRITES OPENS GLOBAL_OPENS LOOKUPS DUPS GET_SIZES PUNCHES REMOVES
+            STATS
+        """)
+        ),
         ("DFS_F_META_TIME",),
     ),
     Library(
-        "DAOS", "objects", "DAOS", "DAOS", "",
-        tuple((word.lower().replace("_", " "), f"DAOS_{word}") for word in (
-            "OBJ_FETCHES", "OBJ_UPDATES", "OBJ_OPENS", "OBJ_PUNCHES", "OBJ_DKEY_PUNCHES", "OBJ_AKEY_PUNCHES",
-            "OBJ_DKEY_LISTS", "OBJ_AKEY_LISTS", "OBJ_RECX_LISTS", "ARRAY_READS", "ARRAY_WRITES", "ARRAY_OPENS",
-            "ARRAY_GET_SIZES", "ARRAY_SET_SIZES", "ARRAY_STATS", "ARRAY_PUNCHES", "ARRAY_DESTROYS", "KV_GETS",
-            "KV_PUTS", "KV_OPENS", "KV_REMOVES", "KV_LISTS", "KV_DESTROYS", "NB_OPS")),
+        "DAOS",
+        "objects",
+        "DAOS",
+        "DAOS",
+        "",
+        tuple(
+            (word.lower().replace("_", " "), f"DAOS_{word}")
+            for word in names_of("""
+            OBJ_FETCHES OBJ_UPDATES OBJ_OPENS OBJ_PUNCHES OBJ_DKEY_PUNCHES OBJ_AKEY_PUNCHES OBJ_DKEY_LISTS
+            OBJ_AKEY_LISTS OBJ_RECX_LISTS ARRAY_READS ARRAY_WRITES ARRAY_OPENS ARRAY_GET_SIZES ARRAY_SET_SIZES
+            ARRAY_STATS ARRAY_PUNCHES ARRAY_DESTROYS KV_GETS KV_PUTS KV_OPENS KV_REMOVES KV_LISTS KV_DESTROYS NB_OPS
+        """)
+        ),
         ("DAOS_F_META_TIME",),
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

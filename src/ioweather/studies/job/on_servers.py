@@ -15,7 +15,6 @@ from ioweather.core.results import (
     FactGroup,
     ResultColumn,
     ResultTable,
-    columns_of,
     numbered,
 )
 from ioweather.core.units import NS, format_bytes, format_time_ns
@@ -153,9 +152,9 @@ def _over_time(found: ServerIo) -> Exhibit:
             (part[0][0], words, sum(interval[place] for interval in part) / seconds)
             for place, words in ((2, "read"), (3, "written"))
         ]
-    columns = columns_of("time [time_ns]; direction [text]; bytes_per_s [bytes_per_s]")
     encoding = {"x": "time", "y": "bytes_per_s", "series": "direction"}
-    chart = Chart("timeline", ResultTable("over_time", columns, tuple(rows)), encoding, "Bytes per second")
+    table = ResultTable.of("over_time", "time [time_ns]; direction [text]; bytes_per_s [bytes_per_s]", rows)
+    chart = Chart("timeline", table, encoding, "Bytes per second")
     return Exhibit("job.server_timeline", "What the servers moved for it", charts=(chart,))
 
 

@@ -144,9 +144,7 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
         tuple(rows),
         "Mean time per process",
     )  # fmt: skip
-    chart = Chart(
-        "bars", table, {"x": "interface", "y": "seconds", "series": "part"}, "I/O cost: mean time per process"
-    )
+    chart = Chart.of("bars", table, "x=interface y=seconds series=part", "I/O cost: mean time per process")
     notes = ["Time of an interface holds the time of those below it: HDF5 calls MPI-IO, which calls POSIX."]
     notes += ["Metadata includes close(), where file systems flush."]
     if len(parts) == len(_PARTS):
@@ -207,7 +205,7 @@ def _sizes(usage: Usage) -> Chart | None:
             cells += [(row[0], name, row[place]) for row in inside]
     columns = _columns(("size", "access size", _TEXT), ("operation", "", _TEXT), ("accesses", "", "count"))
     table = ResultTable("access_sizes", columns, tuple(cells))
-    return Chart("bars", table, {"x": "size", "y": "accesses", "series": "operation"}, "Access sizes")
+    return Chart.of("bars", table, "x=size y=accesses series=operation", "Access sizes")
 
 
 def _operations(usage: Usage) -> Chart | None:
@@ -215,7 +213,7 @@ def _operations(usage: Usage) -> Chart | None:
     if not rows:
         return None
     table = ResultTable("operations", _columns(("operation", "", _TEXT), ("calls", "", "count")), rows)
-    return Chart("bars", table, {"x": "operation", "y": "calls"}, "Operations")
+    return Chart.of("bars", table, "x=operation y=calls", "Operations")
 
 
 def _pattern(usage: Usage) -> Chart | None:
@@ -228,7 +226,7 @@ def _pattern(usage: Usage) -> Chart | None:
         return None
     columns = _columns(("operation", "", _TEXT), ("order", "", _TEXT), ("calls", "", "count"))
     table = ResultTable("pattern", columns, tuple(rows))
-    return Chart("bars", table, {"x": "operation", "y": "calls", "series": "order"}, "Access pattern")
+    return Chart.of("bars", table, "x=operation y=calls series=order", "Access pattern")
 
 
 def _mounts(view: JobView, records: FileRecords) -> Exhibit:
@@ -258,7 +256,7 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
         "by_mount", _columns(("mount", "", _TEXT), ("operation", "", _TEXT), ("moved", "", "bytes")), cells
     )
     moved = any(row[2] for row in cells)
-    chart = Chart("bars", bars, {"x": "mount", "y": "moved", "series": "operation"}, "Bytes by mount point")
+    chart = Chart.of("bars", bars, "x=mount y=moved series=operation", "Bytes by mount point")
     charts = (chart,) if moved and len(rows) > 1 else ()
     return Exhibit("job.mounts", "Data by mount point", tables=(table,), charts=charts)
 

@@ -19,6 +19,7 @@ from ioweather.core.frames import Frame, Text
 from ioweather.core.probe_sizes import TARGET_PROBE_BYTES
 from ioweather.core.results import Coverage
 from ioweather.core.units import MIB, NS, format_bytes
+from ioweather.core.words import names_of
 from ioweather.derive.system.health import EVENT_COLUMNS
 
 # Data requests; what metadata operations take says nothing about a request of some size.
@@ -26,12 +27,9 @@ OPERATIONS: Final = ("read", "write", "write_sync")
 NEED: Final = Need(
     "responses",
     "responses",
-    columns=(
-        "start_ns", "host", "target", "op", "request_bytes", "mode", "duration_ns", "system", "component", "status",
-        "run_id",
-    ),
+    columns=names_of("start_ns host target op request_bytes mode duration_ns system component status run_id"),
     where={"op": OPERATIONS},
-)  # fmt: skip
+)
 INCIDENTS: Final = Need(
     "events", "events", EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
 )

@@ -25,7 +25,6 @@ from ioweather.core.results import (
     Piece,
     ResultColumn,
     ResultTable,
-    columns_of,
     exhibit,
 )
 from ioweather.core.units import NS, format_bytes, format_seconds
@@ -257,15 +256,13 @@ def _chart(predictions: Sequence[WidthPrediction], title: str) -> Chart:
         for prediction in predictions
         for name, quantile in zip(_NAMES.values(), prediction.quantiles, strict=True)
     ]
-    columns = columns_of(
+    table = ResultTable.of(
+        "by_width",
         "width: stripe width [count]; quantile [text]; seconds: time of the transfer [seconds]; low [seconds]; "
-        "high [seconds]"
+        "high [seconds]",
+        rows,
     )
-    return Chart(
-        "band", ResultTable("by_width", columns, tuple(rows)),
-        {"x": "width", "y": "seconds", "low": "low", "high": "high", "series": "quantile"}, title,
-        scales={"x": "log", "y": "log"},
-    )  # fmt: skip
+    return Chart.of("band", table, "x=width y=seconds low high series=quantile", title, log="xy")
 
 
 def _advice(predictions: Sequence[WidthPrediction], best: BestWidth, title: str) -> Finding:
@@ -283,12 +280,14 @@ def _mean_caveat(predictions: Sequence[WidthPrediction]) -> Iterator[str]:
 
 
 def _checks_table(checks: Sequence[MaximaCheck]) -> ResultTable:
-    columns = columns_of(
-        "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
-        "ratio: predicted / measured [factor]; rounds [count]"
-    )
     rows = tuple((c.requests, c.probability, c.predicted, c.observed, c.ratio, c.rounds) for c in checks)
-    return ResultTable("maxima", columns, rows, "Predicted and measured slowest request, targets measured together")
+    return ResultTable.of(
+        "maxima",
+        "requests: slowest of [count]; probability: quantile [ratio]; predicted [seconds]; measured [seconds]; "
+        "ratio: predicted / measured [factor]; rounds [count]",
+        rows,
+        "Predicted and measured slowest request, targets measured together",
+    )
 
 
 def known_targets(inventory: Inventory, _: Params) -> Cell:

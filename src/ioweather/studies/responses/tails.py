@@ -21,7 +21,6 @@ from ioweather.core.results import (
     Piece,
     Reference,
     ResultTable,
-    columns_of,
     exhibit,
 )
 from ioweather.core.units import format_seconds
@@ -106,8 +105,15 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
         (part, FAMILY_LABELS[law.name], len(times), len(times) / sample.n, ks, parameters_text(law.parameters))
         for part, law, times, ks in parts
     )
-    columns = columns_of("part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]")
-    yield ResultTable("partition", columns, rows, sample.label), parameter_estimates(fit)
+    yield (
+        ResultTable.of(
+            "partition",
+            "part [text]; family [text]; n [count]; share [ratio]; ks: KS distance; parameters [text]",
+            rows,
+            sample.label,
+        ),
+        parameter_estimates(fit),
+    )
     yield Finding(
         f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
         f"belong to the tail; best pair {item.pair_label}.",
@@ -123,14 +129,17 @@ def _part_chart(title: str, times: Floats, item: FittedSample, below: float, up_
     fitted = np.clip((item.fit.best.distribution.cdf(grid) - below) / (up_to - below), 0.0, 1.0)
     rows = zip(["fitted"] * len(grid), cells(grid), cells(fitted), strict=True)
     table = ResultTable(title.split(":")[0].lower(), measured.columns, (*measured.rows, *rows))
-    return Chart("cdf", table, {"x": "value", "y": "share", "series": "series"}, title, scales={"x": "log"})
+    return Chart.of("cdf", table, "x=value y=share series", title, log="x")
 
 
 def _histogram(title: str, values: Floats, edges: Floats, references: tuple[Reference, ...] = ()) -> Chart:
     counts, edges = np.histogram(values, edges)
     rows = tuple(zip(cells(edges[:-1]), cells(edges[1:]), cells(counts / len(values)), strict=True))
-    columns = columns_of("low: response time [seconds]; high [seconds]; share: share of requests [ratio]")
-    table = ResultTable(title.lower().replace(" ", "_"), columns, rows)
+    table = ResultTable.of(
+        title.lower().replace(" ", "_"),
+        "low: response time [seconds]; high [seconds]; share: share of requests [ratio]",
+        rows,
+    )
     encoding = {"low": "low", "high": "high", "y": "share"}
     return Chart("histogram", table, encoding, title, references=references)
 
@@ -153,16 +162,17 @@ def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str
         None if mean.low is None else 1 - mean.low, mean.level, mean.n, mean.method,
     )  # fmt: skip
     control = _control(fitted)
-    columns = columns_of(
+    table = ResultTable.of(
+        "shares",
         "where: file system, mode, operation [text]; samples [count]; n: times [count]; head: share in head [ratio]; "
-        "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]"
+        "tail: share in tail [ratio]; low: 90% from [ratio]; high: 90% to [ratio]; beyond: beyond mean + 2 sd [ratio]",
+        rows,
     )
-    table = ResultTable("shares", columns, tuple(rows))
     yield table
-    yield Chart(
+    yield Chart.of(
         "bars",
         table,
-        {"x": "where", "y": "tail", "low": "low", "high": "high"},
+        "x=where y=tail low high",
         "Share in the tail",
         references=(Reference("y", _NORMAL_SHARE, "Normal, beyond 2 sd"),),
     )
@@ -278,14 +288,19 @@ def _overlay(item: FittedSample) -> Chart:
         for t, share in zip(grid, shares, strict=True)
         if share >= 0.5 / n  # below one request there is nothing to compare
     ]
-    columns = columns_of(
-        "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]"
+    table = ResultTable.of(
+        "overlay",
+        "series [text]; value: response time [seconds]; share: share of requests that take longer [ratio]",
+        rows,
     )
-    return Chart(
-        "timeline", ResultTable("overlay", columns, tuple(rows)), {"x": "value", "y": "share", "series": "series"},
-        f"{item.sample.label}: {item.pair_label}", scales={"x": "log", "y": "log"},
+    return Chart.of(
+        "timeline",
+        table,
+        "x=value y=share series",
+        f"{item.sample.label}: {item.pair_label}",
+        log="xy",
         references=(Reference("x", item.fit.pivot, "pivot"),),
-    )  # fmt: skip
+    )
 
 
 def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floats]:
@@ -304,11 +319,6 @@ def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floa
 
 
 def _winner_table(fitted: Sequence[FittedSample]) -> ResultTable:
-    columns = columns_of(
-        "sample [text]; n [count]; pivot [seconds]; tail_share: share in tail [ratio]; head [text]; tail [text]; "
-        "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
-        "alpha: alpha, if a power law"
-    )
     rows: list[tuple[Cell, ...]] = []
     for item in fitted:
         best = item.fit.best
@@ -318,7 +328,13 @@ def _winner_table(fitted: Sequence[FittedSample]) -> ResultTable:
              FAMILY_LABELS[best.tail.name], best.ks, best.head_ks, best.tail_ks,
              FAMILY_LABELS[item.fit.best_by_aic.tail.name], power.tail.parameters["alpha"] if power else None)
         )  # fmt: skip
-    return ResultTable("winners", columns, tuple(rows))
+    return ResultTable.of(
+        "winners",
+        "sample [text]; n [count]; pivot [seconds]; tail_share: share in tail [ratio]; head [text]; tail [text]; "
+        "ks: combined KS; head_ks: KS of head; tail_ks: KS of tail; tail_aic: tail by AIC [text]; "
+        "alpha: alpha, if a power law",
+        rows,
+    )
 
 
 def _distance_table(fitted: Sequence[FittedSample]) -> ResultTable:
@@ -332,10 +348,11 @@ def _distance_table(fitted: Sequence[FittedSample]) -> ResultTable:
             collapsed = sum(pair.collapsed for pair in pairs)
             distance = float(np.mean([pair.ks for pair in pairs]))
             rows.append((FAMILY_LABELS[head], FAMILY_LABELS[tail], distance, collapsed))
-    columns = columns_of(
-        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]"
+    return ResultTable.of(
+        "pairs",
+        "head [text]; tail [text]; ks: mean combined KS; collapsed: samples where it became the power law [count]",
+        sorted(rows, key=lambda row: float(row[2] or math.inf)),
     )
-    return ResultTable("pairs", columns, tuple(sorted(rows, key=lambda row: float(row[2] or math.inf))))
 
 
 def _winner_findings(by_ks: Sequence[tuple[str, str]], by_aic: Sequence[tuple[str, str]]) -> Iterator[Finding]:

@@ -85,11 +85,12 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
         plain("request_high", max(sizes), "bytes"),
         plain("samples", len(pairs), "count", method="exact count of file system, mode and size"),
     ]
-    columns = columns_of(
+    yield ResultTable.of(
+        "sampling",
         "place: file system and mode [text]; jobs: runs [count]; observations [count]; sizes: request sizes [count]; "
-        "smallest [bytes]; largest [bytes]; operations [text]; first [time_ns]; last [time_ns]"
+        "smallest [bytes]; largest [bytes]; operations [text]; first [time_ns]; last [time_ns]",
+        rows,
     )
-    yield ResultTable("sampling", columns, tuple(rows))
     yield () if known else ("The rows do not name their runs, so runs cannot be counted.",), samples.coverage
 
 
@@ -111,21 +112,22 @@ def _over_time(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[Pi
         rows += zip(
             times, [sample.place] * len(kept), [sample.op] * len(kept), values, [panel] * len(kept), strict=True
         )
-    columns = columns_of("time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]")
-    table = ResultTable("over_time", columns, tuple(rows))
+    table = ResultTable.of(
+        "over_time", "time [time_ns]; place [text]; op [text]; seconds: response time [seconds]; panel [text]", rows
+    )
     yield [median_estimate(f"median[{s.place} {s.op}]", s.seconds, "seconds") for s in shown]
     spreads = [
         plain(f"variation[{s.place} {s.op}]", _variation(s.seconds), "percent", n=s.n, method="sd / mean")
         for s in shown
     ]
     yield _summary(shown)
-    yield Chart(
+    yield Chart.of(
         "scatter",
         table,
-        {"x": "time", "y": "seconds"},
+        "x=time y=seconds",
         f"Requests of {format_bytes(shown[0].request_bytes)}",
         facet="panel",
-        scales={"y": "log"},
+        log="y",
     )
     yield spreads, _cache_findings(shown)
     yield "The chart keeps the fastest and the slowest request of each stretch of time; the table counts all."
@@ -137,16 +139,17 @@ def _variation(seconds: Floats) -> float:
 
 
 def _summary(shown: Sequence[ResponseSample]) -> ResultTable:
-    columns = columns_of(
-        "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
-        "slowest [seconds]; variation: variation (CoV) [percent]"
-    )
     rows: list[tuple[Cell, ...]] = []
     for sample in shown:
         seconds = sample.seconds
         quantiles = [float(q) for q in np.quantile(seconds, (0.0, 0.5, 0.9, 0.99, 1.0))]
         rows.append((sample.label, sample.n, *quantiles, _variation(seconds)))
-    return ResultTable("samples", columns, tuple(rows))
+    return ResultTable.of(
+        "samples",
+        "sample [text]; n [count]; fastest [seconds]; median [seconds]; q90 [seconds]; q99 [seconds]; "
+        "slowest [seconds]; variation: variation (CoV) [percent]",
+        rows,
+    )
 
 
 def _cache_findings(shown: Sequence[ResponseSample]) -> Iterator[Finding]:
@@ -199,14 +202,14 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
         certain = abs(skew) > 2 * shape.skewness_error
         side = f"has its long side to the {'right' if skew > 0 else 'left'}" if certain else "may be symmetrical"
         findings.append(Finding(f"{sample.label}: the histogram {side} (skewness {skew:.3g}).", name="skewness"))
-    columns = columns_of("panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]")
     yield _summary(shown)
-    yield Chart(
+    table = ResultTable.of(
         "histogram",
-        ResultTable("histogram", columns, tuple(rows)),
-        {"low": "low", "high": "high", "y": "share"},
-        f"Requests of {format_bytes(shown[0].request_bytes)}",
-        facet="panel",
+        "panel [text]; low: response time [seconds]; high [seconds]; share: share of requests [ratio]",
+        rows,
+    )
+    yield Chart.of(
+        "histogram", table, "low high y=share", f"Requests of {format_bytes(shown[0].request_bytes)}", facet="panel"
     )
     yield estimates, findings
     yield f"The histograms end at the largest {_SHOWN:.0%} quantile; the table says how slow the slowest are."
@@ -235,18 +238,19 @@ def _single_fits(samples: Samples) -> Iterator[Piece]:
             rows.append((sample.label, sample.n, FAMILY_LABELS[fit.family], rank, fit.ks, fit.aic, told))
             if fit.ks is not None:
                 distances[fit.family].append(fit.ks)
-    columns = columns_of(
-        "sample [text]; n [count]; family [text]; rank [count]; ks: KS distance; aic: AIC; parameters [text]"
-    )
-    bars = ResultTable(
+    bars = ResultTable.of(
         "distances",
-        columns_of("family [text]; ks: mean KS distance"),
-        tuple((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
+        "family [text]; ks: mean KS distance",
+        ((FAMILY_LABELS[name], float(np.mean(ks))) for name, ks in distances.items() if ks),
     )
     yield [over_samples(mean_estimate(f"ks_mean[{name}]", np.array(ks))) for name, ks in distances.items() if ks]
     shares = [share_estimate(f"wins_ratio[{name}]", wins[name], fitted) for name in WHOLE_FAMILIES]
-    yield ResultTable("single_fits", columns, tuple(rows))
-    yield Chart("bars", bars, {"x": "family", "y": "ks"}, "Mean distance of single families"), shares
+    yield ResultTable.of(
+        "single_fits",
+        "sample [text]; n [count]; family [text]; rank [count]; ks: KS distance; aic: AIC; parameters [text]",
+        rows,
+    )
+    yield Chart.of("bars", bars, "x=family y=ks", "Mean distance of single families"), shares
     yield share_estimate("rejected_ratio", rejected, fitted)
     yield Finding(
         f"In {rejected} of {fitted} samples even the best family is further away than chance at 5% or less.",
@@ -277,12 +281,12 @@ def _moment_plane(samples: Samples) -> Iterator[Piece]:
     share = share_estimate("not_normal_ratio", away, considered)
     median = median_estimate("kurtosis_median", np.array([row[3] for row in rows], np.float64))
     yield ResultTable("moments", columns, tuple(rows))
-    yield Chart(
+    yield Chart.of(
         "scatter",
         ResultTable("plane", columns, (*rows, *marks)),
-        {"x": "skewness", "y": "kurtosis", "series": "place"},
+        "x=skewness y=kurtosis series=place",
         "Each sample, with Normal and Uniform",
-        scales={"y": "log"},
+        log="y",
     )
     yield share, share_estimate("right_skewed_ratio", skewed, considered), median
     yield Finding(

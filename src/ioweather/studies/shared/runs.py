@@ -16,6 +16,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Text
 from ioweather.core.results import Cell, Coverage
 from ioweather.core.units import MIB, format_bytes
+from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import rows_of
 from ioweather.derive.jobs.instances import merge_instances
 from ioweather.derive.jobs.matching import match_jobs, state_counts
@@ -31,11 +32,10 @@ NEEDS: Final = (
     Need(
         "jobs",
         "jobs",
-        columns=("cluster", "raw_job_id", "step", "restart", "uid", "user", "account", "start_ns", "end_ns",
-                 "node_count", "cpu_count"),
+        columns=names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count"),
         optional=True,
     ),
-)  # fmt: skip
+)
 PROCESSES_PER_NODE: Final = Param(
     "processes_per_node", "processes on a node, where accounting does not tell a job's nodes", kind="int"
 )

@@ -139,11 +139,19 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
             part.filesystem[shown].tolist(), strict=True)
     )  # fmt: skip
-    columns = columns_of("time [time_ns]; seconds: response time [seconds]; op: operation [text]; filesystem [text]")
-    chart = Chart(
-        "scatter", ResultTable("measurements", columns, rows), {"x": "time", "y": "seconds", "series": "op"},
-        f"Every measurement of {format_seconds(length_ns / NS)}", facet="filesystem", scales={"y": "log"},
-    )  # fmt: skip
+    table = ResultTable.of(
+        "measurements",
+        "time [time_ns]; seconds: response time [seconds]; op: operation [text]; filesystem [text]",
+        rows,
+    )
+    chart = Chart.of(
+        "scatter",
+        table,
+        "x=time y=seconds series=op",
+        f"Every measurement of {format_seconds(length_ns / NS)}",
+        facet="filesystem",
+        log="y",
+    )
     estimates, findings = [], []
     for filesystem, op in part.kinds():
         mine = part.seconds[part.of(filesystem, op)]

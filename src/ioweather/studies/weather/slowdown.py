@@ -54,13 +54,11 @@ def episodes_exhibit(
     caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
 ) -> Iterator[Piece]:  # fmt: skip
     found = all_episodes(every, threshold, statistic, baseline)
-    table = ResultTable(
+    table = ResultTable.of(
         "episodes",
-        columns_of(
-            "filesystem: file system [text]; op: operation [text]; start: from [time_ns]; end: to [time_ns]; "
-            "peak [factor]; peak_at [time_ns]; recovery [ns]; ongoing [text]"
-        ),
-        tuple(
+        "filesystem: file system [text]; op: operation [text]; start: from [time_ns]; end: to [time_ns]; "
+        "peak [factor]; peak_at [time_ns]; recovery [ns]; ongoing [text]",
+        (
             (
                 e.filesystem,
                 e.op,
@@ -98,9 +96,7 @@ def episodes_exhibit(
         recovery = None if e.ongoing else e.recovery_ns / NS
         method = "time from peak to end of the strongest episode"
         peaks.append(plain(f"recovery_{op}[{filesystem}]", recovery, "seconds", method=method))
-    chart = Chart(
-        "heatmap", week, {"x": "weekday", "y": "series", "value": "share"}, "Slow intervals by day of the week"
-    )
+    chart = Chart.of("heatmap", week, "x=weekday y=series value=share", "Slow intervals by day of the week")
     yield table, week, chart, plain("episodes", len(found), "count"), _longest(found), peaks, findings
     yield f"An episode: consecutive intervals whose {statistic} is at least {threshold:g}x expected."
     yield caveats, coverage
@@ -137,11 +133,13 @@ def _weekly(
                         name="slow_weekday",
                     )
                 )
-    columns = columns_of(
+    return ResultTable.of(
+        "weekdays",
         f"series [text]; weekday: day ({zone_name}) [text]; share: slow intervals [ratio]; low: 90% from [ratio]; "
-        "high: 90% to [ratio]; n [count]"
-    )
-    return ResultTable("weekdays", columns, tuple(rows), "By day of the week"), findings
+        "high: 90% to [ratio]; n [count]",
+        rows,
+        "By day of the week",
+    ), findings
 
 
 _POINTS: Final = 1800
@@ -336,10 +334,14 @@ def _time_lines(
             )
         )
     columns = (*columns_of("time [time_ns]; series [text]; value: response time [seconds]"), _PANEL)
-    chart = Chart(
-        "timeline", ResultTable("time_lines", columns, tuple(rows)), {"x": "time", "y": "value", "series": "series"},
-        "Median, mean, 95%, 99% and slowest of each interval", facet="panel", scales={"y": "log"},
-    )  # fmt: skip
+    chart = Chart.of(
+        "timeline",
+        ResultTable("time_lines", columns, tuple(rows)),
+        "x=time y=value series",
+        "Median, mean, 95%, 99% and slowest of each interval",
+        facet="panel",
+        log="y",
+    )
     table = ResultTable(
         "worst",
         (_FILESYSTEM, _OP, _COUNTED, *columns_of("median [seconds]; q99: 99% [seconds]; max: slowest [seconds]")),
@@ -421,11 +423,15 @@ def _slowdowns(
     calmer = format_seconds(long[0].interval_ns / 1e9)
     rows.sort(key=lambda row: row[1] == calmer)  # drawn last, over the other
     columns = (*columns_of("time [time_ns]; interval [text]; slowdown [factor]"), _PANEL)
-    chart = Chart(
-        "timeline", ResultTable("slowdown", columns, tuple(rows)), {"x": "time", "y": "slowdown", "series": "interval"},
-        f"Slowdown by the {statistic} of each interval", facet="panel", scales={"y": "log"},
+    chart = Chart.of(
+        "timeline",
+        ResultTable("slowdown", columns, tuple(rows)),
+        "x=time y=slowdown series=interval",
+        f"Slowdown by the {statistic} of each interval",
+        facet="panel",
+        log="y",
         references=(Reference("y", 1.0),),
-    )  # fmt: skip
+    )
     calm = Finding("No operation was twice as slow as usual in any interval.", name="no_slowdown")
     yield chart, tuple(findings) or (calm,), notes, caveats, coverage
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ioweather.core.frames import Frame
+from ioweather.core.words import names_of
 from ioweather.sources.scan.lists import Entries, ListTally
 from ioweather.sources.scan.names import original_name
 from ioweather.sources.scan.rows import ScanFacts, scan_frames
@@ -16,9 +17,7 @@ from ioweather.workflows.ingest.rollups import refresh_rollups
 # Scans whose entries came in alone, from anybody's CSV or Parquet: counted here, so that exhibits find their bins.
 
 _BATCH: Final = 50_000
-_NUMBERS: Final = (
-    "size_bytes", "capacity_bytes", "mtime_ns", "atime_ns", "ctime_ns", "uid", "gid", "link_count", "device", "inode",
-)  # fmt: skip
+_NUMBERS: Final = names_of("size_bytes capacity_bytes mtime_ns atime_ns ctime_ns uid gid link_count device inode")
 _NEW: Final = """
 SELECT scan_id, start_ns, any_value(source) FROM scan_entries
 WHERE scan_id NOT IN (SELECT scan_id FROM scans) GROUP BY ALL ORDER BY ALL

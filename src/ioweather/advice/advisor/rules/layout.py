@@ -9,7 +9,7 @@ import numpy as np
 
 from ioweather.advice.advisor.fixes import setstripe
 from ioweather.advice.advisor.profile import Profile, ratio
-from ioweather.advice.advisor.rule import Seen, rule
+from ioweather.advice.advisor.rule import Seen
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.units import GIB, MIB, format_bytes
 
@@ -62,19 +62,6 @@ def target_load(profile: Profile, rows: Bools) -> tuple[tuple[str, ...], Floats,
     return targets, np.asarray((share * np.where(rows, moved, 0.0)).sum(axis=1), np.float64), share
 
 
-@rule(
-    headline="few stripes",
-    dimension="imbalance",
-    part="layout",
-    trigger="a shared file of more GiB than its Lustre stripes, where nodes and targets allow more",
-    model=(
-        "the bytes at 500 MiB/s per target (or as facility.toml says, or as this run did, if more): with "
-        "these stripes, less with those"
-    ),
-    sources=("Lustre manual: lfs setstripe", "TraceBench SLIM"),
-    before="lfs getstripe -c results/   # 1",
-    after="lfs setstripe -c 8 -S 4M results/   # before the file is made; old files: lfs migrate -c 8 FILE",
-)
 def striping(profile: Profile) -> Seen | None:
     """A large shared file on few targets."""
     stripes, wanted = profile.ints("stripe_count").astype(np.float64), wanted_stripes(profile)
@@ -101,19 +88,6 @@ def striping(profile: Profile) -> Seen | None:
 FEWEST_BYTES: Final = 64 * MIB
 
 
-@rule(
-    headline="unused targets",
-    dimension="imbalance",
-    part="layout",
-    trigger=(
-        "64 MiB or more on fewer Lustre targets than there are and than processes; one shared file without a "
-        "recorded layout counts as one target"
-    ),
-    model="no seconds of its own: few stripes, where they cost, are a rule of their own",
-    sources=("Lustre manual: lfs setstripe", "TraceBench SLIM"),
-    before="lfs getstripe -c results/   # 1, on a file system of 40 targets",
-    after="lfs setstripe -c 8 results/   # before the file is made",
-)
 def unused_targets(profile: Profile) -> Seen | None:
     """The run's data on fewer storage targets than there are and than it has processes to feed."""
     rows = profile.counted & profile.moved_rows
@@ -141,16 +115,6 @@ def unused_targets(profile: Profile) -> Seen | None:
 UNEVEN: Final = 1.5
 
 
-@rule(
-    headline="uneven targets",
-    dimension="imbalance",
-    part="layout",
-    trigger="one Lustre target holds over 1.5 times the mean of those used, of 64 MiB or more, all records there",
-    model="the data time of the files on that target, less what the mean target needs",
-    sources=("Patel et al. 2019: OST imbalance", "TraceBench SLIM"),
-    before="lfs setstripe -c 1 -i 0 results/   # every file on target 0",
-    after="lfs setstripe -c 1 -i -1 results/   # each file where the file system chooses",
-)
 def uneven_targets(profile: Profile) -> Seen | None:
     """Files whose stripes meet on the same targets."""
     rows = profile.counted & profile.moved_rows & (profile.ints("stripe_count") > 0)

@@ -15,7 +15,7 @@ import numpy as np
 from ioweather.advice.advisor.costs import FEWEST
 from ioweather.advice.advisor.fixes import BROADCAST, interface_of, main_verb, packed, setstripe
 from ioweather.advice.advisor.profile import Profile, ratio
-from ioweather.advice.advisor.rule import Seen, rule
+from ioweather.advice.advisor.rule import Seen
 from ioweather.core.arrays import Floats
 from ioweather.core.units import GIB, MIB, format_bytes, format_seconds, format_value
 from ioweather.derive.jobs.signatures import METADATA_BOUND, SEEKS_PER_OPERATION
@@ -41,16 +41,6 @@ def opening_seconds(profile: Profile) -> Floats:
     return profile.seconds("meta_seconds") * np.where(calls > 0, 1.0 - ratio(other, calls), 1.0)
 
 
-@rule(
-    headline="seek per request",
-    dimension="interface",
-    part="metadata",
-    trigger="0.9 seeks or more per read and write, of 100 or more",
-    model="metadata time, by the share of its calls that seek",
-    sources=("Carns et al. 2011, V", "Dong et al. 2023 (AIIO), IOR"),
-    before=("lseek(fd, offset, SEEK_SET);\nread(fd, buffer, bytes);"),
-    after="pread(fd, buffer, bytes, offset);",
-)
 def seeks(profile: Profile) -> Seen | None:
     """A seek with every read or write: one system call more for each."""
     seeks = profile.ints("seek_count")
@@ -71,24 +61,6 @@ def seeks(profile: Profile) -> Seen | None:
 STORM_SHARE: Final = 0.3
 
 
-@rule(
-    headline="metadata storm",
-    dimension="metadata",
-    part="metadata",
-    trigger=(
-        "100 or more opens and stats beyond one each per process of a shared file, as many as reads and "
-        "writes or with 30% of the time"
-    ),
-    model="metadata time of stats beyond the first of each file and process; opens are in the rules of files",
-    sources=("Carns et al. 2011, VI", "IO500: mdtest", "TraceBench HMD"),
-    before=("while (stat(path, &state) != 0 || state.st_size < wanted)\n    ;  /* every process asks the server */"),
-    after=(
-        "if (rank == 0)\n"
-        "    while (stat(path, &state) != 0 || state.st_size < wanted)\n"
-        "        usleep(100000);\n"
-        "MPI_Barrier(comm);"
-    ),
-)
 def metadata_storm(profile: Profile) -> Seen | None:
     """More opens and stats than reads and writes, or most of the time in them."""
     records = profile.records
@@ -115,21 +87,6 @@ MANY_FILES: Final = 1000
 FELT_SHARE: Final = 0.1
 
 
-@rule(
-    headline="file per process",
-    dimension="metadata",
-    part="metadata",
-    trigger="at least one file of its own per process: 1,000 or more, or metadata over 10% of their time or 30 s",
-    model=("metadata time of first opens, less what one shared file needs: made once, opened by each node to read"),
-    sources=("Carns et al. 2011, VI", "Drishti (Bez et al. 2022)"),
-    before=(
-        'sprintf(path, "checkpoint.%d", rank);\nint fd = open(path, O_WRONLY | O_CREAT, 0644);\nwrite(fd, part, bytes);'
-    ),
-    after=(
-        'MPI_File_open(MPI_COMM_WORLD, "checkpoint", MPI_MODE_WRONLY | MPI_MODE_CREATE, info, &file);\n'
-        "MPI_File_write_at_all(file, rank * bytes, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def file_per_process(profile: Profile) -> Seen | None:
     """At least one file of its own for each process, and making them costs."""
     files = profile.count("unique_file_count")
@@ -157,20 +114,6 @@ def file_per_process(profile: Profile) -> Seen | None:
 FEWEST_FILES: Final = 8
 
 
-@rule(
-    headline="many files",
-    dimension="metadata",
-    part="metadata",
-    trigger=("8 files or more for each process with any, few of many processes; metadata over 30 s or half the time"),
-    model="metadata time of first opens, if each of these processes had one file",
-    sources=("Carns et al. 2011, V.J", "WisIO (Yildirim et al. 2025)"),
-    before=('for (i = 0; i < n; i++) {\n    sprintf(path, "out.%d", i);\n    write_file(path, item[i]);\n}'),
-    after=(
-        'hid_t file = H5Fcreate("out.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);\n'
-        "for (i = 0; i < n; i++)\n"
-        "    write_dataset(file, name[i], item[i]);  /* H5Dcreate2, H5Dwrite */"
-    ),
-)
 def many_files(profile: Profile) -> Seen | None:
     """Fewer files than processes, or one process: still several for each that has any."""
     rows = profile.counted & (profile.records.rank >= 0) & ~profile.shared
@@ -195,24 +138,6 @@ SMALL_SHARE: Final = 0.5
 SHARD_BYTES: Final = 64 * MIB
 
 
-@rule(
-    headline="small files",
-    dimension="metadata",
-    part="metadata",
-    trigger="100 files or more with under 1 MiB each, half or more of those with data",
-    model="metadata time of first opens, if they lay in shards of 64 MiB that each process opens once",
-    sources=("DLIO (Devarajan et al. 2021)", "WebDataset manual: sharding", "PyTorch manual: data loading"),
-    before=(
-        "class Samples(Dataset):\n"
-        "    def __getitem__(self, i):\n"
-        "        return decode(open(f'{folder}/{i}.jpg', 'rb').read())"
-    ),
-    after=(
-        "import webdataset\n"
-        "samples = webdataset.WebDataset('shard-{0000..0099}.tar').shuffle(1000).decode('rgb')\n"
-        "loader = DataLoader(samples, batch_size=64, num_workers=8, prefetch_factor=4, persistent_workers=True)"
-    ),
-)
 def small_files(profile: Profile) -> Seen | None:
     """A file for every sample: opening it takes longer than reading it."""
     records = profile.records
@@ -239,22 +164,6 @@ def small_files(profile: Profile) -> Seen | None:
 BROADCAST_BYTES: Final = GIB
 
 
-@rule(
-    headline="opened by all",
-    dimension="metadata",
-    part="metadata",
-    trigger="metadata over 30 s, or half of the time, on a file shared by all",
-    model="metadata time of first opens, if one process per node opened instead of all",
-    sources=("Drishti (Bez et al. 2022)", "HDF5 manual: collective metadata", "ROMIO user's guide: romio_no_indep_rw"),
-    before=("int fd = open(path, O_RDONLY);  /* every process */\nread(fd, table, bytes);"),
-    after=(
-        "if (rank == 0) {\n"
-        "    int fd = open(path, O_RDONLY);\n"
-        "    read(fd, table, bytes);\n"
-        "}\n"
-        "MPI_Bcast(table, bytes, MPI_BYTE, 0, comm);"
-    ),
-)
 def shared_metadata(profile: Profile) -> Seen | None:
     """All processes open the same file, and that takes long."""
     meta = profile.seconds("meta_seconds")
@@ -286,27 +195,6 @@ AGAIN: Final = 2.0
 MANY_OPENS: Final = 100
 
 
-@rule(
-    headline="opened again",
-    dimension="metadata",
-    part="metadata",
-    trigger="100 opens or more beyond the first of each process, on files opened twice or more",
-    model="metadata time, by the share of its calls that open or close again",
-    sources=("Carns et al. 2011, V", "Patel et al. 2019: opens and closes"),
-    before=(
-        "for (step = 0; step < steps; step++) {\n"
-        "    int fd = open(path, O_WRONLY | O_APPEND);\n"
-        "    write(fd, line, bytes);\n"
-        "    close(fd);\n"
-        "}"
-    ),
-    after=(
-        "int fd = open(path, O_WRONLY | O_APPEND);\n"
-        "for (step = 0; step < steps; step++)\n"
-        "    write(fd, line, bytes);\n"
-        "close(fd);"
-    ),
-)
 def reopening(profile: Profile) -> Seen | None:
     """Open and close in a loop."""
     again = opened_again(profile)

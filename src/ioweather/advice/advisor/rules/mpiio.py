@@ -9,30 +9,10 @@ import numpy as np
 from ioweather.advice.advisor.costs import BUFFER_BYTES, FEWEST, find_small, joined, joined_by_collectives, rate_words
 from ioweather.advice.advisor.fixes import buffering, interface_of, main_verb
 from ioweather.advice.advisor.profile import VERBS, Profile, ratio
-from ioweather.advice.advisor.rule import Seen, rule
+from ioweather.advice.advisor.rule import Seen
 from ioweather.core.units import MIB, NS, format_bytes, format_value
 
 
-@rule(
-    headline="no MPI-IO",
-    dimension="interface",
-    part="requests",
-    trigger=(
-        "several processes, no data by MPI-IO, and 100 or more POSIX or stream requests beyond the first of each "
-        "file; or as many on files shared by all"
-    ),
-    model=(
-        "MPI-IO joins small requests on shared files to 16 MiB: each saves its time beyond its bytes at the "
-        "rate of large ones"
-    ),
-    sources=("Drishti (Bez et al. 2022)", "Thakur, Gropp, Lusk 1999", "TraceBench MPNM"),
-    before=("int fd = open(path, O_WRONLY | O_CREAT, 0644);\npwrite(fd, part, bytes, rank * bytes);"),
-    after=(
-        "MPI_File file;\n"
-        "MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_WRONLY | MPI_MODE_CREATE, info, &file);\n"
-        "MPI_File_write_at_all(file, rank * bytes, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def no_mpiio(profile: Profile) -> Seen | None:
     """Several processes of one program, and MPI-IO has no part in it."""
     records = profile.records
@@ -50,27 +30,6 @@ def no_mpiio(profile: Profile) -> Seen | None:
     return joined_by_collectives(profile, rows, plain, "on files shared by all, without MPI-IO")
 
 
-@rule(
-    headline="no collectives",
-    dimension="interface",
-    part="requests",
-    trigger="100 or more MPI-IO operations on files where fewer than half are collective",
-    model=(
-        "aggregators join small requests on shared files to 16 MiB: each saves its time beyond its bytes at "
-        "the rate of large ones"
-    ),
-    sources=(
-        "Drishti (Bez et al. 2022)",
-        "Thakur, Gropp, Lusk 1999",
-        "ROMIO user's guide: romio_cb_write",
-        "TraceBench NC",
-    ),
-    before="MPI_File_write_at(file, offset, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);",
-    after=(
-        'MPI_Info_set(info, "romio_cb_write", "enable");\n'
-        "MPI_File_write_at_all(file, offset, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def no_collectives(profile: Profile) -> Seen | None:
     """MPI-IO, and every process for itself."""
     rows = profile.counted & profile.records.mpiio & ~profile.collective
@@ -84,26 +43,6 @@ def no_collectives(profile: Profile) -> Seen | None:
 MORE: Final = 2.0
 
 
-@rule(
-    headline="MPI-IO splits",
-    dimension="interface",
-    part="requests",
-    trigger=(
-        "twice as many POSIX requests as MPI-IO calls on a file, 100 or more, under 1 MiB and at most half as large"
-    ),
-    model=("buffered to 16 MiB, a POSIX request saves its time beyond its bytes; MPI-IO gets faster by the same share"),
-    sources=("Dong et al. 2023 (AIIO), E2E", "ROMIO user's guide: collective buffering, data sieving"),
-    before=(
-        "/* each process writes many short pieces; MPI-IO passes them on one by one */\n"
-        "MPI_File_write_all(file, data, 1, scattered_type, MPI_STATUS_IGNORE);"
-    ),
-    after=(
-        'MPI_Info_set(info, "romio_cb_write", "enable");\n'
-        'MPI_Info_set(info, "cb_buffer_size", "16777216");\n'
-        "MPI_File_open(comm, path, mode, info, &file);\n"
-        "MPI_File_write_all(file, data, 1, scattered_type, MPI_STATUS_IGNORE);"
-    ),
-)
 def mpiio_splits(profile: Profile) -> Seen | None:
     """MPI-IO that makes many small POSIX requests of few large calls: scattered data, and collective buffering off."""
     records = profile.records
@@ -132,22 +71,6 @@ SAME_COUNT: Final = 0.8
 SPLIT_COUNT: Final = 2.0
 
 
-@rule(
-    headline="unjoined",
-    dimension="interface",
-    part="requests",
-    trigger=(
-        "small collective requests, 100 or more and over 10%, and 80% to 200% as many requests at the file system"
-    ),
-    model=("aggregators join small requests to 16 MiB: each saves its time beyond its bytes at the rate of large ones"),
-    sources=("ROMIO user's guide: cb_buffer_size", "Thakur, Gropp, Lusk 1999"),
-    before="MPI_File_open(comm, path, mode, MPI_INFO_NULL, &file);",
-    after=(
-        'MPI_Info_set(info, "romio_cb_write", "enable");\n'
-        'MPI_Info_set(info, "cb_buffer_size", "16777216");\n'
-        "MPI_File_open(comm, path, mode, info, &file);"
-    ),
-)
 def unbuffered(profile: Profile) -> Seen | None:
     """Collective calls that reach the file system as they were made: their aggregators join nothing."""
     records = profile.records
@@ -163,20 +86,6 @@ def unbuffered(profile: Profile) -> Seen | None:
     return Seen(evidence, seconds, buffering(profile, interface, main_verb(profile, rows), BUFFER_BYTES))
 
 
-@rule(
-    headline="read to write",
-    dimension="interface",
-    part="requests",
-    trigger="POSIX reads below MPI-IO that only writes",
-    model="the share of reading in the POSIX time below",
-    sources=("Thakur, Gropp, Lusk 1999: data sieving", "ROMIO user's guide: romio_ds_write"),
-    before="MPI_File_write(file, data, 1, strided_type, MPI_STATUS_IGNORE);",
-    after=(
-        'MPI_Info_set(info, "romio_ds_write", "disable");\n'
-        'MPI_Info_set(info, "romio_cb_write", "enable");\n'
-        "MPI_File_write_all(file, data, 1, strided_type, MPI_STATUS_IGNORE);"
-    ),
-)
 def data_sieving(profile: Profile) -> Seen | None:
     """Below MPI-IO that only writes, POSIX reads: ROMIO fills the holes of strided writes."""
     records = profile.records
@@ -199,20 +108,6 @@ def data_sieving(profile: Profile) -> Seen | None:
 MANY: Final = 1000
 
 
-@rule(
-    headline="blocking writes",
-    dimension="interface",
-    part="overlap",
-    trigger="more than 1,000 MPI-IO operations, none non-blocking",
-    model="writing time, as far as the run did other things between its first and last write",
-    sources=("Drishti (Bez et al. 2022)",),
-    before=("MPI_File_write_at_all(file, offset, data, bytes, MPI_BYTE, MPI_STATUS_IGNORE);\ncompute_next_step();"),
-    after=(
-        "MPI_File_iwrite_at_all(file, offset, data, bytes, MPI_BYTE, &request);\n"
-        "compute_next_step();\n"
-        "MPI_Wait(&request, MPI_STATUS_IGNORE);"
-    ),
-)
 def blocking(profile: Profile) -> Seen | None:
     """MPI-IO that waits for every write, though the run computes between its writes."""
     rows = profile.records.mpiio
@@ -227,20 +122,6 @@ def blocking(profile: Profile) -> Seen | None:
     return Seen(f"{operations:,} MPI-IO operations, none of them non-blocking", seconds, lines)
 
 
-@rule(
-    headline="few aggregators",
-    dimension="interface",
-    part="ranks",
-    trigger="collective MPI-IO with fewer aggregators than nodes, both known",
-    model="the data by one aggregator per node, each at its rate, within the ceiling",
-    sources=("ROMIO user's guide: cb_nodes, cb_config_list", "Drishti (Bez et al. 2022)"),
-    before="MPI_File_open(comm, path, mode, MPI_INFO_NULL, &file);",
-    after=(
-        'MPI_Info_set(info, "cb_nodes", "8");  /* the nodes of the run */\n'
-        'MPI_Info_set(info, "cb_config_list", "*:1");\n'
-        "MPI_File_open(comm, path, mode, info, &file);"
-    ),
-)
 def aggregators(profile: Profile) -> Seen | None:
     """Collective MPI-IO with fewer aggregators than nodes."""
     below = _callers(profile)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.advice.advisor.fixes import by_all
 from ioweather.advice.advisor.profile import Profile
-from ioweather.advice.advisor.rule import Seen, rule
+from ioweather.advice.advisor.rule import Seen
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.units import format_bytes, format_seconds
 from ioweather.derive.jobs.signatures import ALMOST_ALL
@@ -72,22 +72,6 @@ def straggler(profile: Profile, rows: Bools, behind: Floats, why: str, lines: tu
     return Seen(evidence, float(behind[rows].sum()), lines)
 
 
-@rule(
-    headline="single-rank I/O",
-    dimension="imbalance",
-    part="ranks",
-    trigger="one process moves 99% of the bytes of a parallel run, all of whose records are there",
-    model=(
-        "the same bytes by one process per node (at least 4 processes), each at its rate, within ceiling and stripes"
-    ),
-    sources=("Carns et al. 2011, V.B", "TraceBench RLIM"),
-    before=(
-        "MPI_Gather(part, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, comm);\n"
-        "if (rank == 0)\n"
-        "    write(fd, all, ranks * bytes);"
-    ),
-    after="MPI_File_write_at_all(file, rank * bytes, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);",
-)
 def rank_zero(profile: Profile) -> Seen | None:
     """One process moves everything."""
     if not one_rank(profile):
@@ -99,19 +83,6 @@ def rank_zero(profile: Profile) -> Seen | None:
     return Seen(evidence, spread(profile, 1, writers(profile)), by_all(profile))
 
 
-@rule(
-    headline="some do all I/O",
-    dimension="imbalance",
-    part="ranks",
-    trigger="a part of the processes moves all bytes, without collectives, and all records are there",
-    model=("the same bytes by one process per node, each at the rate of those that did it, within ceiling and stripes"),
-    sources=("Carns et al. 2011, V.B and V.H", "TraceBench RLIM"),
-    before=("if (rank % 16 == 0)\n    write(fd, gathered, 16 * bytes);"),
-    after=(
-        'MPI_Info_set(info, "cb_nodes", "8");  /* the nodes of the run */\n'
-        "MPI_File_write_at_all(file, rank * bytes, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def subset(profile: Profile) -> Seen | None:
     """Some processes move everything, by an aggregation of the program's own (car11 V.B, H)."""
     ranks = profile.count("io_rank_count")
@@ -123,16 +94,6 @@ def subset(profile: Profile) -> Seen | None:
     return Seen(evidence, spread(profile, ranks, writers(profile)), by_all(profile))
 
 
-@rule(
-    headline="uneven bytes",
-    dimension="imbalance",
-    part="ranks",
-    trigger="shared files: slowest process over 15% behind the fastest, with over 15% more bytes than the mean",
-    model="slowest less mean process, file by file",
-    sources=("Drishti (Bez et al. 2022)", "TraceBench RLIM"),
-    before="bytes = rank == 0 ? total - (ranks - 1) * small : small;",
-    after="bytes = total / ranks + (rank < total % ranks);",
-)
 def straggler_bytes(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves more than its part."""
     rows, behind = lagging(profile)
@@ -140,19 +101,6 @@ def straggler_bytes(profile: Profile) -> Seen | None:
     return straggler(profile, rows & more_bytes(profile), behind, "; it moved more than its part", lines)
 
 
-@rule(
-    headline="slow process",
-    dimension="imbalance",
-    part="ranks",
-    trigger="shared files: slowest process over 15% behind the fastest, with no more bytes than others",
-    model="slowest less mean process, file by file",
-    sources=("Drishti (Bez et al. 2022)", "TraceBench RLIM"),
-    before="MPI_File_write_at(file, offset, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);",
-    after=(
-        'MPI_Info_set(info, "romio_cb_write", "enable");\n'
-        "MPI_File_write_at_all(file, offset, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def straggler_time(profile: Profile) -> Seen | None:
     """The slowest process of a shared file moves no more than others: something on its way is slow."""
     rows, behind = lagging(profile)
@@ -163,16 +111,6 @@ def straggler_time(profile: Profile) -> Seen | None:
 UNEVEN: Final = 0.3  # Drishti's
 
 
-@rule(
-    headline="uneven processes",
-    dimension="imbalance",
-    part="ranks",
-    trigger="files not shared: the mean process is over 30% below the slowest, and all records are there",
-    model="slowest less mean process",
-    sources=("Drishti (Bez et al. 2022)", "TraceBench RLIM"),
-    before=("for (i = first[rank]; i < first[rank + 1]; i++)\n    process(file[i]);"),
-    after=("for (i = rank; i < files; i += ranks)\n    process(file[i]);  /* files sorted by size */"),
-)
 def uneven_ranks(profile: Profile) -> Seen | None:
     """Processes with files of their own, and one of them takes far longer."""
     each = profile.rank_sums(profile.spent)

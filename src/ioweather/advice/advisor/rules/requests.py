@@ -17,29 +17,12 @@ from ioweather.advice.advisor.fixes import (
     main_verb,
 )
 from ioweather.advice.advisor.profile import VERBS, Profile, Verb, ratio
-from ioweather.advice.advisor.rule import Seen, rule
+from ioweather.advice.advisor.rule import Seen
 from ioweather.core.arrays import Floats
 from ioweather.core.units import GIB, MIB, format_bytes, format_value
 from ioweather.derive.jobs.file_records import NEVER_LAST, maximum
 
 
-@rule(
-    headline="small requests",
-    dimension="small_or_misaligned",
-    part="requests",
-    trigger="requests under 1 MiB at the file system, those of MPI-IO too: 100 or more and over 10%",
-    model=(
-        "joined to 4 MiB, each saves its time beyond its bytes at the rate of large ones; on a file shared by"
-        " all only those that follow the one before"
-    ),
-    sources=("Drishti (Bez et al. 2022)", "Carns et al. 2011, V.D", "TraceBench SML"),
-    before=("for (i = 0; i < n; i++)\n    write(fd, piece[i], 1024);"),
-    after=(
-        "for (i = 0; i < n; i++)\n"
-        "    memcpy(buffer + 1024 * i, piece[i], 1024);\n"
-        "write(fd, buffer, 1024 * n);  /* 4 MiB or more at once */"
-    ),
-)
 def small_requests(profile: Profile) -> Seen | None:
     """Requests under 1 MiB, wherever they are made: by the program, or by MPI-IO below it."""
     rows = profile.at_storage & ~profile.records.stdio
@@ -61,20 +44,6 @@ def small_requests(profile: Profile) -> Seen | None:
 UNALIGNED_SHARE: Final = 0.1
 
 
-@rule(
-    headline="file alignment",
-    dimension="small_or_misaligned",
-    part="requests",
-    trigger="more than 10% of 100 or more POSIX requests, those below MPI-IO too, off the file system's blocks",
-    model="time follows blocks touched: 1 + size/block off the blocks, the next whole size/block on them",
-    sources=("Drishti (Bez et al. 2022)", "HDF5 manual: H5Pset_alignment", "TraceBench MSL"),
-    before="H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);",
-    after=(
-        "hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);\n"
-        "H5Pset_alignment(fapl, 1 << 20, 1 << 20);  /* the block of the file system */\n"
-        "H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);"
-    ),
-)
 def unaligned_file(profile: Profile) -> Seen | None:
     """Requests that begin off the file system's blocks."""
     rows = profile.records.posix & profile.records.known("file_not_aligned_count") & (profile.operations > 0)
@@ -99,16 +68,6 @@ def unaligned_file(profile: Profile) -> Seen | None:
 COPY_BYTES_PER_S: Final = 5.0 * GIB
 
 
-@rule(
-    headline="memory alignment",
-    dimension="small_or_misaligned",
-    part="requests",
-    trigger="more than 10% of 100 or more buffers off their alignment",
-    model="one copy less at 5 GiB/s",
-    sources=("Drishti (Bez et al. 2022)",),
-    before="char *buffer = malloc(bytes);",
-    after=("void *buffer;\nposix_memalign(&buffer, 4096, bytes);"),
-)
 def unaligned_memory(profile: Profile) -> Seen | None:
     """Buffers that begin off their alignment in memory: the kernel copies them once more."""
     rows = profile.counted & profile.records.posix & (profile.operations > 0)
@@ -129,16 +88,6 @@ STDIO_SHARE: Final = 0.1
 STREAMED_BYTES: Final = MIB
 
 
-@rule(
-    headline="streams",
-    dimension="interface",
-    part="requests",
-    trigger="more than 10% of the bytes, and 1 MiB or more, through STDIO",
-    model="the same bytes at the rate of large requests",
-    sources=("Drishti (Bez et al. 2022)", "TraceBench LLL"),
-    before=('FILE *file = fopen(path, "w");\nfwrite(data, 1, bytes, file);'),
-    after=('FILE *file = fopen(path, "w");\nsetvbuf(file, NULL, _IOFBF, 4 << 20);\nfwrite(data, 1, bytes, file);'),
-)
 def stdio(profile: Profile) -> Seen | None:
     """Data through streams: fread and fwrite."""
     rows = profile.counted & profile.records.stdio
@@ -158,23 +107,6 @@ def stdio(profile: Profile) -> Seen | None:
 RANDOM_SHARE: Final = 0.2
 
 
-@rule(
-    headline="random access",
-    dimension="random",
-    part="requests",
-    trigger="100 or more and over 20% of the POSIX requests, those below MPI-IO too, begin below the one before",
-    model=(
-        "a request in order saves its time beyond moving its bytes at the rate of large requests; a write with a "
-        "sync of its own 15% of that"
-    ),
-    sources=("Drishti (Bez et al. 2022)", "TraceBench RMA"),
-    before=("for (i = 0; i < n; i++)\n    pread(fd, item[i], size, offset[i]);"),
-    after=(
-        "qsort(order, n, sizeof *order, by_offset);\n"
-        "for (i = 0; i < n; i++)\n"
-        "    pread(fd, item[order[i]], size, offset[order[i]]);"
-    ),
-)
 def random_access(profile: Profile) -> Seen | None:
     """Requests that go back in the file."""
     rows = profile.records.posix
@@ -198,23 +130,6 @@ def random_access(profile: Profile) -> Seen | None:
 STRIDED_SHARE: Final = 0.5
 
 
-@rule(
-    headline="strided access",
-    dimension="random",
-    part="requests",
-    trigger="100 or more and over half of the small POSIX requests begin beyond the end of the one before",
-    model=(
-        "a request without a gap saves its time beyond its bytes at the rate of large ones; a write with a sync of "
-        "its own 15% of that"
-    ),
-    sources=("IO500: ior-hard", "Dong et al. 2023 (AIIO), IOR -s", "TraceBench RMA"),
-    before=("for (i = 0; i < n; i++)\n    pwrite(fd, row[i], 47008, (i * ranks + rank) * 47008L);"),
-    after=(
-        "MPI_Type_vector(n, 47008, ranks * 47008, MPI_BYTE, &every_nth);\n"
-        'MPI_File_set_view(file, rank * 47008L, MPI_BYTE, every_nth, "native", info);\n'
-        "MPI_File_write_all(file, rows, n * 47008, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def strided(profile: Profile) -> Seen | None:
     """Small requests that leave gaps, always forward: interleaved processes, columns of a matrix."""
     moved = profile.moved
@@ -260,20 +175,6 @@ def _repeated(profile: Profile, verb: Verb) -> tuple[float, float, float]:
     return profile.saving(saved), float(again[often].sum()), float(moved[often].sum())
 
 
-@rule(
-    headline="read again",
-    dimension="random",
-    part="requests",
-    trigger="more bytes read than the file's extent: over 10% of it, and 1 MiB in all",
-    model="the repeated bytes at the rate at which the file was read",
-    sources=("Drishti (Bez et al. 2022)", "TraceBench RDA"),
-    before="pread(fd, table, bytes, 0);  /* every process, every step */",
-    after=(
-        "if (rank == 0)\n"
-        "    pread(fd, table, bytes, 0);\n"
-        "MPI_Bcast(table, bytes, MPI_BYTE, 0, comm);  /* once, before the loop */"
-    ),
-)
 def redundant_reads(profile: Profile) -> Seen | None:
     """The same bytes read more than once, by one process or several."""
     seconds, again, moved = _repeated(profile, "read")
@@ -285,16 +186,6 @@ def redundant_reads(profile: Profile) -> Seen | None:
     return Seen(evidence, seconds, lines)
 
 
-@rule(
-    headline="written again",
-    dimension="random",
-    part="requests",
-    trigger="more bytes written than the file's extent: over 10% of it, and 1 MiB in all",
-    model="the repeated bytes at the rate at which the file was written",
-    sources=("Drishti (Bez et al. 2022)",),
-    before=("for (step = 0; step < steps; step++) {\n    update(field);\n    pwrite(fd, field, bytes, 0);\n}"),
-    after=("for (step = 0; step < steps; step++)\n    update(field);\npwrite(fd, field, bytes, 0);"),
-)
 def redundant_writes(profile: Profile) -> Seen | None:
     """Bytes written over what was just written."""
     seconds, again, moved = _repeated(profile, "write")
@@ -309,27 +200,6 @@ SWITCH_SHARE: Final = 0.1
 MANY: Final = 1000
 
 
-@rule(
-    headline="mixed directions",
-    dimension="random",
-    part="requests",
-    trigger="more than 1,000 changes of direction, in 10% of the requests",
-    model="a change of direction costs a request's time beyond its bytes",
-    sources=("Drishti (Bez et al. 2022)",),
-    before=(
-        "for (i = 0; i < n; i++) {\n"
-        "    pread(fd, item, size, i * size);\n"
-        "    change(item);\n"
-        "    pwrite(fd, item, size, i * size);\n"
-        "}"
-    ),
-    after=(
-        "pread(fd, items, n * size, 0);\n"
-        "for (i = 0; i < n; i++)\n"
-        "    change(items + i * size);\n"
-        "pwrite(fd, items, n * size, 0);"
-    ),
-)
 def read_write_switches(profile: Profile) -> Seen | None:
     """Reading and writing in turns."""
     rows = profile.counted & (profile.operations > 0)
@@ -342,20 +212,6 @@ def read_write_switches(profile: Profile) -> Seen | None:
     return Seen(evidence, profile.saving(saved), ("read all of a block first, then write all of it",))
 
 
-@rule(
-    headline="shared file",
-    dimension="shared_file",
-    part="requests",
-    trigger="100 or more requests at the file system to files shared by all, unless collective MPI-IO joined them",
-    model="no seconds of its own: what sharing costs shows in small, strided, unaligned and unjoined requests",
-    sources=("Carns et al. 2011, IV", "Lustre manual: extent locks", "TraceBench SHF"),
-    before=('int fd = open("all.dat", O_WRONLY);\npwrite(fd, part, bytes, offset);'),
-    after=(
-        'MPI_Info_set(info, "romio_cb_write", "enable");  /* one process per node writes, in blocks of its '
-        "own */\n"
-        "MPI_File_write_at_all(file, offset, part, bytes, MPI_BYTE, MPI_STATUS_IGNORE);"
-    ),
-)
 def shared_file(profile: Profile) -> Seen | None:
     """Many requests of several processes to one file: they wait for each other's locks."""
     # Where collective MPI-IO sends no more on than it got, its aggregators do not meet.
@@ -379,16 +235,6 @@ def shared_file(profile: Profile) -> Seen | None:
 SYNCS_PER_WRITE: Final = 0.5
 
 
-@rule(
-    headline="sync per write",
-    dimension="metadata",
-    part="requests",
-    trigger="a sync for every second write or more: 100 or more beyond one per process and file",
-    model="a write without a sync saves its time beyond its bytes; one sync per process and file stays",
-    sources=("IOR manual: -Y, -e", "fsync(2)"),
-    before=("for (i = 0; i < n; i++) {\n    write(fd, line[i], bytes);\n    fsync(fd);\n}"),
-    after=("for (i = 0; i < n; i++)\n    write(fd, line[i], bytes);\nfsync(fd);"),
-)
 def fsync_storm(profile: Profile) -> Seen | None:
     """A sync after nearly every write: each waits for the device."""
     rows = profile.counted & ~profile.records.stdio
