@@ -67,7 +67,9 @@ def test_totals_are_the_sums_of_the_rows(tmp_path_factory, seed) -> None:
     for step in (30 * MINUTE_NS, HOUR_NS, DAY_NS):
         assert_same(lake, 3, step_ns=step)
     assert_same(lake, 3, metrics=("read_bytes", "cpu_ratio"))
-    assert_same(lake, 1, period_ns=(DAY + 5 * HOUR_NS, DAY + 2 * DAY_NS + HOUR_NS))
+    part = DAY + 5 * HOUR_NS + MINUTE_NS, DAY + 2 * DAY_NS + HOUR_NS + MINUTE_NS
+    assert_same(lake, 3, period_ns=part)
+    assert_same(lake, 1, period_ns=part, step_ns=30 * MINUTE_NS)
     assert_same(lake, 0, windows=[(DAY, DAY + DAY_NS)])
     assert_same(lake, 0, step_ns=25 * MINUTE_NS)
 
@@ -97,11 +99,13 @@ def test_late_rows_count_until_the_day_is_sealed_again(lake) -> None:
 
 
 def test_flags_that_are_left_out_are_looked_up(lake) -> None:
-    flagged = series_frame(np.full((3, 4), 9e12), start_ns=DAY + 3 * DAY_NS, step_ns=STEP, quality=int(Quality.RESET))
-    lake.append("series", flagged, source="lmt")
+    for day, flag in ((3, Quality.RESET), (4, Quality.LATE)):
+        start = DAY + day * DAY_NS
+        flagged = series_frame(np.full((3, 4), 9e12), start_ns=start, step_ns=STEP, quality=int(flag))
+        lake.append("series", flagged, source="lmt")
     compact(lake, everything=True)
-    assert_same(lake, 4)
-    assert_same(lake, 3, excluded_quality=int(Quality.RESET))
+    assert_same(lake, 5)
+    assert_same(lake, 4, excluded_quality=int(Quality.RESET))
 
 
 def test_what_is_damaged_missing_or_of_other_files_is_added_up(lake) -> None:

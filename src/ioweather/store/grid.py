@@ -25,7 +25,7 @@ from ioweather.store.convert import fetch_frame, literal
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
 from ioweather.store.delta import TableFiles
 from ioweather.store.inventory import IS_MINUTE, seal_of
-from ioweather.tables import METRICS, TABLES, ColumnSpec, concat
+from ioweather.tables import METRICS, TABLES, ColumnSpec, Quality, concat
 
 if TYPE_CHECKING:
     import duckdb
@@ -68,6 +68,10 @@ class Selection:
     def regular(self, metrics: Sequence[str]) -> bool:
         """Every row lies within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
+
+    def excludes(self, groups: Sequence[SeriesGroup]) -> bool:
+        """Some of their rows have flags that are not wanted."""
+        return any(Quality[name.upper()] & self.excluded_quality for group in groups for name in group.flagged)
 
     def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
         """SQL condition for exactly the chosen groups, few terms: days with the same choice share one."""
@@ -139,13 +143,13 @@ def _value_sql(metrics: Sequence[str]) -> str:
 
 
 def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
-    """Over all components: start_ns, metric, value, coverage; in time order. Of sealed days that are wanted whole it is
-    known, the others are added up."""
+    """Over all components: start_ns, metric, value, coverage; in time order. Of sealed days it is known, the others are
+    added up."""
     ordered = sorted(metrics)
     known = _known_days(selection, ordered)
     if not known:
         return _added_up(selection, metrics)
-    parts = [_rows_of(day, ordered) for day in known.values()]
+    parts = [_rows_of(selection, day, ordered) for day in known.values()]
     rest = tuple(group for group in selection.groups if group.day not in known)
     if any(group.metric in metrics for group in rest):
         parts.append(_added_up(replace(selection, groups=rest), metrics))
@@ -154,10 +158,12 @@ def rollup(selection: Selection, metrics: Sequence[str]) -> Frame:
 
 
 def _known_days(selection: Selection, metrics: Sequence[str]) -> dict[str, DayTotals]:
-    """Days whose sums were written when they were sealed."""
+    """Days whose sums were written when they were sealed; where each row is a step, also those wanted in part."""
+    in_part = all(group.interval_ns == selection.step_ns for group in selection.groups if group.metric in metrics)
+    wanted = replace(selection, start_ns=0, end_ns=2**62) if in_part else selection
     return {
         day: totals
-        for day, uris, groups in _whole_days(selection, metrics)
+        for day, uris, groups in _whole_days(wanted, metrics)
         if (totals := day_totals(selection.root, day, uris, groups, metrics, selection.step_ns)) is not None
     }
 
@@ -174,12 +180,13 @@ def _whole_days(selection: Selection, metrics: Sequence[str]) -> Iterator[tuple[
     for day, groups in sorted(by_day.items()):
         low = day_start_ns(day)
         whole = selection.start_ns <= low and selection.end_ns >= low + DAY_NS
-        if whole and not (selection.excluded_quality and any(group.flagged for group in groups)):
+        if whole and not selection.excludes(groups):
             yield day, files[day], groups
 
 
-def _rows_of(day: DayTotals, metrics: Sequence[str]) -> Frame:
-    there, (steps, width) = day.there.reshape(-1), day.there.shape
+def _rows_of(selection: Selection, day: DayTotals, metrics: Sequence[str]) -> Frame:
+    inside = (day.start_ns < selection.end_ns) & (day.start_ns + selection.step_ns > selection.start_ns)
+    there, (steps, width) = (day.there & inside[:, None]).reshape(-1), day.there.shape
     codes = np.tile(np.arange(width, dtype=np.int32), steps)[there]
     return Frame({
         "start_ns": np.repeat(day.start_ns, width)[there], "metric": Text(codes, tuple(metrics)),
@@ -416,10 +423,9 @@ class LazyMatrix:
 
     def _value(self, piece: _Piece) -> str:
         """The value, null where its flags are excluded."""
-        excluded = self.selection.excluded_quality
-        if not excluded or not any(group.flagged for group in piece.groups):
+        if not self.selection.excludes(piece.groups):
             return "value"
-        return f"CASE WHEN quality & {excluded} = 0 THEN value END AS value"
+        return f"CASE WHEN quality & {self.selection.excluded_quality} = 0 THEN value END AS value"
 
     def _reshaped(self, piece: _Piece) -> NDArray[np.float64] | None:
         """Complete sealed days of one system lie in grid order: their values need only be reshaped."""

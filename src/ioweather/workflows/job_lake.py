@@ -23,6 +23,7 @@ from ioweather.derive.jobs.signatures import program_of
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.job.heat_map import Resolution
 from ioweather.studies.job.view import JobView, printable
+from ioweather.studies.shared.runs import JOB_COLUMNS
 
 _MOST_LISTED = 8
 
@@ -46,7 +47,7 @@ def view_in(snapshot: Snapshot, job_id: str, which: Which, paths: PathPolicy) ->
             hint="Ingest its logs (`ioweather ingest`), or name a log instead of an id.",
         )
     applications = applications.take(np.argsort(applications.array("start_ns"), kind="stable"))
-    jobs = snapshot.frame("jobs", where={"raw_job_id": raw_id})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
     numbers = job_numbers(applications, match_jobs(applications, jobs))
     if numbers.max() > 0:
         raise UsageError(_question(job_id, applications, numbers), hint="Say which with --uid, --from or --to.")
@@ -67,7 +68,7 @@ def view_of_run(snapshot: Snapshot, digest: str, day: str) -> JobView:
     if not applications.rows:
         raise DataUnavailable(f"The lake has no Darshan log with digest {digest} on {day}.")
     raw_id = int(applications.ints("job_id")[0])
-    jobs = snapshot.frame("jobs", where={"raw_job_id": raw_id})
+    jobs = snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id})
     return _view(snapshot, f"job {raw_id}", applications, jobs, "keep")
 
 
@@ -151,7 +152,9 @@ def _targets(snapshot: Snapshot, day: str) -> int | None:
 def with_accounting(view: JobView, snapshot: Snapshot) -> JobView:
     """The view of a log, with what the lake's accounting and facility file say of its job."""
     raw_id = int(view.applications.array("job_id")[0])
-    return replace(view, jobs=snapshot.frame("jobs", where={"raw_job_id": raw_id}), facility=snapshot.facility)
+    return replace(
+        view, jobs=snapshot.frame("jobs", JOB_COLUMNS, where={"raw_job_id": raw_id}), facility=snapshot.facility
+    )
 
 
 def raw_id_of(snapshot: Snapshot, job_id: str) -> int:

@@ -26,15 +26,11 @@ LARGE_PROCESSES: Final = 1024
 LARGE_BYTES: Final = 500 * MIB
 
 _APPLICATION_COLUMNS: Final = ("log_digest", "job_id", "uid", "exe", "nprocs", "start_ns", "end_ns", "hosts")
+JOB_COLUMNS: Final = names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count")
 NEEDS: Final = (
     Need("job_io", "job_io"),
     Need("applications", "applications", columns=_APPLICATION_COLUMNS),
-    Need(
-        "jobs",
-        "jobs",
-        columns=names_of("cluster raw_job_id step restart uid user account start_ns end_ns node_count cpu_count"),
-        optional=True,
-    ),
+    Need("jobs", "jobs", columns=JOB_COLUMNS, optional=True),
 )
 PROCESSES_PER_NODE: Final = Param(
     "processes_per_node", "processes on a node, where accounting does not tell a job's nodes", kind="int"
