@@ -18,6 +18,8 @@ need mfsmaster moosefs-master
 need mfschunkserver moosefs-chunkserver
 need mfsmount moosefs-client
 need systemd-sysusers systemd
+need faketime faketime
+need sadf sysstat
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "not installed (needs root and apt-get):$missing" >&2
