@@ -39,7 +39,7 @@ from ioweather.core.results import Exhibit
 from ioweather.core.units import DAY_NS, GIB, MINUTE_NS
 from ioweather.derive.system.calendar import local_clock
 from ioweather.store.lake import open_lake
-from ioweather.store.seal import compact
+from ioweather.store.seal import seal_as_it_is
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import TABLES
 from ioweather.tables.schema import concat
@@ -269,11 +269,11 @@ def main() -> None:
     print(f"the plain way to correlations and clusters alone: {plain:.0f} s, {plain / seconds:.1f} times as long")
 
 
-def _rows(metric: str, kind: str, first_day: int, values: Floats) -> Frame:
-    """A day of a matrix as rows of `series`."""
+def _rows(metric: str, kind: str, first_minute: int, values: Floats) -> Frame:
+    """A piece of a matrix as rows of `series`."""
     steps, components = values.shape
     names = tuple(f"{kind.upper()}{i:04x}" for i in range(components))
-    times = START_NS + (first_day * 1440 + np.arange(steps, dtype=np.int64)) * MINUTE_NS
+    times = START_NS + (first_minute + np.arange(steps, dtype=np.int64)) * MINUTE_NS
     return TABLES["series"].frame(
         rows=values.size, start_ns=np.repeat(times, components), interval_ns=MINUTE_NS, system="scratch",
         component_kind=kind, component=Text(np.tile(np.arange(components, dtype=np.int32), steps), names),
@@ -286,21 +286,31 @@ def use_targets(count: int) -> None:
     TARGETS = count
 
 
-def build_lake(path: Path, days: int, targets: int) -> None:
-    """The planted year, sealed. Days are written one by one, as an ingest of daily files would."""
+def build_lake(path: Path, days: int, targets: int = TARGETS) -> None:
+    """The planted year, sealed. Rows are written in the order of sealed ones, each UTC day once."""
     use_targets(targets)
     lake = open_lake(path, create=True)
     (path / "facility.toml").write_text(FACILITY_TOML, encoding="utf-8")
-    operations = metadata(days)
-    for day in range(days):
-        minutes = slice(day * 1440, (day + 1) * 1440)
-        parts = [_rows(metric, "ost", day, traffic_block(metric, day, 1)) for metric in MEAN_BYTES]
-        parts.append(_rows("cpu_ratio", "oss", day, cpu_block(day, 1)))
-        parts += [_rows(metric, "mds", day, series[minutes, None]) for metric, series in operations.items()]
+    operations = {metric: series[:, None] for metric, series in metadata(days).items()}
+    late = START_NS % DAY_NS // MINUTE_NS  # minutes of a UTC day that are of the local day before
+    kinds = {"close_ops": "mds", "open_ops": "mds", "cpu_ratio": "oss", "read_bytes": "ost", "write_bytes": "ost"}
+    before: dict[str, Floats] = {}
+    for day in range(days + 1):
+        made: dict[str, Floats] = {}
+        if day < days:
+            made = {metric: series[day * 1440 : (day + 1) * 1440] for metric, series in operations.items()}
+            made |= {metric: traffic_block(metric, day, 1) for metric in MEAN_BYTES} | {"cpu_ratio": cpu_block(day, 1)}
+        parts = []
+        for metric, kind in kinds.items():
+            pieces = [before[metric][1440 - late :]] if before else []
+            pieces += [made[metric][: 1440 - late]] if made else []
+            parts.append(_rows(metric, kind, day * 1440 - (late if before else 0), np.concatenate(pieces)))
         lake.append("series", concat(parts), source="lmt")
+        before = made
         print(f"\r  day {day + 1} of {days}", end="", flush=True)
     print()
-    compact(lake, everything=True)
+    for utc, files in lake.pinned()["series"].days().items():
+        seal_as_it_is(path, TABLES["series"], utc, files)
 
 
 def timed(path: Path, *, use_cache: bool) -> tuple[list[Exhibit], float]:

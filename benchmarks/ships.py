@@ -1,15 +1,18 @@
 """Many small ships into one open day: what a commit costs, and how many files there are, as the day goes on.
 
-    python benchmarks/ships.py [--ships 2000] [--hosts 100]
+    python benchmarks/ships.py [--ships 2000] [--hosts 100] [--alone]
 
 Every host ships five minutes of its devices in turn, as agents do; each ship is one commit of `series` and one of the
-ledger. The peer is `write_deltalake(mode="append")` of the same rows, which looks for nothing that is there already.
+ledger. A day goes by from the first to the last: commits are made to look as old as they would be then. The peer (none
+with --alone) is `write_deltalake(mode="append")` of the same rows, which looks for nothing that is there already.
 Processor seconds of this process. At the end the rows of the lake are compared with those that were shipped.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -50,10 +53,18 @@ def plain_append(folder: Path, frame: Frame) -> None:
     write_deltalake(str(folder), arro.Table(columns), mode="append", partition_by=["day"])
 
 
+def grow_older(lake: Path, seconds: float) -> None:
+    """The commits of all tables."""
+    for file in lake.glob("tables/*/_delta_log/*"):
+        then = file.stat().st_mtime - seconds
+        os.utime(file, (then, then))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--ships", type=int, default=2000)
     parser.add_argument("--hosts", type=int, default=100)
+    parser.add_argument("--alone", action="store_true", help="without the peer")
     arguments = parser.parse_args()
     part = max(1, arguments.ships // 10)
     with tempfile.TemporaryDirectory() as place:
@@ -65,17 +76,20 @@ def main() -> None:
             frame = ship(number, arguments.hosts)
             begin = time.process_time()
             lake.append("series", frame, source="block")
-            lake.record(
-                [LedgerEntry(f"{number:064x}", f"/spool/{number}", 4000, "block", "ok", {"series": frame.rows})]
-            )
+            digest = hashlib.sha256(b"%d" % number).hexdigest()[:32]
+            lake.record([LedgerEntry(digest, f"/spool/{number}", 4000, "block", "ok", {"series": frame.rows})])
             between = time.process_time()
-            plain_append(Path(place) / "plain", frame)
+            if not arguments.alone:
+                plain_append(Path(place) / "plain", frame)
             spent, plain = spent + between - begin, plain + time.process_time() - between
+            if (number + 1) % 50 == 0:
+                grow_older(lake.root, 50 * 86_400 / arguments.ships)
             if (number + 1) % part == 0:
                 costs.append(spent / part)
                 files = len(DeltaTable(str(lake.root / "tables" / "series")).file_uris())
-                held = len(DeltaTable(str(Path(place) / "plain")).file_uris())
-                print(f"{number + 1:>8}{spent / part * 1e3:>10.1f}{plain / part * 1e3:>18.1f}{spent / plain:>7.1f}"
+                held = 0 if arguments.alone else len(DeltaTable(str(Path(place) / "plain")).file_uris())
+                ratio = "" if arguments.alone else f"{spent / plain:.1f}"
+                print(f"{number + 1:>8}{spent / part * 1e3:>10.1f}{plain / part * 1e3:>18.1f}{ratio:>7}"
                       f"{files:>7}{held:>13}", flush=True)  # fmt: skip
                 spent = plain = 0.0
         again = lake.append("series", ship(0, arguments.hosts), source="block")

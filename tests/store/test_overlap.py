@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -123,6 +124,26 @@ def test_small_files_of_an_open_day_become_few(lake, monkeypatch):
     with lake.snapshot() as snapshot:
         found = snapshot.query("SELECT (start_ns - ?) // ?, system, component FROM series", [START_NS, MINUTE_NS])
         assert Counter(found.fetchall()) == shipped
+
+
+def test_a_long_log_loses_old_commits_and_no_row(lake, monkeypatch):
+    monkeypatch.setattr(day_files, "_CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr(day_files, "_COMMITS_KEPT", 6)
+    log = layout.tables_dir(lake.root) / "series" / "_delta_log"
+    for minute in range(30):
+        lake.append("series", samples([(minute, "a", "x")]), source="block")
+    assert (log / f"{0:020d}.json").exists(), "somebody may have begun to read an hour ago"
+    for file in log.iterdir():
+        os.utime(file, (file.stat().st_mtime - 7200,) * 2)
+    version = table_of(lake).version()
+    pinned = lake.pinned()
+    for minute in range(30, 40):
+        lake.append("series", samples([(minute, "a", "x")]), source="block")
+    kept = sorted(int(path.name[:20]) for path in log.glob("*.json"))
+    assert version - 10 < kept[0] <= version
+    assert len(pinned["series"].uris) == 30
+    assert lake.tables()["series"] == 40
+    assert lake.append("series", samples([(0, "a", "x")]), source="block") == 0
 
 
 def test_files_of_closed_days_stay_as_they_are(lake, monkeypatch):

@@ -39,9 +39,13 @@ _LONGEST_TEXT: Final = 64
 _LAKE_TEXTS: Final = ("source", "ingest_id")
 # Names of our own files; the Delta library has a number behind the first dash.
 _OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
-# Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each.
+# Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each, and lists all that there
+# are: 1 ms for each 300. So many are kept, and all of so long, for who has begun to read.
 _CHECKPOINT_EVERY: Final = 20
-# To look for commits that are past their time lists all of them: once a day (`vacuum`), not at every commit.
+_COMMITS_KEPT: Final = 1000
+_KEPT_SECONDS: Final = 3600.0
+_COMMIT_FILE: Final = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
+# What is past its time goes with a checkpoint (`_forget_commits`), or once a day (`vacuum`), not at every commit.
 _COMMIT_ALONE: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -203,8 +207,21 @@ def checkpoint(folder: Path, table: DeltaTable, before: int) -> None:
             table.create_checkpoint()
         for name in (f"{table.version():020d}.checkpoint.parquet", "_last_checkpoint"):
             sync_to_disk(folder / "_delta_log" / name)
+        _forget_commits(folder / "_delta_log", table.version() - _COMMITS_KEPT)
     except (OSError, DeltaError) as error:  # the next one will do
         _LOG.warning("%s has no checkpoint of version %d: %s", folder.name, table.version(), error)
+
+
+def _forget_commits(log: Path, before: int) -> None:
+    """Those before an old checkpoint, which holds all that they say."""
+    names = {path.name for path in log.iterdir()} if before > 0 else set()
+    versions = {name: int(found[1]) for name in names if (found := _COMMIT_FILE.fullmatch(name))}
+    made = sorted(version for name, version in versions.items() if name.endswith("parquet") and version <= before)
+    since = time.time() - _KEPT_SECONDS
+    while made and (log / f"{made[-1]:020d}.checkpoint.parquet").stat().st_mtime > since:
+        made.pop()
+    for name in sorted(name for name, version in versions.items() if made and version < made[-1]):
+        (log / name).unlink(missing_ok=True)
 
 
 def rewrite_day(

@@ -43,7 +43,7 @@ _DELTA_TYPES = {"int64": "long", "float64": "double", "text": "string", "bool": 
 _PATIENCE_SECONDS = 300.0
 ONE_PER_KEY = "once"
 # Files of one day: so many are merged where that is little work, and so many in any case.
-_MANY_FILES, _MOST_FILES = 64, 128
+_MANY_FILES, _MOST_FILES = 32, 64
 _COMMIT = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
 
 
@@ -238,11 +238,11 @@ def _add(
         stored = _stored_sql(table, spec, batch.extent)
         if stored is not None:
             batch.show()
-        if stored is not None and spec.revisable:
-            _let_come_last(connect(), stored, ingest_id)
-            _name_origins(connect(), spec, stored)
-        elif stored is not None and not _count(connect(), f"batch b SEMI JOIN ({stored}) s ON {_same(spec.identity)}"):
-            stored = None  # as usual
+            if spec.placeholder is None and not _has_some(connect(), spec, stored):
+                stored = None  # as usual
+            elif spec.revisable:
+                _let_come_last(connect(), stored, ingest_id)
+                _name_origins(connect(), spec, stored)
         try:
             before = table.version()
             if spec.unfinished and stored is not None and _keep(connect(), "finished", _finished_sql(spec, stored)):
@@ -344,6 +344,11 @@ def _stored_sql(table: DeltaTable, spec: TableSpec, extent: Extent) -> str | Non
         return f"SELECT * FROM ({files.view()}) WHERE {' AND '.join(ranges) or 'TRUE'}"
     moment = f"coalesce({quote(spec.time)}, 0)"
     return f"SELECT * FROM ({files.scan()}) WHERE {moment} BETWEEN {extent.low_ns} AND {extent.high_ns}"
+
+
+def _has_some(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> bool:
+    same = " AND ".join(f"b.{quote(n)} IS NOT DISTINCT FROM s.{quote(n)}" for n in spec.identity)
+    return _count(con, f"batch b SEMI JOIN ({stored}) s ON {same}") > 0
 
 
 def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:

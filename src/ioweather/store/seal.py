@@ -66,7 +66,7 @@ def compact(
         for day, uris in sorted(files.days().items()):
             if name == "series" and _is_sealed(lake.root, spec, day, uris) and not has_sums(lake.root, day, uris):
                 progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
-                _seal_again(lake.root, spec, day, uris)
+                seal_as_it_is(lake.root, spec, day, uris)
             elif (day <= last or everything) and not _is_sealed(lake.root, spec, day, uris):
                 progress(len(done), None, f"sealing {name} {day}")
                 sealed = _seal_day(lake.root, spec, day)
@@ -103,7 +103,8 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     return Sealed(spec.name, day, len(uris), before, rows)
 
 
-def _seal_again(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
+def seal_as_it_is(root: Path, spec: TableSpec, day: str, uris: list[str]) -> None:
+    """Of a day whose file is one, in order and without duplicates."""
     con = connection()
     try:
         _write_seal(root, con, TableFiles(spec, None, tuple(uris)), day)

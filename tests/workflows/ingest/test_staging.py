@@ -68,6 +68,16 @@ def test_the_lake_is_the_same_where_a_worker_does_not_see_it(logs, lake, tmp_pat
     assert contents(other) == contents(lake)
 
 
+def test_few_rows_go_in_with_the_commit_of_many(logs, lake, monkeypatch):
+    monkeypatch.setattr(module, "_BATCH_FILES", 503)  # and 7 more, for which no worker writes files
+    report = ingest(lake, [logs], executor=Serial(), search=False)
+    assert report.rows_added == {"applications": LOGS, "files": 2 * LOGS, "job_io": LOGS}
+    with lake.snapshot() as snapshot:
+        assert snapshot.versions == {"applications": 1, "files": 1, "job_io": 1, "ingests": 1}
+        assert snapshot.scalar("SELECT count(DISTINCT ingest_id) FROM applications") == 2
+    assert lake.tables()["applications"] == LOGS
+
+
 def test_stopped_before_the_ledger_it_is_completed_without_doubles(logs, lake, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

@@ -26,7 +26,7 @@ from ioweather.core.progress import Progress, silent
 from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executor, place_of, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
-from ioweather.store.batches import Staged, discard
+from ioweather.store.batches import Staged, discard, stage
 from ioweather.store.lake import Lake, LedgerEntry, new_ingest_id
 from ioweather.tables import TABLES, Checked, concat
 from ioweather.workflows.ingest.bounded_reading import read_alone_bounded, read_bounded, readers
@@ -372,6 +372,10 @@ class _Writer:
         self._ingest_ids |= {ingest_id} if self._frames else set()
         self._ingest_ids |= {each.ingest_id for staged in self._staged.values() for each in staged}
         for (source, table), joined in sorted(self._joined().items()):
+            if joined.rows and table in self._staged:  # in one commit: those of two would be compared with each other
+                folder = layout.tables_dir(self._lake.root)
+                self._staged[table].append(stage(folder, TABLES[table], joined, source, ingest_id))
+                continue
             added = self._lake.append(table, Checked(joined), source=source, ingest_id=ingest_id)
             self._note(table, added, int(joined.ints(TABLES[table].time).min()) if added else 0)
             self._report.rows_added.update(follow_rows(self._lake, table, joined))
