@@ -107,8 +107,9 @@ class Storm:
 
 @dataclass(frozen=True)
 class Unhealthy:
-    """A component that was unhealthy. `kind` is how it showed: slow, capped, absent, busy (its processors), overloaded.
-    `factor`: how many times longer operations took than expected; `runs` that used it lost `lost_seconds` together."""
+    """A component that was unhealthy. `kind` is how it showed: slow, stalled (its device is not slow), capped, absent,
+    busy (its processors), overloaded. `factor`: how many times longer operations took than expected; `runs` that used
+    it lost `lost_seconds` together."""
 
     component: str | None
     kind: str | None

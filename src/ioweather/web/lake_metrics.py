@@ -23,7 +23,7 @@ from ioweather.web.facilities import MAIN, Facilities
 from ioweather.web.refreshed import Refreshed
 from ioweather.workflows.ask import ask
 
-KINDS: Final = ("slow", "capped", "absent", "busy", "overloaded")
+KINDS: Final = ("slow", "stalled", "capped", "absent", "busy", "overloaded")
 # An incident whose end lies no longer back goes on: the search looks at what has arrived.
 _CURRENT_NS: Final = 30 * MINUTE_NS
 # Who used storage is told of the last hour of rows, where these are not older.

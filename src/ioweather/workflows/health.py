@@ -22,7 +22,9 @@ from ioweather.derive.jobs.groups import group_runs
 from ioweather.derive.system.capped_targets import STEP_NS, capped_targets
 from ioweather.derive.system.evidence import (
     MUCH_SLOWER,
+    SHOWS_IN_RUN,
     SLIGHTLY_SLOWER,
+    WITHIN_RUN,
     Evidence,
     Observations,
     evidence_of,
@@ -39,6 +41,7 @@ from ioweather.derive.system.health import (
     health_events,
     sick_stretches,
     silent_stretches,
+    stalled_stretches,
 )
 from ioweather.derive.system.run_environment import DATA_OPERATIONS, own_target_bytes
 from ioweather.derive.system.run_targets import target_contrast
@@ -192,7 +195,7 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
     silent: list[Incident] = []
     capped: list[Incident] = []
     seen: list[str] = []
-    parts: list[Evidence] = []
+    looks: list[Observations] = []
     kind = next((kind for kind in TARGETS if any(kind in search.kinds(name) for name in TRAFFIC)), None)
     if kind is not None:
         moved = _together(list(search.matrices(kind, TRAFFIC, min(MINUTE_NS, search.bin_ns)).values()))
@@ -200,18 +203,16 @@ def incidents_of(search: _Search) -> tuple[Incident, ...]:
         servers = servers_of(search.snapshot, seen)
         silent = silent_stretches(moved, servers)
         capped = capped_stretches(capped_targets(_coarser(moved, STEP_NS), servers))
-        parts += [search.evidence(each) for each in _observed(search, kind, moved, servers)]
         runs = _runs(search, moved.components)
         # Only its collector was silent.
         silent = [each for each in silent if not runs.were_served(each, servers)]
-        parts += [search.evidence(each) for each in runs.observations(load_of(moved))]
+        looks += (*_observed(search, kind, moved, servers), *runs.observations(load_of(moved)))
     else:
-        parts += [search.evidence(each) for each in (*_probes(search), *_clients(search))]
-    parts += [search.evidence(each) for each in (*_metadata(search), *_metadata_served(search))]
-    sick = sick_stretches([part for part in parts if part.name != "storm"])
-    if any(part.name == "service" for part in parts):
-        # A server that stalls leaves its device idle and in good health.
-        sick += sick_stretches([part for part in parts if part.name not in ("storm", "service")])
+        looks += (*_probes(search), *_clients(search))
+    looks += (*_metadata(search), *_metadata_served(search))
+    parts = [search.evidence(each) for each in looks]
+    sick = [each for each in sick_stretches([part for part in parts if part.name != "storm"]) if each.is_named]
+    sick += stalled_stretches(looks, sick, search.evidence)
     storms = sick_stretches([part for part in parts if part.name == "storm"])
     storms = [each for each in storms if not any(each.meets(other) for other in sick if other.is_named)]
     capped = [each for each in capped if not answered_as_usual(each, parts)]
@@ -266,6 +267,8 @@ class _Runs:
             np.ones(len(run)),
             alone=True,
             slower=SLIGHTLY_SLOWER,
+            shows=SHOWS_IN_RUN,
+            least_spread=WITHIN_RUN,
         )
 
     def _using(self, incident: Incident, servers: dict[str, str]) -> Bools:

@@ -108,10 +108,12 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
     slowdowns = probe_slowdowns(means, runs.rows, own, components)
     near, count = _neighbours(runs, ends, everybody, servers.step_ns)
     sick = _sick_components(snapshot, servers.filesystem)
-    hit = sick_during(sick, ends, own, components) & ~found_healthy(sick, targets)
+    events = [unhealthy_of(event, servers.filesystem) for event in sick.records()]
+    # The device of a server that stalls answers as usual.
+    stalled = np.array([event.kind == "stalled" for event in events], np.bool_)
+    hit = sick_during(sick, ends, own, components) & (stalled | ~found_healthy(sick, targets))
     rows = found.with_columns(neighbours=near, neighbour_count=count, sick_count=hit.sum(axis=1), **slowdowns)
-    during = sick.take(np.flatnonzero(hit[0])).records()
-    return Conditions(rows, tuple(unhealthy_of(event, servers.filesystem) for event in during))
+    return Conditions(rows, tuple(event for event, during in zip(events, hit[0], strict=True) if during))
 
 
 def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int) -> dict[str, Floats]:

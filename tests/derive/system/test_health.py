@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from ioweather.core.frames import Matrix
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.system.evidence import (
+    SHOWS_IN_RUN,
+    SLIGHTLY_SLOWER,
+    WITHIN_RUN,
     Evidence,
     Observations,
     evidence_of,
@@ -26,6 +30,7 @@ from ioweather.derive.system.health import (
     health_events,
     sick_stretches,
     silent_stretches,
+    stalled_stretches,
     unhealthy_of,
 )
 
@@ -72,6 +77,31 @@ def test_a_slow_target_is_named_with_its_time_and_factor(seed: int, factor: floa
     assert found.end_ns == pytest.approx(240 * BIN_NS, abs=2 * BIN_NS)
     assert found.factor == pytest.approx(factor, rel=0.4)
     assert found.probability > 0.9
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+def test_a_server_that_stalls_shows_in_runs_while_its_device_answers(stalled: bool) -> None:
+    """In one run of ten, files on one of its targets take longer for reasons of its own; four find the same."""
+    rng = np.random.default_rng(7)
+    run, column = np.indices((300, TARGETS)).reshape(2, -1)
+    took = 0.05 * rng.standard_normal(len(run))
+    took[(run % 10 == 3) & (column == rng.integers(0, TARGETS, 300)[run])] = 0.3
+    if stalled:
+        took[(column == 5) & (run >= 100) & (run < 104)] = np.log([1.3, 1.6, 2.0, 1.4])
+    ones = np.ones(len(run))
+    within = Observations("runs", NAMES, column, run * 2 * BIN_NS, took, 0.5 * ones, ones, alone=True,
+                          slower=SLIGHTLY_SLOWER, shows=SHOWS_IN_RUN, least_spread=WITHIN_RUN)  # fmt: skip
+    device = replace(looks(1), name="service")
+    first = sick_stretches([evidence_of(each, 0, BIN_NS, BINS) for each in (device, within)])
+    found = stalled_stretches([device, within], first, lambda each: evidence_of(each, 0, BIN_NS, BINS))
+    likely = [each for each in found if each.is_named]
+    assert [(each.component, each.kind) for each in likely] == [(NAMES[5], "stalled")] * stalled
+    assert not first
+    for each in likely:
+        assert each.start_ns == pytest.approx(200 * BIN_NS, abs=2 * BIN_NS)
+        assert each.end_ns == pytest.approx(207 * BIN_NS, abs=2 * BIN_NS)
+        assert "its server stalls" in cause_of(each)
+    assert stalled_stretches([within], (), lambda each: evidence_of(each, 0, BIN_NS, BINS)) == []
 
 
 def test_a_slow_minute_is_no_incident() -> None:

@@ -11,7 +11,7 @@ The spread of the excess among all components, which are healthy most of the tim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -30,8 +30,10 @@ _LEAST_IN_CLASS: Final = 40
 _LEAST_SPREAD: Final = 0.12
 # A sick component is slower by these factors, and shows it at this share of the looks: it may be idle.
 _SLOWER: Final = (1.5, 20.0)
-# Within a run, files on different targets differ little.
-SLIGHTLY_SLOWER: Final = (1.2, 20.0)
+# Within a run, files on different targets differ little, and each was served by its target: what is sick shows.
+SLIGHTLY_SLOWER: Final = (1.2, 3.0)
+WITHIN_RUN: Final = 0.05
+SHOWS_IN_RUN: Final = 0.8
 MUCH_SLOWER: Final = (2.0, 20.0)
 _SHARED_SLOWER: Final = (3.0, 20.0)
 _SHOWS, _SHOWS_IDLE, _IDLE = 0.5, 0.2, 0.1
@@ -48,7 +50,8 @@ class Observations:
     """Timed operations of one kind. `component` are codes of `components`; `log_seconds` of one operation, in the mean.
     `load` is the component's load at that time as a share of the highest (NaN: not known); `count` how many operations
     one row stands for. `alone`: the components are no peers of each other. `most` is what one bin says at most,
-    `slower` by how many times a sick component is slower."""
+    `slower` by how many times a sick component is slower, `shows` at which share of the looks at a busy one;
+    `least_spread` of healthy ones."""
 
     name: str
     components: tuple[str, ...]
@@ -60,6 +63,12 @@ class Observations:
     alone: bool = False
     most: float = _MOST_PER_BIN
     slower: tuple[float, float] = _SLOWER
+    shows: float = _SHOWS
+    least_spread: float = _LEAST_SPREAD
+
+    def take(self, rows: Bools) -> Observations:
+        columns = ("component", "start_ns", "log_seconds", "load", "count")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +94,9 @@ def evidence_of(found: Observations, start_ns: int, bin_ns: int, bins: int) -> E
     excess = excess - _centres(excess, kinds)
     if not found.alone:
         excess = excess - _in_common(excess, place, column, bins, len(found.components))
-    shows = np.where(found.load[rows] > _IDLE, _SHOWS, _SHOWS_IDLE)
-    odds = _odds(excess, _spreads(excess, kinds), _tails(excess, kinds, column, found.slower[0]), shows, found.slower)
+    shows = np.where(found.load[rows] > _IDLE, found.shows, _SHOWS_IDLE)
+    spread = np.maximum(_spreads(excess, kinds), found.least_spread)
+    odds = _odds(excess, spread, _tails(excess, kinds, column, found.slower[0]), shows, found.slower)
     shape = bins, len(found.components)
     total, slow, seen = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     np.add.at(total, (place, column), odds)
@@ -164,9 +174,9 @@ def _spreads(excess: Floats, kinds: Ints) -> Floats:
 
 def _upper_spread(excess: Floats) -> float:
     if not len(excess):
-        return _LEAST_SPREAD
+        return 0.0
     low, high = np.quantile(excess, [0.5, 0.8413])
-    return max(float(high - low), _LEAST_SPREAD)
+    return float(high - low)
 
 
 def _in_common(excess: Floats, place: Ints, column: Ints, bins: int, columns: int) -> Floats:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -25,10 +25,10 @@ from ioweather.core.frames import Frame, Matrix
 from ioweather.core.outcomes import Unhealthy
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.derive.system.capped_targets import Capped
-from ioweather.derive.system.evidence import Evidence, merged
+from ioweather.derive.system.evidence import Evidence, Observations, merged
 from ioweather.tables import TABLES
 
-Sickness: TypeAlias = Literal["slow", "capped", "absent", "busy", "overloaded"]
+Sickness: TypeAlias = Literal["slow", "stalled", "capped", "absent", "busy", "overloaded"]
 
 # [ours] What is named must be right in four of five cases.
 NAMED: Final = 0.8
@@ -92,6 +92,8 @@ def sick_stretches(parts: Sequence[Evidence]) -> list[Incident]:
     for column, runs in enumerate(_sick_bins(odds, onset)):
         for first, last in runs:
             score = float(odds[first:last, column].sum()) - onset
+            # It may have begun at any time since the last healthy look.
+            first += int(np.argmax(odds[first:last, column] != 0)) // 2
             slow = excess[first:last, column]
             slow = slow[np.isfinite(slow)]
             names = tuple(name for name, own in by_kind.items() if own[first:last, column].sum() > 0)
@@ -103,6 +105,25 @@ def sick_stretches(parts: Sequence[Evidence]) -> list[Incident]:
                 )
             )  # fmt: skip
     return found
+
+
+def stalled_stretches(
+    looks: Sequence[Observations], sick: Sequence[Incident], evidence: Callable[[Observations], Evidence]
+) -> list[Incident]:
+    """A server that stalls leaves its device idle and in good health: where devices are timed, the search without that,
+    and without what is known to be sick, which does not tell what healthy ones show."""
+    if not any(each.name == "service" for each in looks):
+        return []
+    rest = [_elsewhere(each, sick) for each in looks if each.name not in ("service", "storm")]
+    return [replace(each, kind="stalled") for each in sick_stretches([evidence(each) for each in rest])]
+
+
+def _elsewhere(looks: Observations, sick: Sequence[Incident]) -> Observations:
+    """Looks at other components, or at other times, than those of the incidents."""
+    names, kept = np.array(looks.components, np.object_)[looks.component], np.ones(len(looks.component), np.bool_)
+    for each in sick:
+        kept &= (names != each.component) | (looks.start_ns < each.start_ns) | (looks.start_ns >= each.end_ns)
+    return looks.take(kept)
 
 
 def _probability(score: float) -> float:
@@ -257,7 +278,7 @@ def _with_followers(
 
 
 # Of an incident that showed in several ways, the last of these is told.
-_TELLING: Final[tuple[Sickness, ...]] = ("busy", "overloaded", "capped", "slow", "absent")
+_TELLING: Final[tuple[Sickness, ...]] = ("busy", "overloaded", "capped", "stalled", "slow", "absent")
 
 
 def _one_incident(found: Sequence[Incident]) -> list[Incident]:
@@ -305,6 +326,8 @@ def cause_of(incident: Incident) -> str:
     if incident.kind == "capped":
         level = 1 / (incident.factor or 1)
         return f"{name} worked at {level:.0%} of its usual ceiling and never above, while others did"
+    if incident.kind == "stalled":
+        return f"{what} on {name} took {times} as on others (by {by}), though its device did not: its server stalls"
     if incident.kind == "busy":
         return f"the processors of {name} were {incident.factor or 1:.2g} times as busy as what it moved explains"
     if incident.kind == "overloaded":
