@@ -1,15 +1,19 @@
-"""Pictures of every page of the dashboard, on the simulated facility of `ioweather demo`, in a real Chromium.
+"""Pictures of every kind of page of the dashboard, on a simulated facility, in a real Chromium.
 
-    python docs/screenshots.py [DIRECTORY]
+    python docs/screenshots.py [DIRECTORY] [--lake LAKE]
 
-At 360, 1024 and 1600 pixels, light and dark, into docs/reference/screenshots, which is not kept in the repository.
+Pages at 1440, 1024 and 390 pixels, light and dark, into docs/reference/screenshots, which is not kept in the
+repository. Without LAKE the facility of `ioweather demo` is made for it.
 """
 
 from __future__ import annotations
 
+import argparse
+import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -20,57 +24,102 @@ from ioweather.web.shell import NAVIGATION
 from ioweather.workflows.site.demo import make_demo
 
 SCREENSHOTS = Path(__file__).parent / "reference" / "screenshots"
-SIZES = ((360, 800), (1024, 900), (1600, 1000))
+SIZES = ((1440, 900), (1024, 900), (390, 844))
 SCHEMES = ("light", "dark")
-MORE_VIEWS = ("/exhibits/kun19.fig5", "/exhibits/pat19.fig5", "/responses?size=2GiB&op=write")
-_REACHED = """[...document.querySelectorAll('[data-fragment]')].filter(
-  part => part.getBoundingClientRect().top < innerHeight).every(part => part.dataset.filled)"""
+TALLEST_PX = 4000  # a page of a paper's figures is ten times as tall
+# Pages that one click of the list on the left leads to: of each kind the first that it links to.
+LEADS = (
+    ("/", "/filesystems/"),
+    ("/filesystems/scratch", "/components/"),
+    ("/health", "/components/oss"),
+    ("/job", "/jobs/"),
+    ("/job", "/users/"),
+    ("/job", "/projects/"),
+    ("/job", "/programs/"),
+    ("/events", "/events/"),
+)
+MORE_VIEWS = (
+    "/claims",
+    "/exhibits/car11.table2",
+    "/exhibits/kun19.fig5",
+    "/exhibits/pat19.fig5",
+    "/responses?size=2GiB&op=write",
+    "/search?q=ost",
+    "/search?q=nobody",
+    "/sql?q=SELECT+*+FROM+jobs+LIMIT+5",
+    "/api",
+    "/nothing",
+    "/?lake=empty",
+    "/climate?lake=empty",
+)
+_REACHED = f"""[...document.querySelectorAll('[data-fragment]')].filter(
+  part => part.getBoundingClientRect().top + scrollY < {TALLEST_PX}).every(part => part.dataset.filled)"""
 
 
-def views(page: Page, address: str) -> list[str]:
-    """All pages of the navigation, an exhibit of each kind, and the newest job."""
-    page.goto(f"{address}/job")
-    page.locator('a[href^="/jobs/"]').first.wait_for()
-    job = page.locator('a[href^="/jobs/"]').first.get_attribute("href") or "/job"
-    return [path for path, _ in NAVIGATION] + [*MORE_VIEWS, job]
-
-
-def picture_of(page: Page, address: str, view: str, file: Path) -> None:
+def come(page: Page, address: str, view: str) -> None:
+    """With the parts that a picture shows: they are fetched as somebody comes to them."""
     page.goto(address + view)
     # Not wait_for_function: it evaluates text in the page, which the page's own policy forbids.
-    for _ in range(600):
-        if page.evaluate(_REACHED):
-            break
+    for step in range(600):
+        page.evaluate(f"scrollTo(0, {step % 6} * innerHeight)")
         page.wait_for_timeout(100)
-    page.screenshot(path=file)
+        if step >= 6 and page.evaluate(_REACHED):
+            break
+    page.evaluate("scrollTo(0, 0)")
+
+
+def views(page: Page, address: str) -> Iterator[str]:
+    """All pages of the navigation, one of each kind of thing that has a name, and those that only a link leads to."""
+    yield from (path for path, _ in NAVIGATION)
+    yield from MORE_VIEWS
+    for start, kind in LEADS:
+        come(page, address, start)
+        named = page.locator(f'main a[href^="{kind}"]').first
+        if named.count():
+            yield named.get_attribute("href") or start
+        if kind == "/jobs/":
+            come(page, address, named.get_attribute("href") or start)
+            yield from filter(None, [page.locator('main a[href*="/file?"]').first.get_attribute("href")])
+
+
+def name_of(view: str) -> str:
+    path, _, query = view.partition("?")
+    kept = "-".join(re.findall(r"\b(?:lake|q)=(\w+)", query))
+    return "-".join(filter(None, [path.strip("/").replace("/", "-") or "overview", kept]))
 
 
 def take(browser: Browser, address: str, folder: Path) -> int:
-    shown = views(browser.new_page(), address)
+    shown = list(dict.fromkeys(views(browser.new_page(viewport={"width": 1440, "height": 900}), address)))
     for width, height in SIZES:
-        for scheme in SCHEMES:
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-            page = context.new_page()
-            for view in shown:
-                name = view.strip("/").partition("?")[0].replace("/", "-") or "now"
-                picture_of(page, address, view, folder / f"{name}-{width}-{scheme}.png")
-            context.close()
+        context = browser.new_context(viewport={"width": width, "height": height})
+        page = context.new_page()
+        for view in shown:
+            come(page, address, view)
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                tall = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST_PX)
+                whole = {"x": 0, "y": 0, "width": width, "height": tall}
+                page.screenshot(path=folder / f"{name_of(view)}-{width}-{scheme}.png", full_page=True, clip=whole)
+        context.close()
     return len(shown) * len(SIZES) * len(SCHEMES)
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SCREENSHOTS
-    folder.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", nargs="?", type=Path, default=SCREENSHOTS)
+    parser.add_argument("--lake", type=Path)
+    options = parser.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         sys.exit("There is no Chromium here. On Debian or Ubuntu: apt-get install chromium")
     with tempfile.TemporaryDirectory(prefix="ioweather-screens-") as made, sync_playwright() as driver:
-        lake = make_demo(Path(made) / "lake").lake
+        lake = options.lake or make_demo(Path(made) / "lake").lake
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        with running(create_app(lake), bind("127.0.0.1", 0)) as where:
-            count = take(browser, where.rstrip("/"), folder)
+        with running(create_app(lake, others={"empty": Path(made) / "none"}), bind("127.0.0.1", 0)) as where:
+            count = take(browser, where.rstrip("/"), options.directory)
         browser.close()
-    print(f"{count} pictures in {folder}")
+    print(f"{count} pictures in {options.directory}")
 
 
 if __name__ == "__main__":

@@ -128,8 +128,8 @@ def runs(
     end: str | int | None = ...,
 ) -> Answer: ...
 def storage(
+    where: str | int | os.PathLike[str] | None = ...,
     *,
-    where: str | None = ...,
     lake: Lake | str | os.PathLike[str] | None = ...,
     start: str | int | None = ...,
     end: str | int | None = ...,

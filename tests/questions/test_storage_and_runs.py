@@ -65,6 +65,15 @@ def test_the_facility_is_its_file_systems_and_a_target_is_found_by_name(lake: La
     assert (found.kind, found.filesystem) == ("ost", "scratch")
 
 
+def test_a_server_has_the_targets_that_the_facility_file_gives_it(lake: Lake) -> None:
+    whole = storage(lake, "scratch")
+    (server, mine), *_ = lake.facility.filesystems[0].servers.items()
+    found = storage(lake, server)
+    assert (found.kind, found.filesystems) == ("oss", ())
+    assert [part.component for part in found.components] == sorted(mine)
+    assert found.components == tuple(part for part in whole.components if part.server == server)
+
+
 def test_what_is_not_there_is_said_with_a_near_name(lake: Lake) -> None:
     (name,) = sql(lake, "SELECT min(component) FROM series WHERE component_kind = 'ost'")[0]
     with pytest.raises(DataUnavailable) as caught:

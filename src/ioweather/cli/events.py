@@ -1,4 +1,4 @@
-"""`ioweather events`: the list, as a table with times of a day side by side."""
+"""`ioweather events`: the list, a line each where they fit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ioweather.cli.answers import show_answer
 from ioweather.cli.questions import command_of
 from ioweather.cli.render import print_rows
 from ioweather.cli.screen import say
-from ioweather.core.outcomes import EventsOutcome
+from ioweather.core.outcomes import EventOutcome, EventsOutcome
 from ioweather.core.results import Answer
-from ioweather.core.units import format_time_ns
+from ioweather.core.units import NS, format_seconds, format_time_ns
 
 
 def _show(put: Callable[[], Answer], form: str, most: int) -> None:
@@ -23,11 +23,12 @@ def _show(put: Callable[[], Answer], form: str, most: int) -> None:
         show_answer(answer, form, csv_table="events")
         return
     shown = [
-        (format_time_ns(e.start_ns)[:16], _end(e.start_ns, e.end_ns), e.kind, e.filesystem, e.label,
+        (format_time_ns(e.start_ns)[:16], _length(e), e.component or e.filesystem.removeprefix("mount:"),
+         f"phase {e.label}" if e.kind == "phase" else e.label,
          f"{e.strength_ratio:.1f}x" if e.strength_ratio is not None else "")
         for e in found[:most]
     ]  # fmt: skip
-    print_rows(("from", "to", "kind", "where", "what", "strength"), shown, form)
+    print_rows(("from", "for", "where", "what", "strength"), shown, form)
     if len(found) > most:
         say(f"{len(found) - most:,} more: --most {len(found)} shows all; --from, --to and --kind choose.")
     if not found:
@@ -36,12 +37,8 @@ def _show(put: Callable[[], Answer], form: str, most: int) -> None:
         say(caveat)
 
 
-def _end(start_ns: int, end_ns: int | None) -> str:
-    """The time alone, on the same day."""
-    if end_ns is None:
-        return "ongoing"
-    start, end = format_time_ns(start_ns), format_time_ns(end_ns)
-    return end[11:16] if start[:10] == end[:10] else end[:16]
+def _length(event: EventOutcome) -> str:
+    return "ongoing" if event.end_ns is None else format_seconds((event.end_ns - event.start_ns) / NS)
 
 
 _MOST = click.Option(

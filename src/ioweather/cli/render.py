@@ -213,15 +213,16 @@ def table_parts(
 ) -> tuple[list[int], list[list[int]]]:
     """The least width of every column, and the columns in groups that fit side by side.
 
-    Long texts wrap as far as that keeps the table whole. A table that stays too wide is shown in parts rather than a
-    word per line, each part led by the columns that tell its rows apart.
+    Long texts wrap as far as that gives fewer parts. A table that stays too wide is shown in parts rather than a word
+    per line, each part led by the columns that tell its rows apart.
     """
-    wide = [least_width(heading, texts, _TEXT_WIDTHS[0]) for heading, texts in zip(headings, cells, strict=True)]
+    ways = []
     for most in _TEXT_WIDTHS:
         least = [least_width(heading, texts, most) for heading, texts in zip(headings, cells, strict=True)]
-        if sum(least) + 2 * (len(least) - 1) <= width:
-            return least, [list(range(len(least)))]
-    return wide, fitting_columns(wide, _telling(cells, wide, width), width)
+        whole = sum(least) + 2 * (len(least) - 1) <= width
+        leading = len(least) if whole else _telling(cells, least, width)
+        ways.append((least, fitting_columns(least, leading, width)))
+    return min(ways, key=lambda way: len(way[1]))
 
 
 def least_width(heading: str, texts: Sequence[str], most: int) -> int:

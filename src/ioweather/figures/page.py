@@ -75,7 +75,8 @@ def answer_section(answer: Answer, level: int = 1, drawn: Drawn = _STILL, *, hea
     inner = level + 1
     head = [f'<p class="kicker">{escape(answer.question)}</p>', f"<h{level}>{prose(answer.headline)}</h{level}>"]
     parts = [*(head if headed else ()), _findings(answer.findings)]
-    parts += [_facts(group, inner) for group in answer.facts]
+    facts = "".join(_facts(group, inner) for group in answer.facts)
+    parts += [f'<div class="groups">{facts}</div>' if facts else ""]
     parts += _closing(answer.caveats, answer.coverage, inner)
     parts += [exhibit_section(exhibit, inner, drawn, later=True) for exhibit in answer.exhibits]
     return "\n".join(part for part in parts if part)
@@ -251,7 +252,7 @@ def _facts(group: FactGroup, level: int) -> str:
             f"<td>{bar}</td><td>{escape(fact.note)}</td></tr>"
         )
     table = f'<table class="facts"><tbody>{"".join(rows)}</tbody></table>'
-    return f"<h{level}>{escape(group.title)}</h{level}>{_scrolling(table, group.title)}"
+    return f"<div><h{level}>{escape(group.title)}</h{level}>{_scrolling(table, group.title)}</div>"
 
 
 def _bar(share: float) -> str:

@@ -12,8 +12,8 @@ from ioweather.core.units import format_time_ns
 from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 
 _COLUMNS: Final = columns_of(
-    "start_ns: from [time_ns]; end_ns: to [time_ns]; filesystem: file system [text]; component [text]; kind [text]; "
-    "cause [text]; probability [ratio]; runs: runs hit [count]; lost_seconds: time lost [seconds]"
+    "start_ns: from [time_ns]; end_ns: to [time_ns]; component [text]; lost_seconds: time lost [seconds]; "
+    "runs: runs hit [count]; filesystem: file system [text]; kind [text]; cause [text]; probability [ratio]"
 )
 _NAMED_IN_HEADLINE: Final = 3
 

@@ -41,8 +41,10 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     loads = data.of("loads", Loads)
     events = _events(data, facility, loads)
     names = list(dict.fromkeys([*(t.filesystem for t in loads.traffic), *(s.filesystem for s in loads.slowness)]))
-    states = tuple(_state(name, loads, facility, events) for name in names)
+    states = () if loads.measured else tuple(_state(name, loads, facility, events) for name in names)
     components = tuple(part for traffic in loads.traffic for part in _components(traffic, loads))
+    if loads.measured:  # of a server: its targets
+        components = tuple(part for part in components if part.server == loads.where)
     shaded = _shaded(events, loads)
     if loads.measured:
         facts, exhibits = _component_facts(loads), _component_exhibits(loads, shaded)
@@ -311,7 +313,9 @@ def _component_facts(loads: Loads) -> tuple[FactGroup, ...]:
         note = f"its {loads.peers} peers (median): {format_value(others, _unit(line))}" if others is not None else ""
         facts.append(Fact(identifier(line.metric), _label(line.metric), own, _unit(line), note=note))
     server = loads.servers.get(loads.where)
+    targets = [name for name, home in loads.servers.items() if home == loads.where]
     facts += [Fact("server", "server", server)] if server else []
+    facts += [Fact("targets", "targets", ", ".join(targets))] if targets else []
     facts.append(Fact("filesystem", "file system", loads.filesystem))
     return (FactGroup("component", f"{loads.where}, on average", tuple(facts)),)
 
@@ -351,9 +355,9 @@ QUESTION = Question(
         STORED,
     ),
     answer=answer,
-    params=(Param("where", "A file system, a server or a target (default: all file systems)."),),
+    params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
     help="""Show what the storage did: load against its peak, slowdown, events; of one file system also its targets over
     time, of one server or target what it did beside its peers.""",
-    epilog="Example: ioweather storage --where scratch-OST0007 --from 2026-11-01",
+    epilog="Example: ioweather storage scratch-OST0007 --from 2026-11-01",
     seen_by="public",
 )

@@ -150,4 +150,5 @@ QUESTION = Question(
     Fixed is a pattern that runs of a program had, and later runs of as many processes have no more, and are faster.""",
     epilog="Example: ioweather triage --since 7d",
     table="triage",
+    brief={"triage": _SHOWN, "others": 5, "fixed_1": 1, "fixed_2": 1, "fixed_3": 1},
 )

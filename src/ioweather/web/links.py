@@ -55,7 +55,7 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
     return tables_part(*tables, notes=exhibit.caveats)
 
 
-def events_table(place: Place, events: Iterable[EventOutcome], title: str = "Events", *, brief: bool = False) -> Listed:
+def events_table(place: Place, events: Iterable[EventOutcome], title: str, *, brief: bool = False) -> Listed:
     """`brief`: without the kind, for half a screen."""
     columns = (("from", "time_ns"), ("to", "time_ns"), ("kind", "text"), ("where", "text"), ("what", "text"),
                ("strength", "factor"))  # fmt: skip

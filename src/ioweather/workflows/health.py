@@ -52,6 +52,7 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared.choices import TRAFFIC
 from ioweather.tables import METRICS, ColumnSpec, Quality
 from ioweather.workflows.events import settle
+from ioweather.workflows.loads import servers_of
 from ioweather.workflows.similar_runs import runs_in
 from ioweather.workflows.system_during_runs import FILE_COLUMNS, io_times
 
@@ -539,14 +540,3 @@ def _metadata(search: _Search) -> Iterator[Observations]:
     yield found
     # Asked for too much, it is not sick; but that is what people want to know. A benchmark makes it twice as slow.
     yield replace(found, name="storm", load=np.full(len(minute), np.nan), most=STORM, slower=(2.4, 20.0))
-
-
-def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
-    """The server of each target: as a source tells, or else the facility file."""
-    told = {
-        row["component"]: row["server"]
-        for row in snapshot.frame("components", ("component", "server")).records()
-        if row["server"]
-    }
-    homes = [(name, fs.server_of(name)) for fs in snapshot.facility.filesystems for name in components]
-    return {name: home for name, home in homes if home is not None} | told

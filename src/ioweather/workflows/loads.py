@@ -67,7 +67,8 @@ def _of_filesystems(
     slowness = tuple(s for s in _slowness(snapshot, low, high) if where is None or s.filesystem == where)
     kind = "facility" if where is None else "filesystem"
     title = where or snapshot.facility.name
-    return Loads(title, kind, where, low, high, step, traffic, slowness, servers=_servers(snapshot))
+    servers = servers_of(snapshot, [name for of in traffic for name in of.components])
+    return Loads(title, kind, where, low, high, step, traffic, slowness, servers=servers)
 
 
 def _probed(snapshot: Snapshot, period: Period) -> Period | None:
@@ -206,7 +207,7 @@ def _of_component(
     if not metrics:
         raise DataUnavailable(f"Nothing was measured of {where} in this period.")
     low, high, step = _grid([g for g in mine if g.metric in metrics], period, None)
-    measured, peers = [], 0
+    measured, traffic, targets = [], list[Traffic](), [where]
     starts = np.arange(low, high, step, dtype=np.int64)
     for metric in metrics:
         selection = snapshot.selection(
@@ -217,13 +218,17 @@ def _of_component(
         per_second = METRICS[metric].extensive
         values = _matrix(rows, metric, starts, step, names) / (step / NS if per_second else 1.0)
         others = [i for i, name in enumerate(names) if name != where]
-        peers = len(others)
         own = values[:, names.index(where)] if where in names else np.full(len(starts), np.nan)
         peer_mean = float(_median(_mean(values[:, others])[None, :])[0])
         measured.append(Measured(metric, per_second, starts, own, _median(values[:, others]), peer_mean))
+    if kind == "oss" and any(g.metric in TRAFFIC and g.filesystem == filesystem for g in groups):
+        of_targets = traffic_kind(snapshot, {"filesystem": filesystem})
+        traffic.append(_traffic(snapshot, filesystem, of_targets, (low, high), step, True))
+        targets += traffic[0].components
     return Loads(
-        where, kind, filesystem, low, high, step, measured=tuple(measured), peers=peers, servers=_servers(snapshot)
-    )
+        where, kind, filesystem, low, high, step, tuple(traffic), measured=tuple(measured), peers=len(others),
+        servers=servers_of(snapshot, targets),
+    )  # fmt: skip
 
 
 def _mean(values: Floats) -> Floats:
@@ -240,12 +245,14 @@ def _median(values: Floats) -> Floats:
     return found
 
 
-def _servers(snapshot: Snapshot) -> dict[str, str]:
-    """The server of each target, where the topology is known."""
+def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
+    """The server of each target: as a source tells, the last one, or else the facility file."""
+    homes = [(name, fs.server_of(name)) for fs in snapshot.facility.filesystems for name in components]
+    known = {name: home for name, home in homes if home is not None}
     if not snapshot.pinned["components"].uris:
-        return {}
+        return known
     rows = snapshot.bare.sql(
         f"SELECT component, arg_max(server, valid_from_ns) FROM ({snapshot.rows('components')}) "
         f"WHERE server IS NOT NULL AND server <> {literal('')} GROUP BY component"
     ).fetchall()
-    return dict(rows)
+    return known | dict(rows)

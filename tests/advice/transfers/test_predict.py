@@ -58,9 +58,17 @@ def test_an_infinite_mean_is_not_a_number() -> None:
 
 
 def test_what_was_not_sampled_is_not_predicted(sampled: Frame) -> None:
-    answer = predict_transfer(sampled, FACILITY, total_bytes=GIB, replicates=0)
-    assert "outside the sampled sizes (1 MiB to 64 MiB on scratch-nocache)" in answer.headline
+    for size in (MIB // 2, GIB):
+        answer = predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=size, replicates=0)
+        assert "outside the sampled sizes (1 MiB to 64 MiB on scratch-nocache)" in answer.headline
     assert "for write" in predict_transfer(sampled, FACILITY, total_bytes=GIB, op="write").headline
+
+
+def test_a_transfer_larger_than_all_samples_goes_in_pieces_of_the_largest(sampled: Frame) -> None:
+    whole = predict_transfer(sampled, FACILITY, total_bytes=GIB, replicates=0)
+    pieces = predict_transfer(sampled, FACILITY, total_bytes=GIB, request_bytes=64 * MIB, replicates=0)
+    assert whole.result == pieces.result
+    assert "in requests of 64 MiB" in whole.question
 
 
 def test_impossible_transfers_are_refused(sampled: Frame) -> None:

@@ -108,7 +108,8 @@ def advice_facts(advised: Advised, *, brief: bool = False) -> tuple[FactGroup, .
     title = f"{TITLE} (each alone"
     if len(advised.worth) > 1:
         title += f"; all together {format_seconds(advised.together_seconds)} of {format_seconds(advised.io_seconds)}"
-    return (FactGroup("advice", f"{title})", tuple(facts)),)
+    # Beside similar runs the seconds are those of the system's usual state.
+    return (FactGroup("advice", f"{title}{' at this speed' if brief else ''})", tuple(facts)),)
 
 
 def brief_lines(advised: Advised) -> int:

@@ -49,12 +49,15 @@ def predict_transfer(
 ) -> Answer:
     """Time of `total_bytes` moved in rounds of `width` concurrent requests of `request_bytes`, one round after another.
 
-    Without `request_bytes` there is one round: each of `width` requests takes its part of the whole. The spread shown
-    is that of single transfers, the uncertainty of the fits included.
+    Without `request_bytes` each of `width` requests takes its part of the whole, or as much as the largest that was
+    sampled. The spread shown is that of single transfers, the uncertainty of the fits included.
     """
     if total_bytes <= 0 or width < 1 or (request_bytes is not None and request_bytes <= 0):
         raise ValueError("a transfer needs positive bytes, request size and width")
+    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     size = request_bytes if request_bytes is not None else total_bytes / width
+    if request_bytes is None and not isinstance(times, Lacking):
+        size = min(size, max(item.sample.request_bytes for item in times.fitted))
     rounds = max(1, math.ceil(total_bytes / (size * width) - 1e-9))
     question = (
         f"How long does it take to {op} {format_bytes(total_bytes)} in requests of {format_bytes(size)}"
@@ -62,16 +65,14 @@ def predict_transfer(
     )
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"{rounds:,} rounds of requests: describe the transfer in larger requests")
-    times = request_times(responses, facility, op=op, filesystem=filesystem, mode=mode, replicates=replicates)
     unanswered = PredictOutcome(op, total_bytes, size, width, rounds, filesystem)
     if isinstance(times, Lacking):
         return times.answer(question, "predict", unanswered)
     laws = _laws(times, replicates)
     if not laws[0].covers(size):
-        do = "Say how large its requests are (--request), or sample" if request_bytes is None else "Sample"
         reason = (
             f"requests of {format_bytes(size)} lie outside the sampled sizes ({times.range_text} on {times.place}). "
-            f"{do} that size; nothing is extrapolated."
+            "Sample that size; nothing is extrapolated."
         )
         return Lacking(reason, times.samples.coverage).answer(question, "predict", unanswered)
     drawn = _transfers(laws, size, width, rounds, np.random.default_rng(seed))
@@ -117,6 +118,7 @@ def _answer(question: str, times: RequestTimes, drawn: Floats, laws: list[BySize
             FactGroup("basis", "Rests on", (
                 Fact("place", "samples", f"{times.place}, {times.op}, {times.range_text}"),
                 Fact("samples", "response times", sum(item.sample.n for item in times.fitted), "count"),
+                Fact("request_bytes", "size of a request", size, "bytes"),
                 Fact("rounds", "rounds of requests", rounds, "count"),
                 Fact("width", "requests at a time", width, "count"),
             )),

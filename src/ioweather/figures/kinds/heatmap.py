@@ -46,7 +46,7 @@ def _draw(view: View) -> Drawing:
         if axis.measure == "names":
             for cell, place in zip(rows, places.tolist(), strict=True):
                 cell[name] = axis.names[place]
-    notes += [f"each cell is the mean of up to {wide} by {high}"] if wide * high > 1 else []
+    notes += [f"each cell is the mean of up to {wide * high:,} values"] if wide * high > 1 else []
     notes += ["blank: no data"] if not np.isfinite(value).all() else []
     return Drawing([_cells(view)], rows, (left, bottom), tuple(notes))
 

@@ -51,7 +51,7 @@ def _draw(view: View) -> Drawing:
     widest = max((text_px(cell["t"]) for cell in rows), default=0)
     if wide * high == 1 and widest + 4 <= view.width / len(columns) and view.height / len(lines) >= 14:
         layers += _texts(view, blank)
-    notes += [f"each cell is the mean of up to {wide} by {high}"] if wide * high > 1 else []
+    notes += [f"each cell is the mean of up to {wide * high:,} values"] if wide * high > 1 else []
     return Drawing(layers, rows, notes=tuple(notes))
 
 

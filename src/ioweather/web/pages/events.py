@@ -48,7 +48,8 @@ def events(
     except IoweatherError as error:
         return failed(error)
     notes = [f"{len(found) - most:,} older ones are not shown."] if len(found) > most else []
-    return Html(tables_part(events_table(Place(view, ""), found[:most], brief=most < _MOST_EVENTS), notes=notes))
+    title = "Troubles" if troubles else f"{min(most, len(found)):,} of {len(found):,} events, the newest first"
+    return Html(tables_part(events_table(Place(view, ""), found[:most], title, brief=most < _MOST_EVENTS), notes=notes))
 
 
 @router.get("/events/{event_id}")
@@ -67,7 +68,7 @@ def event_page(view: PublicView, event_id: str) -> Html:
         (place.link(f"/fragments/events/{event_id}/runs"), "Looking who ran…", "Runs meanwhile"),
     )
     crumbs = [("Facility", place.link("/")), ("Events", place.link("/events"))]
-    where = event.filesystem.removeprefix("mount:")
+    where = event.component or event.filesystem.removeprefix("mount:")
     crumbs += [(where, where_address(place, event))] if where_address(place, event) else []
     return page("entity.html", view, path, event.label, heading=event.label, parts=parts, crumbs=crumbs)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from fastapi import APIRouter
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer
 from ioweather.web.facilities import MAIN
 from ioweather.web.parts import answer_part, kept
-from ioweather.web.shell import Html, page, problem
+from ioweather.web.shell import Html, Place, page, problem
 from ioweather.web.visible import PublicView, View
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
@@ -29,7 +29,8 @@ def now(view: PublicView) -> Html:
     try:
         return Html(view.facilities.now_as(view.name, f"html {view.screen}", partial(_now_part, view)))
     except IoweatherError as error:
-        return Html(problem(error, "How slow storage is now"))
+        elsewhere = Markup('<p>What servers reported is on the <a href="{}">overview</a>.</p>')
+        return Html(problem(error, "How slow storage is now") + elsewhere.format(Place(view, "").link("/")))
 
 
 def _now_part(view: View, answer: Answer, wrong: bool) -> bytes:

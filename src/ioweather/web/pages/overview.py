@@ -44,7 +44,7 @@ def filesystems(view: PublicView) -> Html:
     def make() -> str:
         result = view.ask("storage", {}, period_for(view, RANGE_NS)).result
         assert isinstance(result, StorageOutcome)
-        return part("filesystems.html", states=result.filesystems, place=Place(view, "/"))
+        return part("filesystems.html", states=result.filesystems, end_ns=result.end_ns, place=Place(view, "/"))
 
     return kept(view, "filesystems", make)
 

@@ -46,7 +46,7 @@ def search(view: OwnView, q: Annotated[str, Query(max_length=200)] = "") -> Resp
         tables.append(Listed("Pages", columns, rows, {"name": lambda row: addresses[row[0], row[1]]}))
     if runs:
         tables.append(runs_table(place, runs[:_MOST], f"{min(len(runs), _MOST)} of {len(runs)} runs that match"))
-    return page("search.html", view, "/search", "Search", q=q, tables=tables, error=error)
+    return page("search.html", view, "/search", "Search", sought=q, tables=tables, error=error)
 
 
 def _runs(view: View, words: str) -> list[RunOutcome]:
@@ -70,7 +70,7 @@ def _hits(view: View, place: Place, words: str, runs: Sequence[RunOutcome]) -> I
             yield kind, name, place.to("filesystems" if kind == "file system" else "components", name)
     for entry in exhibits():
         if lowered in entry.id.lower() or lowered in entry.title.lower():
-            yield "exhibit", entry.id, place.link(f"/exhibits/{entry.id}")
+            yield f"exhibit: {entry.title}", entry.id, place.link(f"/exhibits/{entry.id}")
 
 
 def _places(view: View) -> Sequence[tuple[str, str]]:
@@ -102,7 +102,7 @@ def _places(view: View) -> Sequence[tuple[str, str]]:
 def api_page(view: PublicView, request: Request) -> Html:
     """The API for people."""
     found = [
-        (f"{method.upper()} {path}", " ".join(str(what.get("description") or what.get("summary", "")).split()))
+        (f"{method.upper()} {path}", " ".join(str(what.get("description") or "").replace("`", "").split()))
         for path, methods in request.app.openapi()["paths"].items()
         for method, what in methods.items()
     ]

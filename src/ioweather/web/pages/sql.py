@@ -22,7 +22,7 @@ _EXAMPLES = (
 
 @router.get("/sql")
 def sql_page(view: OperatorView, q: str = "") -> Html:
-    return page("sql.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES)
+    return page("sql.html", view, "/sql", "SQL", q=q, examples=_EXAMPLES, ranged=False)
 
 
 @router.post("/fragments/sql")

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from ioweather.core.outcomes import WhoOutcome
-from ioweather.core.units import HOUR_NS
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.web.parts import answer_part, behind, kept
 from ioweather.web.ranges import data_end_ns, period_for
 from ioweather.web.shell import Html, Listed, Place, page, part, tables_part
@@ -17,15 +17,14 @@ from ioweather.web.visible import OwnView, PublicView, View
 from ioweather.workflows.analyse import Period
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-RANGE_NS = HOUR_NS
+RANGE_NS = DAY_NS
 _MOST_ON_OVERVIEW = 4
 
 
 @router.get("/who")
 def who_page(view: PublicView) -> Html:
     parts = ((Place(view, "/who").link("/fragments/who"), "Looking who it was…", "Who it was"),)
-    crumbs = [("Facility", Place(view, "/who").link("/"))]
-    return page("entity.html", view, "/who", "Who", heading="", parts=parts, crumbs=crumbs, default_ns=RANGE_NS)
+    return page("entity.html", view, "/who", "Who", heading="", parts=parts, crumbs=[], default_ns=RANGE_NS)
 
 
 @router.get("/fragments/who")
@@ -58,7 +57,7 @@ def busiest(view: OwnView, days: int = 0) -> Html:
 
 
 def last_hour(view: View) -> Period:
-    low, high = period_for(view, 24 * HOUR_NS)
+    low, high = period_for(view, RANGE_NS)
     high = min(high, data_end_ns(view) or high)
     return max(low, high - HOUR_NS), high
 

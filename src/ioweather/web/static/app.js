@@ -47,9 +47,9 @@ function isSaid(place) {
   return others.some((part) => lack(part) === text);
 }
 
-function say(place, text) {
+function say(place, text, kind = "problem") {
   const line = document.createElement("p");
-  line.className = "problem";
+  line.className = kind;
   line.setAttribute("role", "status");
   line.textContent = text;
   place.replaceChildren(line);
@@ -123,7 +123,7 @@ async function explain(file) {
   const place = document.getElementById("uploaded");
   if (!file) return say(place, "Choose a file first.");
   if (file.size > 64 * 1024 * 1024) return say(place, "The file is larger than 64 MiB. Use: ioweather why FILE");
-  say(place, "Reading " + file.name + "…");
+  say(place, "Reading " + file.name + "…", "quiet waiting");
   await fill(place, upload.dataset.upload, {
     method: "POST", body: file, headers: { "content-type": "application/octet-stream" },
   });
@@ -145,7 +145,7 @@ if (sql) {
   const query = sql.querySelector("textarea");
   const run = async () => {
     const place = document.getElementById("result");
-    say(place, "Asking…");
+    say(place, "Asking…", "quiet waiting");
     const address = new URL(location.href);
     address.searchParams.set("q", query.value);
     history.replaceState(null, "", address);
