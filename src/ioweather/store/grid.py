@@ -74,23 +74,25 @@ class Selection:
         return any(Quality[name.upper()] & self.excluded_quality for group in groups for name in group.flagged)
 
     def where(self, metrics: Collection[str], groups: Sequence[SeriesGroup] | None = None) -> str:
-        """SQL condition for exactly the chosen groups, few terms: days with the same choice share one."""
-        terms: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+        """SQL condition for exactly the chosen groups, few terms: metrics and days with the same choice share one."""
+        chosen: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
         for group in groups if groups is not None else self.groups:
             if group.metric in metrics:
-                place = terms.setdefault((group.metric, group.source, group.component_kind, group.selection), {})
+                place = chosen.setdefault((group.metric, group.source, group.component_kind, group.selection), {})
                 place.setdefault(group.day, set()).add(group.system)
-        clauses = []
-        for (metric, source, kind, selection), days in terms.items():
+        terms: dict[tuple[str, str, str, frozenset[str], tuple[str, ...]], list[str]] = {}
+        for (metric, source, kind, selection), days in chosen.items():
             by_systems: dict[frozenset[str], list[str]] = {}
             for day, systems in days.items():
                 by_systems.setdefault(frozenset(systems), []).append(day)
             for same_systems, listed in by_systems.items():
-                rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}[selection]
-                clauses.append(
-                    f"(metric = {literal(metric)} AND source = {literal(source)} AND component_kind = {literal(kind)} "
-                    f"AND system IN ({_listed(same_systems)}) AND day IN ({_listed(listed)}){rows})"
-                )
+                terms.setdefault((source, kind, selection, same_systems, tuple(listed)), []).append(metric)
+        rows = {"all": "", "minute": f" AND {IS_MINUTE}", "raw": f" AND NOT {IS_MINUTE}"}
+        clauses = [
+            f"(metric IN ({_listed(several)}) AND source = {literal(source)} AND component_kind = {literal(kind)} "
+            f"AND system IN ({_listed(systems)}) AND day IN ({_listed(listed)}){rows[selection]})"
+            for (source, kind, selection, systems, listed), several in terms.items()
+        ]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
         period = " OR ".join(f"(start_ns < {high} AND start_ns + interval_ns > {low})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
