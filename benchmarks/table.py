@@ -26,6 +26,7 @@ from pathlib import Path
 
 import darshan_read
 import hdf5_day
+import viewers
 
 HERE = Path(__file__).parent
 IOWEATHER = Path(sys.executable).with_name("ioweather")
@@ -139,17 +140,27 @@ def ships(count: int) -> Iterator[Line]:
 def answers(lake: Path, repeat: int) -> Iterator[Line]:
     least = cost(IMPORTS, repeat)[0]
     peer = "import numpy, duckdb, deltalake"
-    found = subprocess.run(
-        [IOWEATHER, "sql", "SELECT max(job_id) AS job FROM applications", "--lake", lake, "--json"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    job = str(json.loads(found.stdout)[0]["job"])
+    job = viewers.newest_job(lake)
     for name, goal in (("why", 0.8), ("job", 0.8)):
         yield seconds(f"`{name} JOB`", cost([IOWEATHER, name, job, "--lake", lake], repeat)[0], peer, least, goal)
     show = [IOWEATHER, "show", "car11.fig7", "--lake", lake]
     cost(show, 1)
     yield seconds("`show car11.fig7`, kept", cost(show, repeat)[0], peer, least, 0.4)
     yield seconds("`--help`", cost([IOWEATHER, "--help"], repeat)[0], peer, least, 0.1)
+
+
+def pages(lake: Path, repeat: int) -> Iterator[Line]:
+    least = cost(IMPORTS, repeat)[0]
+    found = viewers.measure(lake, viewers.newest_job(lake), 20, 20)
+    peer = "import numpy, duckdb, deltalake"
+    yield seconds("first view of a job's page", found["first_view"], peer, least, 0.8)
+    yield seconds("the same, what is below its first screens", found["evidence"], peer, least, 0.8)
+    work, asking = "a page for one of 20 people who ask once a second, p95", "to ask for it"
+    ours, theirs = f"{found['p95']:.0f} ms", f"{found['people_cpu']:.1f} ms of processor time"
+    ratio = f"{found['server_cpu']:.1f} ms of processor time"
+    yield Line(work, ours, asking, theirs, ratio, "<= 150 ms", found["p95"] <= 150)
+    stopped = f"{found['stopped']:.2f} s"
+    yield Line("the same, from SIGTERM to the end", stopped, "", "", "", "<= 2 s", found["stopped"] <= 2)
 
 
 def climate(days: int, targets: int) -> Iterator[Line]:
@@ -203,6 +214,7 @@ def main() -> None:
             darshan(folder, arguments.small, arguments.repeat),
             lmt_day(folder, arguments.repeat),
             answers(lake, arguments.repeat),
+            pages(lake, arguments.repeat),
             climate(30, 48),
             ships(arguments.ships),
         ):

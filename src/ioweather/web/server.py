@@ -158,7 +158,7 @@ def _server(app: FastAPI) -> uvicorn.Server:
         app,
         log_level="warning",
         access_log=False,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=1,
         proxy_headers=False,
         server_header=False,
         http=Connection,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -45,23 +43,14 @@ def job(view: OwnView, job_id: str) -> Html:
 
     def make() -> str:
         below = lazy_part(Place(view, "").link(f"/fragments/jobs/{job_id}/evidence"), "Drawing the evidence…")
-        return _job_parts(view, *_answers(view, job_id), below)
+        return _job_parts(view, *job_answers(view, job_id), below)
 
     return kept(view, ("job", job_id), make, f"Job {job_id}")
 
 
 @router.get("/fragments/jobs/{job_id}/evidence")
 def evidence(view: OwnView, job_id: str) -> Html:
-    return kept(view, ("evidence", job_id), lambda: _evidence(view, *_answers(view, job_id), job_id))
-
-
-def _answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
-    """Both parts of the page show them. As bytes they take a twentieth of the room."""
-    made = view.facilities.remembered(
-        view.name, ("job", view.key, job_id), lambda: zlib.compress(pickle.dumps(job_answers(view, job_id)), 1)
-    )
-    found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
-    return found
+    return kept(view, ("evidence", job_id), lambda: _evidence(view, *job_answers(view, job_id), job_id))
 
 
 def _job_parts(view: View, reason: Answer | None, facts: Answer, below: str) -> str:
