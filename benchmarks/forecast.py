@@ -2,8 +2,8 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py                 # in memory: fit, evaluate, intervals
     OPENBLAS_NUM_THREADS=1 python benchmarks/forecast.py --lake          # through a lake of 1-minute samples
-    python benchmarks/forecast.py --bursts laptop:1 cluster:1            # bursts on simulated facilities, preset:seed
-    python benchmarks/forecast.py --bursts ../shared/data/lmt/snx11025_2018-02-09T12.hdf5   # on twelve hours of Edison
+    python benchmarks/forecast.py --skill laptop:1 cluster:1             # skill and bursts on simulated facilities
+    python benchmarks/forecast.py --skill ../shared/data/lmt/snx11025_2018-02-09T12.hdf5   # on twelve hours of Edison
 
 The planted series is AR(1) with a daily wave, so the skill that the best of all forecasts would have is known. The peer
 does the regression alone, without medians, blend and intervals: every day and horizon anew on the same eight weeks, by
@@ -18,30 +18,42 @@ import math
 import resource
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from ioweather.advice.forecast.answer import (
-    BURST_HORIZONS_NS,
-    HORIZONS_NS,
-    BurstOutlook,
-    burst_outlook,
-    burst_outlooks,
-    forecast_answer,
+from ioweather.advice.forecast.answer import BURST_HORIZONS_NS, HORIZONS_NS, burst_outlook, forecast_answer
+from ioweather.advice.forecast.horizons import (
+    AHEAD_NS,
+    History,
+    KnownJobs,
+    Outlook,
+    Quantity,
+    Seen,
+    by_jobs,
+    outlook,
+    timed,
 )
-from ioweather.advice.forecast.horizons import History, Quantity, timed
 from ioweather.core.arrays import Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Text
+from ioweather.core.results import Estimate
 from ioweather.core.units import DAY_NS, MIB, MINUTE_NS
+from ioweather.simulate.flows import Flow
+from ioweather.simulate.job_stats import job_key
 from ioweather.simulate.presets import for_days, preset_named
+from ioweather.simulate.runs import Job
 from ioweather.simulate.world import World
-from ioweather.stats.bursts import burst_forecasts
+from ioweather.stats.analogues import Jobs, laid_out
+from ioweather.stats.bursts import Load, burst_forecasts
 from ioweather.stats.climatology import MEMORY_DAYS, climate_tables, hourly_means
-from ioweather.stats.forecast import RIDGE_WINDOWS, Timed, daily_ridge, recent_means
+from ioweather.stats.forecast import RIDGE_WINDOWS, daily_ridge, recent_means, rolling_forecasts
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.tables import TABLES
@@ -54,6 +66,7 @@ START_NS = 20_000 * DAY_NS
 PER_DAY = 288
 PEER_DAYS = 12
 OPS = ("read", "write", "all")
+BURST_WINDOWS = tuple(ns // (5 * MINUTE_NS) for ns in BURST_HORIZONS_NS)
 
 
 def planted(days: int, per_day: int, rho: float, seed: int = 2026) -> Floats:
@@ -120,7 +133,7 @@ def in_memory(days: int) -> None:
     values = planted(days, PER_DAY, RHO)
     history = History(START_NS, 5 * MINUTE_NS, np.expm1(values) * MIB)
     begun = time.process_time()
-    answer = forecast_answer(history, Quantity("scratch", "load", "write"), Facility())
+    answer = forecast_answer(Seen(Quantity("scratch", "load", "write"), history), Facility())
     whole = time.process_time() - begun
     print(answer.headline)
     table = answer.exhibits[0].tables[0]
@@ -162,50 +175,146 @@ def through_lake(days: int, targets: int) -> None:
     print(f"{days} days of 1-minute samples of {targets} targets: {cpu:.1f} s of CPU, {seconds:.1f} s by the clock")
 
 
-def bursts(what: str, days: int | None) -> None:
-    """Is the mean load of the next 5, 30, 120 minutes above its 90th percentile? F1, Brier's skill, and how many
-    stretches that do not overlap were judged. A day or more: fitted each morning; less: each hour from the sixth on."""
-    for op, seen in (recorded(Path(what)) if Path(what).exists() else simulated(what, days)).items():
-        series = timed(seen, Quantity("", "load", op), dt.UTC, BURST_HORIZONS_NS[-1])
-        for each in _hourly(seen, series) if series.count < 2 * PER_DAY else burst_outlooks(seen, series):
-            f1, skill = " | ".join(f"{score:.2f}" for score in each.f1), each.skill
-            between = "-" if skill.low is None else f"{skill.low:.2f} to {skill.high:.2f}"
-            value = "-" if skill.value is None else f"{skill.value:.2f}"
-            print(
-                f"| {Path(what).name} | {op} | {each.horizon_ns // MINUTE_NS} min | {each.independent} | "
-                f"{each.bursts / max(1, skill.n or 0):.2f} | {f1} | {value} ({between}) |",
-                flush=True,
-            )
+def skill(what: str, days: int | None) -> None:
+    """How much smaller errors are than of the better reference, and whether the mean load of the next 5, 30, 120
+    minutes will be above its 90th percentile: F1, Brier's skill, how many stretches that do not overlap were judged. By
+    the load alone; with the jobs that are known, as the lake would have them; and by who knew what these jobs will
+    move. A day or more: fitted each morning; less: each hour from the sixth on."""
+    for op, seen, ways in recorded(Path(what)) if Path(what).exists() else simulated(what, days):
+        quantity = Quantity("", "load", op)
+        series = timed(seen, quantity, dt.UTC, AHEAD_NS)
+        for way, jobs in ways.items():
+            known = partial(foreseen if way == "knows" else by_jobs, jobs, seen, quantity)
+            points: list[Outlook] = []
+            if series.count < 2 * PER_DAY:
+                refits, memory, horizons = np.arange(72, series.count, 12), PER_DAY, BURST_WINDOWS[:2]
+            else:
+                refits, memory, horizons = np.arange(0, series.count, PER_DAY), MEMORY_DAYS * PER_DAY, BURST_WINDOWS
+                made = rolling_forecasts(series, horizons, known=known(horizons, mean=False))
+                points = [outlook(each, seen, quantity) for each in made]
+            means = known(horizons, mean=True)
+            load = Load(seen.values, series.values, series.slot[: series.count] % 24)
+            for place, horizon in enumerate(horizons):
+                made_bursts = burst_forecasts(load, horizon, refits, memory, None if means is None else means[place])
+                found = burst_outlook(made_bursts, seen)
+                f1 = " | ".join(f"{score:.2f}" for score in found.f1)
+                point = shown(points[place].skill) if points else "-"
+                share = found.bursts / max(1, found.skill.n or 0)
+                print(
+                    f"| {Path(what).name} | {op} | {way} | {5 * horizon} min | {point} | {found.independent} | "
+                    f"{share:.2f} | {f1} | {shown(found.skill)} |",
+                    flush=True,
+                )
 
 
-def recorded(path: Path) -> dict[str, History]:
+def shown(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "-"
+    between = "-" if estimate.low is None else f"{estimate.low:.2f} to {estimate.high:.2f}"
+    return f"{estimate.value:.2f} ({between})"
+
+
+def foreseen(
+    jobs: KnownJobs | None, seen: History, quantity: Quantity, horizons: tuple[int, ...], *, mean: bool
+) -> Floats:
+    """As `by_jobs`, with what the jobs that are known did move."""
+    assert jobs is not None
+    work, count = jobs.work, len(seen.values)
+    rows = np.flatnonzero(work.present & (work.window < count))
+    total = np.concatenate([[0.0], np.cumsum(work.amount)])
+    own = np.bincount(work.window[work.window < count], work.amount[work.window < count], count)
+    out = []
+    for horizon in horizons:
+        came = (total[rows + horizon + 1] - total[rows + 1]) / horizon if mean else work.amount[rows + horizon]
+        amount = np.bincount(work.window[rows], came, count)
+        out.append([quantity.forward(amount), quantity.forward(amount + np.maximum(seen.values - own, 0.0))])
+    return np.array(out)
+
+
+Ways = Iterator[tuple[str, History, dict[str, KnownJobs | None]]]
+
+
+def recorded(path: Path) -> Ways:
     with tempfile.TemporaryDirectory() as folder:
         lake = open_lake(Path(folder) / "lake", create=True)
         ingest(lake, [path])
         asked = {"of": "load", "at": None, "filesystem": None, "window": 5 * MINUTE_NS}
         with lake.snapshot() as snapshot:
-            return {op: history(snapshot, {**asked, "op": op}).history for op in OPS}
+            for op in OPS:
+                found = history(snapshot, {**asked, "op": op})
+                yield op, found.history, {"load": None}
 
 
-def simulated(what: str, days: int | None) -> dict[str, History]:
-    """What the servers' meters of a facility show, without writing its files."""
+class Counter:
+    """What each job moves in windows of five minutes, by (job, window, read or write): a watcher of the model."""
+
+    def __init__(self, world: World) -> None:
+        self.osts, self.moved = world.resources.osts, defaultdict[tuple[str, int, str], float](float)
+        world.fluid.watcher = self.watch
+
+    def watch(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
+        for flow, speed in zip(flows, pace.tolist(), strict=True):
+            rate = 0.0 if flow.kind == "meta" else speed * float(flow.pattern.demand[: self.osts].sum())
+            self.spread(job_key(flow), flow.kind, now, until, rate * flow.moved_ratio)
+
+    def spread(self, key: str, kind: str, start: float, end: float, rate: float) -> None:
+        for window in range(int(start // 300), int(-(-end // 300))):
+            span = min(end, (window + 1) * 300) - max(start, window * 300)
+            self.moved[key, window, kind] += span * rate / 300
+
+
+def simulated(what: str, days: int | None) -> Ways:
+    """What the servers' meters of a facility show, without writing its files, and what is known of its jobs: where
+    servers count jobs by these, else by logs, which tell of files opened again the first and the last moment."""
     preset, _, seed = what.partition(":")
     chosen = preset_named(preset) if days is None else for_days(preset_named(preset), days)
-    found: dict[str, list[Floats]] = {op: [] for op in OPS}
-    for window in World(chosen, int(seed or 1)).windows():
-        moved = window.readings
-        steps = 300 // moved.step_seconds
-        by_target = (moved.read_bytes, moved.write_bytes)
-        read, write = (amount.sum(axis=1).reshape(-1, steps).sum(axis=1) for amount in by_target)
-        for op, amount in zip(OPS, (read, write, read + write), strict=True):
-            found[op].append(amount / 300)
-    return {op: History(START_NS, 5 * MINUTE_NS, np.concatenate(parts)) for op, parts in found.items()}
+    world = World(chosen, int(seed or 1))
+    counter, logged = Counter(world), Counter(World(chosen, 0))
+    jobs: list[Job] = []
+    parts: dict[str, list[Floats]] = {"read": [], "write": []}
+    for window in world.windows():
+        jobs += window.jobs
+        for kind, amount in (("read", window.readings.read_bytes), ("write", window.readings.write_bytes)):
+            parts[kind].append(amount.sum(axis=1).reshape(-1, 300 // window.readings.step_seconds).sum(axis=1) / 300)
+        for run in window.runs:
+            data = [phase.flow for phase in run.phases if phase.name != "meta"]
+            if run.program.layout == "unique":  # in every step the same files
+                data = [replace(data[0], end=data[-1].end)] if data else []
+            for flow in data if run.job.darshan else ():
+                steps = run.program.steps if run.program.layout == "unique" else 1
+                rate = run.program.step_bytes * steps / max(1e-3, flow.end - flow.start)
+                logged.spread(str(run.job.number), flow.kind, flow.start, flow.end, rate)
+    jobs += world.open_jobs()
+    loads = {kind: np.concatenate(part) for kind, part in parts.items()}
+    for op, kinds in zip(OPS, (("read",), ("write",), ("read", "write")), strict=True):
+        load = np.sum([loads[kind] for kind in kinds], axis=0)
+        counted = _known(jobs, counter, kinds, len(load), live=True)
+        ways = {
+            "load": None,
+            "jobs": counted if chosen.job_stats else _known(jobs, logged, kinds, len(load), live=False),
+        }
+        yield op, History(START_NS, 5 * MINUTE_NS, load), {**ways, "knows": counted}
 
 
-def _hourly(seen: History, series: Timed) -> list[BurstOutlook]:
-    refits, hour = np.arange(72, series.count, 12), series.slot[: series.count] % 24
-    made = (burst_forecasts(series.values, hour, ns // seen.window_ns, refits, 288) for ns in BURST_HORIZONS_NS[:2])
-    return [burst_outlook(each, seen) for each in made]
+def _known(jobs: list[Job], counter: Counter, kinds: tuple[str, ...], windows: int, *, live: bool) -> KnownJobs:
+    numbers = {str(job.number): place for place, job in enumerate(jobs)}
+    programs = [job.program.name for job in jobs]
+    moved = [(key, window, amount) for (key, window, kind), amount in counter.moved.items() if kind in kinds]
+    for key, _, _ in moved:
+        if key not in numbers:
+            numbers[key] = len(programs)
+            programs.append(key.partition(".")[0])
+    codes = {name: code for code, name in enumerate(dict.fromkeys(programs))}
+    rest = [math.nan] * (len(programs) - len(jobs))
+    submitted, began, ended = (
+        np.array([*(math.inf if moment is None else moment / 300 for moment in moments), *rest])
+        for moments in zip(*((job.submit, job.start, job.end) for job in jobs), strict=True)
+    )
+    table = Jobs(submitted, began, ended, np.array([codes[name] for name in programs]))
+    job, window, amount = (np.array(part) for part in zip(*((numbers[key], w, a) for key, w, a in moved), strict=True))
+    return KnownJobs(
+        laid_out(table, (job, window, amount), windows, BURST_WINDOWS[-1], live=live), tuple(codes), 5 * MINUTE_NS
+    )
 
 
 def main() -> None:
@@ -213,13 +322,13 @@ def main() -> None:
     parser.add_argument("--days", type=int, help="default: a year; of a facility as its preset has it")
     parser.add_argument("--lake", action="store_true", help="write a lake first and read from it")
     parser.add_argument("--targets", type=int, default=16, help="with --lake: how many OSTs")
-    parser.add_argument("--bursts", nargs="+", metavar="PRESET:SEED|FILE", help="bursts: facilities, or a file of LMT")
+    parser.add_argument("--skill", nargs="+", metavar="PRESET:SEED|FILE", help="of facilities, or a file of LMT")
     options = parser.parse_args()
-    if options.bursts:
-        print("| load | of | ahead | stretches | bursts | F1 as now | as usual | ours | skill (90% interval) |")
-        print("|" + "---|" * 9)
-        for what in options.bursts:
-            bursts(what, options.days)
+    if options.skill:
+        print("| load | of | knows | ahead | skill | stretches | bursts | F1 as now | as usual | ours | burst skill |")
+        print("|" + "---|" * 11)
+        for what in options.skill:
+            skill(what, options.days)
     elif options.lake:
         through_lake(options.days or 365, options.targets)
     else:

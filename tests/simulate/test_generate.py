@@ -187,6 +187,18 @@ def test_shared_stripes_lie_on_the_same_few_targets():
     assert make_resources(LAPTOP, 3).placement.all()
 
 
+def test_long_runs_save_their_state_at_regular_times():
+    preset = preset_named("cluster-checkpoints")
+    saving = [
+        p for p in make_programs(preset, 3) if p.kind in ("checkpoint_shared", "checkpoint_per_process", "aggregated")
+    ]
+    every = np.array([program.compute_seconds / program.steps for program in saving])
+    assert min(program.steps for program in saving) >= 4
+    assert 0.7 < np.median(every) / preset.checkpoint_seconds < 1.4
+    usual = {p.name: p for p in make_programs(preset_named("cluster"), 3)}
+    assert max(program.steps for program in usual.values()) <= 5
+
+
 def test_two_file_systems_share_people_and_accounts_and_nothing_else(tmp_path):
     preset = for_days(preset_named("laptop-two-filesystems"), 1)
     small = {"jobs": 8, "probe_seconds": 3600, "sampler_seconds": 0, "scan_files": 50, "detail_day": None}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioweather.stats.bursts import CLIMATOLOGY, PERSISTENCE, REGRESSION, _logistic, burst_forecasts, f1_of
+from ioweather.stats.bursts import CLIMATOLOGY, PERSISTENCE, REGRESSION, Load, _logistic, burst_forecasts, f1_of
 
 PER_DAY = 288
 MEMORY = 56 * PER_DAY
@@ -14,7 +14,7 @@ MEMORY = 56 * PER_DAY
 
 def made(values: np.ndarray, horizon: int):
     hour = np.arange(len(values)) // 12 % 24
-    return burst_forecasts(values, hour, horizon, np.arange(0, len(values), PER_DAY), MEMORY)
+    return burst_forecasts(Load(values, values, hour), horizon, np.arange(0, len(values), PER_DAY), MEMORY)
 
 
 def brier_skill(found) -> float:

@@ -26,9 +26,7 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     if not 0 < duration <= DAY_NS:
         raise UsageError("--for must be at most 24 hours.")
     seen = data.of(params["of"], Seen)
-    return forecast_answer(
-        seen.history, seen.quantity, facility, horizon_ns=horizon, duration_ns=duration, caveats=seen.notes
-    )
+    return forecast_answer(seen, facility, horizon_ns=horizon, duration_ns=duration)
 
 
 def _load_or_slowdown(inventory: Inventory, _: Params) -> Cell:
@@ -39,7 +37,7 @@ QUESTION = Question(
     name="forecast",
     result=ForecastOutcome,
     needs=(
-        Need("load", "series", shape="history", when="of=load"),
+        Need("load", "series", shape="history", when="of=load", also=("jobs", "job_operations", "files")),
         Need("slowdown", "response_rollups", shape="history", when="of=slowdown"),
     ),
     answer=answer,
@@ -58,8 +56,9 @@ QUESTION = Question(
     Each forecast stands with its interval and with the skill that such forecasts
     had so far. Where that is not above zero, it says so.""",
     epilog="""\b
-Load comes from the servers' samples, slowdown from the probe. Skill says how
-much smaller the errors were than of 'as now' and 'as usual at this hour'.
+Load comes from the servers' samples, slowdown from the probe. Jobs that run
+and wait are known where servers count jobs, or by accounting and logs. Skill
+says how much smaller the errors were than of 'as now' and 'as usual'.
 
 \b
 Example: ioweather forecast --filesystem scratch --op write --for 2h
@@ -67,5 +66,5 @@ Example: ioweather forecast --filesystem scratch --op write --for 2h
     seen_by="public",
     period=False,
     table="forecast",
-    brief={"expected": 8, "best_start": 1},
+    brief={"expected": 8, "best_start": 1, "jobs": 1},
 )  # fmt: skip

@@ -197,6 +197,7 @@ CLASSES: dict[str, Maker] = {
     "shared_input": _shared_input, "training": _training, "aggregated": _aggregated, "rank_zero": _rank_zero,
     "metadata_storm": _metadata_storm, "small_random": _small_random, "idle": _idle,
 }  # fmt: skip
+_SAVING = ("checkpoint_shared", "checkpoint_per_process", "aggregated")
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
 
 
@@ -227,6 +228,11 @@ def _program(number: int, kind: str, draw: _Draw) -> Program:
         cached_ratio=0.0, extra_ops_per_file=1.0, popularity=1.0 / (1 + number % 10 + number // 10) ** 0.7,
     )  # fmt: skip
     made["nprocs"] = nprocs
+    if preset.checkpoint_seconds and kind in _SAVING:
+        steps = int(rng.integers(4, 25))
+        every = float(rng.lognormal(np.log(preset.checkpoint_seconds), 0.5))
+        made |= {"steps": steps, "compute_seconds": steps * every, "instances": 1}
+        io_share *= steps / 4
     program = replace(base, **made)  # type: ignore[arg-type]
     program = replace(program, io_ranks=min(program.io_ranks, nprocs))
     if program.stripe_count < 0 or program.stripe_count > preset.file_osts:

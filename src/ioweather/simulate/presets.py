@@ -89,6 +89,7 @@ class Preset:
     closed_loop: bool = False  # flows that wait for one resource ask less of the others
     pool_osts: int | None = None  # files lie on so many of the targets; None: on all
     slow_service: bool = False  # a sick target serves each request of a probe slower, not only when it is overloaded
+    checkpoint_seconds: float = 0.0  # runs of checkpoints write about so often, for hours; 0: two to four times
     job_stats: bool = False  # servers count what each job does; the truth has what every job cost the others
 
     @property
@@ -156,6 +157,13 @@ _HARD = (
             jobs=400, typical_io_seconds=90.0, transfers_per_day=8.0, system_load=0.2, background_bytes_per_s=0.3e6),
 )  # fmt: skip
 
+# Long runs save their state at regular times; here they are most of the traffic, and servers count it by job.
+_REGULAR = replace(
+    _CLUSTER, name="cluster-checkpoints", title="Cluster whose long runs write checkpoints at regular times",
+    checkpoint_seconds=1800.0, typical_io_seconds=240.0, noise_sd=0.057, transfers_per_day=30.0, system_load=0.2,
+    background_bytes_per_s=0.3e6, jobs=1500, nodes=400, job_stats=True,
+)  # fmt: skip
+
 # kun19 probes once a second: half a million operations of a day.
 _EVERY_SECOND = replace(LAPTOP, name="laptop-every-second", title="Laptop for a day, probed every second", days=1,
                         jobs=30, probe_hosts=1, probe_seconds=1, detail_day=None)  # fmt: skip
@@ -183,7 +191,11 @@ _TWO = replace(
 
 PRESETS: dict[str, Preset] = {
     p.name: p
-    for p in (_CLUSTER, _CORI, _INTREPID, LAPTOP, *_MISSPECIFIED, *_HARD, _EVERY_SECOND, _CACHED, _SHARED, _TWO)
+    for p in (
+        *(_CLUSTER, _CORI, _INTREPID, LAPTOP, _EVERY_SECOND, _CACHED, _SHARED, _TWO, _REGULAR),
+        *_MISSPECIFIED,
+        *_HARD,
+    )
 }
 
 

@@ -3,7 +3,8 @@
 A logistic regression of what is known at the moment (the load and whether it is a burst, its means over the last
 minutes to a day, how often this hour brings bursts), beside two references: a burst now, and the hour's frequency. All
 three are fitted to the past alone, at every `refits` moment; so are the limit that makes a burst and the probability
-from which one is called (the best F1 of the past).
+from which one is called (the best F1 of the past). The regression also knows what else says of the coming windows; it
+is drawn towards the references as far as that would have served before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
-from ioweather.stats.forecast import recent_means
+from ioweather.stats.forecast import SPANS_MINUTES, WEIGHTS, recent_means
 
 HIGH: Final = 0.9
 WAYS: Final = ("persistence", "climatology", "regression")
@@ -66,23 +67,31 @@ def f1_of(called: Bools, came: Bools) -> float:
     return 2 * int((called & came).sum()) / either if either else float("nan")
 
 
-def burst_forecasts(
-    values: Floats, hour: Ints, horizon: int, refits: Ints, memory: int, window_minutes: float = 5.0
-) -> Bursts:
-    """Of a load (T,) on a scale where it is not skewed, NaN where missing, with the hour of day of each window. At each
-    of `refits` everything is fitted to the `memory` windows before it whose future was known by then."""
-    count = len(values)
-    ahead, last = _means(values, horizon, forward=True), _means(values, horizon, forward=False)
-    inputs = recent_means(values, window_minutes)
-    truth, probability = np.full(count, np.nan), np.full((len(WAYS), count), np.nan)
-    called = np.zeros((len(WAYS), count), np.bool_)
+@dataclass(frozen=True, eq=False)
+class Load:
+    """`amount` (T,), NaN where missing; `values` the same on a scale where it is not skewed; `hour` of the day."""
+
+    amount: Floats
+    values: Floats
+    hour: Ints
+    window_minutes: float = 5.0
+
+
+def burst_forecasts(load: Load, horizon: int, refits: Ints, memory: int, known: Floats | None = None) -> Bursts:
+    """At each of `refits` everything is fitted to the `memory` windows before it whose future was known by then.
+    `known` (k, T) are forecasts of the mean of the next `horizon` windows from what else is known."""
+    count, hour = len(load.values), load.hour
+    ahead, last = (_means(load.amount, horizon, forward=forward) for forward in (True, False))
+    inputs = np.column_stack([recent_means(load.values, load.window_minutes), *([] if known is None else known)])
+    truth, chance = np.full(count, np.nan), np.full((len(WAYS), count), np.nan)
+    probability, called = chance.copy(), np.zeros((len(WAYS), count), np.bool_)
     # [ours] An hour at least: load changes with the jobs, and these rarely end sooner.
-    alike = max(horizon, round(60 / window_minutes))
+    alike = max(horizon, round(60 / load.window_minutes))
     usable = np.isfinite(inputs).all(axis=1) & np.isfinite(last)
     for place, begin in enumerate(refits.tolist()):
         end = int(refits[place + 1]) if place + 1 < len(refits) else count
-        past = np.arange(max(0, begin - memory), max(0, begin - horizon))
-        past = past[usable[past] & np.isfinite(ahead[past])]
+        before = np.arange(max(0, begin - memory), max(0, begin - horizon))
+        past = before[usable[before] & np.isfinite(ahead[before])]
         if len(past) < _LEAST:
             continue
         limit = float(np.quantile(ahead[past], HIGH))
@@ -92,9 +101,22 @@ def burst_forecasts(
         now = np.arange(begin, end)[usable[begin:end]]
         truth[now] = np.where(np.isfinite(ahead[now]), ahead[now] > limit, np.nan)
         for way, (of_past, of_now) in enumerate(_chances(inputs, last > limit, hour, past, came, now, alike)):
-            cut = _best_cut(of_past, came)
-            probability[way, now], called[way, now] = of_now, of_now >= cut
+            cut = _best_cut(of_past, came, np.zeros(len(past), np.bool_))
+            chance[way, now], called[way, now] = of_now, of_now >= (_CUTS[0] if cut is None else cut)
+        judged = before[np.isfinite(truth[before])]
+        weights = _best_weights(chance[:, judged], truth[judged])
+        probability[:, now] = chance[:, now]
+        probability[REGRESSION, now] = weights @ chance[:, now]
+        cut = _best_cut(weights @ chance[:, judged], truth[judged] > 0, called[PERSISTENCE, judged])
+        called[REGRESSION, now] = called[PERSISTENCE, now] if cut is None else probability[REGRESSION, now] >= cut
     return Bursts(horizon, truth, probability, called)
+
+
+def _best_weights(chance: Floats, truth: Floats) -> Floats:
+    """Of the ways, by Brier's score of what they said before; persistence alone where that is too little."""
+    if truth.sum() < _LEAST_BURSTS:
+        return np.asarray(WEIGHTS[0])
+    return np.asarray(WEIGHTS[((WEIGHTS @ chance - truth) ** 2).mean(axis=1).argmin()])
 
 
 def _chances(
@@ -108,11 +130,13 @@ def _chances(
 
     def columns(rows: Ints) -> Floats:
         scaled = (inputs[rows] - middle) / spread
-        return np.column_stack([np.ones(len(rows)), high_now[rows], scaled, usual[hour[rows]] - usual.mean()])
+        return np.column_stack([np.ones(len(rows)), high_now[rows], usual[hour[rows]] - usual.mean(), scaled])
 
     state = [high_now[rows].astype(np.int64) for rows in (past, now)]
-    # What is now is surely of use; what was before, and the hour, have to show it over many hours.
-    penalty = np.array([1e-3, _RIDGE, _RIDGE, *[_RIDGE * alike] * inputs.shape[1]])
+    # What is now, and what is known of what comes, is surely of use; what was before, and the hour, have to show it
+    # over many hours.
+    shy = len(SPANS_MINUTES)
+    penalty = _RIDGE * np.array([1e-3, 1.0, alike, 1.0, *[alike] * shy, *[1.0] * (inputs.shape[1] - 1 - shy)])
     weights = _logistic(columns(past), came.astype(np.float64), penalty)
     fitted = [_chance(columns(rows) @ weights) for rows in (past, now)]
     return [(by_state[state[0]], by_state[state[1]]), (by_hour[hour[past]], by_hour[hour[now]]), (fitted[0], fitted[1])]
@@ -141,9 +165,11 @@ def _chance(logit: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-np.clip(logit, -30, 30))))
 
 
-def _best_cut(chance: Floats, came: Bools) -> float:
+def _best_cut(chance: Floats, came: Bools, otherwise: Bools) -> float | None:
+    """The probability from which calls would have had the best F1; None where no better than the calls `otherwise`."""
     scores = [f1_of(chance >= cut, came) for cut in _CUTS]
-    return float(_CUTS[int(np.nanargmax(scores))])
+    best = int(np.nanargmax(scores)) if came.any() else 0
+    return float(_CUTS[best]) if came.any() and scores[best] > f1_of(otherwise, came) else None
 
 
 def _means(values: Floats, width: int, *, forward: bool) -> Floats:

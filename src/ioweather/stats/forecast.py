@@ -39,8 +39,8 @@ LEAST_PAST: Final = 250
 CLASS_SIZE: Final = 500
 MOST_CLASSES: Final = 8
 LEVEL: Final = 0.9
-# Shares of the regression in the blend.
-WEIGHTS: Final = np.array([0.0, 0.125, 0.25, 0.5, 0.75, 1.0])
+# Shares of persistence, climatology and regression in the blend; the first where all are as good.
+WEIGHTS: Final = np.array([(p, c, 8 - p - c) for p in range(8, -1, -1) for c in range(9 - p)]) / 8
 # Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
 ADAPTATION: Final = 0.05
 
@@ -95,15 +95,23 @@ class Rolling:
         return np.asarray(np.isfinite(self.point).all(axis=0) & np.isfinite(self.truth))
 
 
-def rolling_forecasts(series: Timed, horizons: tuple[int, ...], memory_days: int = MEMORY_DAYS) -> list[Rolling]:
-    """Every horizon's forecasts at every window of the series."""
+def rolling_forecasts(
+    series: Timed, horizons: tuple[int, ...], memory_days: int = MEMORY_DAYS, known: Floats | None = None
+) -> list[Rolling]:
+    """Every horizon's forecasts at every window of the series. `known` (horizons, k, T) are forecasts from what else is
+    known, of which the regression learns what they are worth."""
     if not series.count:
         return []
     day, slot = series.day[: series.count], series.slot[: series.count]
     tables = climate_tables(hourly_means(series.values, day, slot), memory_days)
     usual = tables[day, slot]
     recent = recent_means(series.values - usual, series.window_minutes)
-    return [_one_horizon(series, tables, recent, horizon, memory_days) for horizon in horizons]
+    if known is None:
+        known = np.empty((len(horizons), 0, series.count))
+    return [
+        _one_horizon(series, tables, recent, horizon, memory_days, known[place])
+        for place, horizon in enumerate(horizons)
+    ]
 
 
 def recent_means(departure: Floats, window_minutes: float) -> Floats:
@@ -122,7 +130,9 @@ def recent_means(departure: Floats, window_minutes: float) -> Floats:
     return out
 
 
-def _one_horizon(series: Timed, tables: Floats, recent: Floats, horizon: int, memory_days: int) -> Rolling:
+def _one_horizon(
+    series: Timed, tables: Floats, recent: Floats, horizon: int, memory_days: int, known: Floats
+) -> Rolling:
     count = series.count
     day, target_day = series.day[:count], series.day[horizon : count + horizon]
     # What the night before knew of the target's hour.
@@ -130,7 +140,7 @@ def _one_horizon(series: Timed, tables: Floats, recent: Floats, horizon: int, me
     truth = np.full(count, np.nan)
     truth[: max(0, count - horizon)] = series.values[horizon:]
     # The swing of the climate, not its level: that is what the first column is for.
-    features = np.column_stack([np.ones(count), recent, usual - tables.mean(axis=1)[day]])
+    features = np.column_stack([np.ones(count), recent, usual - tables.mean(axis=1)[day], (known - usual).T])
     coefficients = daily_ridge(features, truth - usual, day, target_day, memory_days, series.window_minutes)
     score = usual + np.einsum("ij,ij->i", features, coefficients[day])
     usual = np.where(np.isfinite(recent[:, 0]), usual, np.nan)
@@ -139,8 +149,9 @@ def _one_horizon(series: Timed, tables: Floats, recent: Floats, horizon: int, me
     past = Past(truth, day, target_day, memory_days, alike)
     climatology, regression = to_median(usual, past), to_median(score, past)
     persistence = np.where(np.isfinite(regression), series.values, np.nan)
-    combined = blended(persistence, regression, past)
-    return Rolling(horizon, np.stack([persistence, climatology, combined]), past)
+    ways = np.stack([persistence, climatology, regression])
+    ways[COMBINED] = blended(ways, past)
+    return Rolling(horizon, ways, past)
 
 
 def daily_ridge(
@@ -235,9 +246,9 @@ def to_median(value: Floats, past: Past) -> Floats:
     return out
 
 
-def blended(persistence: Floats, regression: Floats, past: Past) -> Floats:
-    """persistence + w (regression - persistence), each day with the w of WEIGHTS whose past errors were least."""
-    every = persistence + WEIGHTS[:, None] * (regression - persistence)
+def blended(ways: Floats, past: Past) -> Floats:
+    """Of (ways, T) the mean of each day, with those of WEIGHTS whose past errors were least; NaN before enough past."""
+    every = WEIGHTS @ ways
     error = np.abs(every - past.truth)
     known = np.isfinite(error[0]) & (past.target_day < past.days)
     errors, count = np.zeros((len(WEIGHTS), past.days + 1)), np.zeros(past.days + 1)

@@ -19,6 +19,7 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.rollup_steps import steps_of
 from ioweather.tables import Quality
+from ioweather.workflows.known_jobs import known_jobs
 
 # [ours] Half a year: eight weeks to learn from, the rest to judge by. More would cost reading and change nothing.
 HISTORY_NS: Final = 182 * DAY_NS
@@ -33,7 +34,11 @@ def history(snapshot: Snapshot, values: Mapping[str, Any]) -> Seen:
     read = _load if values["of"] == "load" else _slowdown
     at_ns = values["at"]
     quantity, seen = read(snapshot, values["filesystem"], values["op"], values["window"], at_ns)
-    return Seen(quantity, seen, tuple(_notes(snapshot, seen, quantity, at_ns)))
+    notes = tuple(_notes(snapshot, seen, quantity, at_ns))
+    if quantity.of == "slowdown":
+        return Seen(quantity, seen, notes)
+    operations = ("read", "write") if quantity.op == "all" else (quantity.op,)
+    return Seen(quantity, seen, notes, known_jobs(snapshot, quantity.filesystem, operations, seen))
 
 
 def _load(

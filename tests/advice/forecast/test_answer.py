@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import lfilter
 
 from ioweather.advice.forecast.answer import HORIZONS_NS, forecast_answer
-from ioweather.advice.forecast.horizons import History, Quantity, without_maintenance
+from ioweather.advice.forecast.horizons import History, Quantity, Seen, without_maintenance
 from ioweather.core.clock import parse_time_ns
 from ioweather.core.facility import Facility, Window
 from ioweather.core.units import DAY_NS, HOUR_NS, MIB, MINUTE_NS
@@ -29,7 +29,7 @@ def swinging(days, rho=0.96, cycle=1.0, seed=0):
 
 
 def answer_of(values, quantity=LOAD, facility=None, **asked):
-    return forecast_answer(History(START, FIVE, values), quantity, facility or Facility(), **asked)
+    return forecast_answer(Seen(quantity, History(START, FIVE, values)), facility or Facility(), **asked)
 
 
 def column(answer, name):
@@ -122,7 +122,7 @@ def test_the_clock_is_the_facilitys_through_the_change_to_summer_time():
     local_hour = (minutes // 60 + np.where(moved, 2, 1)) % 24
     noise = 0.1 * np.random.default_rng(2).standard_normal(n)
     values = np.exp(noise - 2.0 * (local_hour == 4))
-    answer = forecast_answer(History(start, FIVE, values), SLOWDOWN, Facility(zone="Europe/Berlin"))
+    answer = forecast_answer(Seen(SLOWDOWN, History(start, FIVE, values)), Facility(zone="Europe/Berlin"))
     facts = {fact.label: fact for group in answer.facts for fact in group.facts}
     assert str(facts["start at"].value).endswith("04:00")
     assert facts["start at"].note == "Europe/Berlin"
@@ -136,7 +136,7 @@ def test_the_clock_is_the_facilitys_through_the_change_to_summer_time():
 def test_longer_windows_and_an_asked_horizon():
     values = swinging(20)
     tens = values.reshape(-1, 2).mean(axis=1)
-    answer = forecast_answer(History(START, 2 * FIVE, tens), LOAD, Facility(), horizon_ns=45 * MINUTE_NS)
+    answer = forecast_answer(Seen(LOAD, History(START, 2 * FIVE, tens)), Facility(), horizon_ns=45 * MINUTE_NS)
     assert column(answer, "horizon").tolist() == [m * MINUTE_NS for m in (10, 30, 50, 60, 90, 120)]
     own = answer_of(values, horizon_ns=20 * MINUTE_NS)
     assert "expected in 20 minutes" in own.headline

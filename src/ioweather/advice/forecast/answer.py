@@ -19,9 +19,13 @@ from ioweather.advice.forecast.best_start import (
     best_start_finding,
 )
 from ioweather.advice.forecast.horizons import (
+    AHEAD_NS,
     History,
+    KnownJobs,
     Outlook,
     Quantity,
+    Seen,
+    by_jobs,
     is_skilled,
     outlook,
     skill_of_sums,
@@ -47,7 +51,8 @@ from ioweather.core.results import (
 )
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, ns_to_datetime
 from ioweather.derive.system.calendar import facility_zone, local_clock
-from ioweather.stats.bursts import REGRESSION, WAYS, Bursts, burst_forecasts
+from ioweather.stats.analogues import expected, periods
+from ioweather.stats.bursts import REGRESSION, WAYS, Bursts, Load, burst_forecasts
 from ioweather.stats.climatology import MEMORY_DAYS, hourly_means
 from ioweather.stats.forecast import LEVEL, Timed, rolling_forecasts
 from ioweather.studies.shared.intervals import Intervals, surely
@@ -72,19 +77,26 @@ class BurstOutlook:
         return is_skilled(self.skill)
 
 
-def burst_outlooks(history: History, series: Timed) -> list[BurstOutlook]:
+def burst_outlooks(
+    history: History, series: Timed, quantity: Quantity, jobs: KnownJobs | None = None
+) -> list[BurstOutlook]:
     """Everything is fitted at the beginning of each day, to the days before it."""
     day = series.day[: series.count]
     mornings = np.concatenate([[0], np.flatnonzero(np.diff(day)) + 1])
     memory = MEMORY_DAYS * round(24 * 60 / series.window_minutes)
     hour = series.slot[: series.count] % 24
-    found = []
-    for horizon_ns in BURST_HORIZONS_NS:
-        if horizon_ns % history.window_ns == 0:
-            windows = horizon_ns // history.window_ns
-            made = burst_forecasts(series.values, hour, windows, mornings, memory, series.window_minutes)
-            found.append(burst_outlook(made, history))
-    return found
+    windows = tuple(ns // history.window_ns for ns in BURST_HORIZONS_NS if ns % history.window_ns == 0)
+    known = by_jobs(jobs, history, quantity, windows, mean=True)
+    return [
+        burst_outlook(
+            burst_forecasts(
+                Load(history.values, series.values, hour, series.window_minutes), horizon, mornings, memory,
+                None if known is None else known[place],
+            ),
+            history,
+        )
+        for place, horizon in enumerate(windows)
+    ]  # fmt: skip
 
 
 def burst_outlook(made: Bursts, history: History) -> BurstOutlook:
@@ -111,19 +123,39 @@ def burst_finding(outlooks: Sequence[BurstOutlook]) -> Iterator[Finding]:
         yield Finding(f"A burst, load above its 90th percentile, comes with a probability of {told}.", name="bursts")
 
 
+def _jobs_finding(jobs: KnownJobs | None, windows: int) -> Iterator[Finding]:
+    """Which jobs the next two hours are foretold from, and how regular they are."""
+    if jobs is None:
+        return
+    work, hours = jobs.work, AHEAD_NS // HOUR_NS
+    now = work.present & (work.window == windows - 1)
+    running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
+    amount = expected(work, windows, (AHEAD_NS // jobs.window_ns,), mean=True).of_job[0]
+    by_program = np.bincount(work.program, amount, minlength=len(jobs.programs))
+    period = periods(work) * jobs.window_ns / MINUTE_NS
+    most = [each for each in np.argsort(-by_program)[:MOST_PROGRAMS].tolist() if by_program[each] > 0]
+    told = ", ".join(
+        (jobs.programs[each] or "a program") + (f" (every {period[each]:.0f} minutes)" if period[each] > 0 else "")
+        for each in most
+    )
+    text = f"It knows {running} jobs that run and {waiting} that wait, by what their programs did before."
+    yield Finding(f"{text} Most of the next {hours} hours' load is expected of {told}." if told else text, name="jobs")
+
+
+MOST_PROGRAMS: Final = 3
 HORIZONS_NS: Final = tuple(minutes * MINUTE_NS for minutes in (5, 10, 15, 30, 60, 90, 120))
 HEADLINE_NS: Final = 60 * MINUTE_NS
 NEEDED_DAYS: Final = 3
 # [ours] A smaller gain is real where its interval says so, and of no use to anybody.
 NOTICED: Final = 0.02
-BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from the last hours"}
+BY: Final = {"persistence": "as now", "climatology": "as usual at this hour", "combined": "from what is known"}
 
 
 def forecast_answer(
-    history: History, quantity: Quantity, facility: Facility, *, horizon_ns: int | None = None,
-    duration_ns: int = HOUR_NS, caveats: Sequence[str] = (),
-) -> Answer:  # fmt: skip
-    """The answer as of the last window that was seen; later windows must not be in `history`."""
+    given: Seen, facility: Facility, *, horizon_ns: int | None = None, duration_ns: int = HOUR_NS
+) -> Answer:
+    """The answer as of the last window that was seen; later windows must not be in the history."""
+    history, quantity, caveats = given.history, given.quantity, given.notes
     question = f"{quantity.title}: what do the next two hours bring?"
     horizons = _horizons(history.window_ns, horizon_ns)
     seen = without_maintenance(history, facility)
@@ -133,15 +165,15 @@ def forecast_answer(
         return _too_short(question, quantity, seen, present, coverage, caveats)
     zone, zone_name = facility_zone(facility)
     series = timed(seen, quantity, zone, max(horizons))
-    outlooks = [
-        outlook(rolling, seen, quantity)
-        for rolling in rolling_forecasts(series, tuple(horizon // history.window_ns for horizon in horizons))
-    ]
+    windows = tuple(horizon // history.window_ns for horizon in horizons)
+    known = by_jobs(given.jobs, seen, quantity, windows, mean=False)
+    outlooks = [outlook(rolling, seen, quantity) for rolling in rolling_forecasts(series, windows, known=known)]
     hourly = hourly_means(series.values, series.day[: series.count], series.slot[: series.count])
     start = best_start(hourly, _starts(seen.end_ns, zone, zone_name), duration_ns)
     main = next((o for o in outlooks if o.horizon_ns == (horizon_ns or HEADLINE_NS)), outlooks[-1])
     what = quantity.of
-    bursts = burst_outlooks(seen, series) if what == "load" else []
+    bursts = burst_outlooks(seen, series, quantity, given.jobs) if what == "load" else []
+    skilled = any(o.skilled for o in outlooks) or any(b.skilled for b in bursts)
     return Answer(
         question=question,
         headline=_headline(quantity, float(seen.values[-1]), main),
@@ -150,8 +182,13 @@ def forecast_answer(
             forecast_exhibit(seen, quantity, outlooks),
             *((best_start_exhibit(start, quantity.back, quantity.unit, what),) if start and start.pays else ()),
         ),
-        findings=(*_findings(outlooks), *burst_finding(bursts), best_start_finding(start, what)),
-        caveats=(*caveats, *_caveats(quantity, seen, zone_name)),
+        findings=(
+            *_findings(outlooks),
+            *burst_finding(bursts),
+            *(_jobs_finding(given.jobs, len(seen.values)) if skilled else ()),
+            best_start_finding(start, what),
+        ),
+        caveats=(*caveats, *_caveats(quantity, seen, zone_name, given.jobs)),
         coverage=(coverage,),
         name="forecast",
         result=_outcome(seen, quantity, outlooks, start, bursts),
@@ -295,7 +332,7 @@ def _listed(outlooks: Sequence[Outlook]) -> str:
     return f"{together} minutes ahead"
 
 
-def _caveats(quantity: Quantity, history: History, zone_name: str) -> Iterator[str]:
+def _caveats(quantity: Quantity, history: History, zone_name: str, jobs: KnownJobs | None) -> Iterator[str]:
     days = len(history.values) * history.window_ns / DAY_NS
     yield (
         f"{days:.1f} days of history, of which a forecast knows at most the last {MEMORY_DAYS}; the hours of the week "
@@ -304,9 +341,10 @@ def _caveats(quantity: Quantity, history: History, zone_name: str) -> Iterator[s
     if days < 14:
         yield "With less than two weeks, what is usual at an hour of the week is hardly known."
     scale = "log(1 + MiB/s)" if quantity.of == "load" else "the logarithm"
+    unknown = "Jobs are" if jobs is None else "Jobs that are not submitted yet are"
     yield (
-        f"Errors are of {scale}; a value 'in 60 min' is that of the window that ends then. Jobs that have not begun "
-        "are not known to the forecast."
+        f"Errors are of {scale}; a value 'in 60 min' is that of the window that ends then. {unknown} not known to the "
+        "forecast."
     )
 
 

@@ -13,9 +13,11 @@ from ioweather.core.facility import Facility
 from ioweather.core.results import Estimate
 from ioweather.core.units import MIB, MINUTE_NS, format_value
 from ioweather.derive.system.calendar import local_clock
+from ioweather.stats.analogues import Work, expected
 from ioweather.stats.forecast import CANDIDATES, COMBINED, Rolling, Timed, rolling_intervals
 from ioweather.studies.shared.intervals import Intervals, surely
 
+AHEAD_NS: Final = 120 * MINUTE_NS
 # [ours] Half a percent less error is nothing, even where it is certain.
 LEAST_SKILL: Final = 0.005
 
@@ -67,12 +69,38 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
+class KnownJobs:
+    """Jobs and what each moved, in bytes per second by windows of the history; names of their programs, '' where they
+    are not to be shown."""
+
+    work: Work
+    programs: tuple[str, ...]
+    window_ns: int
+
+
+@dataclass(frozen=True, eq=False)
 class Seen:
     """What a forecast rests on, and what to say of it: its age, other file systems."""
 
     quantity: Quantity
     history: History
     notes: tuple[str, ...] = ()
+    jobs: KnownJobs | None = None
+
+
+def by_jobs(
+    jobs: KnownJobs | None, history: History, quantity: Quantity, horizons: tuple[int, ...], *, mean: bool
+) -> Floats | None:
+    """(horizons, 2, T), on the scale of the quantity: what the jobs that are known will move, alone, and with the rest
+    of the load staying as it is."""
+    if jobs is None:
+        return None
+    work, windows = jobs.work, len(history.values)
+    inside = work.window < windows
+    own = np.bincount(work.window[inside], work.amount[inside], minlength=windows) if work.live else 0.0
+    rest = np.maximum(history.values - own, 0.0)
+    amount = expected(work, windows, horizons, mean=mean).amount
+    return np.stack([quantity.forward(amount), quantity.forward(amount + rest)], axis=1)
 
 
 @dataclass(frozen=True)

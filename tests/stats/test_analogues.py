@@ -1,0 +1,134 @@
+"""What known jobs will move: planted periods are found, means are those that a loop finds, nothing later is used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ioweather.stats.analogues import BURST, PAUSE, STARTED, WAITING, Jobs, Work, expected, laid_out, periods, states
+
+AHEAD = 24
+WINDOWS = 600
+
+
+def planted(period: int = 6, runs: int = 12, live: bool = True) -> Work:
+    """Runs of one program, one after another: they wait for 4 windows, and write 100 in every `period`th of 30."""
+    begins = 5 + 40 * np.arange(runs)
+    jobs = Jobs(begins - 4.0, begins + 0.0, begins + 31.0, np.zeros(runs, np.int64))
+    job = np.repeat(np.arange(runs), 5)
+    window = (begins[:, None] + period * np.arange(1, 6)).ravel()
+    return laid_out(jobs, (job, window, np.full(len(job), 100.0)), WINDOWS, AHEAD, live=live)
+
+
+def random_work(seed: int, live: bool) -> Work:
+    rng = np.random.default_rng(seed)
+    count = 8
+    submitted = rng.integers(0, 30, count) + rng.random(count)
+    began = submitted + rng.integers(0, 8, count)
+    ended = began + rng.integers(5, 25, count)
+    submitted[-1] = began[-1] = ended[-1] = np.nan
+    job, window = rng.integers(0, count, 60), rng.integers(0, 60, 60)
+    jobs = Jobs(submitted, began, ended, rng.integers(0, 3, count))
+    return laid_out(jobs, (job, window, rng.exponential(10.0, 60)), 60, AHEAD, live=live)
+
+
+def by_a_loop(work: Work, windows: int, horizon: int) -> np.ndarray:
+    """Every moment against every other one that had taught by then."""
+    state, lasted = states(work)
+    rows = [row for row in range(len(work.amount)) if work.present[row] and work.window[row] < windows]
+    length = {row: min(int(lasted[row]), 24) + round(4 * np.log2(max(lasted[row] / 24, 1))) for row in rows}
+    out = np.zeros(windows)
+    for row in rows:
+        guess = 0.0
+        job, program = work.job[row], work.program[work.job[row]]
+        for level in range(4):
+            came = []
+            for other in rows:
+                alike = state[other] == state[row]
+                alike &= level < 1 or work.program[work.job[other]] == program
+                alike &= level < 2 or length[other] == length[row]
+                alike &= level < 3 or work.job[other] == job
+                end = work.ends[work.job[other]]
+                known = work.window[other] + horizon if work.live else end if end < windows else windows
+                if alike and known <= work.window[row]:
+                    came.append(work.amount[other + horizon])
+            guess = (sum(came) + 2 * guess) / (len(came) + 2)
+        out[work.window[row]] += guess
+    return out
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("horizon", [1, 5])
+def test_means_are_those_of_a_loop(live, horizon):
+    for seed in range(3):
+        work = random_work(seed, live)
+        found = expected(work, 60, (horizon,), mean=False).amount[0]
+        np.testing.assert_allclose(found, by_a_loop(work, 60, horizon), atol=1e-9)
+
+
+def test_a_period_is_foretold():
+    work = planted()
+    truth = np.bincount(work.window[work.window < WINDOWS], work.amount[work.window < WINDOWS], WINDOWS)
+    found = expected(work, WINDOWS, (6, 12), mean=False).amount
+    late = np.arange(300, 460)
+    for place, horizon in enumerate((6, 12)):
+        bursts, quiet = truth[late + horizon] > 0, truth[late + horizon] == 0
+        assert found[place, late][bursts].mean() > 5 * max(1.0, found[place, late][quiet].mean())
+    assert periods(work).tolist() == [6.0]
+
+
+def test_waiting_jobs_are_foretold_too():
+    work = planted()
+    found = expected(work, WINDOWS, (10,), mean=False).amount[0]
+    waits = int(work.window[(work.job == 11) & work.waits & work.present][-1])
+    assert found[waits - 2 : waits + 1].max() > 30  # six windows after its start it writes
+
+
+def test_logs_teach_when_the_job_has_ended():
+    work = planted(live=False)
+    found = expected(work, WINDOWS, (6,), mean=False).amount[0]
+    assert not found[:36].any()
+    assert found[300:460].max() > 50
+    assert np.isnan(periods(work)).all()
+    assert set(states(work)[0].tolist()) == {WAITING, STARTED}
+
+
+def test_states_follow_each_other():
+    state, lasted = states(planted())
+    assert state[:12].tolist() == [WAITING] * 3 + [STARTED] * 7 + [BURST] + [PAUSE]
+    assert lasted[:12].tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 0, 0]
+
+
+@pytest.mark.parametrize("mean", [True, False])
+def test_nothing_later_is_used(mean):
+    work = planted()
+    later = np.where(work.window >= 300, 7.0 * work.amount + 3.0, work.amount)
+    one, two = (expected(each, WINDOWS, (1, 6, 24), mean=mean).amount for each in (work, replace(work, amount=later)))
+    np.testing.assert_allclose(one[:, :300], two[:, :300], rtol=1e-9, atol=1e-9)
+    assert not np.allclose(one, two)
+
+
+def test_the_mean_of_the_next_windows_is_that():
+    work = planted()
+    single = expected(work, WINDOWS, tuple(range(1, 7)), mean=False).of_job
+    assert single.shape == (6, 12)
+    assert not single.any()  # all have ended
+    one = expected(work, WINDOWS, (1,), mean=True).amount
+    np.testing.assert_array_equal(one, expected(work, WINDOWS, (1,), mean=False).amount)
+
+
+def test_work_without_accounts_is_there_while_it_moves():
+    jobs = Jobs(np.array([np.nan]), np.array([np.nan]), np.array([np.nan]), np.zeros(1, np.int64))
+    work = laid_out(jobs, (np.zeros(2, np.int64), np.array([10, 20]), np.ones(2)), 100, AHEAD, live=True)
+    there = work.window[work.present]
+    assert (there.min(), there.max()) == (10, 20 + AHEAD - 1)
+
+
+def test_irregular_bursts_have_no_period():
+    rng = np.random.default_rng(4)
+    jobs = Jobs(np.zeros(1), np.zeros(1), np.full(1, 599.0), np.zeros(1, np.int64))
+    window = np.cumsum(rng.integers(2, 60, 18))
+    work = laid_out(jobs, (np.zeros(18, np.int64), window, np.ones(18)), WINDOWS, AHEAD, live=True)
+    assert np.isnan(periods(work)).all()
