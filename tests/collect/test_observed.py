@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ioweather.collect.baseline import RunningMedian
-from ioweather.collect.observed import ObservedOperation
+from ioweather.collect.member import ObservedOperation
 from ioweather.collect.status import BUCKETS_NS
 from ioweather.sources.live.contract import Operation
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ioweather.cli.options import converted
+from ioweather.cli.options import converted, path_option
 from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import UsageError
@@ -28,10 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spool_option(function: F) -> F:
-    return click.option(
-        "--spool", "spool_dir", metavar="DIR", type=click.Path(path_type=Path),
-        help="Where rows wait and status.json lies (default: $IOWEATHER_SPOOL, else in your state home).",
-    )(function)  # fmt: skip
+    text = "Where rows wait and status.json lies (default: $IOWEATHER_SPOOL, else in your state home)."
+    return path_option("--spool", "DIR", text, name="spool_dir")(function)
 
 
 def run_options(function: F) -> F:

@@ -43,10 +43,11 @@ def shortened(answer: Answer, brief: Mapping[str, int]) -> Answer:
     if not groups:  # an answer of another kind, such as that of servers alone
         return answer
     facts = {
-        name: tuple(f for f in group.facts
-                    if not f.name.endswith(_EVIDENCE) and (f.share is None or f.share >= _NOTHING_RATIO))
+        name: tuple(
+            f for f in group.facts if not f.name.endswith(_EVIDENCE) and (f.share is None or f.share >= _NOTHING_RATIO)
+        )
         for name, group in groups.items()
-    }  # fmt: skip
+    }
     return replace(
         answer,
         facts=tuple(replace(groups[name], facts=facts[name][:most]) for name, most in brief.items() if facts.get(name)),

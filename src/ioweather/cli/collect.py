@@ -53,10 +53,8 @@ def collect(
     settings = settings_from(facility.sections.get("collect", {}))
     run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, record_gap=True)
     sources = sources_for(kinds, facility, settings, run.run_id, run.host)
-    spool = Spool(
-        spool_dir or default_spool_dir(), run.host, run.run_id, limit_bytes=settings.spool_limit_bytes,
-        keep=settings.spool_keep,
-    )  # fmt: skip
+    where, limit = spool_dir or default_spool_dir(), settings.spool_limit_bytes
+    spool = Spool(where, run.host, run.run_id, limit_bytes=limit, keep=settings.spool_keep)
     shipper = (
         None
         if no_ship

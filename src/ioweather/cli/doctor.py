@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ioweather.cli.options import lake_option, output_form, output_options
+from ioweather.cli.options import lake_option, output_form, output_options, path_option
 
 EPILOG = """\b
 --prove takes about two minutes: it writes to the disk of DIR in ways that
@@ -23,10 +23,17 @@ Example: ioweather doctor --prove /scratch/me
 @click.command(epilog=EPILOG)
 @lake_option
 @output_options
-@click.option("--spool", "spools", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
-              help="Spool of an agent; of several, their clocks are compared.")  # fmt: skip
-@click.option("--prove", "proven", is_flag=False, flag_value=".", metavar="[DIR]",
-              help="Plant small harmless causes below DIR (default: here); print what is found.")  # fmt: skip
+@path_option(
+    "--spool", "DIR", "Spool of an agent; of several, their clocks are compared.", name="spools", multiple=True
+)
+@click.option(
+    "--prove",
+    "proven",
+    is_flag=False,
+    flag_value=".",
+    metavar="[DIR]",
+    help="Plant small harmless causes below DIR (default: here); print what is found.",
+)
 def doctor(lake_dir: str | None, as_json: bool, as_csv: bool, spools: tuple[Path, ...], proven: str | None) -> int:
     """Say what works here, what is missing, and what to do about it.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ioweather.cli.agent_options import duration_ns, spool_option
+from ioweather.cli.options import path_option
 from ioweather.cli.screen import say
 from ioweather.core.default_paths import default_spool_dir
 from ioweather.core.errors import UsageError
@@ -24,13 +25,11 @@ Example: ioweather export --host 127.0.0.1 --port 9754
 
 @click.command(epilog=EPILOG)
 @spool_option
-@click.option("--lake", "lake_dir", metavar="DIR", type=click.Path(path_type=Path),
-              help="Also what this lake's catch_up.json and queue tell: counts by verdict.")  # fmt: skip
+@path_option("--lake", "DIR", "Also what this lake's catch_up.json and queue tell: counts by verdict.", name="lake_dir")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=9754, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
 @click.option("--listen", hidden=True, metavar="HOST:PORT", help="As --host and --port; deprecated.")
-@click.option("--textfile", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-              help="Write the metrics to this file instead (it must end in .prom for node_exporter).")  # fmt: skip
+@path_option("--textfile", "FILE", "Write the metrics to this file instead (it must end in .prom for node_exporter).")
 @click.option("--every", default="15s", show_default=True, metavar="DURATION", help="How often, with --textfile.")
 @click.option("--once", is_flag=True, help="With --textfile: write it once.")
 def export(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -54,8 +54,12 @@ def check(lake_dir: str | None, as_json: bool) -> int:
     with lake.snapshot() as snapshot:
         unmapped = _unmapped(snapshot)
     if as_json:
-        body = {"name": known.name, "zone": known.zone, "filesystems": [fs.name for fs in known.filesystems],
-                "projects": len(known.projects), "unmapped": unmapped}  # fmt: skip
+        body: dict[str, Any] = {
+            "name": known.name,
+            "zone": known.zone,
+            "filesystems": [fs.name for fs in known.filesystems],
+        }
+        body |= {"projects": len(known.projects), "unmapped": unmapped}
         say_json(body)
     else:
         say(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,14 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--host", help="Host the file speaks of, where it does not say.")
 @click.option("--system", help="File system the file speaks of, where it does not say.")
 @click.option("--cluster", help="Cluster of accounting that does not say (default: the facility's, if one).")
-@click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
-              help="What to do with file paths in Darshan logs.")  # fmt: skip
+@click.option(
+    "--paths",
+    "path_policy",
+    type=click.Choice(["keep", "hash", "drop"]),
+    default="keep",
+    show_default=True,
+    help="What to do with file paths in Darshan logs.",
+)
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
 @click.option(
     "--again",
@@ -110,10 +117,8 @@ def ingest(
     with progress_bar() as progress:
         if files:
             with executor(engine, lake_dir, progress) as pool:
-                report = run(
-                    lake, files, context=context, source=source, mapping=mapping, executor=pool, again=again,
-                    progress=progress,
-                )  # fmt: skip
+                ask = partial(run, context=context, source=source, mapping=mapping, again=again)
+                report = ask(lake, files, executor=pool, progress=progress)
         for server in servers:
             report.add(ingest_server(lake, server, start_ns=context.start_ns, again=again, progress=progress))
     _print(report, form, str(lake.root))

@@ -32,10 +32,8 @@ def _of_lake(function: F) -> F:
     def chosen(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
         return value if value is not None else ctx.obj
 
-    return click.option(
-        "--lake", "lake_dir", metavar="DIR", callback=chosen,
-        help="The lake (default: $IOWEATHER_LAKE, else in your data home).",
-    )(function)  # fmt: skip
+    text = "The lake (default: $IOWEATHER_LAKE, else in your data home)."
+    return click.option("--lake", "lake_dir", metavar="DIR", callback=chosen, help=text)(function)
 
 
 @click.group(invoke_without_command=True, epilog="Example: ioweather lake --lake /data/lake")

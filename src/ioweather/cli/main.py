@@ -122,8 +122,13 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="ioweather")
 @click.option("-v", "--verbose", count=True, help="Tell what happens on standard error; -vv: more.")
-@click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), envvar="IOWEATHER_LOG", metavar="FILE",
-              help="Also write events to this file (default: $IOWEATHER_LOG).")  # fmt: skip
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="IOWEATHER_LOG",
+    metavar="FILE",
+    help="Also write events to this file (default: $IOWEATHER_LOG).",
+)
 @click.option("--log-json", is_flag=True, envvar="IOWEATHER_LOG_JSON", help="Write events as JSON, one per line.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error ($IOWEATHER_DEBUG=1).")
 def cli(verbose: int, log_file: Path | None, log_json: bool, debug: bool) -> None:

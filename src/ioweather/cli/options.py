@@ -30,6 +30,12 @@ def lake_option(function: F) -> F:
     )(function)
 
 
+def path_option(flag: str, metavar: str, text: str, name: str = "", **more: Any) -> Callable[[F], F]:
+    """A file or a directory, handed on as a Path under the flag's name or `name`."""
+    names = (flag, name) if name else (flag,)
+    return click.option(*names, metavar=metavar, help=text, type=click.Path(path_type=Path), **more)
+
+
 def engine_options(default: str) -> Callable[[F], F]:
     """Where the work is done: --workers, --dask, --slurm; handed on as one `engine`, to be opened with `executor`.
 
@@ -41,12 +47,17 @@ def engine_options(default: str) -> Callable[[F], F]:
             return function(*args, engine={"workers": workers, "dask": dask, "slurm": slurm}, **kwargs)
 
         options = (
-            click.option("--slurm", type=click.IntRange(1), metavar="N",
-                         help="Work in N Slurm jobs; see [engine] in facility.toml."),
+            click.option(
+                "--slurm",
+                type=click.IntRange(1),
+                metavar="N",
+                help="Work in N Slurm jobs; see [engine] in facility.toml.",
+            ),
             click.option("--dask", metavar="ADDRESS", help="Work on the Dask cluster with this scheduler."),
-            click.option("--workers", type=click.IntRange(1), metavar="N",
-                         help=f"Worker processes (default: {default})."),
-        )  # fmt: skip
+            click.option(
+                "--workers", type=click.IntRange(1), metavar="N", help=f"Worker processes (default: {default})."
+            ),
+        )
         for option in options:
             command = option(command)
         return command  # type: ignore[return-value]
@@ -79,9 +90,9 @@ def executor(
 
 def output_options(function: F) -> F:
     """--json and --csv: one of them, or the terminal's own form."""
-    function = click.option("--spreadsheet", is_flag=True, expose_value=False, callback=_for_spreadsheets,
-                            help="With --csv: mark cells that a spreadsheet would take for a formula with a quote (').",
-                            )(function)  # fmt: skip
+    text = "With --csv: mark cells that a spreadsheet would take for a formula with a quote (')."
+    option = click.option("--spreadsheet", is_flag=True, expose_value=False, callback=_for_spreadsheets, help=text)
+    function = option(function)
     function = click.option(
         "--csv", "as_csv", is_flag=True, help="Print as CSV; cells as they are (see --spreadsheet)."
     )(function)

@@ -44,9 +44,11 @@ Example: ioweather probe /scratch /home --for 10min --lake weather
 @click.option("--paper", is_flag=True, help="The paper's sizes: a file of 200 GiB and a pool of 200,000.")
 @click.option("--fill-rate", metavar="SIZE", help="Most bytes a second while the large file is made (default: 200MiB).")
 @click.option(
-    "--targets", "each_target", is_flag=True,
+    "--targets",
+    "each_target",
+    is_flag=True,
     help="Probe every storage target too, one at each cycle (Lustre, MooseFS).",
-)  # fmt: skip
+)
 @click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
 @click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")
@@ -92,13 +94,8 @@ def probe(
             for target in targets
         ]
         if options["each_target"]:
-            sources += [
-                TargetProbe(
-                    target, settings.period_ns, run.run_id, options["directory"], options["system"], run.host,
-                    options["require_mount"], settings.keep_files,
-                )
-                for target in targets
-            ]  # fmt: skip
+            same = (options["directory"], options["system"], run.host, options["require_mount"], settings.keep_files)
+            sources += [TargetProbe(target, settings.period_ns, run.run_id, *same) for target in targets]
     except SourceError as error:
         raise UsageError(error.message, hint=error.hint) from None
     if not as_json:

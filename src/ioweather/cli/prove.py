@@ -27,8 +27,9 @@ def prove_here(place: str, form: str) -> int:
 
     target = Path(place).absolute()
     if form == "text":
-        say(f"Plants small causes in {target} for about two minutes: at most {format_bytes(MOST_WRITTEN_BYTES)} are "
-            "written, most of it to the same places again. Nothing stays.", err=True, wrap=80)  # fmt: skip
+        most = format_bytes(MOST_WRITTEN_BYTES)
+        text = f"Plants small causes in {target} for about two minutes: at most {most} are written, most of it to the"
+        say(f"{text} same places again. Nothing stays.", err=True, wrap=80)
     with progress_bar() as progress:
         answered = prove(target, progress=progress)
     if form == "text":

@@ -86,9 +86,11 @@ def _parameter(param: Param) -> click.Parameter | None:
         first, second = param.option.split("/")
         flags = f"--{first}/--{second}"
         return click.Option(
-            [flags, param.name], default=param.default == first, help=param.help,
+            [flags, param.name],
+            default=param.default == first,
+            help=param.help,
             callback=lambda _, __, chosen: first if chosen else second,
-        )  # fmt: skip
+        )
     spelled = [f"--{param.option or param.name.replace('_', '-')}", param.name]
     if param.kind == "flag":
         return click.Option(spelled, is_flag=True, help=param.help)

@@ -33,9 +33,12 @@ from ioweather.core.results import (
 from ioweather.core.units import format_value
 
 _MARKS = {
-    "supported": ("✓", "green"), "refuted": ("✗", "red"), "undecided": ("?", "yellow"), "note": ("·", "cyan"),
+    "supported": ("✓", "green"),
+    "refuted": ("✗", "red"),
+    "undecided": ("?", "yellow"),
+    "note": ("·", "cyan"),
     "alarm": ("!", "red"),
-}  # fmt: skip
+}
 _MOST_ROWS, _MOST_ROWS_OF_PARTS = 40, 24
 _TEXT_WIDTHS = (24, 18, 14)
 
@@ -193,9 +196,13 @@ def _result_table(out: Console, table: ResultTable) -> None:
 
 
 def _in_parts(
-    out: Console, headings: Sequence[tuple[str, bool]], cells: Sequence[Sequence[str]], least: Sequence[int],
-    parts: Sequence[Sequence[int]], indent: int = 0,
-) -> None:  # fmt: skip
+    out: Console,
+    headings: Sequence[tuple[str, bool]],
+    cells: Sequence[Sequence[str]],
+    least: Sequence[int],
+    parts: Sequence[Sequence[int]],
+    indent: int = 0,
+) -> None:
     for number, chosen in enumerate(parts):
         if number:
             out.print()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ioweather.cli.options import (
     lake_option,
     open_lake_at,
     parse_period,
+    path_option,
     period_options,
     progress_bar,
 )
@@ -32,12 +34,17 @@ Example: ioweather report --for director --from 7d --out week.pdf
 
 
 @click.command(epilog=EPILOG)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True, metavar="FILE",
-              help="The file to write.")  # fmt: skip
+@path_option("--out", "FILE", "The file to write.", default=Path("report.html"), show_default=True)
 @lake_option
 @period_options
-@click.option("--for", "audience", type=click.Choice(("director", "operator", "science")), default="science",
-              show_default=True, help="A sheet for a director; with one for operators; with all exhibits.")  # fmt: skip
+@click.option(
+    "--for",
+    "audience",
+    type=click.Choice(("director", "operator", "science")),
+    default="science",
+    show_default=True,
+    help="A sheet for a director; with one for operators; with all exhibits.",
+)
 @click.option("--only", multiple=True, metavar="EXHIBIT", help="Of the exhibits only this one; may be given again.")
 @click.option("--anonymous", is_flag=True, help="Replace users, projects, programs, hosts and paths by aliases.")
 @engine_options("none, in one process")
@@ -58,10 +65,8 @@ def report(
     lake = open_lake_at(lake_dir)
     period = parse_period(from_text, to_text, lake.facility.zone)
     with progress_bar() as progress, executor(engine, lake_dir, progress) as pool:
-        material = write_report(
-            lake, out, period_ns=period, audience=audience, only=only, anonymous=anonymous, executor=pool,
-            progress=progress,
-        )  # fmt: skip
+        write = partial(write_report, period_ns=period, audience=audience, only=only, anonymous=anonymous)
+        material = write(lake, out, executor=pool, progress=progress)
     made = len({m.exhibit.id.partition("@")[0] for m in material.made})
     held = f"{made} of {made + len(material.left_out)} exhibits, " if audience == "science" else ""
     say(f"Wrote {out}: {held}{out.stat().st_size / 1e6:.1f} MB.")

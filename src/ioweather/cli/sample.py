@@ -34,14 +34,29 @@ Example: ioweather sample /scratch --mode nocache --rounds 1 --lake weather
 @click.command(epilog=EPILOG)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--sizes", metavar="SIZE,...", help="Request sizes (default: 512KiB to 1GiB, powers of two).")
-@click.option("--mode", type=click.Choice(["both", "cache", "nocache"]), default="both", show_default=True,
-              help="With the client's cache, or without.")  # fmt: skip
+@click.option(
+    "--mode",
+    type=click.Choice(["both", "cache", "nocache"]),
+    default="both",
+    show_default=True,
+    help="With the client's cache, or without.",
+)
 @click.option("--rounds", type=click.IntRange(1), help="End after so many times through all sizes.")
-@click.option("--busy", default=0.1, show_default=True, type=click.FloatRange(0, 1, min_open=True),
-              help="Largest share of the time that it may be busy; it rests for the rest.")  # fmt: skip
+@click.option(
+    "--busy",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Largest share of the time that it may be busy; it rests for the rest.",
+)
 @click.option("--osts", metavar="N,...", help="One file per size on each of these OSTs (needs `lfs`).")
-@click.option("--fill-rate", default="200MiB", show_default=True, metavar="SIZE",
-              help="Most bytes a second while the files are made.")  # fmt: skip
+@click.option(
+    "--fill-rate",
+    default="200MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Most bytes a second while the files are made.",
+)
 @click.option("--keep", is_flag=True, help="Leave the files for the next run: the same place on storage.")
 @click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
 @click.option("--system", help="Name of the file system in the lake (default: its mount point).")

@@ -40,10 +40,21 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
 @engine_options("one per core")
 @click.option("--resume", is_flag=True, help="Go on with a scan of this tree that was interrupted.")
 @click.option("--restart", is_flag=True, help="Forget an interrupted scan and start over.")
-@click.option("--project", "projects", multiple=True, metavar="NAME=GLOB",
-              help="Paths that belong to a project, before what facility.toml says.")  # fmt: skip
-@click.option("--paths", "path_policy", type=click.Choice(["keep", "hash", "drop"]), default="keep", show_default=True,
-              help="What to do with paths that are kept (largest files, entries).")  # fmt: skip
+@click.option(
+    "--project",
+    "projects",
+    multiple=True,
+    metavar="NAME=GLOB",
+    help="Paths that belong to a project, before what facility.toml says.",
+)
+@click.option(
+    "--paths",
+    "path_policy",
+    type=click.Choice(["keep", "hash", "drop"]),
+    default="keep",
+    show_default=True,
+    help="What to do with paths that are kept (largest files, entries).",
+)
 def scan(
     path: Path,
     lake_dir: str | None,
@@ -103,8 +114,8 @@ def _print(report: ScanReport, form: str, paths: PathPolicy) -> None:
 
     if form == "json":
         row = scans_frame(report.facts, report.tally, paths).records()[0]
-        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3), "rows_added": report.rows_added,
-                "rows_refused": report.rows_refused}  # fmt: skip
+        body = {**row, "lake": str(report.lake), "seconds": round(report.seconds, 3)}
+        body |= {"rows_added": report.rows_added, "rows_refused": report.rows_refused}
         say_json({**body, "largest": json.loads(row["largest"] or "{}")})
         return
     if form == "csv":

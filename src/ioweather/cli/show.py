@@ -66,8 +66,8 @@ def show(
     if list_params:
         from ioweather.cli.render import print_rows
 
-        rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help)
-                for exhibit_id in ids for p in parameters_of(exhibit_id)]  # fmt: skip
+        every = [p for exhibit_id in ids for p in parameters_of(exhibit_id)]
+        rows = [(p.name, p.kind, p.default if p.choose is None else "chosen from the data", p.help) for p in every]
         print_rows(("parameter", "kind", "default", "meaning"), rows, form)
         return
     lake = open_lake_at(lake_dir)

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,10 +61,8 @@ def up(path: Path | None, lake_dir: str | None, duration: str | None, host: str,
     # Children first: they are made by fork, and a thread that runs meanwhile may hold a lock.
     with measuring(lake, demo, path, with_demo=not no_demo) as here:
         others = {} if no_demo else {"demo": demo}
-        app = create_app(
-            lake, here.spools, others=others, hosts=(*LOOPBACK, host),
-            metrics=lambda: render(here.spools[0], pushed_to=lake),
-        )  # fmt: skip
+        metrics = partial(render, here.spools[0], pushed_to=lake)
+        app = create_app(lake, here.spools, others=others, hosts=(*LOOPBACK, host), metrics=metrics)
         with running(app, bound):
             address = address_of(bound)
             say(f"Measuring {here.target}; dashboard at {address}")

@@ -16,9 +16,14 @@ from ioweather.questions.catalogue import QUESTIONS
 
 
 def _show(
-    put: Callable[[], Answer], form: str, line: bool, block: bool, recorded: bool, html_file: Path | None = None,
+    put: Callable[[], Answer],
+    form: str,
+    line: bool,
+    block: bool,
+    recorded: bool,
+    html_file: Path | None = None,
     **_: object,
-) -> None:  # fmt: skip
+) -> None:
     given = click.get_current_context().params
     if line or block or recorded:
         from ioweather.workflows.job_text import job_text

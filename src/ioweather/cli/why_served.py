@@ -31,8 +31,9 @@ def is_served(arguments: list[str]) -> bool:
     return named or bool(os.environ.get("IOWEATHER_SERVER"))
 
 
-def _ask(job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str,
-         token_file: Path | None) -> None:  # fmt: skip
+def _ask(
+    job: str, others: tuple[str, ...], as_json: bool, line: bool, block: bool, server: str, token_file: Path | None
+) -> None:
     if others:
         raise UsageError(f"With --server there are --line, --block and --json, not {others[0]}.")
     from ioweather.collect.ask_server import ask_server  # every `why` comes by here, and most ask no server

@@ -155,10 +155,9 @@ class Agent:
             first + self._settings.status_period_ns - min(_STATUS_LEAD_NS, self._settings.status_period_ns // 2)
         )
         if self._settings.annotation is not None:
-            self._annotation = event_row(
-                f"annotation:{self._settings.host}:{self._settings.run_id}", "annotation", self._settings.annotation,
-                self._clocks.wall_ns(), host=self._settings.host,
-            )  # fmt: skip
+            name = f"annotation:{self._settings.host}:{self._settings.run_id}"
+            text, at_ns = self._settings.annotation, self._clocks.wall_ns()
+            self._annotation = event_row(name, "annotation", text, at_ns, host=self._settings.host)
             self.add(row_line("events", self._annotation))
 
     def _is_over(self) -> bool:
@@ -295,8 +294,8 @@ class Agent:
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         before_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        before = {number: signal.signal(number, self._ask_to_stop) for number in
-                  (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}  # fmt: skip
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        before = {number: signal.signal(number, self._ask_to_stop) for number in numbers}
         try:
             yield reader
         finally:
@@ -357,6 +356,6 @@ class Agent:
         if before.written_ns < self._started_ns:
             label = "agent stopped" if before.state == "stopped" else "agent ended without saying so"
             details = {"run_id": before.run_id, "rebooted": before.boot_id != self._boot_id}
-            gap = event_row(f"gap:{before.host}:agent:{before.written_ns}", "gap", label, before.written_ns,
-                            self._started_ns, host=before.host, details=details)  # fmt: skip
+            name, span = f"gap:{before.host}:agent:{before.written_ns}", (before.written_ns, self._started_ns)
+            gap = event_row(name, "gap", label, *span, host=before.host, details=details)
             self.add(row_line("events", gap))

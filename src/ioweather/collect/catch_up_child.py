@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from ioweather.collect.ship import in_memory, yield_to_others
-from ioweather.collect.status import SourceStatus
+from ioweather.collect.status import SourceStatus, State
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
 # It rests four times as long as it worked: a directory that takes long to list is listed less often.
@@ -57,9 +57,13 @@ class CatchUp:
         self._began_ns, self._began_wall_ns = now_ns, wall_ns
         self._child = subprocess.Popen(
             [*self.command, "--json", "--lake", str(self.lake.absolute()), *more],
-            stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=yield_to_others, cwd="/",
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=yield_to_others,
+            cwd="/",
+        )
 
     def _hear(self, now_ns: int) -> None:
         assert self._child is not None
@@ -90,11 +94,10 @@ class CatchUp:
 
     def status(self) -> SourceStatus:
         start, took, ok = self._last or (None, None, None)
-        return SourceStatus(
-            NAME, "running" if self._child is not None else "waiting", self.every_ns,
-            self._child.pid if self._child is not None else None, self._runs, self._failed, 0, self._rows, start, took,
-            ok, self._message,
-        )  # fmt: skip
+        pid = self._child.pid if self._child is not None else None
+        done = (self._runs, self._failed, 0, self._rows)
+        state: State = "waiting" if pid is None else "running"
+        return SourceStatus(NAME, state, self.every_ns, pid, *done, start, took, ok, self._message)
 
 
 def _told(code: int, text: str) -> tuple[bool, str, int]:

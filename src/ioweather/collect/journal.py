@@ -22,8 +22,8 @@ class Journal:
 
     def __call__(self, status: Status) -> None:
         if self._before is None:
-            _LOG.info("started on %s, pid %d, run %s, spool %s", status.host, status.pid, status.run_id,
-                      status.spool.directory)  # fmt: skip
+            place = status.spool.directory
+            _LOG.info("started on %s, pid %d, run %s, spool %s", status.host, status.pid, status.run_id, place)
         for name, state, message in _parts(status):
             self._turn(name, state, message)
         self._spool(status)

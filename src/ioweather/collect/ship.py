@@ -99,9 +99,13 @@ class Shipper:
         with in_memory(status if self.server else b"") as told:
             self._child = subprocess.Popen(
                 [*self._child_command(), *map(str, self._files)],
-                stdin=told, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
-                preexec_fn=yield_to_others, cwd="/",
-            )  # fmt: skip
+                stdin=told,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=yield_to_others,
+                cwd="/",
+            )
 
     def _child_command(self) -> list[str]:
         if self.server is None:

@@ -45,7 +45,6 @@ def watch_settings_from(section: Mapping[str, Any]) -> WatchSettings:
     tell = section.get("tell")
     if tell is not None and not (isinstance(tell, str) and Path(tell).is_absolute()):
         raise FacilityError(f"[watch] tell: {tell!r} is not the absolute path of a program.")
-    return WatchSettings(
-        tuple(map(Path, directories)), every_ns, section.get("accounting", True), Path(tell) if tell else None,
-        section.get("check_owner", True),
-    )  # fmt: skip
+    accounting, check_owner = section.get("accounting", True), section.get("check_owner", True)
+    places = tuple(map(Path, directories))
+    return WatchSettings(places, every_ns, accounting, Path(tell) if tell else None, check_owner)

@@ -191,10 +191,9 @@ class Matrix:
 
     def stretch(self, first: int, last: int) -> Matrix:
         """Steps [first, last) of it: views, no copies."""
-        return Matrix(
-            self.metric, self.start_ns + first * self.step_ns, self.step_ns, self.components,
-            self.values[first:last], self.coverage[first:last],
-        )  # fmt: skip
+        start_ns = self.start_ns + first * self.step_ns
+        part = (self.values[first:last], self.coverage[first:last])
+        return Matrix(self.metric, start_ns, self.step_ns, self.components, *part)
 
     def identity(self, first: int, last: int) -> str | None:
         return None

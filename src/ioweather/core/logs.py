@@ -11,7 +11,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from ioweather.core.errors import UsageError
 from ioweather.core.printable import joined, many_lines
@@ -48,8 +48,8 @@ class _Journal(logging.Formatter):
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        body = {"time": _time(record), "level": record.levelname.lower(), "part": _what(record), "pid": record.process,
-                "message": record.getMessage()}  # fmt: skip
+        body: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "part": _what(record)}
+        body |= {"pid": record.process, "message": record.getMessage()}
         if record.exc_info:
             body["exception"] = self.formatException(record.exc_info)
         return json.dumps(body)

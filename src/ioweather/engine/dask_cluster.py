@@ -156,8 +156,8 @@ def _check_submission(script: str) -> None:
 def _await_first(executor: DaskExecutor, progress: Progress) -> None:
     progress(0, None, "waiting for a Slurm job to start")
     while not executor.threads:
-        asked = subprocess.run(["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"],
-                               capture_output=True, text=True, check=False)  # fmt: skip
+        command = ["squeue", "-h", "--me", "-n", _JOB_NAME, "-t", "PD", "-o", "%r"]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
         reason = (asked.stdout.split() or ["None"])[0]
         progress(0, None, "waiting for a Slurm job to start" + (f" ({reason})" if reason != "None" else ""))
         time.sleep(_LOOK_SECONDS)

@@ -142,9 +142,11 @@ class Axis:
         """The position channel of `field` along this axis, `length` pixels long."""
         ticks = self.ticks(length, side)
         axis: Spec = {
-            "values": [value for value, _ in ticks], "labelExpr": label_expression(ticks), "labelFlush": False,
+            "values": [value for value, _ in ticks],
+            "labelExpr": label_expression(ticks),
+            "labelFlush": False,
             "title": wrapped(self.title, length + 30, LABEL_SIZE + 1) if titled and self.title else None,
-        }  # fmt: skip
+        }
         if self.measure == "names":
             axis |= {"grid": False, "ticks": False, "labelPadding": 5, "labelLimit": _NAME_LIMIT_PX}
             axis |= {"domain": False} if side == "y" else self._angle(length)

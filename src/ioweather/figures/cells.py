@@ -108,9 +108,11 @@ def colour_channel(view: View) -> Spec:
         "title": wrapped(axis.title, SIDE_LEGEND_PX if view.legend_beside else view.width, LABEL_SIZE + 1),
         "orient": "right" if view.legend_beside else "bottom",
         "direction": "vertical" if view.legend_beside else "horizontal",
-        "gradientLength": length, "gradientThickness": 12,
-        "values": [value for value, _ in ticks], "labelExpr": label_expression(ticks),
-    }  # fmt: skip
+        "gradientLength": length,
+        "gradientThickness": 12,
+        "values": [value for value, _ in ticks],
+        "labelExpr": label_expression(ticks),
+    }
     scale: Spec = {"type": "log" if axis.log else "linear", "domain": [axis.low, axis.high], "nice": False}
     scale |= {"zero": False} if not axis.log else {}
     if is_diverging(axis):

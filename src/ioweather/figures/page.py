@@ -39,9 +39,12 @@ _MOST_ROWS = 400
 _MOST_CHART_ROWS = 60
 _MOST_ESTIMATES = 16
 _MARK = {
-    "supported": "agrees with the paper", "refuted": "contradicts the paper", "undecided": "undecided", "note": "",
+    "supported": "agrees with the paper",
+    "refuted": "contradicts the paper",
+    "undecided": "undecided",
+    "note": "",
     "alarm": "attention",
-}  # fmt: skip
+}
 Styled: TypeAlias = tuple[str, str]  # a text and the class it is shown in: number, time or none
 
 

@@ -87,8 +87,8 @@ def exhibit_figure(
 def _with_origin(whole: Spec, origin: str, theme: Theme) -> Spec:
     outer = {key: whole[key] for key in ("$schema", "description", "config", "background", "padding") if key in whole}
     inner = {key: value for key, value in whole.items() if key not in outer}
-    below = {"text": legible(origin), "orient": "bottom", "anchor": "start", "fontSize": 10, "fontWeight": "normal",
-             "offset": 12, "frame": "bounds"}  # fmt: skip
+    words = {"text": legible(origin), "fontSize": 10, "fontWeight": "normal"}
+    below = words | {"orient": "bottom", "anchor": "start", "offset": 12, "frame": "bounds"}
     made: Spec = recolour({**outer, "vconcat": [inner], "resolve": _INDEPENDENT, "title": below}, theme)
     return made
 

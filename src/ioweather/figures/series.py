@@ -53,10 +53,8 @@ class Series:
             return None
         widest = max(text_px(name) for name in self.names)
         columns = max(1, min(len(self.names), int((width + 14) // (min(widest, 220) + 36))))
-        return {
-            "title": None, "orient": "top", "direction": "horizontal", "columns": columns, "offset": offset,
-            "labelLimit": 220, "symbolOpacity": 1,
-        }  # fmt: skip
+        legend = {"title": None, "orient": "top", "direction": "horizontal", "columns": columns}
+        return legend | {"offset": offset, "labelLimit": 220, "symbolOpacity": 1}
 
     def colour(self, legend: Spec | None) -> Spec:
         """The colour channel of the field `s`."""

@@ -193,10 +193,13 @@ def _measure(magnitude: float, unit: str) -> tuple[float, tuple[float, ...], str
         one = 1e9 if unit == "ns" else 1.0
         seconds = magnitude / one
         for limit, scale, steps, suffix in (
-            (1e-6, 1e-9, decimal, " ns"), (1e-3, 1e-6, decimal, " µs"), (1.0, 1e-3, decimal, " ms"),
-            (120.0, 1.0, (1.0, 2.0, 5.0, 10.0), " s"), (7200.0, 60.0, (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0), " min"),
+            (1e-6, 1e-9, decimal, " ns"),
+            (1e-3, 1e-6, decimal, " µs"),
+            (1.0, 1e-3, decimal, " ms"),
+            (120.0, 1.0, (1.0, 2.0, 5.0, 10.0), " s"),
+            (7200.0, 60.0, (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0), " min"),
             (172800.0, 3600.0, (1.0, 2.0, 3.0, 6.0, 12.0), " h"),
-        ):  # fmt: skip
+        ):
             if seconds < limit:
                 return scale * one, steps, suffix
         return 86400.0 * one, decimal, " d"

@@ -11,11 +11,19 @@ HOVER: Final = "hover"  # layers of this name are left out of printed pictures
 
 _BINARY: Final = tuple((float(1 << (10 * power)), f" {'KMGTP'[power - 1]}iB") for power in range(5, 0, -1))
 _SECONDS: Final = (
-    (172800.0, 86400.0, " d"), (7200.0, 3600.0, " h"), (120.0, 60.0, " min"), (1.0, 1.0, " s"), (1e-3, 1e-3, " ms"),
-)  # fmt: skip
+    (172800.0, 86400.0, " d"),
+    (7200.0, 3600.0, " h"),
+    (120.0, 60.0, " min"),
+    (1.0, 1.0, " s"),
+    (1e-3, 1e-3, " ms"),
+)
 _SUFFIXES: Final = {
-    "mib_per_s": " MiB/s", "mib_per_s_per_node": " MiB/s/CN", "ops_per_s": "/s", "percent": "%", "factor": "x",
-}  # fmt: skip
+    "mib_per_s": " MiB/s",
+    "mib_per_s_per_node": " MiB/s/CN",
+    "ops_per_s": "/s",
+    "percent": "%",
+    "factor": "x",
+}
 
 
 def tooltip(fields: dict[str, ResultColumn]) -> tuple[list[Spec], list[Spec]]:

@@ -67,10 +67,8 @@ def _outcome(judgement: Judgement) -> ClaimOutcome:
     estimate = judgement.estimate
     if estimate is None:
         return ClaimOutcome(judgement.claim.id, judgement.standing, why=judgement.why)
-    return ClaimOutcome(
-        judgement.claim.id, judgement.standing, estimate.value, estimate.low, estimate.high, estimate.unit, estimate.n,
-        judgement.p_value, judgement.why,
-    )  # fmt: skip
+    value = (estimate.value, estimate.low, estimate.high, estimate.unit, estimate.n)
+    return ClaimOutcome(judgement.claim.id, judgement.standing, *value, judgement.p_value, judgement.why)
 
 
 def _counts(found: Sequence[Judgement]) -> Iterator[FactGroup]:
@@ -129,8 +127,13 @@ QUESTION = Question(
     answer=answer,
     params=(
         Param("paper", "Only the statements of this paper.", choices=tuple(PAPERS)),
-        Param("against", "Beside another site, a file that its --export wrote; again for more.", many=True, local=True,
-              metavar="FILE"),
+        Param(
+            "against",
+            "Beside another site, a file that its --export wrote; again for more.",
+            many=True,
+            local=True,
+            metavar="FILE",
+        ),
     ),
     help="""Hold this site against what five papers state: more than 80 statements, each with its place, a criterion
     that fits the size of this site, the value here with its interval, and whether it agrees, contradicts, is undecided
@@ -140,4 +143,4 @@ QUESTION = Question(
     epilog="Example: ioweather claims --against their-site.json",
     seen_by="public",
     table="claims",
-)  # fmt: skip
+)

@@ -24,8 +24,13 @@ QUESTION = Question(
     needs=(Need("runs", LOG.table, shape="log", param="runs", also=LOG.also),),
     answer=answer,
     params=(
-        Param("runs", "Darshan logs, or ids of jobs in the lake; the original first.", required=True, many=True,
-              metavar="LOG|JOBID..."),
+        Param(
+            "runs",
+            "Darshan logs, or ids of jobs in the lake; the original first.",
+            required=True,
+            many=True,
+            metavar="LOG|JOBID...",
+        ),
         PROCESSES_PER_NODE,
         PATHS,
     ),
@@ -39,4 +44,4 @@ Example: ioweather compare before.darshan after.darshan
 """,
     period=False,
     table="runs",
-)  # fmt: skip
+)

@@ -63,10 +63,8 @@ def stored(events: Frame | None, facility: Facility) -> Iterator[EventOutcome]:
     for row in events.records() if events is not None else ():
         filesystem = facility.filesystem_of(row["system"]) if row["system"] else None
         where = " ".join(filter(None, [filesystem, row["component"]]))
-        yield EventOutcome(
-            row["kind"], where, row["label"], row["start_ns"], row["end_ns"], row["strength_ratio"], row["source"],
-            row["event_id"], row["component"],
-        )  # fmt: skip
+        when = (row["start_ns"], row["end_ns"], row["strength_ratio"])
+        yield EventOutcome(row["kind"], where, row["label"], *when, row["source"], row["event_id"], row["component"])
 
 
 def maintenance(facility: Facility) -> Iterator[EventOutcome]:

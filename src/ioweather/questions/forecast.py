@@ -43,8 +43,12 @@ QUESTION = Question(
     answer=answer,
     params=(
         Param("filesystem", "Of this file system (default: the busiest).", metavar="NAME"),
-        Param("of", "What to forecast (default: load, if sampled).", choose=_load_or_slowdown,
-              choices=("load", "slowdown")),
+        Param(
+            "of",
+            "What to forecast (default: load, if sampled).",
+            choose=_load_or_slowdown,
+            choices=("load", "slowdown"),
+        ),
         Param("op", "read or write; of slowdown any operation of the probe.", metavar="OP"),
         Param("horizon", "The horizon of the headline, 5 to 120 min (default: 60min).", "duration", metavar="TIME"),
         Param("window", "Length of a window.", "duration", "5min", metavar="TIME"),
@@ -67,4 +71,4 @@ Example: ioweather forecast --filesystem scratch --op write --for 2h
     period=False,
     table="forecast",
     brief={"expected": 8, "best_start": 1, "jobs": 1},
-)  # fmt: skip
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import NowOutcome
@@ -11,10 +13,8 @@ from ioweather.studies.weather.now import SeenNow, weather_answer
 
 def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     seen = data.of("status", SeenNow)
-    return weather_answer(
-        seen.operations, seen.hangs, now_ns=seen.now_ns, stale=seen.stale, agents=seen.agents, notes=seen.notes,
-        full=params["full"],
-    )  # fmt: skip
+    ask = partial(weather_answer, stale=seen.stale, agents=seen.agents, notes=seen.notes)
+    return ask(seen.operations, seen.hangs, now_ns=seen.now_ns, full=params["full"])
 
 
 QUESTION = Question(
@@ -26,8 +26,13 @@ QUESTION = Question(
     ),
     answer=answer,
     params=(
-        Param("spool", "Spool of an agent; may be given several times (default: yours).", many=True, metavar="DIR",
-              local=True),
+        Param(
+            "spool",
+            "Spool of an agent; may be given several times (default: yours).",
+            many=True,
+            metavar="DIR",
+            local=True,
+        ),
         Param("exact", "From every operation in the lake, not from roll-ups.", "flag", default=False),
         Param("at", "As of this time (default: now).", "time", shown=False, local=True),
         Param("full", "All paths, and both tails of every operation.", "flag", default=True, shown=False),
@@ -43,4 +48,4 @@ Example: ioweather now --watch
     period=False,
     page=False,
     screen={"full": False},
-)  # fmt: skip
+)

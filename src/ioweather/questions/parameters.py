@@ -7,10 +7,8 @@ from typing import Final
 from ioweather.core.contracts import Need, Param
 
 JOB: Final = Param("job", "A Darshan log, or the id of a job in the lake.", required=True, metavar="LOG|JOBID")
-PROCESSES_PER_NODE: Final = Param(
-    "processes_per_node", "Processes per node, where accounting has no nodes.", "int", least=1, option="ppn",
-    metavar="N",
-)  # fmt: skip
+_HELP = "Processes per node, where accounting has no nodes."
+PROCESSES_PER_NODE: Final = Param("processes_per_node", _HELP, "int", least=1, option="ppn", metavar="N")
 PATHS: Final = Param(
     "paths", "What to do with file paths and the command line.", default="keep", choices=("keep", "hash", "drop")
 )

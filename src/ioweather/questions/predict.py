@@ -45,13 +45,16 @@ QUESTION = Question(
         Param("size", "Bytes to move.", "size", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
-        Param("op", "Whether SIZE is read or written.", default="read", choices=("read", "write"),
-              option="read/write"),
-        Param("request", "Size of one request (default: SIZE over width, at most the largest sampled).", "size",
-              metavar="SIZE"),
+        Param("op", "Whether SIZE is read or written.", default="read", choices=("read", "write"), option="read/write"),
+        Param(
+            "request",
+            "Size of one request (default: SIZE over width, at most the largest sampled).",
+            "size",
+            metavar="SIZE",
+        ),
         Param("width", "Requests in flight at a time.", "int", 1, least=1),
     ),
     help="Say how long moving SIZE will take, with an interval, from sampled response times.",
     epilog="Example: ioweather predict 1TiB --request 16MiB --width 8 --read",
     seen_by="public",
-)  # fmt: skip
+)

@@ -40,10 +40,9 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     ever = deviations(seconds, group)
     together = deviations(seconds, at_the_same_time(group, runs.ints("start_ns"), runs.ints("end_ns")))
     floor, whole = _spreads(together), _spreads(ever)
-    outcome = PredictabilityOutcome(
-        len(ever.values), ever.sets, len(together.values), together.sets,
-        _amount(floor[0]), _amount(floor[1]), _amount(whole[0]), _amount(whole[1]), _share_of_moment(floor, whole),
-    )  # fmt: skip
+    spreads = (_amount(floor[0]), _amount(floor[1]), _amount(whole[0]), _amount(whole[1]))
+    counts = (len(ever.values), ever.sets, len(together.values), together.sets)
+    outcome = PredictabilityOutcome(*counts, *spreads, _share_of_moment(floor, whole))
     return Answer(
         question="How predictable is the I/O time of a run here?",
         headline=_headline(floor, whole),
@@ -90,8 +89,10 @@ def _percent(found: Spread) -> str:
 
 
 def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
-    rows = (("at_the_same_time", "Equal runs at the same time: the noise", outcome.noise_68, outcome.noise_95),
-            ("ever", "Equal runs, whenever they ran", outcome.spread_68, outcome.spread_95))  # fmt: skip
+    rows = (
+        ("at_the_same_time", "Equal runs at the same time: the noise", outcome.noise_68, outcome.noise_95),
+        ("ever", "Equal runs, whenever they ran", outcome.spread_68, outcome.spread_95),
+    )
     groups = []
     for name, title, near, far in rows:
         facts = [

@@ -45,11 +45,11 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     order = fewest(np.array([file.bytes_there for file in found.files]), excess)
     chosen = [found.files[i] for i in order.tolist()]
     moved = sum(file.bytes_there for file in chosen)
+    ways = zip(chosen, destinations(found, chosen), strict=True)
     files = tuple(
-        FileToMove(file.path, file.bytes_there, file.size_bytes, file.uid, file.user, file.last_used_ns, file.stripes,
-                   command(file, to))
-        for file, to in zip(chosen, destinations(found, chosen), strict=True)
-    )  # fmt: skip
+        FileToMove(f.path, f.bytes_there, f.size_bytes, f.uid, f.user, f.last_used_ns, f.stripes, command(f, to))
+        for f, to in ways
+    )
     level, mean = float(found.level[found.components.index(found.target)]), found.mean_level
     known = float(found.size.max(initial=1.0)) > 1.0
     unit = "ratio" if found.by == "space" and known else "bytes"
@@ -97,13 +97,14 @@ def _headline(found: Relief, outcome: RelieveOutcome, unit: str) -> str:
 
 def _facts(outcome: RelieveOutcome, unit: str) -> FactGroup:
     words = "full" if unit == "ratio" else "holds" if outcome.by == "space" else "moved"
-    return FactGroup("target", outcome.target, (
+    facts = (
         Fact("level", words, outcome.level, unit),
         Fact("mean_level", "mean of all targets", outcome.mean_level, unit),
         Fact("excess_bytes", "above the mean", outcome.excess_bytes, "bytes"),
         Fact("moved_bytes", "of it in these files", outcome.moved_bytes, "bytes"),
         Fact("files", "files to move", len(outcome.files), "count"),
-    ))  # fmt: skip
+    )
+    return FactGroup("target", outcome.target, facts)
 
 
 def _findings(found: Relief, outcome: RelieveOutcome) -> Iterator[Finding]:
@@ -144,9 +145,7 @@ def shell_word(path: str, *, escaped: bool) -> str:
 QUESTION = Question(
     name="relieve",
     result=RelieveOutcome,
-    needs=(
-        Need("relief", "series", shape="relief", also=("scans", "scan_entries", "files", "applications", "jobs")),
-    ),
+    needs=(Need("relief", "series", shape="relief", also=("scans", "scan_entries", "files", "applications", "jobs")),),
     answer=answer,
     params=(
         Param("target", "The OST (default: the fullest, or the busiest).", positional=True),
@@ -161,4 +160,4 @@ QUESTION = Question(
     the file system that has the OSTs of files (lfs find -printf with %Lo), and how full the OSTs are.""",
     epilog="Example: ioweather relieve scratch-OST0007 --by load --from 7d",
     table="files",
-)  # fmt: skip
+)

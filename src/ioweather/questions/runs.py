@@ -30,8 +30,12 @@ from ioweather.studies.shared.runs import NEEDS, jobs_of
 
 _FEWEST_SIMILAR: Final = 5
 _ORDERS: Final = ("newest", "slowest", "largest", "longest")
-_WORDS: Final = {"newest": "the newest first", "slowest": "the slowest against similar runs first",
-                 "largest": "the largest first", "longest": "the longest I/O first"}  # fmt: skip
+_WORDS: Final = {
+    "newest": "the newest first",
+    "slowest": "the slowest against similar runs first",
+    "largest": "the largest first",
+    "longest": "the longest I/O first",
+}
 _READ: Final = names_of("""
     job_id user uid project exe nprocs node_count start_ns end_ns run_seconds io_seconds read_bytes write_bytes
     main_mount

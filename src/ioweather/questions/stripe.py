@@ -73,8 +73,13 @@ QUESTION = Question(
         Param("size", "Bytes of the file, or a Darshan log.", required=True),
         FILESYSTEM_SAMPLED,
         MODE,
-        Param("op", "Whether the file is read or written.", default="write",
-              choices=("read", "write"), option="read/write"),
+        Param(
+            "op",
+            "Whether the file is read or written.",
+            default="write",
+            choices=("read", "write"),
+            option="read/write",
+        ),
         Param("targets", "OSTs there are (default: what the lake knows).", "int", choose=known_targets, least=1),
         Param("directory", "Directory for the lfs setstripe line.", default="DIRECTORY"),
     ),
@@ -83,4 +88,4 @@ QUESTION = Question(
     SIZE may also be a Darshan log: then the largest file of that run is meant.""",
     epilog="Example: ioweather stripe 64GiB --write --directory /scratch/run7",
     seen_by="public",
-)  # fmt: skip
+)

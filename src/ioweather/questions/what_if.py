@@ -30,11 +30,11 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
         f"{words} the I/O of {len(asked.runs):,} other runs would have taken {format_seconds(abs(value))} {direction} "
         f"({format_seconds(low)} to {format_seconds(high)}), of {format_seconds(before)}."
     )
+    felt_most = [(gain, run, format_seconds(run.io_seconds)) for gain, run in felt[:_MOST_RUNS]]
     facts = numbered(
-        Fact("run", party_words(run.party), gain, "seconds", min(1.0, abs(gain) / run.io_seconds),
-             f"of {format_seconds(run.io_seconds)}")
-        for gain, run in felt[:_MOST_RUNS]
-    )  # fmt: skip
+        Fact("run", party_words(run.party), gain, "seconds", min(1.0, abs(gain) / run.io_seconds), f"of {took}")
+        for gain, run, took in felt_most
+    )
     groups = (FactGroup("runs", "Seconds that runs would take less", facts),) if facts else ()
     return Answer(
         "What would have been?", headline, groups, name="what_if",
@@ -53,7 +53,9 @@ QUESTION = Question(
     result=WhatIfOutcome,
     needs=(
         Need(
-            "supposed", "job_operations", shape="supposed",
+            "supposed",
+            "job_operations",
+            shape="supposed",
             also=("applications", "files", "job_io", "jobs", "series"),
         ),
     ),
@@ -74,4 +76,4 @@ By the model of `who`: a run waits for the busiest of its targets.
 Example: ioweather what-if --without 4711 --lake lake
 Example: ioweather what-if --move 4711 --start 2026-11-02T03:00
 """,
-)  # fmt: skip
+)

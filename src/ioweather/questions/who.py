@@ -61,10 +61,12 @@ def _of_run(asked: RunAsked) -> Answer:
     start, end = (int(asked.view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
     if asked.found is None or asked.suspects is None:
         return Answer(
-            question, f"Unknown: {asked.lacking or 'no samples of the system'}.", name="who",
+            question,
+            f"Unknown: {asked.lacking or 'no samples of the system'}.",
+            name="who",
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             result=WhoOutcome("run", None, start, end),
-        )  # fmt: skip
+        )
     said = explain(asked.view, row, asked.found).result
     assert isinstance(said, WhyOutcome)
     suspects = asked.suspects
@@ -76,9 +78,8 @@ def _of_run(asked: RunAsked) -> Answer:
     )
     findings = [*(findings_of(run, found) if run is not None else ()), *_told(found)]
     if suspects.known_ratio is not None:
-        findings.append(Finding(
-            f"Records of jobs explain {suspects.known_ratio:.0%} of what its targets did meanwhile.", name="known",
-        ))  # fmt: skip
+        text = f"Records of jobs explain {suspects.known_ratio:.0%} of what its targets did meanwhile."
+        findings.append(Finding(text, name="known"))
     if run is None:
         headline = "Unknown: too few similar runs tell what is usual."
     elif found:
@@ -114,10 +115,8 @@ def _beside_similar(found: Explained, suspects: Suspects) -> Slowed | None:
     usual = float(np.median(others))
     low, high = (float(each) for each in np.quantile(others, (0.05, 0.95)))
     harm = max(HARM_SHARE * usual, HARM_MADS * float(np.median(np.abs(others - usual))))
-    return Slowed(
-        Party("this run"), float(seconds[found.this]), Amount(usual, min(low, usual), max(high, usual)), None, harm,
-        suspects,
-    )  # fmt: skip
+    usually = Amount(usual, min(low, usual), max(high, usual))
+    return Slowed(Party("this run"), float(seconds[found.this]), usually, None, harm, suspects)
 
 
 _KNOWN_BY: Final = {"servers": "servers' counts", "log": "Darshan log", "usual": "usual I/O"}
@@ -145,10 +144,12 @@ def _of_period(asked: Activity, params: Params) -> Answer:
     lost = sum(run.io_seconds - (run.usual.value or run.io_seconds) for run in asked.slowed)
     when = _when(asked)
     by = {volume.known_by for volume in asked.volumes}
-    facts = [FactGroup("culprits", "Seconds that jobs cost others", tuple(_cost_facts(found))),
-             FactGroup("users", "The same by user", tuple(_user_facts(users))),
-             FactGroup("talkers", f"Most I/O, by {_NAMES[params['by']]}", tuple(_talker_facts(talkers))),
-             FactGroup("storms", "Metadata storms", tuple(_storm_facts(asked)))]  # fmt: skip
+    facts = [
+        FactGroup("culprits", "Seconds that jobs cost others", tuple(_cost_facts(found))),
+        FactGroup("users", "The same by user", tuple(_user_facts(users))),
+        FactGroup("talkers", f"Most I/O, by {_NAMES[params['by']]}", tuple(_talker_facts(talkers))),
+        FactGroup("storms", "Metadata storms", tuple(_storm_facts(asked))),
+    ]
     return Answer(
         f"Who slowed others on {asked.filesystem or 'storage'}, {when}?", _headline(asked, found, lost),
         tuple(group for group in facts if group.facts), name="who", findings=tuple(_findings(asked, found)),
@@ -240,9 +241,11 @@ def _shown(party: Party, by: str) -> Party:
         return party
     user = _key(party, by) if by == "user" else None
     return Party(
-        "", user=user, project=party.project if by == "project" else None,
+        "",
+        user=user,
+        project=party.project if by == "project" else None,
         program=party.program if by == "program" else None,
-    )  # fmt: skip
+    )
 
 
 def _talker_name(talker: Talker) -> str:
@@ -337,7 +340,9 @@ QUESTION = Question(
     answer=answer,
     params=(
         Param(
-            "job", "A Darshan log, the id of a job or of an event (default: the last hour).", positional=True,
+            "job",
+            "A Darshan log, the id of a job or of an event (default: the last hour).",
+            positional=True,
             metavar="LOG|JOBID|EVENT",
         ),
         Param("at", "Who it was about this time.", "time", metavar="TIME"),
@@ -364,4 +369,4 @@ Example: ioweather who --at 2026-11-01T14:00 --by user
 """,
     table="culprits",
     screen={"detail": False},
-)  # fmt: skip
+)

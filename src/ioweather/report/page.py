@@ -96,9 +96,12 @@ def equation_html(text: str) -> str:
 
 
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined,
-    trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 _SUBJECTS = {
     "car11": "Applications, throughput and contents",
     "don15": "Response times",
@@ -134,9 +137,13 @@ body.iow{max-width:60rem}
 
 
 def report_html(
-    material: Material, sheets: Sequence[Sheet] = (), *, anonymous: bool = False, appendix: bool = True,
+    material: Material,
+    sheets: Sequence[Sheet] = (),
+    *,
+    anonymous: bool = False,
+    appendix: bool = True,
     progress: Progress = silent,
-) -> str:  # fmt: skip
+) -> str:
     """The whole file."""
     made = without_repeats(material.made)
     name = "a facility" if anonymous else material.facility.name
@@ -147,9 +154,12 @@ def report_html(
         summary = f"Science: {len(ids)} exhibits of five papers, methods"
         parts.append(f'<details class="appendix"><summary>{summary}</summary>{inside}</details>')
     provenance = Provenance(
-        lake="" if anonymous else material.lake, table_versions=material.table_versions,
-        facility_digest=material.facility.digest, software_version=__version__, made_ns=material.made_ns,
-    )  # fmt: skip
+        lake="" if anonymous else material.lake,
+        table_versions=material.table_versions,
+        facility_digest=material.facility.digest,
+        software_version=__version__,
+        made_ns=material.made_ns,
+    )
     return html_page(f"Storage of {name}", parts, footer=provenance_html(provenance), style=_STYLE)
 
 
@@ -159,10 +169,9 @@ def _sheet_html(sheet: Sheet, number: int, material: Material) -> str:
         Markup(figure_html(chart, f"sheet{number}-{i}", 3, Drawn(height=_CHART_PX), with_rows=False))
         for i, chart in enumerate(sheet.charts)
     ]
-    return _TEMPLATES.get_template("sheet.html").render(
-        sheet=sheet, first=number == 0, kicker=f"ioweather report. {_period(material)}{simulated}",
-        figures=figures, tables=[Markup(table_html(table)) for table in sheet.tables],
-    )  # fmt: skip
+    kicker, tables = f"ioweather report. {_period(material)}{simulated}", [Markup(table_html(t)) for t in sheet.tables]
+    template = _TEMPLATES.get_template("sheet.html")
+    return template.render(sheet=sheet, first=number == 0, kicker=kicker, figures=figures, tables=tables)
 
 
 def _science(material: Material, made: Sequence[Made], progress: Progress) -> Iterator[str]:
@@ -181,11 +190,14 @@ def _science(material: Material, made: Sequence[Made], progress: Progress) -> It
 def _opening(material: Material, made: Sequence[Made]) -> str:
     kinds = [f.kind for m in made for f in m.exhibit.findings if f.claim and m.exhibit.id != "pat19.observations"]
     rows = material.table_rows
-    counts = [
-        (rows.get("series", 0), "samples of servers"), (rows.get("applications", 0), "runs with a Darshan log"),
-        (rows.get("jobs", 0), "jobs in accounting"), (rows.get("responses", 0), "timed operations"),
-        (rows.get("scans", 0), "scans of contents"),
-    ]  # fmt: skip
+    names = {
+        "series": "samples of servers",
+        "applications": "runs with a Darshan log",
+        "jobs": "jobs in accounting",
+        "responses": "timed operations",
+        "scans": "scans of contents",
+    }
+    counts = [(rows.get(table, 0), what) for table, what in names.items()]
     held = ", ".join(f"{n:,} {what}" for n, what in counts if n) or "nothing yet"
     ids = {m.exhibit.id.partition("@")[0] for m in made}
     total = len(ids) + len(material.left_out)
@@ -225,8 +237,8 @@ def _summary(made: Sequence[Made]) -> str:
                 if finding.kind == kind
             )
         parts.append(f"<h3>{heading}</h3>")
-        listed = [f'<h4>{escape(name)}</h4><ul class="findings">{"".join(items)}</ul>' for name, items in groups.items()
-                  if items]  # fmt: skip
+        shown = ((name, "".join(items)) for name, items in groups.items() if items)
+        listed = [f'<h4>{escape(name)}</h4><ul class="findings">{items}</ul>' for name, items in shown]
         parts += listed or ["<p>Nothing that these data decide.</p>"]
     return "".join(parts)
 

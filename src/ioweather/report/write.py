@@ -45,8 +45,8 @@ def print_pdf(browser: str, page: str, out: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ioweather-pdf-") as folder:
         source, made = Path(folder) / "report.html", Path(folder) / "report.pdf"
         source.write_text(page, encoding="utf-8")
-        line = [browser, "--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-                f"--user-data-dir={folder}/profile", "--no-pdf-header-footer", f"--print-to-pdf={made}"]  # fmt: skip
+        options = "--headless=new --disable-gpu --no-first-run --disable-background-networking --no-pdf-header-footer"
+        line = [browser, *options.split(), f"--user-data-dir={folder}/profile", f"--print-to-pdf={made}"]
         # Chromium refuses to run as root with its sandbox; the page holds no script and may load nothing.
         line += ["--no-sandbox"] if os.geteuid() == 0 else []
         try:

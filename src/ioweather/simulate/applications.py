@@ -127,76 +127,76 @@ class _Draw:
 
 
 # kind -> (share of programs, what is special about it)
-Maker: TypeAlias = Callable[[_Draw], dict[str, object]]
+Made: TypeAlias = dict[str, object]
+Maker: TypeAlias = Callable[[_Draw], Made]
 
 
-def _checkpoint_shared(draw: _Draw) -> dict[str, object]:
-    nprocs = draw.power_of_two(64, draw.preset.largest_processes)
-    return {"nprocs": nprocs, "layout": "shared", "interface": "MPI-IO", "reads": False, "io_ranks": nprocs,
-            "request_bytes": draw.of(1, 4, 16) * MIB, "stripe_count": draw.of(4, 8, 16, -1),
-            "steps": draw.of(2, 3, 4)}  # fmt: skip
+def _checkpoint_shared(draw: _Draw) -> Made:
+    made: Made = {"nprocs": draw.power_of_two(64, draw.preset.largest_processes)}
+    made |= {"layout": "shared", "interface": "MPI-IO", "request_bytes": draw.of(1, 4, 16) * MIB}
+    return made | {"stripe_count": draw.of(4, 8, 16, -1), "steps": draw.of(2, 3, 4)}
 
 
-def _checkpoint_per_process(draw: _Draw) -> dict[str, object]:
-    nprocs = draw.power_of_two(16, 1024)
-    return {"nprocs": nprocs, "layout": "unique", "reads": False, "io_ranks": nprocs,
-            "request_bytes": draw.of(1, 4) * MIB, "steps": draw.of(2, 3)}  # fmt: skip
+def _checkpoint_per_process(draw: _Draw) -> Made:
+    return {"nprocs": draw.power_of_two(16, 1024), "request_bytes": draw.of(1, 4) * MIB, "steps": draw.of(2, 3)}
 
 
-def _analysis(draw: _Draw) -> dict[str, object]:
-    nprocs = draw.power_of_two(8, 256)
-    return {"nprocs": nprocs, "layout": "unique", "reads": True, "io_ranks": nprocs, "files_per_rank": draw.of(1, 2, 4),
-            "request_bytes": draw.of(64, 256, 1024) * KIB, "steps": draw.of(1, 2)}  # fmt: skip
+def _analysis(draw: _Draw) -> Made:
+    made: Made = {"nprocs": draw.power_of_two(8, 256), "reads": True, "files_per_rank": draw.of(1, 2, 4)}
+    return made | {"request_bytes": draw.of(64, 256, 1024) * KIB, "steps": draw.of(1, 2)}
 
 
-def _training(draw: _Draw) -> dict[str, object]:
-    nprocs = draw.power_of_two(4, 64)
-    return {"nprocs": nprocs, "layout": "unique", "reads": True, "io_ranks": nprocs, "files_per_rank": draw.of(8, 16),
-            "request_bytes": draw.of(128, 256) * KIB, "steps": draw.of(3, 5), "cached_ratio": 0.4, "random": True,
-            "extra_ops_per_file": 6.0}  # fmt: skip
+def _training(draw: _Draw) -> Made:
+    made: Made = {"nprocs": draw.power_of_two(4, 64), "reads": True, "files_per_rank": draw.of(8, 16)}
+    made |= {"request_bytes": draw.of(128, 256) * KIB, "steps": draw.of(3, 5)}
+    return made | {"cached_ratio": 0.4, "random": True, "extra_ops_per_file": 6.0}
 
 
-def _shared_input(draw: _Draw) -> dict[str, object]:
-    nprocs = draw.power_of_two(128, max(256, draw.preset.largest_processes // 4))
-    return {"nprocs": nprocs, "layout": "shared", "reads": True, "io_ranks": nprocs,
-            "request_bytes": draw.of(1, 4) * MIB, "stripe_count": draw.of(4, 8, -1),
-            "steps": draw.of(1, 2)}  # fmt: skip
+def _shared_input(draw: _Draw) -> Made:
+    largest = max(256, draw.preset.largest_processes // 4)
+    made: Made = {"nprocs": draw.power_of_two(128, largest), "layout": "shared", "reads": True}
+    return made | {"request_bytes": draw.of(1, 4) * MIB, "stripe_count": draw.of(4, 8, -1), "steps": draw.of(1, 2)}
 
 
-def _rank_zero(draw: _Draw) -> dict[str, object]:
-    return {"nprocs": draw.power_of_two(16, 4096), "layout": "unique", "reads": False, "io_ranks": 1,
-            "request_bytes": draw.of(64, 1024) * KIB, "steps": draw.of(2, 4)}  # fmt: skip
+def _rank_zero(draw: _Draw) -> Made:
+    made: Made = {"nprocs": draw.power_of_two(16, 4096), "io_ranks": 1}
+    return made | {"request_bytes": draw.of(64, 1024) * KIB, "steps": draw.of(2, 4)}
 
 
-def _aggregated(draw: _Draw) -> dict[str, object]:
+def _aggregated(draw: _Draw) -> Made:
     nprocs = draw.power_of_two(256, draw.preset.largest_processes)
-    return {"nprocs": nprocs, "layout": "unique", "reads": False, "io_ranks": max(4, min(512, nprocs // 64)),
-            "request_bytes": 4 * MIB, "stripe_count": draw.of(1, 4), "steps": draw.of(2, 3)}  # fmt: skip
+    made: Made = {"nprocs": nprocs, "io_ranks": max(4, min(512, nprocs // 64)), "request_bytes": 4 * MIB}
+    return made | {"stripe_count": draw.of(1, 4), "steps": draw.of(2, 3)}
 
 
-def _metadata_storm(draw: _Draw) -> dict[str, object]:
+def _metadata_storm(draw: _Draw) -> Made:
     nprocs = draw.power_of_two(16, 128)
-    return {"nprocs": nprocs, "layout": "unique", "reads": False, "io_ranks": nprocs,
-            "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB, "steps": 1,
-            "extra_ops_per_file": draw.of(800, 2000), "io_share": 0.05}  # fmt: skip
+    made: Made = {"nprocs": nprocs, "files_per_rank": min(64, MOST_FILES // nprocs), "request_bytes": 16 * KIB}
+    return made | {"extra_ops_per_file": draw.of(800, 2000), "io_share": 0.05}
 
 
-def _small_random(draw: _Draw) -> dict[str, object]:
-    nprocs = draw.power_of_two(8, 512)
-    return {"nprocs": nprocs, "layout": "shared", "reads": True, "io_ranks": nprocs, "random": True,
-            "request_bytes": draw.of(4, 8, 16) * KIB, "stripe_count": draw.of(1, 4), "steps": 1}  # fmt: skip
+def _small_random(draw: _Draw) -> Made:
+    made: Made = {"nprocs": draw.power_of_two(8, 512), "layout": "shared", "reads": True, "random": True}
+    return made | {"request_bytes": draw.of(4, 8, 16) * KIB, "stripe_count": draw.of(1, 4)}
 
 
-def _idle(draw: _Draw) -> dict[str, object]:
-    return {"nprocs": draw.power_of_two(1, 1024), "layout": "none", "reads": False, "io_ranks": 0, "request_bytes": 1,
-            "steps": 1, "io_share": 0.0}  # fmt: skip
+def _idle(draw: _Draw) -> Made:
+    nprocs = draw.power_of_two(1, 1024)
+    return {"nprocs": nprocs, "layout": "none", "io_ranks": 0, "request_bytes": 1, "io_share": 0.0}
 
 
 CLASSES: dict[str, Maker] = {
-    "checkpoint_shared": _checkpoint_shared, "analysis": _analysis, "checkpoint_per_process": _checkpoint_per_process,
-    "shared_input": _shared_input, "training": _training, "aggregated": _aggregated, "rank_zero": _rank_zero,
-    "metadata_storm": _metadata_storm, "small_random": _small_random, "idle": _idle,
-}  # fmt: skip
+    "checkpoint_shared": _checkpoint_shared,
+    "analysis": _analysis,
+    "checkpoint_per_process": _checkpoint_per_process,
+    "shared_input": _shared_input,
+    "training": _training,
+    "aggregated": _aggregated,
+    "rank_zero": _rank_zero,
+    "metadata_storm": _metadata_storm,
+    "small_random": _small_random,
+    "idle": _idle,
+}
 _SAVING = ("checkpoint_shared", "checkpoint_per_process", "aggregated")
 _PROJECTS = ("climate", "fusion", "genomics", "combustion", "cosmology", "materials", "nuclear", "hydrology")
 

@@ -118,8 +118,8 @@ class Benchmark:
         else:
             even = np.full(resources.osts, 1.0 / resources.osts)
             speed = share * float(resources.capacity[: resources.osts].sum())
-            flow = Flow("read" if kind == "read" else "write", Pattern(data_demand(resources, even, speed), seconds),
-                        owner=IO500_NAME)  # fmt: skip
+            pattern = Pattern(data_demand(resources, even, speed), seconds)
+            flow = Flow("read" if kind == "read" else "write", pattern, owner=IO500_NAME)
         self.flows.append((name, flow))
         return flow
 

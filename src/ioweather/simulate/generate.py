@@ -189,8 +189,8 @@ class _Making:
         if window.readings.day == preset.detail_day:
             self._detail.append(slim(observed))
             if sum(part.readings.steps * part.readings.step_seconds for part in self._detail) == DAY_SECONDS:
-                yield (write_detail, self.data / "detail", joined(self._detail), preset, world.resources,
-                       world.calendar, world.seed)  # fmt: skip
+                where = (preset, world.resources, world.calendar, world.seed)
+                yield (write_detail, self.data / "detail", joined(self._detail), *where)
                 self._detail = []
 
     def _used_bytes(self, day: int) -> float:
@@ -212,10 +212,11 @@ class _Making:
             path.parent.mkdir(parents=True, exist_ok=True)
             speeds = write_result(path, world.benchmark, world.resources, world.calendar)
             for name, flow in world.benchmark.flows:
-                self.truth.add("benchmark", id=name, name=name, value=speeds[name], observed_seconds=flow.seconds,
-                               alone_seconds=flow.alone_seconds, start_ns=world.calendar.epoch_ns(flow.start),
-                               end_ns=world.calendar.epoch_ns(flow.end),
-                               details={"free_seconds": flow.pattern.seconds})  # fmt: skip
+                start, end = (world.calendar.epoch_ns(at) for at in (flow.start, flow.end))
+                took = {"observed_seconds": flow.seconds, "alone_seconds": flow.alone_seconds}
+                details = {"free_seconds": flow.pattern.seconds}
+                named = {"id": name, "name": name, "value": speeds[name], "details": details}
+                self.truth.add("benchmark", start_ns=start, end_ns=end, **named, **took)
 
     def write_scans(self) -> dict[str, int]:
         calendar, found = self.world.calendar, {}
@@ -229,9 +230,9 @@ class _Making:
         world, law = self.world, self.world.preset.law
         calendar = world.calendar
         for incident in world.incidents:
-            self.truth.add("incident", id=incident.id, name=incident.kind, component=incident.component,
-                           start_ns=calendar.epoch_ns(incident.start), end_ns=calendar.epoch_ns(incident.end),
-                           strength=incident.strength, value=self.felt.mean(incident))  # fmt: skip
+            start, end = (calendar.epoch_ns(at) for at in (incident.start, incident.end))
+            what = {"component": incident.component, "strength": incident.strength, "value": self.felt.mean(incident)}
+            self.truth.add("incident", id=incident.id, name=incident.kind, start_ns=start, end_ns=end, **what)
         if not self.first:
             return
         if world.preset.sampler_seconds:
@@ -248,5 +249,5 @@ class _Making:
         for name, content in zip(("before", "after"), self.contents, strict=True):
             for place, project in enumerate(("", *content.projects)):
                 chosen = content.size if not project else content.size[content.project == place - 1]
-                self.truth.add("scan", id=name, name=project or "all", value=float(len(chosen)),
-                               details={"bytes": int(chosen.sum())})  # fmt: skip
+                details = {"bytes": int(chosen.sum())}
+                self.truth.add("scan", id=name, name=project or "all", value=float(len(chosen)), details=details)

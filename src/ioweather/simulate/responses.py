@@ -102,8 +102,10 @@ def _common(law: ResponseLaw, moments: Floats, seed: int) -> Floats:
     if not law.common_sd or not len(moments):
         return np.ones(len(moments))
     period = (moments // _COMMON_SECONDS).astype(np.int64)
-    values = {int(p): float(np.exp(law.common_sd * stream(seed, "common", int(p)).standard_normal()))
-              for p in np.unique(period)}  # fmt: skip
+    values = {
+        int(p): float(np.exp(law.common_sd * stream(seed, "common", int(p)).standard_normal()))
+        for p in np.unique(period)
+    }
     return np.array([values[int(p)] for p in period])
 
 
@@ -129,8 +131,8 @@ def _probes(readings: Readings, preset: Preset, resources: Resources, seed: int)
                 cached = rng.random(len(moments)) < _CACHED_RATIO
                 quiet = np.where(cached, rng.normal(_CACHED_MEAN, 0.1 * _CACHED_MEAN, len(moments)), quiet)
             seconds = quiet * (stretched if cached is None else np.where(cached, 1.0, stretched))
-            yield Responses(name, target, op, SMALL_FILE_BYTES, None, f"probe-{host}", moments + 0.3 + 0.1 * number,
-                            np.maximum(seconds, 1e-6), cached)  # fmt: skip
+            at, took = moments + 0.3 + 0.1 * number, np.maximum(seconds, 1e-6)
+            yield Responses(name, target, op, SMALL_FILE_BYTES, None, f"probe-{host}", at, took, cached)
 
 
 def _each_target(readings: Readings, preset: Preset, resources: Resources, host: int, seed: int) -> Iterator[Responses]:
@@ -143,8 +145,9 @@ def _each_target(readings: Readings, preset: Preset, resources: Resources, host:
         common = _common(preset.law, at, seed)
         for ost, chosen in _turns(turn, resources):
             seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
-            yield Responses(f"login{host + 1}", f"/{resources.fsname}/.ioweather", op, TARGET_BYTES,
-                            resources.ost_name(ost), f"probe-{host}", at[chosen], seconds)  # fmt: skip
+            target, name = f"/{resources.fsname}/.ioweather", resources.ost_name(ost)
+            probe = (f"login{host + 1}", target, op, TARGET_BYTES, name, f"probe-{host}")
+            yield Responses(*probe, at[chosen], seconds)
 
 
 def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
@@ -162,8 +165,8 @@ def _samples(readings: Readings, preset: Preset, resources: Resources, seed: int
             for ost, chosen in _turns(number * 5 + rounds, resources):
                 # A transfer on the same target slows a sample like anybody else.
                 seconds = quiet[chosen] * _data_stretch(readings, resources, ost, at[chosen]) * common[chosen]
-                yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost),
-                                "sampler", at[chosen], seconds)  # fmt: skip
+                where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
+                yield Responses("sampler1", *where, "sampler", at[chosen], seconds)
 
 
 def _repeated(readings: Readings, preset: Preset, resources: Resources, seed: int) -> Iterator[Responses]:
@@ -179,8 +182,8 @@ def _repeated(readings: Readings, preset: Preset, resources: Resources, seed: in
             quiet, _ = draw(preset.law, mean, len(at), rng)
             hit = rng.random(len(at)) < _FROM_CACHE
             seconds = np.where(hit, _CACHE_FACTOR * quiet, quiet * _data_stretch(readings, resources, ost, at))
-            yield Responses("sampler1", f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost), "sampler",
-                            at, np.maximum(seconds, 1e-6), mode="cache")  # fmt: skip
+            where = (f"/{resources.fsname}/.samples", op, size, resources.ost_name(ost))
+            yield Responses("sampler1", *where, "sampler", at, np.maximum(seconds, 1e-6), mode="cache")
 
 
 def _turns(turn: Ints, resources: Resources) -> Iterator[tuple[int, Indices]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,10 @@ def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> t
     kept = np.flatnonzero(rng.random(len(first)) >= _DELETED_RATIO)
     length = preset.days * DAY
     per_project = np.bincount(first.project, minlength=len(projects))
-    added = [
-        _draw(int(n * (DOMINANT_GROWTH_RATIO if p == 0 else GROWTH_RATIO)), length, length, owners, projects,
-              len(first) * (p + 2), rng, p)
-        for p, n in enumerate(per_project.tolist())
-    ]  # fmt: skip
+    growth = [DOMINANT_GROWTH_RATIO, *[GROWTH_RATIO] * (len(per_project) - 1)]
+    counts = [int(n * ratio) for n, ratio in zip(per_project.tolist(), growth, strict=True)]
+    same = (length, length, owners, projects)
+    added = [_draw(n, *same, len(first) * (p + 2), rng, p) for p, n in enumerate(counts)]
     pieces = [_take(first, kept), *added]
     names = ("uid", "project", "number", "size", "mtime", "atime")
     arrays: dict[str, Any] = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
@@ -60,9 +59,15 @@ def make_contents(preset: Preset, programs: tuple[Program, ...], seed: int) -> t
 
 
 def _draw(
-    count: int, now: float, oldest: float, owners: list[tuple[str, int]], projects: tuple[str, ...], first: int,
-    rng: np.random.Generator, project: int | None,
-) -> Content:  # fmt: skip
+    count: int,
+    now: float,
+    oldest: float,
+    owners: list[tuple[str, int]],
+    projects: tuple[str, ...],
+    first: int,
+    rng: np.random.Generator,
+    project: int | None,
+) -> Content:
     usable = [(account, uid) for account, uid in owners if project is None or account == projects[project]]
     chosen = rng.integers(0, len(usable), count)
     large = rng.random(count) < _LARGE_RATIO
@@ -73,11 +78,14 @@ def _draw(
     return Content(
         np.array([uid for _, uid in usable], np.int64)[chosen],
         np.array([projects.index(account) for account, _ in usable], np.int64)[chosen],
-        first + np.arange(count), np.rint(np.exp(logs)).astype(np.int64), mtime,
-        np.minimum(mtime + rng.exponential(20 * DAY, count), now), projects,
-    )  # fmt: skip
+        first + np.arange(count),
+        np.rint(np.exp(logs)).astype(np.int64),
+        mtime,
+        np.minimum(mtime + rng.exponential(20 * DAY, count), now),
+        projects,
+    )
 
 
 def _take(content: Content, rows: Ints) -> Content:
-    return Content(content.uid[rows], content.project[rows], content.number[rows], content.size[rows],
-                   content.mtime[rows], content.atime[rows], content.projects)  # fmt: skip
+    names = ("uid", "project", "number", "size", "mtime", "atime")
+    return replace(content, **{name: getattr(content, name)[rows] for name in names})

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ioweather.core.arrays import Floats
+from ioweather.core.words import pairs_of
 from ioweather.simulate.flows import OPERATIONS
 from ioweather.simulate.incidents import Incident, divided
 from ioweather.simulate.observed import Observed
@@ -106,13 +107,12 @@ def degrees(row: Floats) -> list[int]:
     return found
 
 
-COLUMNS = {
-    "kind": "VARCHAR", "id": "VARCHAR", "name": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT",
-    "job_id": "BIGINT", "uid": "BIGINT", "nprocs": "BIGINT", "component": "VARCHAR", "strength": "DOUBLE",
-    "observed_seconds": "DOUBLE", "alone_seconds": "DOUBLE", "incidents_seconds": "DOUBLE", "others_seconds": "DOUBLE",
-    "own_seconds": "DOUBLE", "change": "VARCHAR", "read_bytes": "BIGINT", "write_bytes": "BIGINT",
-    "cached_bytes": "BIGINT", "darshan": "BOOLEAN", "value": "DOUBLE", "details": "VARCHAR",
-}  # fmt: skip
+COLUMNS = pairs_of("""
+    kind=VARCHAR id=VARCHAR name=VARCHAR start_ns=BIGINT end_ns=BIGINT job_id=BIGINT uid=BIGINT nprocs=BIGINT
+    component=VARCHAR strength=DOUBLE observed_seconds=DOUBLE alone_seconds=DOUBLE incidents_seconds=DOUBLE
+    others_seconds=DOUBLE own_seconds=DOUBLE change=VARCHAR read_bytes=BIGINT write_bytes=BIGINT cached_bytes=BIGINT
+    darshan=BOOLEAN value=DOUBLE details=VARCHAR
+""")
 
 
 class TruthWriter:
@@ -173,8 +173,11 @@ def flow_parts(flow: Any) -> tuple[float, float, float, float]:
     lost in the state in which the facility was.
     """
     alone, incidents, others, both = (
-        flow.alone_seconds, flow.with_incidents_seconds, flow.with_others_seconds, flow.usual_seconds,
-    )  # fmt: skip
+        flow.alone_seconds,
+        flow.with_incidents_seconds,
+        flow.with_others_seconds,
+        flow.usual_seconds,
+    )
     by_incidents = 0.5 * ((incidents - alone) + (both - others))
     by_others = 0.5 * ((others - alone) + (both - incidents))
     return alone, by_incidents, by_others, flow.seconds - both

@@ -48,11 +48,14 @@ _TEXTS = (
 _BYTES = (
     (b"PAR1", "a Parquet file", "ioweather ingest --as TABLE --map MAP.toml FILE (docs/how-to/any-csv.md)"),
     (b"PK\x03\x04", "a zip archive", "unzip it, then ingest its folder"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file, but neither pyLMT's nor TOKIO's",
-     "ioweather ingest daily .h5lmt files of pyLMT or TOKIO time series"),
+    (
+        b"\x89HDF\r\n\x1a\n",
+        "an HDF5 file, but neither pyLMT's nor TOKIO's",
+        "ioweather ingest daily .h5lmt files of pyLMT or TOKIO time series",
+    ),
     (b"\xfd7zXZ\x00", "compressed by xz", "xz -d FILE"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstd -d FILE"),
-)  # fmt: skip
+)
 _TAR_AT = 257
 
 

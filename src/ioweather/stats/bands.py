@@ -52,10 +52,15 @@ def find_bands(times: Floats) -> list[Band]:
             bands.append((low, high, inside))
     merged = _without_small(bands, n)
     return [
-        Band(float(10**low) if np.isfinite(low) else 0.0, float(10**high) if np.isfinite(high) else float("inf"),
-             float(10 ** np.median(inside)), len(inside) / n, len(inside))
+        Band(
+            float(10**low) if np.isfinite(low) else 0.0,
+            float(10**high) if np.isfinite(high) else float("inf"),
+            float(10 ** np.median(inside)),
+            len(inside) / n,
+            len(inside),
+        )
         for low, high, inside in merged
-    ]  # fmt: skip
+    ]
 
 
 def _density(values: Floats, width: float) -> tuple[Floats, Floats]:

@@ -63,10 +63,8 @@ def single_change(
     null_gains, totals = _gains(_drawn(rng, rest, alike, replicates), np.tile(weight, (replicates, 1)), min_side)
     # The observed order counts as one of the series, so p is never 0.
     reached = int(np.sum(null_gains.max(axis=1) / totals >= explained * (1 - 1e-12)))
-    return Change(
-        index, _level(level[:index], weight[:index]), _level(level[index:], weight[index:]),
-        explained, (1 + reached) / (1 + replicates), alike, replicates,
-    )  # fmt: skip
+    levels = [_level(level[part], weight[part]) for part in (slice(None, index), slice(index, None))]
+    return Change(index, levels[0], levels[1], explained, (1 + reached) / (1 + replicates), alike, replicates)
 
 
 def _without_best(values: Floats, weight: Floats, min_side: int) -> Floats:

@@ -90,7 +90,5 @@ def conformal_folds(
     high_end = np.sort(high_all, axis=0)[min(rank, n) - 1]
     low_end = np.sort(low_all, axis=0)[max(n - rank, 0)]
     median = NeighbourQuantiles(known, values)(at, (0.5,))[0]
-    return Band(
-        median, np.minimum(low_end, median), np.maximum(high_end, median), level,
-        f"{folds}-fold conformalised quantile regression on {neighbour_count(n)} nearest neighbours",
-    )  # fmt: skip
+    method = f"{folds}-fold conformalised quantile regression on {neighbour_count(n)} nearest neighbours"
+    return Band(median, np.minimum(low_end, median), np.maximum(high_end, median), level, method)

@@ -148,10 +148,8 @@ class Histograms:
         """The same rows, counts added."""
         if not len(other.row):
             return self
-        return self._summed(
-            np.concatenate([self.row, other.row]), np.concatenate([self.bin, other.bin]),
-            np.concatenate([self.count, other.count]), self.rows, self.exact,
-        )  # fmt: skip
+        row, at = np.concatenate([self.row, other.row]), np.concatenate([self.bin, other.bin])
+        return self._summed(row, at, np.concatenate([self.count, other.count]), self.rows, self.exact)
 
     def values(self, bins: Ints) -> Floats:
         """What a bin stands for, in seconds."""

@@ -81,10 +81,9 @@ def lagged_sums(x: NDArray[Any], y: NDArray[Any], lags: int, unit: int) -> Float
         right = np.concatenate([ys[lag:], np.full(lag, np.nan)])
         both = ~(np.isnan(left) | np.isnan(right))
         left[~both], right[~both] = 0.0, 0.0
-        for place, terms in (
-            (N, both.astype(np.float64)), (SX, left), (SY, right),
-            (SXX, left * left), (SYY, right * right), (SXY, left * right),
-        ):  # fmt: skip
+        both_of = {N: both.astype(np.float64), SX: left, SY: right}
+        both_of |= {SXX: left * left, SYY: right * right, SXY: left * right}
+        for place, terms in both_of.items():
             out[:, lag, place] = np.add.reduceat(terms, edges)
     return out
 

@@ -54,13 +54,17 @@ def sums_of_rows(
     each group, sorted."""
     good = f"FROM ({rows}) WHERE group_regular AND {POSSIBLE}"
     steps = _by_group(
-        con, "SELECT number, (start_ns - group_first_ns) // group_interval_ns AS place, sum(value) AS total, "
-        f"count(*) AS n {good} GROUP BY number, place", len(groups),
-    )  # fmt: skip
+        con,
+        "SELECT number, (start_ns - group_first_ns) // group_interval_ns AS place, sum(value) AS total, "
+        f"count(*) AS n {good} GROUP BY number, place",
+        len(groups),
+    )
     hours = _by_group(
-        con, f"SELECT number, start_ns % {DAY_NS} // {HOUR_NS} AS hour, component, sum(value) AS total, count(*) AS n "
-        f"{good} AND {HOUR_NS} % group_interval_ns = 0 GROUP BY number, hour, component", len(groups),
-    )  # fmt: skip
+        con,
+        f"SELECT number, start_ns % {DAY_NS} // {HOUR_NS} AS hour, component, sum(value) AS total, count(*) AS n "
+        f"{good} AND {HOUR_NS} % group_interval_ns = 0 GROUP BY number, hour, component",
+        len(groups),
+    )
     made: dict[str, Sums] = {}
     for group, own, step, hour in zip(groups, names, steps, hours, strict=True):
         if not group.regular:

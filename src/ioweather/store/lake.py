@@ -114,10 +114,8 @@ class Lake:
             told.add(rows)
             if complaints is None and told.refused_rows:
                 _LOG.warning("%s", told)
-        return delta.append(
-            layout.tables_dir(self.root), TABLES[table], rows.frame, source=source,
-            ingest_id=ingest_id or new_ingest_id(),
-        )  # fmt: skip
+        where = layout.tables_dir(self.root)
+        return delta.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
 
     def commit(self, table: str, staged: Sequence[Staged]) -> int:
         """Add rows that workers wrote, and are not there yet; returns how many."""

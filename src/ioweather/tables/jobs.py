@@ -99,7 +99,10 @@ JOB_OPERATIONS = TableSpec(
         ColumnSpec("count", "int64", "how often"),
         ColumnSpec("bytes", "int64", "bytes moved, of reads and writes", nullable=True),
         ColumnSpec(
-            "time_ns", "int64", "server time summed over operations, where it is counted", nullable=True,
+            "time_ns",
+            "int64",
+            "server time summed over operations, where it is counted",
+            nullable=True,
             range=NOT_NEGATIVE,
         ),
         ColumnSpec("histogram", "text", "JSON: bytes up to -> operations, where it is counted", nullable=True),
@@ -114,4 +117,4 @@ JOB_OPERATIONS = TableSpec(
     key=("start_ns", "interval_ns", "system", "component_kind", "component", "job_key", "operation"),
     time="start_ns",
     order=("system", "job_key", "component", "operation", "start_ns"),
-)  # fmt: skip
+)

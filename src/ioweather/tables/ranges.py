@@ -69,9 +69,14 @@ SAMPLE: Final = Range(0.0, float("inf"), "by metric, see below")
 _BY_NAME: Final = {"interval_ns": INTERVAL, "duration_ns": LENGTH, "count": AMOUNT}
 # The longest ending that fits counts.
 _BY_UNIT: Final = {
-    "_bytes_per_s": BYTES_PER_S, "_per_process": PER_PROCESS, "_seconds": SECONDS, "_ratio": RATIO, "_bytes": AMOUNT,
-    "_count": AMOUNT, "_ns": TIME,
-}  # fmt: skip
+    "_bytes_per_s": BYTES_PER_S,
+    "_per_process": PER_PROCESS,
+    "_seconds": SECONDS,
+    "_ratio": RATIO,
+    "_bytes": AMOUNT,
+    "_count": AMOUNT,
+    "_ns": TIME,
+}
 
 
 @cache

@@ -189,9 +189,13 @@ def make_exhibits(
 
 
 def each_exhibit(
-    lake: Lake, ids: Sequence[str], *, params: Mapping[str, str] | None = None, period_ns: Period = ALL_TIME,
+    lake: Lake,
+    ids: Sequence[str],
+    *,
+    params: Mapping[str, str] | None = None,
+    period_ns: Period = ALL_TIME,
     executor: Executor | None = None,
-) -> dict[str, Exhibit | Exception]:  # fmt: skip
+) -> dict[str, Exhibit | Exception]:
     """Exhibits of one study, together at first; where that fails, one by one, so that each has its own reason."""
     from ioweather.engine import WorkersDied
 
@@ -349,8 +353,11 @@ def _cache(snapshot: Snapshot, exhibit_id: str, provenance: Provenance, exhibit:
         ):
             folder.replace(file.name, json.dumps(to_jsonable(exhibit)).encode(), 0o640)
             # A lake that grows makes every result of yesterday useless: the oldest go.
-            kept = {name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns
-                    for name in folder.names() if name.endswith(".json")}  # fmt: skip
+            kept = {
+                name: os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mtime_ns
+                for name in folder.names()
+                if name.endswith(".json")
+            }
             for old in sorted(kept, key=lambda name: kept[name])[:-_MOST_KEPT]:
                 folder.discard(old)
     except (OSError, UnsafePlace):

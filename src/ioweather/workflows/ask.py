@@ -126,9 +126,14 @@ def signature_of(question: Question) -> inspect.Signature:
 
 
 _KINDS = {
-    "text": "str", "int": "int", "float": "float", "duration": "str | int", "size": "str | int", "flag": "bool",
+    "text": "str",
+    "int": "int",
+    "float": "float",
+    "duration": "str | int",
+    "size": "str | int",
+    "flag": "bool",
     "time": "str | int",
-}  # fmt: skip
+}
 
 
 def _argument(param: Param) -> inspect.Parameter:

@@ -74,8 +74,9 @@ def _peaks(
     """Components and, by amount and component, the highest rates: those of days of the period, spread evenly where it
     has many. The amount `all` is of all components together."""
     metrics = {metric for several in amounts.values() for metric in several}
-    groups = [g for g in snapshot.series()
-              if g.filesystem == filesystem and g.component_kind == kind and g.metric in metrics]  # fmt: skip
+    groups = [
+        g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == kind and g.metric in metrics
+    ]
     days = sorted({g.day for g in groups if g.first_ns < period_ns[1] and g.end_ns > period_ns[0]})
     if not days:
         raise DataUnavailable(f"no samples of {filesystem} in this period")
@@ -106,8 +107,9 @@ def _highest(
     """Of a day: `components`, how many rates there are by amount and component (`counts`), and the highest of them
     (`rates`), as many as the quantile over several such days can ask for."""
     metrics = sorted({metric for several in amounts.values() for metric in several})
-    selection = snapshot.selection(filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step_ns,
-                                   excluded_quality=_EXCLUDED)  # fmt: skip
+    selection = snapshot.selection(
+        filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step_ns, excluded_quality=_EXCLUDED
+    )
     selection = replace(selection, groups=tuple(group for group in selection.groups if group.day == day))
     most = int(_DAYS * DAY_NS / step_ns * (1.0 - _PEAK_QUANTILE)) + 1
     files = snapshot.pinned["series"].days().get(day, [])

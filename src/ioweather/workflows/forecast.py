@@ -63,9 +63,13 @@ def _load(
     step = window_ns if sample <= window_ns else -(-window_ns // sample) * sample
     end = min(at_ns or 2**62, max(g.end_ns for g in own))
     selection = snapshot.selection(
-        filesystem=name, component_kind=kind, metrics=metrics, step_ns=step,
-        period_ns=((end - HISTORY_NS) // step * step, end // step * step), excluded_quality=_LEFT_OUT,
-    )  # fmt: skip
+        filesystem=name,
+        component_kind=kind,
+        metrics=metrics,
+        step_ns=step,
+        period_ns=((end - HISTORY_NS) // step * step, end // step * step),
+        excluded_quality=_LEFT_OUT,
+    )
     steps = steps_of(grid.rollup(selection, metrics), metrics, step, (0, 2**62))
     total = np.sum([steps.values[metric] for metric in metrics], axis=0) / (step / 1e9)
     return Quantity(name, "load", op or "all"), History(steps.start_ns, step, np.asarray(total, np.float64))

@@ -330,10 +330,12 @@ def _together(parts: Sequence[Matrix]) -> Matrix:
     step = parts[0].step_ns
     names = [name for name in parts[0].components if all(name in p.components for p in parts)]
     total = sum(
-        (p.values[(first - p.start_ns) // step : (end - p.start_ns) // step, [p.components.index(n) for n in names]]
-         for p in parts),
+        (
+            p.values[(first - p.start_ns) // step : (end - p.start_ns) // step, [p.components.index(n) for n in names]]
+            for p in parts
+        ),
         start=np.zeros((max(0, end - first) // step, len(names))),
-    )  # fmt: skip
+    )
     return Matrix("together", first, step, tuple(names), total, np.broadcast_to(np.float32(1), total.shape))
 
 
@@ -367,10 +369,12 @@ def _service(search: _Search, kind: str, load: Matrix) -> Iterator[Observations]
 
 
 _TIMES: Final = (
-    ColumnSpec("component", "text", "target"), ColumnSpec("operation", "text", "as the server names it"),
-    ColumnSpec("bin", "int64", "of the search"), ColumnSpec("seconds", "float64", "in all"),
+    ColumnSpec("component", "text", "target"),
+    ColumnSpec("operation", "text", "as the server names it"),
+    ColumnSpec("bin", "int64", "of the search"),
+    ColumnSpec("seconds", "float64", "in all"),
     ColumnSpec("requests", "float64", "how many"),
-)  # fmt: skip
+)
 
 
 def _job_times(search: _Search, kind: str) -> tuple[tuple[str, ...], list[Floats], list[Floats]]:
@@ -387,8 +391,10 @@ def _job_times(search: _Search, kind: str) -> tuple[tuple[str, ...], list[Floats
         return (), [], []
     found = fetch_frame(search.snapshot.bare, sql, _TIMES)
     names, operations = found.text("component"), found.text("operation")
-    tables = {name: np.zeros((len(operations.categories), search.bins, len(names.categories)))
-              for name in ("seconds", "requests")}  # fmt: skip
+    tables = {
+        name: np.zeros((len(operations.categories), search.bins, len(names.categories)))
+        for name in ("seconds", "requests")
+    }
     for name, table in tables.items():
         np.add.at(table, (operations.codes, found.ints("bin"), names.codes), found.floats(name))
     return names.categories, list(tables["seconds"]), list(tables["requests"])
@@ -437,9 +443,11 @@ def _clients(search: _Search) -> Iterator[Observations]:
 
 
 _LOOKS: Final = (
-    ColumnSpec("component", "text", "target", nullable=True), ColumnSpec("minute", "int64", "start of the minute"),
-    ColumnSpec("took", "float64", "median logarithm"), ColumnSpec("looks", "int64", "operations"),
-)  # fmt: skip
+    ColumnSpec("component", "text", "target", nullable=True),
+    ColumnSpec("minute", "int64", "start of the minute"),
+    ColumnSpec("took", "float64", "median logarithm"),
+    ColumnSpec("looks", "int64", "operations"),
+)
 
 
 def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, ...], Ints, Ints, Floats, Floats]:
@@ -459,9 +467,12 @@ def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, 
     found = fetch_frame(search.snapshot.bare, sql, _LOOKS)
     text = found.text("component")
     return (
-        text.categories, text.codes.astype(np.int64), found.ints("minute"), found.floats("took"),
+        text.categories,
+        text.codes.astype(np.int64),
+        found.ints("minute"),
+        found.floats("took"),
         found.floats("looks"),
-    )  # fmt: skip
+    )
 
 
 def _probes(search: _Search, load: Matrix | None = None) -> Iterator[Observations]:

@@ -243,10 +243,8 @@ def _parties(
         number = row.get("uid") if row.get("uid") is not None else uid.get(key)
         name = program.get(key) or row.get("name") or ""
         project = snapshot.facility.project_of(account=row.get("account"), uid=number, exe=name or None)
-        found.append(
-            Party(key, int(key) if key.isdigit() else None, number, row.get("user"),
-                  project if row or number is not None else None, name or None)
-        )  # fmt: skip
+        job, whose = int(key) if key.isdigit() else None, project if row or number is not None else None
+        found.append(Party(key, job, number, row.get("user"), whose, name or None))
     return tuple(found)
 
 
@@ -278,11 +276,13 @@ def measured_work(
     metrics = (*choices.TRAFFIC, *REQUESTS)
     try:
         selection = snapshot.selection(
-            filesystem=records.filesystem, metrics=metrics, step_ns=10**9,
+            filesystem=records.filesystem,
+            metrics=metrics,
+            step_ns=10**9,
             component_kind=choices.traffic_kind(snapshot, {"filesystem": records.filesystem}),
             period_ns=(min(low for _, low, _ in windows), max(high for _, _, high in windows) + 1),
             excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
-        )  # fmt: skip
+        )
     except DataUnavailable:
         return {}
     if most_rows is not None and sum(group.rows for group in selection.groups) > most_rows:
@@ -362,8 +362,8 @@ def storms_between(
         for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
     ]
     best: dict[str, tuple[float, int, int]] = {}
-    for key, start, length, count in zip(row_keys, rows.ints("start_ns").tolist(), rows.ints("interval_ns").tolist(),
-                                         rows.floats("requests").tolist(), strict=True):  # fmt: skip
+    numbers = (rows.ints("start_ns"), rows.ints("interval_ns"), rows.floats("requests"))
+    for key, start, length, count in zip(row_keys, *(column.tolist() for column in numbers), strict=True):
         best[key] = max(best.get(key, (0.0, 0, 0)), (count * 1e9 / length, start, start + length))
     opened = runs.floats("file_count")
     rate = opened / np.maximum(runs.floats("io_seconds"), 1.0)

@@ -156,9 +156,11 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
             every[row, np.searchsorted(starts, when)] = ratio
         slowest = np.argmax(np.nan_to_num(every, nan=-1.0), axis=0)
         yield Slowness(
-            filesystem.removeprefix("mount:"), starts, every[slowest, np.arange(len(starts))],
+            filesystem.removeprefix("mount:"),
+            starts,
+            every[slowest, np.arange(len(starts))],
             tuple(lines[row][0] for row in slowest.tolist()),
-        )  # fmt: skip
+        )
 
 
 def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:

@@ -138,8 +138,10 @@ def _span(baseline: Baseline, moment: int) -> tuple[int, int] | None:
 def _baselines(snapshot: Snapshot, moment: int) -> Usual:
     baseline = snapshot.facility.baseline
     hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS}, _span(baseline, moment))
-    found = {(s.filesystem, s.op, s.request_bytes): s.expected(baseline, moment)
-             for s in operation_series(hours, {}, HOUR_NS)}  # fmt: skip
+    found = {
+        (s.filesystem, s.op, s.request_bytes): s.expected(baseline, moment)
+        for s in operation_series(hours, {}, HOUR_NS)
+    }
     return {key: (usual, n) for key, (usual, n) in found.items() if usual is not None}
 
 
@@ -152,8 +154,11 @@ def _exact_baselines(snapshot: Snapshot, moment: int) -> Usual:
         f"SELECT system, op, request_bytes, quantile_disc(duration_ns, 0.5), count(*) FROM ({ended}) "
         "WHERE NOT coalesce(cached, FALSE) AND duration_ns IS NOT NULL GROUP BY ALL"
     ).fetchall()
-    return {(system, op, size): (given.get(op, median / NS), n) for system, op, size, median, n in rows
-            if n >= LEAST_BASELINE or op in given}  # fmt: skip
+    return {
+        (system, op, size): (given.get(op, median / NS), n)
+        for system, op, size, median, n in rows
+        if n >= LEAST_BASELINE or op in given
+    }
 
 
 def _notes(history: History) -> list[str]:

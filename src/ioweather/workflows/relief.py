@@ -48,9 +48,7 @@ def relief(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Rel
     else:
         files, there = _of_logs(snapshot, filesystem, number, period)
         origin = "those that several logged runs used"
-    return Relief(
-        by, filesystem, target, names, tuple(map(target_number, names)), amount, size, files, there, origin
-    )  # fmt: skip
+    return Relief(by, filesystem, target, names, tuple(map(target_number, names)), amount, size, files, there, origin)
 
 
 def _filesystem(snapshot: Snapshot, target: str | None) -> str:
@@ -77,9 +75,8 @@ def _target(names: tuple[str, ...], level: Floats, asked: str | None) -> str:
 
 def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None) -> Amounts:
     """Bytes used and capacity of each target, as last sampled; without samples, what the list of files has there."""
-    groups = [g for g in snapshot.series()
-              if g.filesystem == filesystem and g.component_kind == "ost" and g.metric in _ROOM
-              and g.first_ns < period[1] and g.end_ns > period[0]]  # fmt: skip
+    groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == "ost"]
+    groups = [g for g in groups if g.metric in _ROOM and g.first_ns < period[1] and g.end_ns > period[0]]
     if {g.metric for g in groups} == set(_ROOM):
         where = {"filesystem": filesystem, "component_kind": "ost", "metric": _ROOM}
         rows = snapshot.rows("series", where, days={max(g.day for g in groups)})
@@ -156,8 +153,10 @@ def _of_logs(snapshot: Snapshot, filesystem: str, number: int, period: Period) -
     """Bytes that logged runs moved on the target, by file that several of them used: one that a single run made and
     left takes no load with it. POSIX and STDIO records have every byte once."""
     if not snapshot.pinned["files"].uris:
-        raise DataUnavailable("The lake has no Darshan logs, which tell what is moved in which file.",
-                              hint="Ingest some: ioweather ingest LOGS")  # fmt: skip
+        raise DataUnavailable(
+            "The lake has no Darshan logs, which tell what is moved in which file.",
+            hint="Ingest some: ioweather ingest LOGS",
+        )
     mine = _stripes_on(number)
     moved = f"(coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) * {mine} / len({_STRIPES})"
     files = snapshot.rows("files", {"module": ("POSIX", "STDIO")}, period)

@@ -142,9 +142,13 @@ def _resolution(snapshot: Snapshot, filesystem: str, kind: str, start: int, end:
     intervals = [
         g.interval_ns
         for g in snapshot.series()
-        if g.filesystem == filesystem and g.component_kind == kind and g.metric in choices.TRAFFIC and g.interval_ns > 0
-        and g.first_ns < end and g.end_ns > start
-    ]  # fmt: skip
+        if g.filesystem == filesystem
+        and g.component_kind == kind
+        and g.metric in choices.TRAFFIC
+        and g.interval_ns > 0
+        and g.first_ns < end
+        and g.end_ns > start
+    ]
     finest = min(intervals, default=MINUTE_NS)
     if finest >= MINUTE_NS or end - start > 60 * MINUTE_NS:
         return max(finest, MINUTE_NS)

@@ -126,9 +126,13 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
         return {}
     try:
         samples = snapshot.selection(
-            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=choices.TRAFFIC,
-            step_ns=step_ns, period_ns=period, excluded_quality=_LEFT_OUT,
-        )  # fmt: skip
+            filesystem=servers.filesystem,
+            component_kind=servers.component_kind,
+            metrics=choices.TRAFFIC,
+            step_ns=step_ns,
+            period_ns=period,
+            excluded_quality=_LEFT_OUT,
+        )
     except DataUnavailable:
         return {}
     steps = steps_of(grid.rollup(samples, choices.TRAFFIC), choices.TRAFFIC, step_ns, period)
@@ -150,9 +154,13 @@ _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> Cells:
     try:
         chosen = snapshot.selection(
-            filesystem=servers.filesystem, component_kind=servers.component_kind, metrics=_ON_TARGETS,
-            step_ns=servers.step_ns, excluded_quality=_LEFT_OUT, windows=windows,
-        )  # fmt: skip
+            filesystem=servers.filesystem,
+            component_kind=servers.component_kind,
+            metrics=_ON_TARGETS,
+            step_ns=servers.step_ns,
+            excluded_quality=_LEFT_OUT,
+            windows=windows,
+        )
     except DataUnavailable:
         raise DataUnavailable("no system data for this period") from None
     return grid.component_cells(chosen, _ON_TARGETS)
@@ -217,9 +225,11 @@ _SERIES: Final = (
 def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
     """Means of what probes and samplers of the file system took about each run's I/O, by place and kind."""
     days = {
-        utc_day(t) for low, high in zip(first.tolist(), last.tolist(), strict=True) if high > 0
+        utc_day(t)
+        for low, high in zip(first.tolist(), last.tolist(), strict=True)
+        if high > 0
         for t in (*range(low, high, DAY_NS), high)
-    }  # fmt: skip
+    }
     # Of probes every second a part gives the same means: rows are thinned out as their times' hashes fall.
     scan = snapshot.pinned["responses"].scan(days, ("start_ns",))
     ((rows,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({scan})").fetchall()

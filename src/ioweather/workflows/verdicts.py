@@ -129,8 +129,8 @@ def _columns(answer: Answer) -> dict[str, Any]:
     seconds: dict[str, float | None] = {}
     for part in PARTS:
         amount: Amount = getattr(result.seconds, part) or Amount(None)
-        seconds |= {f"{part}_seconds": _positive(amount.value), f"{part}_low_seconds": _positive(amount.low),
-                    f"{part}_high_seconds": _positive(amount.high)}  # fmt: skip
+        values = {"seconds": amount.value, "low_seconds": amount.low, "high_seconds": amount.high}
+        seconds |= {f"{part}_{name}": _positive(value) for name, value in values.items()}
     listed = {
         name: _json(getattr(result, name)) for name in ("probabilities", "changed", "culprits", "unhealthy", "worth")
     }

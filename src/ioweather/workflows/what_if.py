@@ -55,9 +55,8 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     others = np.flatnonzero((seconds > 0) & (records.run_job != number))
     changed = _changed(records, number, kind, shift, values["over"])
     longer = _longer(whole, records, others, usual, number, changed)
-    runs = [Affected(parties[job], *each) for job, *each in zip(
-        records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer, strict=True
-    )]  # fmt: skip
+    columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer)
+    runs = [Affected(parties[job], *each) for job, *each in zip(*columns, strict=True)]
     return Supposed(kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
 
 
@@ -96,8 +95,10 @@ def _striped(records: Records, loads: JobLoads, job: int, over: int) -> JobLoads
     others = found.sums(records.work, width + 1)[found.jobs != job]
     chosen = np.sort(np.argsort(others[:, :width].sum(axis=0), kind="stable")[: min(over, width)])
     count, data = len(loads.job), loads.target < width
-    totals = {name: np.bincount(loads.stretch[data], weights=values[data], minlength=count)
-              for name, values in loads.amounts.items()}  # fmt: skip
+    totals = {
+        name: np.bincount(loads.stretch[data], weights=values[data], minlength=count)
+        for name, values in loads.amounts.items()
+    }
     stretch = np.concatenate([np.repeat(np.arange(count), len(chosen)), loads.stretch[~data]])
     target = np.concatenate([np.tile(chosen, count), loads.target[~data]])
     order = np.argsort(stretch, kind="stable")

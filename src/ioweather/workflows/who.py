@@ -128,8 +128,11 @@ def activity_since(snapshot: Snapshot, duration_ns: int) -> Activity:
 
 def _event(snapshot: Snapshot, name: str) -> dict[str, Any]:
     """By its id, or a beginning of it that only one has."""
-    events = [row for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()
-              if str(row["event_id"]).startswith(name)]  # fmt: skip
+    events = [
+        row
+        for row in snapshot.frame("events", ("event_id", "system", "start_ns", "end_ns")).records()
+        if str(row["event_id"]).startswith(name)
+    ]
     exact = [row for row in events if row["event_id"] == name] or events
     if len(exact) != 1:
         how = "There is no event" if not exact else f"{len(exact)} events have ids that begin with"

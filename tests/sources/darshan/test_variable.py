@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ioweather.core.errors import CorruptInput
-from ioweather.sources.darshan import variable
+from ioweather.sources.darshan import reader3
 from ioweather.sources.darshan.log import read_log
 
 ORDERS = ["<", ">"]
@@ -20,7 +20,7 @@ def words(order, *values):
 @pytest.mark.parametrize("few", [0, 500])
 @pytest.mark.parametrize("order", ORDERS)
 def test_lustre_v1_of_few_and_of_many_records(log_parts, monkeypatch, order, few):
-    monkeypatch.setattr(variable, "_FEW_RECORDS", few)
+    monkeypatch.setattr(reader3, "_FEW_RECORDS", few)
     raw = words(order, 11, -1, 248, 1, 0, 1 << 20, 3, 7, 8, 9) + words(order, 12, 2, 248, 1, -1, 1 << 22, 0)
     module = read_log(log_parts(order=order, modules=[("LUSTRE", 1, [raw])]).build()).modules["LUSTRE"]
     assert module.records["id"].tolist() == [11, 12]

@@ -17,7 +17,7 @@ from ioweather.sources.benchmarks.ior import SOURCE as IOR
 from ioweather.sources.darshan.log import read_log
 from ioweather.sources.darshan.rows import MODULES, rows_of_logs
 from ioweather.tables import concat
-from ioweather.tables.benchmarks import BENCHMARKS
+from ioweather.tables.catalogue import BENCHMARKS
 
 
 def benchmark(*rows: dict[str, Any]) -> Frame:

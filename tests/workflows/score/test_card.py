@@ -11,8 +11,7 @@ from ioweather.cli.main import run
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, PRESETS, for_days
-from ioweather.workflows.score.card import Line, _no_longer_measured, score, stored_baseline
-from ioweather.workflows.score.catalogue import QUESTIONS
+from ioweather.workflows.score.card import QUESTIONS, Line, _no_longer_measured, score, stored_baseline
 from ioweather.workflows.score.items import Evidence, Item, ask
 
 EXACT = ("accounting", "benchmark", "growth", "io_time", "metadata", "volumes")

@@ -226,10 +226,8 @@ class Profile:
         small: Ints = np.sum([self.ints(name) for name in bins[:_SMALL_BINS]], axis=0)
         last = self.ints(bins[_SMALL_BINS - 1])
         both = self.ints(READ_BINS[_SMALL_BINS - 1]) + self.ints(WRITE_BINS[_SMALL_BINS - 1])
-        exact: Ints = np.sum([
-            np.where(self.ints(f"access{i}_bytes") == LARGE_BYTES, self.ints(f"access{i}_count"), 0)
-            for i in range(1, 5)
-        ], axis=0)  # fmt: skip
+        sizes = [(self.ints(f"access{i}_bytes"), self.ints(f"access{i}_count")) for i in range(1, 5)]
+        exact: Ints = np.sum([np.where(size == LARGE_BYTES, count, 0) for size, count in sizes], axis=0)
         mine = exact * ratio(last, both)
         return np.clip(small - np.ceil(mine).astype(np.int64), 0, self.ints(f"{verb}_count"))
 
@@ -364,10 +362,9 @@ def profile_of(view: JobView, run: int) -> Profile:
         application, job_io = application.take([run]), job_io.take([run])
         files = files.take(files.text("log_digest").equals(str(application.text("log_digest").tolist()[0])))
     mounts, command = (application.text(name).tolist()[0] or "" for name in ("mounts", "exe"))
-    return Profile(
-        file_records(application, files), job_io.records()[0], view.facility, view.node_count(run), view.log,
-        view.target_count, json.loads(mounts or "{}"), command, view.separate,
-    )  # fmt: skip
+    records, known = file_records(application, files), json.loads(mounts or "{}")
+    run_facts = (job_io.records()[0], view.facility, view.node_count(run), view.log, view.target_count)
+    return Profile(records, *run_facts, known, command, view.separate)
 
 
 def main_run(view: JobView) -> int:

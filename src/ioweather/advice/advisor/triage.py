@@ -110,8 +110,10 @@ def _fixed(runs: Sequence[Judged]) -> Iterator[FixedItem]:
         if len(before) < FEWEST_RUNS or len(after) < FEWEST_RUNS or len(before) < last + 1:
             continue
         old, new = (float(np.median([run.row["io_seconds"] for run in part])) for part in (before, after))
-        moved = [float(np.median([run.row["read_bytes"] + run.row["write_bytes"] for run in part]))
-                 for part in (before, after)]  # fmt: skip
+        moved = [
+            float(np.median([run.row["read_bytes"] + run.row["write_bytes"] for run in part]))
+            for part in (before, after)
+        ]
         if new <= (1.0 - FASTER) * old and moved[1] >= 0.5 * moved[0]:
             yield FixedItem(*before[0].whose, name, len(before), len(after), old, new, old - new)
 

@@ -64,9 +64,8 @@ def request_times(
     replicates: int = REPLICATES,
 ) -> RequestTimes | Lacking:
     """The samples of the wanted file system, operation and mode; what is not said is the best sampled one."""
-    params: dict[str, Any] = {
-        "filesystem": filesystem, "minimum": MINIMUM, "combination": "weighted", "replicates": replicates,
-    }  # fmt: skip
+    params: dict[str, Any] = {"filesystem": filesystem, "minimum": MINIMUM, "replicates": replicates}
+    params["combination"] = "weighted"
     samples = samples_of(StudyData({"responses": responses}), facility, params)
     wanted = [s for s in samples.samples if _is(op, s.op) and _is(mode, s.mode)]
     if not wanted:

@@ -96,9 +96,13 @@ def _is_confounded(times: RequestTimes) -> bool:
 
 
 def _answer(
-    question: str, times: RequestTimes, predictions: Sequence[WidthPrediction], sizes: tuple[int, int],
-    targets: int | None, directory: str,
-) -> Answer:  # fmt: skip
+    question: str,
+    times: RequestTimes,
+    predictions: Sequence[WidthPrediction],
+    sizes: tuple[int, int],
+    targets: int | None,
+    directory: str,
+) -> Answer:
     """`sizes` are those of the file and of a piece that moves at once."""
     file_bytes, piece_bytes = sizes
     best = best_width(predictions)

@@ -198,10 +198,8 @@ def _entry(key: str, block: Mapping[str, Any]) -> ExhibitEntry:
     """An equation is written out, or named where several exhibits share it."""
     shared = document("equations")
     equations = [shared[given] if isinstance(given, str) else given for given in block["equations"]]
-    return ExhibitEntry(
-        block["id"], key, block["title"], block["what"], block["study"], block["page"],
-        tuple((equation, what) for equation, what in equations),
-    )  # fmt: skip
+    words = (block["title"], block["what"], block["study"], block["page"])
+    return ExhibitEntry(block["id"], key, *words, tuple((equation, what) for equation, what in equations))
 
 
 def _values(block: Mapping[str, Any]) -> tuple[Published, ...]:

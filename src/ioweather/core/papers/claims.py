@@ -21,8 +21,11 @@ from ioweather.core.units import format_value
 Standing: TypeAlias = Literal["supported", "refuted", "undecided", "untestable"]
 # What each standing is called before people.
 STANDINGS: Final[Mapping[Standing, str]] = {
-    "supported": "agrees", "refuted": "contradicts", "undecided": "undecided", "untestable": "not testable",
-}  # fmt: skip
+    "supported": "agrees",
+    "refuted": "contradicts",
+    "undecided": "undecided",
+    "untestable": "not testable",
+}
 LEGEND: Final = (
     "✓ agrees with the paper, ✗ contradicts the paper, ? not decided by these data, · measured here, ! look at this now"
 )
@@ -91,8 +94,11 @@ class Judgement:
 
 
 _KINDS: Final[Mapping[Standing, Literal["supported", "refuted", "undecided"]]] = {
-    "supported": "supported", "refuted": "refuted", "undecided": "undecided", "untestable": "undecided",
-}  # fmt: skip
+    "supported": "supported",
+    "refuted": "refuted",
+    "undecided": "undecided",
+    "untestable": "undecided",
+}
 
 
 @cache

@@ -120,11 +120,8 @@ def _row(item: Compared) -> tuple[Cell, ...]:
         here = f"{here} (median of {len(item.ours)})"
     shown = "" if bounds is None else " to ".join(format_value(bound, unit) for bound in bounds)
     holds = "" if item.holds is None else "yes" if item.holds else "no"
-    return (
-        quantity_label(printed.quantity, printed.unit), as_printed(printed), here, shown,
-        _difference(printed, value, unit), holds,
-        "; ".join(filter(None, [printed.place, printed.note])),
-    )  # fmt: skip
+    label, note = quantity_label(printed.quantity, printed.unit), filter(None, [printed.place, printed.note])
+    return label, as_printed(printed), here, shown, _difference(printed, value, unit), holds, "; ".join(note)
 
 
 def _difference(printed: Published, value: float | None, unit: str) -> str:

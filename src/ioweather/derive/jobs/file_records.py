@@ -95,10 +95,9 @@ def file_records(applications: Frame, files: Frame) -> FileRecords:
     file = np.cumsum(begins) - 1
     module = files.text("module")[order]
     mpiio, posix, stdio = (module.equals(name) for name in ("MPI-IO", "POSIX", "STDIO"))
-    records = FileRecords(
-        files, order, applications.ints("nprocs"), log, file.astype(np.int64), log[begins], rank,
-        mpiio, posix, stdio, counted=stdio,
-    )  # fmt: skip
+    kinds = (mpiio, posix, stdio)
+    nprocs, places = applications.ints("nprocs"), file.astype(np.int64)
+    records = FileRecords(files, order, nprocs, log, places, log[begins], rank, *kinds, counted=stdio)
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     has_mpiio = records.per_file(mpiio.astype(np.int64)) > 0
     # A file opened by MPI-IO but moved by POSIX calls alone has its data, and its time, one layer down. [ours]

@@ -130,8 +130,8 @@ def _by(rows: Frame, column: str) -> dict[str, Done]:
 
 def _times(rows: Frame) -> Iterator[tuple[int, int, int, int, int]]:
     sums: dict[tuple[int, int], list[int]] = {}
-    columns = (rows.ints("start_ns").tolist(), rows.ints("interval_ns").tolist(), rows.text("operation").tolist(),
-               _filled(rows, "bytes"), rows.ints("count").tolist())  # fmt: skip
+    numbers = [rows.ints(name).tolist() for name in ("start_ns", "interval_ns", "count")]
+    columns = (*numbers[:2], rows.text("operation").tolist(), _filled(rows, "bytes"), numbers[2])
     for start, length, operation, moved, count in zip(*columns, strict=True):
         total = sums.setdefault((start, start + length), [0, 0, 0])
         if operation in ("read", "write"):

@@ -84,12 +84,15 @@ def capped_targets(matrix: Matrix, servers: Mapping[str, str] | None = None) -> 
     named.sort(key=lambda s: (-s.at_limit, s.column))
     return tuple(
         Capped(
-            matrix.components[s.column], matrix.start_ns + s.first * matrix.step_ns,
-            matrix.start_ns + s.last * matrix.step_ns, s.level, s.limit * 1e9 / matrix.step_ns,
+            matrix.components[s.column],
+            matrix.start_ns + s.first * matrix.step_ns,
+            matrix.start_ns + s.last * matrix.step_ns,
+            s.level,
+            s.limit * 1e9 / matrix.step_ns,
             s.at_limit * matrix.step_ns / MINUTE_NS,
         )
         for s in named
-    )  # fmt: skip
+    )
 
 
 def _ceilings(values: Floats) -> Floats:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.words import pairs_of
 from ioweather.derive.jobs.file_records import sums
 from ioweather.derive.jobs.io_spans import IoSpans, own_bytes, runs_with_io
 from ioweather.derive.system.grid import SystemGrid
@@ -22,10 +23,9 @@ from ioweather.derive.system.grid import SystemGrid
 # complete; a step with no sample lies in the run; the run reaches beyond the monitored period.
 STATES: Final = ("complete", "gap", "outside")
 # Metric of `series` to the end of its columns' names.
-VOLUMES: Final = {
-    "read_bytes": "read_bytes", "write_bytes": "write_bytes", "read_ops": "read_ops_count",
-    "write_ops": "write_ops_count",
-}  # fmt: skip
+VOLUMES: Final = pairs_of(
+    "read_bytes=read_bytes write_bytes=write_bytes read_ops=read_ops_count write_ops=write_ops_count"
+)
 _COMPLETE, _GAP, _OUTSIDE = range(3)
 
 

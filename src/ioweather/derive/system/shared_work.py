@@ -195,8 +195,10 @@ def within_logs(loads: JobLoads, logs: JobLoads) -> JobLoads:
 
 def common_times(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """(first, last) of the times that lie in spans of both; those of one side may overlap."""
-    low, high = (np.concatenate([limit(other[side], edge) for edge in one[side].tolist()] or [other[side][:0]])
-                 for side, limit in ((0, np.maximum), (1, np.minimum)))  # fmt: skip
+    low, high = (
+        np.concatenate([limit(other[side], edge) for edge in one[side].tolist()] or [other[side][:0]])
+        for side, limit in ((0, np.maximum), (1, np.minimum))
+    )
     inside = low < high
     _, first, last, _ = _stretches(np.zeros(int(inside.sum()), np.int64), low[inside], high[inside])
     return first, last

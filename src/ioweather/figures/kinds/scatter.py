@@ -86,9 +86,11 @@ def _size_channel(axis: Axis, view: View) -> Spec:
     legend = {
         "title": wrapped(axis.title, SIDE_LEGEND_PX, LABEL_SIZE + 1),
         "orient": "right" if view.legend_beside else "bottom",
-        "values": [value for value, _ in ticks], "labelExpr": label_expression(ticks),
-        "symbolFillColor": NEUTRAL, "symbolStrokeColor": NEUTRAL,
-    }  # fmt: skip
+        "values": [value for value, _ in ticks],
+        "labelExpr": label_expression(ticks),
+        "symbolFillColor": NEUTRAL,
+        "symbolStrokeColor": NEUTRAL,
+    }
     scale = {"type": "linear", "domain": [0, axis.high], "range": [6, 260]}
     return {"field": "z", "type": "quantitative", "legend": legend, "scale": scale}
 

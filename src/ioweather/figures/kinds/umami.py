@@ -93,9 +93,16 @@ def _row(part: Chart, name: str, times: Axis, axis: Axis, width: int, budget: in
 
 
 def _history(
-    part: Chart, times: Axis, axis: Axis, width: int, quartiles: list[float], this: tuple[float, float], budget: int,
-    *, last: bool,
-) -> tuple[list[Spec], list[Spec]]:  # fmt: skip
+    part: Chart,
+    times: Axis,
+    axis: Axis,
+    width: int,
+    quartiles: list[float],
+    this: tuple[float, float],
+    budget: int,
+    *,
+    last: bool,
+) -> tuple[list[Spec], list[Spec]]:
     """Layers, and the rows that they draw."""
     x, y = reading.numbers(part, "x"), reading.numbers(part, "y")
     order = np.flatnonzero(np.isfinite(x))
@@ -114,9 +121,12 @@ def _history(
     points = {"type": "point", "filled": True, "opacity": 1, "size": 12 if small else 26}
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": NEUTRAL, "strokeWidth": 1}, "encoding": both},
-        {"transform": [{"filter": "isValid(datum.y)"}, *transforms], "mark": points,
-         "encoding": both | {"color": _class_channel(), "tooltip": tips}},
-    ]  # fmt: skip
+        {
+            "transform": [{"filter": "isValid(datum.y)"}, *transforms],
+            "mark": points,
+            "encoding": both | {"color": _class_channel(), "tooltip": tips},
+        },
+    ]
     if np.isfinite(this[0]):
         place = {"x": reading.drawable(this[0]), "y": reading.drawable(this[1])}
         rule = {"type": "rule", "color": AXIS, "strokeDash": [2, 2]}
@@ -146,11 +156,15 @@ def _box(part: Chart, axis: Axis, quartiles: list[float], value: float, at_px: i
 
     layers: list[Spec] = [
         {"mark": {"type": "rule", "color": NEUTRAL}, "encoding": {"x": middle} | vertical("l", "h")},
-        {"mark": {"type": "rect", "color": NEUTRAL, "opacity": 0.45, "stroke": NEUTRAL},
-         "encoding": {"x": left, "x2": right} | vertical("q1", "q3")},
-        {"mark": {"type": "rule", "color": INK, "strokeWidth": 1.6},
-         "encoding": {"x": left, "x2": right} | vertical("m")},
-    ]  # fmt: skip
+        {
+            "mark": {"type": "rect", "color": NEUTRAL, "opacity": 0.45, "stroke": NEUTRAL},
+            "encoding": {"x": left, "x2": right} | vertical("q1", "q3"),
+        },
+        {
+            "mark": {"type": "rule", "color": INK, "strokeWidth": 1.6},
+            "encoding": {"x": left, "x2": right} | vertical("m"),
+        },
+    ]
     if np.isfinite(value):
         layers.append({"mark": _diamond(value, quartiles), "encoding": {"x": middle} | vertical("v")})
         label = tick_label(float(f"{value:.3g}"), axis.unit)

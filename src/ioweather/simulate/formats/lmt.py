@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,10 @@ def write_h5lmt(path: Path, observed: Observed, resources: Resources, calendar: 
     with h5py.File(path, "w", libver="earliest") as file:
         file.create_dataset("FSStepsGroup/FSStepsDataSet", data=stamps.astype("i4"))
         file["FSStepsGroup/FSStepsDataSet"].attrs["fs"] = np.bytes_(resources.fsname)
-        for name, values in (("OSTReadGroup/OSTBulkReadDataSet", observed.read_bytes),
-                             ("OSTWriteGroup/OSTBulkWriteDataSet", observed.write_bytes)):  # fmt: skip
+        for name, values in (
+            ("OSTReadGroup/OSTBulkReadDataSet", observed.read_bytes),
+            ("OSTWriteGroup/OSTBulkWriteDataSet", observed.write_bytes),
+        ):
             made = _put(file, name, np.where(gone, 0.0, values) / _STEP)
             made.attrs["OSTNames"] = np.array([n.encode() for n in resources.ost_names])
         made = _put(file, "MDSOpsGroup/MDSOpsDataSet", observed.operations / _STEP)
@@ -113,9 +116,10 @@ def _who_is_who(connection: sqlite3.Connection, resources: Resources) -> None:
         "INSERT INTO OSS_INFO VALUES (?, ?, ?, ?)",
         [(i + 1, 1, name, resources.oss_name(resources.partner(i))) for i, name in enumerate(resources.oss_names)],
     )
-    put("INSERT INTO OST_INFO VALUES (?, ?, ?, ?, ?, ?)",
-        [(i + 1, int(resources.server_of[i]) + 1, name, resources.oss_name(int(resources.server_of[i])), 0, f"sd{i}")
-         for i, name in enumerate(resources.ost_names)])  # fmt: skip
+    servers = [int(server) for server in resources.server_of]
+    osts = enumerate(zip(resources.ost_names, servers, strict=True), 1)
+    rows = [(i, server + 1, name, resources.oss_name(server), 0, f"sd{i - 1}") for i, (name, server) in osts]
+    put("INSERT INTO OST_INFO VALUES (?, ?, ?, ?, ?, ?)", rows)
     put("INSERT INTO MDS_INFO VALUES (?, ?, ?, ?, ?)", [(1, 1, f"{resources.fsname}-MDT0000", "mds001", "sda")])
     put("INSERT INTO OPERATION_INFO VALUES (?, ?, ?)", [(i + 1, name, "reqs") for i, name in enumerate(OPERATIONS)])
 
@@ -141,18 +145,24 @@ def _counters(amounts: Floats, resources: Resources, restart: tuple[int, int]) -
 
 
 def _states(connection: sqlite3.Connection, observed: Observed, steps: int) -> None:
-    oss = [(column + 1, place + 2, round(value, 3), 40.0)
-           for column in range(observed.oss_cpu_percent.shape[1])
-           for place, value in enumerate(observed.oss_cpu_percent[:steps, column].tolist())]  # fmt: skip
+    oss = [
+        (column + 1, place + 2, round(value, 3), 40.0)
+        for column in range(observed.oss_cpu_percent.shape[1])
+        for place, value in enumerate(observed.oss_cpu_percent[:steps, column].tolist())
+    ]
     connection.executemany("INSERT INTO OSS_DATA VALUES (?, ?, ?, ?)", oss)
-    mds = [(1, place + 2, round(value, 3), _FREE_KIB, _USED_KIB, 10**9, 10**8)
-           for place, value in enumerate(observed.mds_cpu_percent[:steps, 0].tolist())]  # fmt: skip
+    mds = [
+        (1, place + 2, round(value, 3), _FREE_KIB, _USED_KIB, 10**9, 10**8)
+        for place, value in enumerate(observed.mds_cpu_percent[:steps, 0].tolist())
+    ]
     connection.executemany("INSERT INTO MDS_DATA VALUES (?, ?, ?, ?, ?, ?, ?)", mds)
     counts = np.zeros((steps + 1, observed.operations.shape[1]), np.int64)
     counts[1:] = np.cumsum(observed.operations[:steps].astype(np.int64), axis=0)
-    rows = [(1, column + 1, place + 1, value, 0, 0)
-            for column in range(counts.shape[1])
-            for place, value in enumerate(counts[:, column].tolist())]  # fmt: skip
+    rows = [
+        (1, column + 1, place + 1, value, 0, 0)
+        for column in range(counts.shape[1])
+        for place, value in enumerate(counts[:, column].tolist())
+    ]
     connection.executemany("INSERT INTO MDS_OPS_DATA VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
@@ -178,17 +188,16 @@ class TokioWriter:
         hourly = stamps[:: max(1, _HOUR // step)]
         with h5py.File(self._folder / f"{self._resources.fsname}_{date}.hdf5", "a", libver="earliest") as file:
             file.attrs["version"] = np.bytes_("1")
-            targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes,
-                       "readops": observed.read_requests, "writeops": observed.write_requests}  # fmt: skip
+            targets = {"readbytes": observed.read_bytes, "writebytes": observed.write_bytes}
+            targets |= {"readops": observed.read_requests, "writeops": observed.write_requests}
             self._group(file, "datatargets", stamps, {
                 name: (np.where(observed.missing, -0.0, values), names, "bytes" if "bytes" in name else "operations")
                 for name, values in targets.items()
             })  # fmt: skip
             mdt = (f"{self._resources.fsname}-MDT0000",)
-            self._group(file, "mdtargets", stamps, {
-                f"{name}s": (observed.operations[:, [column]], mdt, "operations")
-                for column, name in enumerate(OPERATIONS)
-            })  # fmt: skip
+            operations = enumerate(OPERATIONS)
+            metadata = {f"{name}s": (observed.operations[:, [i]], mdt, "operations") for i, name in operations}
+            self._group(file, "mdtargets", stamps, metadata)
             self._group(
                 file, "dataservers", stamps, {"cpuload": (observed.oss_cpu_percent, self._resources.oss_names, "%")}
             )
@@ -200,7 +209,7 @@ class TokioWriter:
             )
 
     def _group(
-        self, file: Any, name: str, stamps: Any, datasets: dict[str, tuple[Floats, tuple[str, ...], str]]
+        self, file: Any, name: str, stamps: Any, datasets: Mapping[str, tuple[Floats, tuple[str, ...], str]]
     ) -> None:
         group = file.require_group(name)
         group.attrs["source"] = np.bytes_("simulated")
@@ -219,10 +228,8 @@ def _append(group: Any, name: str, values: Any) -> Any:
         dataset[before:] = values
         return dataset
     chunks = (min(_CHUNK_ROWS, max(1, len(values))), *values.shape[1:])
-    return group.create_dataset(
-        name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, compression="gzip", compression_opts=1,
-        shuffle=True,
-    )  # fmt: skip
+    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+    return group.create_dataset(name, data=values, maxshape=(None, *values.shape[1:]), chunks=chunks, **packed)
 
 
 # An archive of 248 targets and 17,280 steps as SQL rows would be gigabytes; the database holds its first hours.

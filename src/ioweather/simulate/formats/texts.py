@@ -181,10 +181,12 @@ class IostatWriter:
         file = self._open(server, observed)
         capacity = self._resources.capacity[targets] * step
         columns = [
-            observed.read_requests[:, targets] / step, observed.read_bytes[:, targets] / step / 1024.0,
-            observed.write_requests[:, targets] / step, observed.write_bytes[:, targets] / step / 1024.0,
+            observed.read_requests[:, targets] / step,
+            observed.read_bytes[:, targets] / step / 1024.0,
+            observed.write_requests[:, targets] / step,
+            observed.write_bytes[:, targets] / step / 1024.0,
             100.0 * np.clip((observed.read_bytes + observed.write_bytes)[:, targets] / capacity, 0, 1),
-        ]  # fmt: skip
+        ]
         # A server that is down writes nothing; single lost reports are lost for all its devices.
         gone = observed.missing[:, targets].any(axis=1)
         rows = np.stack(columns, axis=2)
@@ -217,8 +219,8 @@ def write_listing(path: Path, content: Content, calendar: Calendar, root: str) -
     start = calendar.start
     with path.open("w", encoding="utf-8") as file:
         inode = 2
-        for name in (root, *(f"{root}/{project}" for project in content.projects),
-                     *(f"{root}/{content.projects[p]}/u{uid}" for p, uid in folders)):  # fmt: skip
+        folders_of = (f"{root}/{content.projects[p]}/u{uid}" for p, uid in folders)
+        for name in (root, *(f"{root}/{project}" for project in content.projects), *folders_of):
             file.write(
                 f"d {_DEVICE} {inode} 4096 8 {start}.0000000000 {start}.0000000000 {start}.0000000000 0 0 2 {name}\n"
             )
@@ -246,8 +248,8 @@ def write_segments(folder: Path, batches: Iterable[Responses], calendar: Calenda
         rows = [row for batch in members for row in _rows(batch, calendar, system)]
         rows.sort()
         first_ns = rows[0][0]
-        header = {"ioweather_spool": _VERSION, "host": host, "boot_id": "simulated", "run_id": members[0].run_id,
-                  "opened_ns": first_ns}  # fmt: skip
+        header = {"ioweather_spool": _VERSION, "host": host, "boot_id": "simulated"}
+        header |= {"run_id": members[0].run_id, "opened_ns": first_ns}
         with (folder / f"seg-{host}-{first_ns}-{number}.ndjson").open("w", encoding="utf-8") as file:
             file.write(json.dumps(header) + "\n")
             file.writelines(line for _, line in rows)

@@ -122,9 +122,7 @@ def _from_sections(text: TextFile, context: ReadContext) -> tuple[list[Phase], b
     edges = {match[1]: match[2] for line in text.whole_lines if (match := _EDGE.match(line))}
     start_ns = times.ns(edges.get("START", ""))
     about_run = parser["run"] if parser.has_section("run") else parser[_PREAMBLE]
-    details = {
-        "version": about_run.get("version"), "mode": about_run.get("mode"), "tasks": _whole(about_run.get("procs")),
-    }  # fmt: skip
+    details = {name: about_run.get(name) for name in ("version", "mode")} | {"tasks": _whole(about_run.get("procs"))}
     phases = [
         _section_phase(name, section, times, details)
         for name, section in parser.items()

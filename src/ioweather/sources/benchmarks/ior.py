@@ -12,6 +12,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, TruncatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import MIB, parse_size
+from ioweather.core.words import names_of, pairs_of
 from ioweather.sources.benchmarks.phases import (
     LocalTimes,
     Phase,
@@ -36,9 +37,11 @@ _COMMENCING: Final = re.compile(r"^Commencing (write|read) performance test[.:]?
 _MAX: Final = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec")
 _ERROR: Final = re.compile(r"(?:ior ERROR|ERROR)\b:?\s*(.*)")
 _OPTIONS: Final = frozenset(
-    {"api", "test filename", "access", "type", "segments", "nodes", "tasks", "clients", "clients per node",
-     "repetitions", "xfersize", "blocksize", "aggregate filesize"}
-)  # fmt: skip
+    (
+        *names_of("api access type segments nodes tasks clients repetitions xfersize blocksize"),
+        *("test filename", "clients per node", "aggregate filesize"),
+    )
+)
 _SUMMARY_COLUMNS: Final = ("max_mib", "min_mib", "mean_mib", "sd_mib", "max_ops", "min_ops", "mean_ops", "sd_ops")
 _ACCESSES: Final = ("write", "read", "remove")
 
@@ -215,10 +218,10 @@ class _Parser:
 
 # IOR's JSON output (`-O summaryFormat=JSON`): the same runs, tests and rows as its text.
 
-_SUMMARY: Final = {
-    "max_mib": "bwMaxMIB", "min_mib": "bwMinMIB", "mean_mib": "bwMeanMIB", "sd_mib": "bwStdMIB",
-    "max_ops": "OPsMax", "min_ops": "OPsMin", "mean_ops": "OPsMean", "sd_ops": "OPsSD", "mean_seconds": "MeanTime",
-}  # fmt: skip
+_SUMMARY: Final = pairs_of("""
+    max_mib=bwMaxMIB min_mib=bwMinMIB mean_mib=bwMeanMIB sd_mib=bwStdMIB
+    max_ops=OPsMax min_ops=OPsMin mean_ops=OPsMean sd_ops=OPsSD mean_seconds=MeanTime
+""")
 
 
 def looks_like_json(head: str) -> bool:

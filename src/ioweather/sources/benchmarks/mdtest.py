@@ -114,10 +114,8 @@ def _header(run: _Run, line: str) -> None:
 
 def _phases(index: int, run: _Run) -> Iterator[Phase]:
     prefix = "" if index == 1 else f"run{index}/"
-    details: dict[str, Any] = {
-        "version": run.version, "tasks": run.tasks, "nodes": run.nodes, "items": run.items,
-        "iterations": run.iterations,
-    }  # fmt: skip
+    names = ("version", "tasks", "nodes", "items", "iterations")
+    details: dict[str, Any] = {name: getattr(run, name) for name in names}
     whole = Phase(
         name=f"{prefix}run",
         start_ns=run.start_ns,

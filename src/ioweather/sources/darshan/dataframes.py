@@ -109,5 +109,5 @@ def _rows(count: int) -> Any:
 def to_polars(module: Module) -> Any:
     polars = needed("polars", _INSTEAD)
     columns = columns_of(module)
-    return polars.DataFrame({n: c.tolist() if getattr(c, "dtype", None) is not None and c.dtype.kind == "U" else c
-                             for n, c in columns.items()})  # fmt: skip
+    is_text = {n: getattr(getattr(c, "dtype", None), "kind", "") == "U" for n, c in columns.items()}
+    return polars.DataFrame({n: c.tolist() if is_text[n] else c for n, c in columns.items()})

@@ -109,10 +109,13 @@ def _footer(path: Path) -> bytes:
 def _shape(path: Path, types: Mapping[str, str]) -> _Shape:
     names = _names()
     found = {
-        part: {what: next(n for n in options if n in types) for what, options in names[part].items()
-               if any(n in types for n in options)}
+        part: {
+            what: next(n for n in options if n in types)
+            for what, options in names[part].items()
+            if any(n in types for n in options)
+        }
         for part in ("job", "record")
-    }  # fmt: skip
+    }
     counters: dict[str, dict[str, str]] = {}
     for module, prefix in _MODULES.items():
         known = {name for key, each in FIXED.items() if key[0] == module for name in (*each.counters, *each.fcounters)}

@@ -55,8 +55,7 @@ _MPI_ONLY_POSIX: Final = (
     "F_VARIANCE",
 )
 _MPI_RANKS: Final = ("FASTEST_RANK", "SLOWEST_RANK", "F_FASTEST_RANK", "F_SLOWEST_RANK")
-_STDIO: Final = {"STDIO_OPENS": "CP_POSIX_FOPENS", "STDIO_READS": "CP_POSIX_FREADS",
-                 "STDIO_WRITES": "CP_POSIX_FWRITES", "STDIO_SEEKS": "CP_POSIX_FSEEKS"}  # fmt: skip
+_STDIO: Final = {f"STDIO_{name}": f"CP_POSIX_F{name}" for name in ("OPENS", "READS", "WRITES", "SEEKS")}
 _MPI_OPERATIONS: Final = tuple(
     f"CP_{layer}_{what}" for layer in ("INDEP", "COLL") for what in ("OPENS", "READS", "WRITES")
 )

@@ -108,10 +108,10 @@ def reduced(rows: list[Counters]) -> Counters:
     spent = [seconds_of(row) for row in rows]
     slowest, fastest = int(np.argmax(spent)), int(np.argmin(spent))
     moved = [row.get("BYTES_READ", 0) + row.get("BYTES_WRITTEN", 0) for row in rows]
-    return total | {
-        "SLOWEST_RANK": slowest, "F_SLOWEST_RANK_TIME": spent[slowest], "SLOWEST_RANK_BYTES": moved[slowest],
-        "FASTEST_RANK": fastest, "F_FASTEST_RANK_TIME": spent[fastest], "FASTEST_RANK_BYTES": moved[fastest],
-    }  # fmt: skip
+    ranks = {"SLOWEST": slowest, "FASTEST": fastest}
+    total |= {f"{name}_RANK": rank for name, rank in ranks.items()}
+    total |= {f"F_{name}_RANK_TIME": spent[rank] for name, rank in ranks.items()}
+    return total | {f"{name}_RANK_BYTES": moved[rank] for name, rank in ranks.items()}
 
 
 def rows_of(processes: list[Recorded]) -> list[tuple[str, int, Counters]]:

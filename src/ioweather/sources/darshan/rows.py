@@ -47,10 +47,13 @@ COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
     "open_count": {"POSIX": "OPENS FOPENS", "MPI-IO": "INDEP_OPENS COLL_OPENS", "STDIO": "OPENS FDOPENS"},
     "stream_open_count": "FOPENS",
     "read_count": {
-        "POSIX": "READS FREADS", "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS READS", "STDIO": "READS",
+        "POSIX": "READS FREADS",
+        "MPI-IO": "INDEP_READS COLL_READS SPLIT_READS NB_READS READS",
+        "STDIO": "READS",
     },
     "write_count": {
-        "POSIX": "WRITES FWRITES", "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES",
+        "POSIX": "WRITES FWRITES",
+        "MPI-IO": "INDEP_WRITES COLL_WRITES SPLIT_WRITES NB_WRITES WRITES",
         "STDIO": "WRITES",
     },
     "seek_count": "SEEKS FSEEKS",
@@ -83,7 +86,7 @@ COUNTS: Final[dict[str, str | Mapping[str, str]]] = {
     "slowest_rank_bytes": "SLOWEST_RANK_BYTES",
     "read_extent_bytes": "MAX_BYTE_READ",
     "write_extent_bytes": "MAX_BYTE_WRITTEN",
-}  # fmt: skip
+}
 _REQUIRED: Final = frozenset({"read_count", "write_count", "read_bytes", "write_bytes"})
 _EXTENT_BYTES: Final = {"read_extent_bytes": "read_bytes", "write_extent_bytes": "write_bytes"}
 _TESTED_BY: Final = {"file_not_aligned_count": "FILE_ALIGNMENT", "file_alignment_bytes": "FILE_ALIGNMENT"}

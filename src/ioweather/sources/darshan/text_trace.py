@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.errors import CorruptInput, TruncatedInput
+from ioweather.core.words import pairs_of
 from ioweather.sources.darshan.layout import DXT_DTYPE
 from ioweather.sources.darshan.model import Module
 from ioweather.sources.plain_values import whole_number
@@ -28,10 +29,7 @@ _FILE: Final = re.compile(r"# DXT, file_id: (\d{1,20}), file_name: (.*)")
 _RANK: Final = re.compile(r"# DXT, rank: (\d{1,18}), hostname: (.*)")
 _COUNTS: Final = re.compile(r"# DXT, write_count: (\d{1,18}), read_count: (\d{1,18})")
 _LARGEST: Final = 1 << 62
-_SEGMENT: Final = [
-    ("record", "i8"), ("write", "?"), ("offset", "i8"), ("length", "i8"),
-    ("start_seconds", "f8"), ("end_seconds", "f8"),
-]  # fmt: skip
+_SEGMENT: Final = list(pairs_of("record=i8 write=? offset=i8 length=i8 start_seconds=f8 end_seconds=f8").items())
 _HINT: Final = "darshan-dxt-parser JOB.darshan > trace.txt"
 
 

@@ -65,10 +65,8 @@ def _through_sadf(path: Path, context: ReadContext) -> Iterator[tuple[str, Frame
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "sadf.json"
         with made.open("wb") as output:
-            done = subprocess.run(
-                ["sadf", "-j", str(path), "--", "-d", "-b", "-u"], stdout=output, stderr=subprocess.PIPE,
-                timeout=_SADF_SECONDS, check=False,
-            )  # fmt: skip
+            command = ["sadf", "-j", str(path), "--", "-d", "-b", "-u"]
+            done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, timeout=_SADF_SECONDS, check=False)
         if done.returncode != 0 or not made.stat().st_size:
             said = done.stderr.decode("utf-8", "replace").strip()[:200]
             raise UnsupportedVersion(

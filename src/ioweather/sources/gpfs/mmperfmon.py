@@ -19,6 +19,7 @@ from ioweather.core.clock import local_to_ns
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import CorruptInput, EmptyInput, SourceError, UndatedInput
 from ioweather.core.frames import Frame
+from ioweather.core.words import pairs_of
 from ioweather.sources.counter_rows import SeriesRows
 from ioweather.sources.counter_samples import Target
 from ioweather.sources.textfiles import plain_head, whole_lines
@@ -28,18 +29,16 @@ _ROW = re.compile(r"\s*[0-9]{1,9} ([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2}):([
 _NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,9})?")
 _SILENT = frozenset({"null", "none", "nan", "-", "n/a"})
 _UNITS = {"%": 1.0, "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+_MOVED = pairs_of("bytes_read=read_bytes bytes_written=write_bytes read_ops=read_ops write_ops=write_ops")
+_CALLED = pairs_of("""
+    bytes_read=read_bytes bytes_written=write_bytes read_calls=read_ops write_calls=write_ops open_calls=open_ops
+    close_calls=close_ops readdir_calls=other_ops inode_updates=setattr_ops
+""")
 _COUNTED = {
-    **{f"gpfs_nsdds_{name}": metric for name, metric in (
-        ("bytes_read", "read_bytes"), ("bytes_written", "write_bytes"), ("read_ops", "read_ops"),
-        ("write_ops", "write_ops"))},
-    **{f"gpfs_fs_{name}": metric for name, metric in (
-        ("bytes_read", "read_bytes"), ("bytes_written", "write_bytes"), ("read_ops", "read_ops"),
-        ("write_ops", "write_ops"))},
-    **{f"gpfs_fis_{name}": metric for name, metric in (
-        ("bytes_read", "read_bytes"), ("bytes_written", "write_bytes"), ("read_calls", "read_ops"),
-        ("write_calls", "write_ops"), ("open_calls", "open_ops"), ("close_calls", "close_ops"),
-        ("readdir_calls", "other_ops"), ("inode_updates", "setattr_ops"))},
-}  # fmt: skip
+    f"gpfs_{part}_{name}": metric
+    for part, names in (("nsdds", _MOVED), ("fs", _MOVED), ("fis", _CALLED))
+    for name, metric in names.items()
+}
 _BUSY = ("cpu_user", "cpu_sys")
 
 

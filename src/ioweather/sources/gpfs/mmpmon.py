@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ioweather.core.units import NS
+from ioweather.core.words import pairs_of
 from ioweather.sources.counter_samples import Origin, Sample, Target
 
 _REQUEST = re.compile(r"_(fs_io_s|io_s|rhist|ver|reset|nlist|once|fs_reset)_ ")
 _PAIR = re.compile(r"_([A-Za-z]{1,8})_ (\S+)")
 _RANGE = re.compile(r"\s*_R_ ([0-9]{1,18}) ([0-9]{1,18}) _NR_ ([0-9]{1,18})\b")
 _WHOLE = re.compile(r"[0-9]{1,19}")
-_METRICS = {
-    "br": "read_bytes", "bw": "write_bytes", "oc": "open_ops", "cc": "close_ops", "rdc": "read_ops", "wc": "write_ops",
-    "dir": "other_ops", "iu": "setattr_ops",
-}  # fmt: skip
+_METRICS = pairs_of("""
+    br=read_bytes bw=write_bytes oc=open_ops cc=close_ops rdc=read_ops wc=write_ops dir=other_ops iu=setattr_ops
+""")
 _KINDS = {"r": "read", "w": "write"}
 _SMALL_BYTES = 512 << 10
 # A node's sums over its file systems have no name of their own.

@@ -69,10 +69,8 @@ def _place(path: Path) -> dict[str, str]:
         )
     kind, _, kind_instance = dated[1].partition("-")
     plugin, _, plugin_instance = whole.parts[-2].partition("-")
-    return {
-        "host": whole.parts[-3], "plugin": plugin, "plugin_instance": plugin_instance, "type": kind,
-        "type_instance": kind_instance,
-    }  # fmt: skip
+    names = {"host": whole.parts[-3], "plugin": plugin, "plugin_instance": plugin_instance}
+    return names | {"type": kind, "type_instance": kind_instance}
 
 
 class LdmsSource:

@@ -79,12 +79,14 @@ def _message() -> Any:
         for field, number, kind, of in fields:
             many = kind == "repeated"
             message.field.add(
-                name=field, number=number,
+                name=field,
+                number=number,
                 label=kinds.LABEL_REPEATED if many else kinds.LABEL_OPTIONAL,
-                type=kinds.TYPE_MESSAGE if many else {"string": kinds.TYPE_STRING, "double": kinds.TYPE_DOUBLE,
-                                                      "int64": kinds.TYPE_INT64}[kind],
+                type=kinds.TYPE_MESSAGE
+                if many
+                else {"string": kinds.TYPE_STRING, "double": kinds.TYPE_DOUBLE, "int64": kinds.TYPE_INT64}[kind],
                 type_name=f".prometheus.{of}" if many else None,
-            )  # fmt: skip
+            )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("prometheus.WriteRequest"))

@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ioweather.core.errors import SourceError
@@ -79,9 +80,14 @@ class BlockDevices(Reading):
         return not any(_has_entries(place) for place in (folder / "holders", *folder.glob("*/holders")))
 
     def _report(
-        self, device: str, before: tuple[int, ...], after: tuple[int, ...], start_ns: int, interval_ns: int,
+        self,
+        device: str,
+        before: tuple[int, ...],
+        after: tuple[int, ...],
+        start_ns: int,
+        interval_ns: int,
         reporter: Reporter,
-    ) -> None:  # fmt: skip
+    ) -> None:
         amounts = amounts_between(before, after, interval_ns / NS)
         if amounts is None:
             return
@@ -103,10 +109,9 @@ class BlockDevices(Reading):
     def _comings_and_goings(self, devices: Mapping[str, object], wall_ns: int, reporter: Reporter) -> None:
         """A device that was pulled out leaves a gap until it is back; what it did meanwhile is nobody's guess."""
         for device in self._last.keys() - devices.keys():
-            event = event_row(
-                f"gap:{self.host}:{device}:{self._last_wall_ns}", "gap", "device is gone", self._last_wall_ns,
-                host=self.host, system=f"{self.host}:{device}", component=device,
-            )  # fmt: skip
+            key, at_ns = f"gap:{self.host}:{device}:{self._last_wall_ns}", self._last_wall_ns
+            gone = partial(event_row, host=self.host, system=f"{self.host}:{device}", component=device)
+            event = gone(key, "gap", "device is gone", at_ns)
             self._away[device] = event
             reporter.row("events", event)
         for device in self._away.keys() & devices.keys():

@@ -54,14 +54,21 @@ class GpfsNode(Reading):
             raise SourceError("mmpmon is not installed here.", hint="Run this on a node of GPFS, as root.")
         try:
             done = subprocess.run(
-                [command, "-p", "-i", "/dev/stdin"], input="fs_io_s\n", capture_output=True, text=True,
-                errors="replace", timeout=self.timeout_seconds, check=False,
-            )  # fmt: skip
+                [command, "-p", "-i", "/dev/stdin"],
+                input="fs_io_s\n",
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.timeout_seconds,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             raise SourceError(f"mmpmon did not answer in {self.timeout_seconds:g} s.") from None
         if done.returncode != 0:
             raise SourceError(f"mmpmon failed: {done.stderr.strip()[:200] or done.returncode}.")
         items = list(samples(done.stdout.splitlines()))
-        named = [(origin._replace(target=origin.target._replace(name=self.host)), sample)
-                 for origin, sample in (item for item in items if not isinstance(item, str))]  # fmt: skip
+        named = [
+            (origin._replace(target=origin.target._replace(name=self.host)), sample)
+            for origin, sample in (item for item in items if not isinstance(item, str))
+        ]
         return named, [item for item in items if isinstance(item, str)]

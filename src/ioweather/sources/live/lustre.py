@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -137,10 +138,9 @@ class LustreServer(Reading):
             if origin not in self._set_back:
                 self._set_back.add(origin)
                 target = origin.target
-                event = event_row(
-                    f"gap:{self.host}:{target.name}:{grown.start_ns}", "gap", "clock of the server set back",
-                    grown.start_ns, until, host=self.host, system=target.system, component=target.name,
-                )  # fmt: skip
+                key, words = f"gap:{self.host}:{target.name}:{grown.start_ns}", "clock of the server set back"
+                of_target = partial(event_row, host=self.host, system=target.system, component=target.name)
+                event = of_target(key, "gap", words, grown.start_ns, until)
                 reporter.row("events", event)
             return False
         self._set_back.discard(origin)

@@ -51,16 +51,19 @@ class SlurmAccounting(Reading):
 
 def poll_accounting(back_seconds: int, timeout_seconds: float = 120.0) -> str:
     """What `sacct` says of everybody's jobs of the last seconds, as the source `sacct` reads it."""
-    command = [
-        "sacct", "--allusers", "--parsable2", "--delimiter=\x1f", f"--starttime=now-{back_seconds}seconds",
-        f"--format={FIELDS}",
-    ]  # fmt: skip
+    command = ["sacct", "--allusers", "--parsable2", "--delimiter=\x1f"]
+    command += [f"--starttime=now-{back_seconds}seconds", f"--format={FIELDS}"]
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}  # epochs: no zone to guess
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=timeout_seconds, env=environment,
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_seconds,
+            env=environment,
             check=False,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         why = f"did not answer in {timeout_seconds:g} s" if isinstance(error, subprocess.TimeoutExpired) else error
         raise SourceError(f"sacct: {why}.") from None

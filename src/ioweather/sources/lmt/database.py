@@ -262,9 +262,11 @@ def _collection(database: Database, context: ReadContext, stamps: Stamps) -> Col
 def topology(collection: Collection) -> Frame:
     """LMT does not say since when: since the day of the first stamp, so that polls of one day say the same."""
     kinds = (
-        ("ost", collection.targets), ("oss", collection.servers),
-        ("mdt", collection.metadata_targets), ("mds", collection.metadata_servers),
-    )  # fmt: skip
+        ("ost", collection.targets),
+        ("oss", collection.servers),
+        ("mdt", collection.metadata_targets),
+        ("mds", collection.metadata_servers),
+    )
     parts = [(kind, part) for kind, group in kinds for part in group]
     return COMPONENTS.frame(
         system=[part.system for _, part in parts],

@@ -37,9 +37,13 @@ class MysqlServer:
                 f"{url!r} is not the address of an LMT database.", hint="Expected mysql://user@host/filesystem_NAME."
             )
         return cls(
-            unquote(parts.path.strip("/")), parts.hostname or "localhost", parts.port or 3306,
-            unquote(parts.username or "lmt"), unquote(parts.password or ""), **options,
-        )  # fmt: skip
+            unquote(parts.path.strip("/")),
+            parts.hostname or "localhost",
+            parts.port or 3306,
+            unquote(parts.username or "lmt"),
+            unquote(parts.password or ""),
+            **options,
+        )
 
     def __repr__(self) -> str:
         return f"MysqlServer({self.user}@{self.unix_socket or f'{self.host}:{self.port}'}/{self.database})"

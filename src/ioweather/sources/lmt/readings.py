@@ -81,9 +81,14 @@ def _metadata_servers(collection: Collection, window: Window) -> Rows:
 
 
 def _operations(
-    collection: Collection, window: Window, table: str, key: str, kind: str, parts: Sequence[Part],
+    collection: Collection,
+    window: Window,
+    table: str,
+    key: str,
+    kind: str,
+    parts: Sequence[Part],
     metric_of: Callable[[str], str | None],
-) -> Rows:  # fmt: skip
+) -> Rows:
     named = {identity: metric_of(name) for identity, name in collection.operations.items()}
     counted = {identity: metric for identity, metric in named.items() if metric is not None}
     layers = {identity: layer for layer, identity in enumerate(counted)}
@@ -99,9 +104,15 @@ def _operations(
 
 
 def _grid(
-    collection: Collection, window: Window, table: str, key: str, columns: Sequence[str], parts: Sequence[Part],
-    dtype: type[Any], layers: Mapping[int, int] | None = None,
-) -> NDArray[Any] | None:  # fmt: skip
+    collection: Collection,
+    window: Window,
+    table: str,
+    key: str,
+    columns: Sequence[str],
+    parts: Sequence[Part],
+    dtype: type[Any],
+    layers: Mapping[int, int] | None = None,
+) -> NDArray[Any] | None:
     """(step, component, column) of a DATA table, ABSENT where there is no row or a null; None where there is nothing.
 
     With `layers` a row is one value, placed by its OPERATION_ID.
@@ -151,9 +162,15 @@ def _locate(ordered: Ints, wanted: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_
 
 
 def _amount_rows(
-    collection: Collection, window: Window, kind: str, parts: Sequence[Part], metric: str, values: Floats,
-    found: Amounts, late: Flags | None,
-) -> Rows:  # fmt: skip
+    collection: Collection,
+    window: Window,
+    kind: str,
+    parts: Sequence[Part],
+    metric: str,
+    values: Floats,
+    found: Amounts,
+    late: Flags | None,
+) -> Rows:
     quality = ((found.spans > 1) & (values > 0)).astype(np.uint8) * np.uint8(Quality.LATE) if late is None else late
     # After a restart the counters hold nothing of the time before.
     quality = np.where(found.restarted, np.uint8(Quality.RESET), quality)

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ioweather.core.errors import CorruptInput
-from ioweather.core.words import names_of
+from ioweather.core.words import names_of, pairs_of
 from ioweather.sources.counter_samples import Growth
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)(?: statvers=(\S+))?\s*")
@@ -34,12 +34,11 @@ _UPKEEP = frozenset(
     SECINFO_NO_NAME
 """)
 )
-_METRICS = {
-    "READ": "read_ops", "WRITE": "write_ops", "OPEN": "open_ops", "OPEN_NOATTR": "open_ops", "CLOSE": "close_ops",
-    "GETATTR": "getattr_ops", "SETATTR": "setattr_ops", "CREATE": "mknod_ops", "MKNOD": "mknod_ops",
-    "MKDIR": "mkdir_ops", "RMDIR": "rmdir_ops", "REMOVE": "unlink_ops", "RENAME": "rename_ops", "LINK": "link_ops",
-    "FSSTAT": "statfs_ops", "STATFS": "statfs_ops", "COMMIT": "sync_ops",
-}  # fmt: skip
+_METRICS = pairs_of("""
+    READ=read_ops WRITE=write_ops OPEN=open_ops OPEN_NOATTR=open_ops CLOSE=close_ops GETATTR=getattr_ops
+    SETATTR=setattr_ops CREATE=mknod_ops MKNOD=mknod_ops MKDIR=mkdir_ops RMDIR=rmdir_ops REMOVE=unlink_ops
+    RENAME=rename_ops LINK=link_ops FSSTAT=statfs_ops STATFS=statfs_ops COMMIT=sync_ops
+""")
 _KINDS = {"READ": "read", "WRITE": "write"}
 
 
@@ -106,8 +105,10 @@ def _add_operation(mount: Mount, name: str, numbers: list[int]) -> None:
     for metric in (_METRICS.get(name, "other_ops"), "request_ops"):
         mount.counters[metric] = mount.counters.get(metric, 0) + requests
     for metric, milliseconds in (
-        ("request_wait_seconds", queued), (f"{kind}_rtt_seconds", on_the_way), (f"{kind}_busy_seconds", in_all),
-    ):  # fmt: skip
+        ("request_wait_seconds", queued),
+        (f"{kind}_rtt_seconds", on_the_way),
+        (f"{kind}_busy_seconds", in_all),
+    ):
         total = mount.times_us.get(metric, 0)
         known = total is not None and milliseconds < _NEGATIVE
         mount.times_us[metric] = (total or 0) + milliseconds * 1000 if known else None

@@ -76,13 +76,11 @@ class FsstatsSource:
         bins = list(_bins(report, path))
         if bins:
             columns = {name: [row[name] for row in bins] for name in bins[0]}
-            yield "scan_bins", TABLES["scan_bins"].frame(
-                columns, scan_id=scan_id, start_ns=start_ns, root=root, owner_kind="all", owner="", rows=len(bins)
-            )  # fmt: skip
-        yield "scans", TABLES["scans"].frame(
-            rows=1, scan_id=scan_id, start_ns=start_ns, host=context.host, root=root,
-            system=context.system or f"mount:{root}", complete=report.whole, **_totals(report),
-        )  # fmt: skip
+            same = {"scan_id": scan_id, "start_ns": start_ns, "root": root, "owner_kind": "all", "owner": ""}
+            yield "scan_bins", TABLES["scan_bins"].frame(columns, rows=len(bins), **same)
+        system, same = context.system or f"mount:{root}", {"scan_id": scan_id, "start_ns": start_ns, "root": root}
+        known = {"host": context.host, "system": system, "complete": report.whole}
+        yield "scans", TABLES["scans"].frame(rows=1, **same, **known, **_totals(report))
 
 
 def _content(path: Path) -> bytes:

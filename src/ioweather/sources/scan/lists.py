@@ -18,6 +18,7 @@ from ioweather.core.contracts import PathPolicy, ReadContext
 from ioweather.core.errors import CorruptInput, ImpossibleRows, TruncatedInput, UndatedInput
 from ioweather.core.frames import Frame
 from ioweather.core.units import ns_to_datetime
+from ioweather.core.words import pairs_of
 from ioweather.sources.scan.names import extension_of_name, stored_text
 from ioweather.sources.scan.owners import Owner
 from ioweather.sources.scan.plan import LinkRecord
@@ -76,11 +77,9 @@ def read_records(path: Path, separator: bytes) -> Iterator[Records]:
 
 
 # What a column may be, as the table says; device and inode have 64 bits, and are stored as signed.
-_ALLOWED: Final = {
-    name: (TABLES["scan_entries"].column(column).allowed or ANY)
-    for name, column in {"size": "size_bytes", "capacity": "capacity_bytes", "uid": "uid", "gid": "gid",
-                         "links": "link_count"}.items()
-} | dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))  # fmt: skip
+_COLUMNS: Final = pairs_of("size=size_bytes capacity=capacity_bytes uid=uid gid=gid links=link_count")
+_ALLOWED = {name: (TABLES["scan_entries"].column(column).allowed or ANY) for name, column in _COLUMNS.items()}
+_ALLOWED |= dict.fromkeys(("device", "inode"), Range(0, (1 << 64) - 1, "0 to 2^64 - 1"))
 
 
 @dataclass
@@ -216,10 +215,8 @@ class ListTally:
             return None if found is None else [moment // NS for moment in found]
 
         size = picked(entries.size)
-        files = Files(
-            [names[index] for index in chosen], size, picked(entries.capacity),
-            seconds(entries.mtime_ns), seconds(entries.atime_ns), seconds(entries.ctime_ns),
-        )  # fmt: skip
+        times = (seconds(entries.mtime_ns), seconds(entries.atime_ns), seconds(entries.ctime_ns))
+        files = Files([names[index] for index in chosen], size, picked(entries.capacity), *times)
         self._tally.add_files(owner, files, self._seen)
         weights = size if size is not None else [0] * len(chosen)
         for position, index in enumerate(chosen):

@@ -82,8 +82,11 @@ class Mixture(Family):
         return float(self.tail.low)
 
     def survival(self, x: Real) -> Floats:
-        return self._by_side(x, lambda t: self.tail_share + (1 - self.tail_share) * self.head.survival(t),
-                             lambda t: self.tail_share * self.tail.survival(t))  # fmt: skip
+        return self._by_side(
+            x,
+            lambda t: self.tail_share + (1 - self.tail_share) * self.head.survival(t),
+            lambda t: self.tail_share * self.tail.survival(t),
+        )
 
     def cdf(self, x: Real) -> Floats:
         return self._by_side(
@@ -91,8 +94,11 @@ class Mixture(Family):
         )
 
     def log_density(self, x: Real) -> Floats:
-        return self._by_side(x, lambda t: np.log1p(-self.tail_share) + self.head.log_density(t),
-                             lambda t: np.log(self.tail_share) + self.tail.log_density(t))  # fmt: skip
+        return self._by_side(
+            x,
+            lambda t: np.log1p(-self.tail_share) + self.head.log_density(t),
+            lambda t: np.log(self.tail_share) + self.tail.log_density(t),
+        )
 
     def upper_quantile(self, q: Real) -> Floats:
         wanted = np.atleast_1d(np.asarray(q, np.float64))

@@ -94,11 +94,13 @@ def _logs(applications: Frame, matches: Frame, job_io: Frame, facility: Facility
     accounts = matches.take(np.flatnonzero(place >= 0)).text("account").tolist()
     owners = zip(accounts, known.ints("uid").tolist(), known.text("exe").tolist(), strict=True)
     projects = [facility.project_of(account=account, uid=uid, exe=exe) for account, uid, exe in owners]
-    return Frame({
-        **{name: known[name] for name in ("job_id", "uid", "start_ns", "end_ns")},
-        **{name: moved[name] for name in ("read_bytes", "write_bytes")},
-        "project": encode_text(projects),
-    })  # fmt: skip
+    return Frame(
+        {
+            **{name: known[name] for name in ("job_id", "uid", "start_ns", "end_ns")},
+            **{name: moved[name] for name in ("read_bytes", "write_bytes")},
+            "project": encode_text(projects),
+        }
+    )
 
 
 def _on_servers(data: StudyData, matches: Frame, facility: Facility) -> dict[str, Seen]:
@@ -197,10 +199,8 @@ def _by_project(known: Allocations, instrumented: Bools) -> ResultTable:
         hours = float(np.nansum(known.core_hours[mine]))
         with_log = float(np.nansum(known.core_hours[both]))
         letters = ",".join(_LETTERS[name] for name in ("HDF5", "PnetCDF", "MPI-IO", "STDIO", "POSIX") if name in used)
-        rows.append(
-            (name, int(both.sum()), int(mine.sum()), float(both.sum() / mine.sum()), with_log, hours,
-             with_log / hours if hours else None, letters or None)
-        )  # fmt: skip
+        counts = (int(both.sum()), int(mine.sum()), float(both.sum() / mine.sum()))
+        rows.append((name, *counts, with_log, hours, with_log / hours if hours else None, letters or None))
     return ResultTable.of(
         "projects",
         "project [text]; instrumented: jobs with log [count]; jobs: of jobs [count]; jobs_ratio: share [ratio]; "

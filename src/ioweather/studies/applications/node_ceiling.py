@@ -35,10 +35,15 @@ def _ceiling(jobs: Runs, facility: Facility) -> Iterator[Piece]:
     above = above_ceiling(jobs, facility)
     sizes = np.unique(nodes[there])
     by_size = tuple(
-        (int(size), int((there & (nodes == size)).sum()), _highest(limits[nodes == size]),
-         _highest(rates[nodes == size]), int(above[nodes == size].sum()))
+        (
+            int(size),
+            int((there & (nodes == size)).sum()),
+            _highest(limits[nodes == size]),
+            _highest(rates[nodes == size]),
+            int(above[nodes == size].sum()),
+        )
         for size in sizes
-    )  # fmt: skip
+    )
     listed = ResultTable.of(
         "ceiling_by_size",
         f"nodes [count]; jobs [count]; ceiling [{PER_NODE}]; highest: highest seen [{PER_NODE}]; "
@@ -75,11 +80,9 @@ def _highest(values: Floats) -> float | None:
 
 def _outliers(jobs: Runs, above: Bools, limits: Floats) -> ResultTable:
     found = np.flatnonzero(above)[:50]
-    rows = [
-        (str(row["job_id"]), row["project"], row["nprocs"], row["node_count"], row["moved_bytes"], row["io_seconds"],
-         row[PER_NODE], float(limits[i]))
-        for i, row in zip(found, jobs.frame.take(found).records(), strict=True)
-    ]  # fmt: skip
+    names = ("project", "nprocs", "node_count", "moved_bytes", "io_seconds", PER_NODE)
+    chosen = zip(found, jobs.frame.take(found).records(), strict=True)
+    rows = [(str(row["job_id"]), *(row[name] for name in names), float(limits[i])) for i, row in chosen]
     return ResultTable.of(
         "above",
         "job_id: job [text]; project [text]; processes [count]; nodes [count]; moved [bytes]; "

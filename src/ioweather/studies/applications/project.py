@@ -32,18 +32,19 @@ def project_answer(name: str, data: StudyData, facility: Facility, params: Param
     read, written = int(mine.ints("read_bytes").sum()), int(mine.ints("write_bytes").sum())
     servers = seen_by_servers(data.given.get("counted"), jobs.frame, data.frames.get("jobs"), facility).get(name)
     share = (read + written) / max(1, int(jobs.ints("moved_bytes").sum()))
+    volume = (
+        Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
+        Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
+        Fact("bytes_ratio", "of all bytes of all jobs", share, "ratio", share),
+    )
     groups = [
-        FactGroup("volume", "Volume", (
-            Fact("read_bytes", "read", read, "bytes", read / max(1, read + written)),
-            Fact("write_bytes", "written", written, "bytes", written / max(1, read + written)),
-            Fact("bytes_ratio", "of all bytes of all jobs", share, "ratio", share),
-        )),
+        FactGroup("volume", "Volume", volume),
         _job_facts(name, mine, data, facility),
         _performance(mine),
         _files(mine),
         *_on_servers(servers),
         *_contents(name, data.frames.get("sizes")),
-    ]  # fmt: skip
+    ]
     return Answer(
         question=f"project {name}",
         headline=f"{name}: {mine.rows:,} jobs read {format_bytes(read)} and wrote {format_bytes(written)}.",
@@ -61,12 +62,14 @@ def _on_servers(seen: Seen | None) -> list[FactGroup]:
     if seen is None:
         return []
     without, ratio = seen.jobs - seen.jobs_with_log, seen.with_log_ratio
-    return [FactGroup("servers", "As the servers count it", (
+    note = f"of {seen.jobs:,} that servers counted"
+    facts = (
         Fact("server_bytes", "moved by its jobs", seen.server_bytes, "bytes"),
         Fact("server_bytes_with_log_ratio", "of it by jobs with a log", ratio, "ratio", ratio),
         Fact("log_bytes", "moved meanwhile, as logs say", seen.log_bytes, "bytes"),
-        Fact("jobs_without_log", "jobs without a log", without, "count", note=f"of {seen.jobs:,} that servers counted"),
-    ))]  # fmt: skip
+        Fact("jobs_without_log", "jobs without a log", without, "count", note=note),
+    )
+    return [FactGroup("servers", "As the servers count it", facts)]
 
 
 def _outcome(name: str, mine: Runs, share: float, servers: Seen | None) -> ProjectOutcome:
@@ -130,14 +133,15 @@ def _performance(mine: Runs) -> FactGroup:
     total = sum(seconds) or 1.0
     io_share = _median(_io_ratio(mine))
     per_node, unit = _median(mine.floats("mib_per_s_per_node")), "mib_per_s_per_node"
-    return FactGroup("performance", "Performance", (
+    facts = (
         Fact("mib_per_s_per_node_median", "per node, median", per_node, unit),
         Fact("bytes_per_s_median", "bandwidth, median", _median(mine.floats("bytes_per_s")), "bytes_per_s"),
         Fact("io_ratio_median", "I/O of run time, median", io_share, "ratio", min(1.0, io_share or 0.0)),
         Fact("read_seconds", "reading", seconds[0], "seconds", seconds[0] / total, "of all processes"),
         Fact("write_seconds", "writing", seconds[1], "seconds", seconds[1] / total),
         Fact("metadata_seconds", "metadata", seconds[2], "seconds", seconds[2] / total, "close() included"),
-    ))  # fmt: skip
+    )
+    return FactGroup("performance", "Performance", facts)
 
 
 def _files(mine: Runs) -> FactGroup:

@@ -154,11 +154,12 @@ def _by_job(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit:
     ranked = np.argsort(-rates, kind="stable")[: int(np.isfinite(rates).sum())]  # NaN sorts last
     # From the fastest to the slowest in even steps.
     steps = np.linspace(0, max(0, len(ranked) - 1), min(_JOBS_SHOWN, len(ranked))).round().astype(np.int64)
+    names = ("nprocs", "node_count", PER_NODE, "metadata_ratio")
+    lettered = zip("ABCDEF", own.frame.take(ranked[steps]).records(), strict=False)
     rows = [
-        (letter, str(row["job_id"]), row["nprocs"], row["node_count"], row[PER_NODE], row["metadata_ratio"],
-         key_access(row), row["interfaces"])
-        for letter, row in zip("ABCDEF", own.frame.take(ranked[steps]).records(), strict=False)
-    ]  # fmt: skip
+        (letter, str(row["job_id"]), *(row[name] for name in names), key_access(row), row["interfaces"])
+        for letter, row in lettered
+    ]
     listed = ResultTable.of(
         "jobs",
         f"job [text]; job_id: id [text]; processes [count]; nodes [count]; per_node [{PER_NODE}]; "
@@ -203,10 +204,8 @@ def _by_size(jobs: Runs, project: str | None, above: tuple[str, ...]) -> Exhibit
         estimates += [plain(f"jobs[{int(size)}]", int(mask.sum()), "count"), mean]
         metadata = known(own.floats("metadata_ratio")[mask])
         shares = known(quotient(own.floats("io_seconds")[mask], own.floats("run_seconds")[mask]))
-        rows.append(
-            (int(size), int(mask.sum()), mean.value, _mean(metadata), _mean(shares),
-             int(np.median(own.ints("moved_bytes")[mask])))
-        )  # fmt: skip
+        moved = int(np.median(own.ints("moved_bytes")[mask]))
+        rows.append((int(size), int(mask.sum()), mean.value, _mean(metadata), _mean(shares), moved))
     sizes = ResultTable.of(
         "sizes",
         f"nodes [count]; jobs [count]; per_node: per node, mean [{PER_NODE}]; metadata_ratio: metadata [ratio]; "

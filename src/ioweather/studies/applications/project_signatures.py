@@ -249,8 +249,11 @@ def _findings(project: _Project) -> Iterator[Finding]:
 def _split(project: _Project) -> Iterator[Finding]:
     """Applications of weight that spend their time on different things: means over the project describe neither."""
     whole = int(project.jobs.ints("moved_bytes").sum())
-    weighty = [(p, jobs, _part_of_time(jobs)) for p, jobs in _programs(project)
-               if whole and int(jobs.ints("moved_bytes").sum()) >= _WEIGHTY * whole]  # fmt: skip
+    weighty = [
+        (p, jobs, _part_of_time(jobs))
+        for p, jobs in _programs(project)
+        if whole and int(jobs.ints("moved_bytes").sum()) >= _WEIGHTY * whole
+    ]
     if len({part for _, _, part in weighty}) < 2:
         return
     words = ", ".join(

@@ -93,11 +93,11 @@ def _of(known: dict[int, list[dict[str, Any]]], counted: dict[str, Any]) -> dict
 
 def coverage_table(seen: dict[str, Seen]) -> ResultTable:
     names = sorted(seen, key=lambda name: (-seen[name].server_bytes, name))[:_MOST_PROJECTS]
+    of_each = [(name, seen[name]) for name in names]
     rows: list[tuple[Cell, ...]] = [
-        (name, seen[name].jobs, seen[name].jobs_with_log, seen[name].server_bytes, seen[name].server_bytes_with_log,
-         seen[name].with_log_ratio, seen[name].log_bytes)
-        for name in names
-    ]  # fmt: skip
+        (name, s.jobs, s.jobs_with_log, s.server_bytes, s.server_bytes_with_log, s.with_log_ratio, s.log_bytes)
+        for name, s in of_each
+    ]
     return ResultTable.of(
         "servers",
         "project [text]; jobs: jobs counted by servers [count]; jobs_with_log: of them with log [count]; "

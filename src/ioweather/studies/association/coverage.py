@@ -37,10 +37,8 @@ def _twelfth(_: Inventory, values: Params) -> int:
     return max(NS, int(values["resolution"]) // 12)
 
 
-FINE: Final = Param(
-    "fine", "length of a step of the sum over logged runs; default: a twelfth of the interval", kind="duration",
-    choose=_twelfth,
-)  # fmt: skip
+_STEP = "length of a step of the sum over logged runs; default: a twelfth of the interval"
+FINE: Final = Param("fine", _STEP, kind="duration", choose=_twelfth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +89,8 @@ def logged_bytes(data: StudyData, runs: Frame) -> Logged:
 def finer(logged: Logged, runs: Frame, steps: Steps, system: Floats, intervals: Intervals, fine_ns: int) -> Finer:
     """The sum beside the servers: whether they go together, and what is seen in it that their interval hides."""
     usable = steps.usable
-    whole = Logged(runs.ints("start_ns"), runs.ints("end_ns"), np.nan_to_num(runs.floats("read_bytes"))
-                   + np.nan_to_num(runs.floats("write_bytes")), timed=False)  # fmt: skip
+    moved = np.nan_to_num(runs.floats("read_bytes")) + np.nan_to_num(runs.floats("write_bytes"))
+    whole = Logged(runs.ints("start_ns"), runs.ints("end_ns"), moved, timed=False)
     ways = {"spans": logged, "run_time": whole}
     together = {
         name: _correlation(
@@ -113,10 +111,8 @@ def finer(logged: Logged, runs: Frame, steps: Steps, system: Floats, intervals: 
         plain("finer_ratio", shorter, "ratio", n=seen, method="bytes in spans below the servers' interval"),
         plain("fine_peak", peak, "factor", n=seen, method="highest rate of fine steps over that of the interval"),
     )
-    return Finer(
-        (_busiest_hour(sums, fine_ns, steps, system),), estimates,
-        (*_follows(together["spans"]), *_hidden(shorter, peak, steps, fine_ns)),
-    )  # fmt: skip
+    findings = (*_follows(together["spans"]), *_hidden(shorter, peak, steps, fine_ns))
+    return Finer((_busiest_hour(sums, fine_ns, steps, system),), estimates, findings)
 
 
 def _correlation(name: str, own: Floats, system: Floats, usable: Bools, intervals: Intervals) -> Estimate:
@@ -210,11 +206,13 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     )
     fine = finer(logged, runs, steps, system, intervals, int(params["fine"]))
     yield Exhibit(
-        "mad17.fig13", charts=(chart, *fine.charts), estimates=(*estimates, *fine.estimates),
+        "mad17.fig13",
+        charts=(chart, *fine.charts),
+        estimates=(*estimates, *fine.estimates),
         findings=(*_findings(share.value, total), *fine.findings),
         caveats=(f"{SPREAD} {where}", SERVER_TRAFFIC),
         coverage=(steps.coverage("sampling intervals"), *whose),
-    )  # fmt: skip
+    )
 
 
 def _runs_here(runs: Frame, facility: Facility, filesystem: str) -> tuple[Bools, str, tuple[Coverage, ...]]:

@@ -71,9 +71,9 @@ def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> E
             estimates.append(
                 plain(f"explained_{way}", curve[1], "ratio", n=len(x), method="variance explained out of bag")
             )
-        findings.append(Finding(
-            f"From little to much system volume of {way}s, D_D goes from {format_seconds(float(middle[0]))} to "
-            f"{format_seconds(float(middle[-1]))} ({rise:+.0%}).", name="time_with_volume"))  # fmt: skip
+        low, high = (format_seconds(float(middle[at])) for at in (0, -1))
+        text = f"From little to much system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
+        findings.append(Finding(text, name="time_with_volume"))
     caveats = (
         "The forest needs scikit-learn (`pip install ioweather[forest]`); shown is the median of the nearest runs."
         if missing

@@ -27,8 +27,12 @@ from ioweather.studies.shared.runs import Runs, instances_of
 
 OPERATIONS: Final = ("read_ops", "write_ops")
 # As axes and legends name them.
-MEASURES: Final = {"pearson": "Pearson", "spearman": "Spearman", "distance_correlation": "distance corr.",
-                   "mutual_information": "mutual inf."}  # fmt: skip
+MEASURES: Final = {
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "distance_correlation": "distance corr.",
+    "mutual_information": "mutual inf.",
+}
 TIME: Final = "time with I/O (D_D)"
 VOLUME: Final = "system volume during its I/O (PsiD)"
 _SYSTEM: Final = {"component_kind": "$component_kind", "filesystem": "$filesystem"}
@@ -101,13 +105,14 @@ class AssociationData:
     @property
     def coverage(self) -> tuple[Coverage, ...]:
         codes = self.system.text("state").codes
-        left_out = {f"touch a {STATES[1]} of the samples": int((codes == 1).sum()),
-                    f"reach {STATES[2]} the monitored period": int((codes == 2).sum()),
-                    "no reads or writes recorded": int(((codes == 0) & ~self.complete).sum())}  # fmt: skip
-        runs = Coverage(
-            self.runs.rows, int(self.complete.sum()), "runs", {k: n for k, n in left_out.items() if n},
-            "runs with samples of the system from start to end",
-        )  # fmt: skip
+        left_out = {
+            f"touch a {STATES[1]} of the samples": int((codes == 1).sum()),
+            f"reach {STATES[2]} the monitored period": int((codes == 2).sum()),
+            "no reads or writes recorded": int(((codes == 0) & ~self.complete).sum()),
+        }
+        unit, detail = "runs", "runs with samples of the system from start to end"
+        left_out = {k: n for k, n in left_out.items() if n}
+        runs = Coverage(self.runs.rows, int(self.complete.sum()), unit, left_out, detail)
         return (*self.runs.coverage, runs, self.steps.coverage("sampling intervals"))
 
     @property

@@ -74,11 +74,10 @@ def _levels(data: AssociationData, group: int) -> Iterator[Level]:
             return
         system = job_system(grid, start, end, spans)
         steps = system.floats("d_d_steps")
-        yield Level(
-            group, factor, grid.step_seconds, steps, np.asarray(system.array("d_d_seconds")),
-            {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in ("read", "write")}, metadata,
-            np.asarray(system.array("psi_read_ops_count")),
-        )  # fmt: skip
+        columns = {name: np.asarray(system.array(name)) for name in ("d_d_seconds", "psi_read_ops_count")}
+        volumes = {way: np.asarray(system.array(f"psid_{way}_bytes")) for way in ("read", "write")}
+        times, opens = columns["d_d_seconds"], columns["psi_read_ops_count"]
+        yield Level(group, factor, grid.step_seconds, steps, times, volumes, metadata, opens)
 
 
 @exhibit("mad17.fig9")
@@ -199,23 +198,25 @@ def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate],
             name, method = f"spearman_change_{way}[{data.name(group)}]", "same runs resampled for both granularities"
             estimates.append(Estimate(name, value, "", low, high, LEVEL, int(there.sum()), method))
             steps = f"from {format_seconds(fine.step_seconds)} to {format_seconds(coarse.step_seconds)}"
-            findings.append(Finding(
-                f"{data.name(group)}: {steps} the rank correlation with {way}s changes by {value:+.2f} ({low:+.2f} to "
-                f"{high:+.2f}).", name="change_with_interval"))  # fmt: skip
+            by = f"changes by {value:+.2f} ({low:+.2f} to {high:+.2f})"
+            text = f"{data.name(group)}: {steps} the rank correlation with {way}s {by}."
+            findings.append(Finding(text, name="change_with_interval"))
     return [*estimates, *_all_groups(estimates)], findings
 
 
 def _all_groups(changes: list[Estimate]) -> Iterator[Estimate]:
     """Weighted by the squares of their intervals. Reads and writes of a group are the same runs, and count as one."""
-    known = [(e.value, (e.high - e.low) / 2, e.n or 0) for e in changes
-             if e.value is not None and e.low is not None and e.high is not None and e.high > e.low]  # fmt: skip
+    known = [
+        (e.value, (e.high - e.low) / 2, e.n or 0)
+        for e in changes
+        if e.value is not None and e.low is not None and e.high is not None and e.high > e.low
+    ]
     if known:
         weight = sum(1 / half**2 for _, half, _ in known)
         value, half = sum(value / half**2 for value, half, _ in known) / weight, (weight / 2) ** -0.5
-        yield Estimate(
-            "spearman_change_all_groups", value, "", value - half, value + half, LEVEL, sum(n for *_, n in known) // 2,
-            "weighted mean of all groups, reads and writes",
-        )  # fmt: skip
+        n, method = sum(n for *_, n in known) // 2, "weighted mean of all groups, reads and writes"
+        low, high = value - half, value + half
+        yield Estimate("spearman_change_all_groups", value, "", low, high, LEVEL, n, method)
 
 
 STUDY = Study(

@@ -23,6 +23,7 @@ from ioweather.core.results import (
     exhibit,
 )
 from ioweather.core.units import format_seconds
+from ioweather.core.words import pairs_of
 from ioweather.derive.jobs.groups import LEAST_RUNS
 from ioweather.studies.association.data import TIME, AssociationData
 from ioweather.studies.shared.intervals import number, plain
@@ -31,24 +32,24 @@ from ioweather.studies.shared.job_estimates import known, mean_estimate
 _MOST_GROUPS: Final = 12
 HALF_WIDTH_SD: Final = 1.645  # 90% of a normal distribution, as mad17 draws it
 # "D_S" is one of three, by the parameter.
-TIMES: Final = {
-    "D_U_M": "d_u_m_seconds", "D_U_RW": "d_u_rw_seconds", "D_S": "d_s_{}_seconds", "D_D": "d_d_seconds",
-    "D_F_R": "d_f_r_seconds", "D_F_W": "d_f_w_seconds", "D_J": "run_seconds",
-}  # fmt: skip
+TIMES: Final = pairs_of("""
+    D_U_M=d_u_m_seconds D_U_RW=d_u_rw_seconds D_S=d_s_{}_seconds D_D=d_d_seconds D_F_R=d_f_r_seconds
+    D_F_W=d_f_w_seconds D_J=run_seconds
+""")
 _SHARED_TIMES: Final = {
     "span": "D_S is the span from the first open of any shared file to the last I/O on any, as in the paper.",
     "per_file": "D_S is that span of each shared file, summed (car11).",
     "slowest": "D_S is the slowest rank's time on each shared file, summed; newer logs have it.",
 }
-SHARED_TIME: Final = Param(
-    "d_s", "time on shared files in mad17.table2: span (as in the paper), per_file or slowest", default="span",
-    choices=tuple(_SHARED_TIMES),
-)  # fmt: skip
+_SHARED_HELP = "time on shared files in mad17.table2: span (as in the paper), per_file or slowest"
+SHARED_TIME: Final = Param("d_s", _SHARED_HELP, default="span", choices=tuple(_SHARED_TIMES))
 _COUNTS: Final = (
-    ("processes", "nprocs", "count"), ("unique_files", "unique_file_count", "count"),
-    ("shared_files", "shared_file_count", "count"), ("read", "read_bytes", "bytes"),
+    ("processes", "nprocs", "count"),
+    ("unique_files", "unique_file_count", "count"),
+    ("shared_files", "shared_file_count", "count"),
+    ("read", "read_bytes", "bytes"),
     ("written", "write_bytes", "bytes"),
-)  # fmt: skip
+)
 
 
 def group_exhibits(data: AssociationData) -> Iterator[Exhibit]:

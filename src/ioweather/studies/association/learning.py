@@ -65,8 +65,10 @@ def learning(data: AssociationData) -> Learning:
 
 
 def _needed(curves: dict[str, LearningCurve], error: float) -> ResultTable:
-    rows = [(name, curve.runs, curve.error_at(curve.runs), *curve.limit(), *map(_count, curve.runs_for(error)))
-            for name, curve in curves.items()]  # fmt: skip
+    rows = [
+        (name, curve.runs, curve.error_at(curve.runs), *curve.limit(), *map(_count, curve.runs_for(error)))
+        for name, curve in curves.items()
+    ]
     percent = format_value(error, "ratio")
     labels = ("model", "runs", "error with these", "with endless runs", "90% from", "90% to",
               f"runs for {percent}", "90% from", "90% to")  # fmt: skip
@@ -137,12 +139,12 @@ def _findings(curves: dict[str, LearningCurve], error: float) -> Iterator[Findin
     runs, low, high = curve.runs_for(error)
     _, least, most = curve.limit()
     if np.isinf(low):
-        yield Finding(
-            f"No number of runs brings a model {_BY_VOLUME} to an error of {percent}: endless runs have "
-            f"{format_value(least, 'ratio')} to {format_value(most, 'ratio')}.", name="runs_needed")  # fmt: skip
+        span = f"{format_value(least, 'ratio')} to {format_value(most, 'ratio')}"
+        text = f"No number of runs brings a model {_BY_VOLUME} to an error of {percent}: endless runs have {span}."
+        yield Finding(text, name="runs_needed")
     elif low > FAR * curve.runs:
-        yield Finding(f"An error of {percent} needs more than {FAR} times the {curve.runs} runs there are.",
-                      name="runs_needed")  # fmt: skip
+        text = f"An error of {percent} needs more than {FAR} times the {curve.runs} runs there are."
+        yield Finding(text, name="runs_needed")
     elif np.isinf(high):
         yield Finding(
             f"These {curve.runs} runs do not decide whether any number of runs brings a model {_BY_VOLUME} to an error "

@@ -34,8 +34,11 @@ def _chosen(data: AssociationData) -> int | None:
         text = str(asked)
         ids = [str(value) for value in data.runs.ints("job_id").tolist()]
         digests = [str(value) for value in data.runs.frame.text("log_digest").tolist()]
-        found = [i for i, (job, digest) in enumerate(zip(ids, digests, strict=True))
-                 if job == text or digest.startswith(text)]  # fmt: skip
+        found = [
+            i
+            for i, (job, digest) in enumerate(zip(ids, digests, strict=True))
+            if job == text or digest.startswith(text)
+        ]
         if not found:
             raise UsageError(f"There is no run {text!r}.", hint="Give a job id or the beginning of a log's digest.")
         return found[0]
@@ -86,10 +89,9 @@ def _volumes(data: AssociationData, row: int) -> Iterator[Estimate]:
         low, high = (float(data.of(f"others_io_{side}_{verb}_bytes")[row]) + own for side in ("low", "high"))
         value = float(data.of(f"psid_{verb}_bytes")[row])
         known = np.isfinite(value)
-        yield Estimate(
-            f"PsiD_{letter}", value if known else None, "bytes", low if known else None, high if known else None,
-            1.0 if known else None, method="Eq. 4, ends of the first and last step",
-        )  # fmt: skip
+        method = "Eq. 4, ends of the first and last step"
+        known_bytes = Estimate(f"PsiD_{letter}", value, "bytes", low, high, 1.0, method=method)
+        yield known_bytes if known else Estimate(known_bytes.name, None, "bytes", method=method)
         yield plain(f"own_{verb}", own, "bytes", method="the log")
     yield plain("D_D", data.of("d_d_seconds")[row], "seconds", method="Eq. 5")
     yield plain("D", data.of("io_seconds")[row], "seconds", method="Eq. 1")

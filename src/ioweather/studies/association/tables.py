@@ -112,10 +112,8 @@ def _exhibit(
 def _estimates(pair: Pairing) -> Iterator[Estimate]:
     for name, found in pair.found.items():
         level = LEVEL if found.low is not None else None
-        yield Estimate(
-            f"{name}_{pair.way}[{pair.group}]", number(found.value), "", found.low, found.high, level, found.n,
-            found.method,
-        )  # fmt: skip
+        named, interval = f"{name}_{pair.way}[{pair.group}]", (found.low, found.high, level)
+        yield Estimate(named, number(found.value), "", *interval, found.n, found.method)
 
 
 def _all_groups(pairs: list[Pairing], way: str) -> Estimate:
@@ -224,12 +222,8 @@ def _metadata(data: AssociationData) -> Exhibit:
             length = data.of("run_seconds")[rows]
             rates = np.divide(counts, length, out=np.full(len(rows), np.nan), where=length > 0)
             pairs.append(Pairing(data.name(group), way, counts, times, found, coefficients(rates, times), {}))
-    return _exhibit(
-        data, "mad17.table4", pairs, "D_U_M", "PsiO", (
-            "A longer run sees more of everything, so the rate PsiO/D_J stands beside.",
-            *_no_operations(data),
-        ),
-    )  # fmt: skip
+    caveat = "A longer run sees more of everything, so the rate PsiO/D_J stands beside."
+    return _exhibit(data, "mad17.table4", pairs, "D_U_M", "PsiO", (caveat, *_no_operations(data)))
 
 
 def _no_operations(data: AssociationData) -> tuple[str, ...]:

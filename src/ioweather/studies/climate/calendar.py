@@ -121,10 +121,13 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
         estimates += [
             _spread_estimate(f"{noun}_spread_{name}", own, null[:, :, way], aside, n=n, on=intervals.on),
             intervals.estimate(
-                f"{word}_variation_difference_{name}", "ratio", own,
-                lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1), n=n,
+                f"{word}_variation_difference_{name}",
+                "ratio",
+                own,
+                lambda s: _variations(s)[:, chosen].mean(axis=1) - _variations(s)[:, others].mean(axis=1),
+                n=n,
             ),
-        ]  # fmt: skip
+        ]
     if noun == "hour":
         estimates += [*_spike(intervals, sums), _chosen_peak(sums.sum(axis=2), null.sum(axis=2), on=intervals.on)]
     long = _long_table(cycle, means, variations, noun, climate.zone_name)
@@ -135,12 +138,8 @@ def _part(climate: Climate, cycle: Cycle, exhibit: str, noun: str, chosen: tuple
         )
     ]
     if np.isfinite(variations[0]).any():
-        charts.append(
-            Chart(
-                "bars", long, {**shown, "y": "variation", "low": "variation_low", "high": "variation_high"},
-                f"Variation from {cycle.unit_name} to {cycle.unit_name}",
-            )
-        )  # fmt: skip
+        shown |= {"y": "variation", "low": "variation_low", "high": "variation_high"}
+        charts.append(Chart("bars", long, shown, f"Variation from {cycle.unit_name} to {cycle.unit_name}"))
     advice = _advice(cycle, sums, null, noun) if intervals.on else ()
     findings = (*_findings(estimates, noun, word), *advice)
     return Part(

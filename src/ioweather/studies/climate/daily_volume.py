@@ -71,9 +71,13 @@ def _optional(column: NDArray[Any]) -> list[Any]:
 
 
 def _spread(
-    names: list[str], start_ns: NDArray[Any], end_ns: NDArray[Any], per_ns: Floats, facility: Facility,
+    names: list[str],
+    start_ns: NDArray[Any],
+    end_ns: NDArray[Any],
+    per_ns: Floats,
+    facility: Facility,
     span: tuple[int, int],
-) -> ProjectDays:  # fmt: skip
+) -> ProjectDays:
     """A constant rate per ns in [start, end), cut at local midnights. Rows without both times are left out."""
     first, last = span
     projects = tuple(sorted(set(names)))

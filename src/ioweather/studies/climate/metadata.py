@@ -45,10 +45,14 @@ def metadata_parts(steps: Steps, *, on: bool, caveats: tuple[str, ...]) -> Itera
         )
     yield Part(
         Exhibit(
-            "pat19.fig14", charts=(found.chart,), estimates=found.estimates,
-            findings=tuple(findings), caveats=caveats, coverage=(steps.coverage("steps"),),
+            "pat19.fig14",
+            charts=(found.chart,),
+            estimates=found.estimates,
+            findings=tuple(findings),
+            caveats=caveats,
+            coverage=(steps.coverage("steps"),),
         )
-    )  # fmt: skip
+    )
 
 
 @exhibit("pat19.fig13")

@@ -18,13 +18,16 @@ OBSERVATIONS: Final = (
     ("3", "More is read than written; both are bursty, writes more so."),
     ("4", "Average activity has no daily or weekly pattern, but writes vary more in the evening and on Sundays."),
     ("4", "The system enters high phases more often than low ones, and stays in low ones for longer."),
-    ("5", "A minute of the whole system does not foretell the next, five minutes do; reads and writes do not "
-          "foretell each other."),
+    (
+        "5",
+        "A minute of the whole system does not foretell the next, five minutes do; reads and writes do not "
+        "foretell each other.",
+    ),
     ("6", "OSTs are unbalanced in reads and in writes, over long times."),
     ("6", "Few OSTs work together, in high phases too, where writes have more."),
     ("6", "At a single OST reads of a minute foretell the next ones; writes do not."),
     ("7", "Metadata activity is autocorrelated and bursty; the processors of the OSSes are mostly idle."),
-)  # fmt: skip
+)
 _WORDS: Final = {"supported": "true", "refuted": "false", "undecided": "undecided"}
 
 
@@ -64,5 +67,5 @@ def _verdict(found: list[Judgement]) -> Literal["supported", "refuted", "undecid
 
 
 def _table(name: str, columns: tuple[str, ...], rows: list[tuple[Cell, ...]]) -> ResultTable:
-    return ResultTable(name, tuple(ResultColumn(column, "", "text" if column != "observation" else "count")
-                                   for column in columns), tuple(rows))  # fmt: skip
+    columns_made = (ResultColumn(name, "", "text" if name != "observation" else "count") for name in columns)
+    return ResultTable(name, tuple(columns_made), tuple(rows))

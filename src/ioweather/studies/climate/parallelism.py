@@ -198,10 +198,8 @@ def sensitivity(climate: Climate) -> Iterator[Piece]:
 def _windowed(climate: Climate, way: str, window: int, name: str) -> Estimate:
     rows = _counts(climate, way, TOLERANCE, window).per_interval()
     unit = max(1, round(climate.intervals.unit / window))
-    own = Intervals(
-        rows[:, 0] > 0, climate.system.step_ns * window, on=climate.intervals.on, unit=unit,
-        unit_name=climate.intervals.unit_name,
-    )  # fmt: skip
+    step_ns, of = climate.system.step_ns * window, climate.intervals
+    own = Intervals(rows[:, 0] > 0, step_ns, on=of.on, unit=unit, unit_name=of.unit_name)
     sums = sums_by_unit(rows, unit) if len(rows) else np.zeros((1, 2))
     return own.estimate(name, "count", sums, _mean_degree, n=int(sums[:, 0].sum()))
 

@@ -36,8 +36,10 @@ def phase_part(climate: Climate, side: Side) -> Part:
     estimates = [e for way in WAYS for e in _own(climate, way, found[way], sums[way])]
     estimates += _against(climate, "over_write", sums["read"], sums["write"], "")
     if side == "low":
-        high = {way: phase_sums(p, climate.system.count, climate.intervals.unit)
-                for way, (p, _) in phases_of(climate, "high").items()}  # fmt: skip
+        high = {
+            way: phase_sums(p, climate.system.count, climate.intervals.unit)
+            for way, (p, _) in phases_of(climate, "high").items()
+        }
         for way in WAYS:
             estimates += _against(climate, "over_high", sums[way], high[way], f"_{way}")
     estimates.append(_short(climate, found))

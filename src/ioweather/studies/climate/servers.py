@@ -56,11 +56,10 @@ def pass_over_servers(matrix: BlockwiseMatrix, work: Work = ALONE) -> ServerLoad
     walk = Walk("servers1", [matrix], grid, whole.unit, WINDOWS[-1], LAGS * WINDOWS[-1], lambda *_: None)
     for part in walked(walk, work, _pass_over, (matrix,), partial(_Collected, grid)):
         whole.add(part)
-    return ServerLoad(
-        grid.components, grid.step_ns, grid.steps, whole.unit, whole.count, whole.total, whole.largest,
-        {window: accumulator.result() for window, accumulator in whole.lags.items()},
-        np.moveaxis(whole.lag_one, 1, -1), whole.over_limit,
-    )  # fmt: skip
+    lags = {window: accumulator.result() for window, accumulator in whole.lags.items()}
+    sums = (whole.unit, whole.count, whole.total, whole.largest, lags)
+    near = np.moveaxis(whole.lag_one, 1, -1)
+    return ServerLoad(grid.components, grid.step_ns, grid.steps, *sums, near, whole.over_limit)
 
 
 class _Collected:

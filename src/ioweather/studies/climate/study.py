@@ -33,8 +33,11 @@ _CPU = "No processor load of object storage servers was recorded: LMT has it, an
 _NOTHING = {
     "pat19.fig5": "Two whole days are needed, in steps of an hour or less.",
     "pat19.fig6": "Every day of the week is needed once, whole: choose a period of a week or more.",
-    "pat19.fig13": _OPENS, "pat19.fig14": _OPENS, "pat19.fig15": _CPU, "pat19.fig16": _CPU,
-}  # fmt: skip
+    "pat19.fig13": _OPENS,
+    "pat19.fig14": _OPENS,
+    "pat19.fig15": _CPU,
+    "pat19.fig16": _CPU,
+}
 _BESIDE_TARGETS = ("pat19.fig13", "pat19.fig14", "pat19.fig15", "pat19.fig16")
 _NO_STEP = "No step of the period has samples of the targets that can be used."
 
@@ -86,11 +89,10 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
         return None
     steps = targets.system
     zone, zone_name = facility_zone(facility)
-    return Climate(
-        targets, Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]), unit=targets.unit),
-        filesystem, str(params["component_kind"]), zone, zone_name, _burst_buffer(data),
-        (*data.caveats, *_limit_caveats(limits, filesystem)),
-    )  # fmt: skip
+    intervals = Intervals(steps.usable, steps.step_ns, on=bool(params["intervals"]), unit=targets.unit)
+    caveats = (*data.caveats, *_limit_caveats(limits, filesystem))
+    where = (filesystem, str(params["component_kind"]), zone, zone_name)
+    return Climate(targets, intervals, *where, _burst_buffer(data), caveats)
 
 
 def _burst_buffer(data: StudyData) -> Steps | None:
@@ -136,11 +138,15 @@ def _system_correlations(climate: Climate) -> Part:
     found = correlate(series, climate.system.step_ns, climate.intervals, "Reads and writes of the system")
     return Part(
         Exhibit(
-            "pat19.fig9", charts=(found.chart,), estimates=found.estimates,
-            findings=found.findings, caveats=climate.caveats, coverage=climate.coverage(),
+            "pat19.fig9",
+            charts=(found.chart,),
+            estimates=found.estimates,
+            findings=found.findings,
+            caveats=climate.caveats,
+            coverage=climate.coverage(),
         ),
         _history(climate, found),
-    )  # fmt: skip
+    )
 
 
 def _history(climate: Climate, found: Correlations) -> tuple[Finding, ...]:

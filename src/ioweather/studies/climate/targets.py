@@ -56,13 +56,16 @@ def totals(climate: Climate) -> Part:
     advice = _relief(climate, per_unit)
     return Part(
         Exhibit(
-            "pat19.fig10", tables=(_total_table(climate, sums),),
-            charts=(_total_chart(climate, sums),), estimates=tuple(estimates),
-            findings=(*_total_findings(estimates), *advice), caveats=(*climate.caveats, *_shorter(climate)),
+            "pat19.fig10",
+            tables=(_total_table(climate, sums),),
+            charts=(_total_chart(climate, sums),),
+            estimates=tuple(estimates),
+            findings=(*_total_findings(estimates), *advice),
+            caveats=(*climate.caveats, *_shorter(climate)),
             coverage=climate.coverage(),
         ),
         advice,
-    )  # fmt: skip
+    )
 
 
 def _shorter(climate: Climate) -> tuple[str, ...]:
@@ -178,11 +181,15 @@ def correlations(climate: Climate) -> Part:
     ]
     return Part(
         Exhibit(
-            "pat19.fig12", tables=(_lag_table(climate),), charts=(_bands(climate),),
-            estimates=tuple(estimates), caveats=climate.caveats, coverage=climate.coverage(),
+            "pat19.fig12",
+            tables=(_lag_table(climate),),
+            charts=(_bands(climate),),
+            estimates=tuple(estimates),
+            caveats=climate.caveats,
+            coverage=climate.coverage(),
         ),
         _history(climate, estimates),
-    )  # fmt: skip
+    )
 
 
 def _median(values: Floats) -> Floats:
@@ -248,10 +255,13 @@ def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]
             )
             continue
         enough = next(
-            (span(w, climate.system.step_ns) for w in WINDOWS[1:]
-             if (by_name[f"lag1_median_{way}[{span(w, climate.system.step_ns)}]"].value or 0.0) > HIGH_CORRELATION),
+            (
+                span(w, climate.system.step_ns)
+                for w in WINDOWS[1:]
+                if (by_name[f"lag1_median_{way}[{span(w, climate.system.step_ns)}]"].value or 0.0) > HIGH_CORRELATION
+            ),
             None,
-        )  # fmt: skip
+        )
         text = (
             f"To foresee {way}s on one target, look at its last {enough}."
             if enough

@@ -175,13 +175,15 @@ class _Collected:
     def finish(self) -> Targets:
         self._leave_out_shutdowns()
         return Targets(
-            self.grid.components, self.unit,
+            self.grid.components,
+            self.unit,
             Steps(self.grid.start_ns, self.grid.step_ns, self.system, self.reasons),
-            self.totals, self.degrees,
+            self.totals,
+            self.degrees,
             {key: accumulator.result() for key, accumulator in self.lags.items()},
             {pair: np.moveaxis(parts, 1, -1) for pair, parts in self.nearest.items()},
             self.over_limit_cells,
-        )  # fmt: skip
+        )
 
     def _leave_out_shutdowns(self) -> None:
         """What of them lay on either side of a border, too short there to be told. The correlations of targets keep

@@ -35,13 +35,9 @@ def cumulative(climate: Climate) -> Iterator[Piece]:
     tied = int(np.sum((leads[:, 1] == 0) & (sums[:, 0] > 0)))
     of_all = f"all {unit}s" if not tied else f"the {unit}s in which one leads ({tied:,} are even)"
     equal = Finding(f"Reads equal writes in all {tied:,} {unit}s with traffic.", name="reads_equal_writes")
-    findings = [equal] if tied and not leads.any() else [
-        directed(
-            steady, 0.5,
-            f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not in a short stretch alone.",
-            f"Writes lead in {1 - (steady.value or 0.0):.0%} of {of_all}.",
-        ),
-    ]  # fmt: skip
+    reads = f"Reads lead in {steady.value or 0.0:.0%} of {of_all}, not in a short stretch alone."
+    writes = f"Writes lead in {1 - (steady.value or 0.0):.0%} of {of_all}."
+    findings = [equal] if tied and not leads.any() else [directed(steady, 0.5, reads, writes)]
     burst = list(_burst_buffer(climate))
     yield chart, ratio, steady, burst, findings, _burst_findings(ratio, burst), climate.caveats, climate.coverage()
 
@@ -105,9 +101,12 @@ def rate_distribution(climate: Climate) -> Iterator[Piece]:
     read, write = (np.where(there, rates[way], 0.0) for way in WAYS)
     both = climate.intervals.sums(there, read, read**2, write, write**2)
     more = climate.intervals.estimate(
-        "variation_write_minus_read", "ratio", both,
-        lambda s: variation_from_sums(s[:, 0], s[:, 3], s[:, 4]) - _variation(s), n=climate.n,
-    )  # fmt: skip
+        "variation_write_minus_read",
+        "ratio",
+        both,
+        lambda s: variation_from_sums(s[:, 0], s[:, 3], s[:, 4]) - _variation(s),
+        n=climate.n,
+    )
     by_name = {estimate.name: estimate for estimate in estimates}
     chart = Chart.of(
         "cdf",

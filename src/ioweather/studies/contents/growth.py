@@ -78,8 +78,8 @@ def _growth_estimates(files: _Series, used: _Series, growth: Drift | None) -> It
     method = "first to last scan"
     yield plain("used_growth", _growth(used.total), "ratio", method=method)
     yield plain("files_growth", _growth(files.total), "ratio", method=method)
-    for name, values in (("used", used.total), ("files", files.total), ("used_project", used.project),
-                         ("files_project", files.project)):  # fmt: skip
+    both = {"used": used.total, "files": files.total, "used_project": used.project, "files_project": files.project}
+    for name, values in both.items():
         if values:
             unit = "bytes" if name.startswith("used") else "count"
             yield plain(f"{name}[first scan]", values[0], unit)
@@ -96,10 +96,8 @@ def _growth_estimates(files: _Series, used: _Series, growth: Drift | None) -> It
     if growth is not None:
         bounds = growth.rate_interval(LEVEL)
         low, high = bounds or (None, None)
-        yield Estimate(
-            "files_per_day", growth.rate, "count", low, high, LEVEL if bounds else None, growth.steps,
-            _DRIFT if bounds else _TWO_SCANS,
-        )  # fmt: skip
+        level, method = (LEVEL, _DRIFT) if bounds else (None, _TWO_SCANS)
+        yield Estimate("files_per_day", growth.rate, "count", low, high, level, growth.steps, method)
 
 
 def _forecast_estimates(growth: Drift | None, files: int, goal: int, last_ns: int) -> Iterator[Estimate]:

@@ -70,10 +70,8 @@ def data_age(scans: ScanView) -> AgeHalf | None:
 def with_age(exhibit: Exhibit | None, age: AgeHalf) -> Exhibit:
     """`car11.overwrite` whole: what jobs tell, if anything, and what scans tell."""
     if exhibit is None:
-        return Exhibit(
-            "car11.overwrite", tables=age.tables, charts=age.charts, estimates=age.estimates, findings=age.findings,
-            caveats=(*age.caveats, "No job has told which files it wrote: Darshan logs would."),
-        )  # fmt: skip
+        caveats = (*age.caveats, "No job has told which files it wrote: Darshan logs would.")
+        return Exhibit("car11.overwrite", "", age.tables, age.charts, age.estimates, age.findings, caveats)
     written = next((e.value for e in exhibit.estimates if e.name == "files_written"), None)
     present = age.estimates[-1].value
     together = (short_lived(int(written), int(present)),) if written and present else ()

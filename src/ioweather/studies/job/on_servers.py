@@ -95,8 +95,10 @@ def _only(names: tuple[str, ...]) -> str | None:
 def _about(found: ServerIo) -> Iterator[Fact]:
     users = found.users or tuple(f"uid {uid}" for uid in found.uids)
     for name, words, values in (
-        ("user", "user", users), ("project", "project", found.projects), ("program", "program", found.programs),
-    ):  # fmt: skip
+        ("user", "user", users),
+        ("project", "project", found.projects),
+        ("program", "program", found.programs),
+    ):
         if values:
             yield Fact(name, words, "", note=printable(", ".join(values)))
 

@@ -138,12 +138,14 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
     table = ResultTable(
         "cost",
         _columns(
-            ("interface", "", _TEXT), ("part", "", _TEXT), ("seconds", "time per process", "seconds"),
+            ("interface", "", _TEXT),
+            ("part", "", _TEXT),
+            ("seconds", "time per process", "seconds"),
             ("share", "of the run", "ratio"),
         ),
         tuple(rows),
         "Mean time per process",
-    )  # fmt: skip
+    )
     chart = Chart.of("bars", table, "x=interface y=seconds series=part", "I/O cost: mean time per process")
     notes = ["Time of an interface holds the time of those below it: HDF5 calls MPI-IO, which calls POSIX."]
     notes += ["Metadata includes close(), where file systems flush."]
@@ -297,13 +299,9 @@ def _file_table(
         of = f"{kind}, {processes[file]:,} processes"
         if kind == "unique":
             of = f"rank {rank[position]}" if rank[position] >= 0 else kind
-        rows.append(
-            (
-                paths[position] or NOT_SHOWN, of, int(read[file]), int(written[file]),
-                None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]),
-                int(stripes[file]) or None,
-            )
-        )  # fmt: skip
+        sizes = (None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]))
+        moved = (int(read[file]), int(written[file]))
+        rows.append((paths[position] or NOT_SHOWN, of, *moved, *sizes, int(stripes[file]) or None))
     columns = _columns(
         ("file", "", _TEXT), ("of", "used by", _TEXT), ("read", "", "bytes"), ("written", "", "bytes"),
         ("size", "highest byte", "bytes"), ("operations", "reads and writes", "count"),

@@ -99,10 +99,9 @@ def cure(view: JobView) -> Cure | None:
     sizes = [m.records.dtype.itemsize for m in log.modules if m.name in FILE_MODULES] if log is not None else []
     module_mib = math.ceil(wanted * (sum(sizes) or _RECORD_BYTES) / MIB) + _OTHER_MIB
     name_bytes = (log.name_bytes / log.name_count if log is not None and log.name_count else 0) + 1 + _ID_BYTES
-    return Cure(
-        modules, max(wanted, DEFAULT_RECORDS + 1), max(module_mib, 2 * DEFAULT_MODULE_MIB),
-        max(math.ceil(wanted * name_bytes / MIB), DEFAULT_NAME_MIB), known,
-    )  # fmt: skip
+    records, name_mib = max(wanted, DEFAULT_RECORDS + 1), math.ceil(wanted * name_bytes / MIB)
+    mib = max(module_mib, 2 * DEFAULT_MODULE_MIB)
+    return Cure(modules, records, mib, max(name_mib, DEFAULT_NAME_MIB), known)
 
 
 def _fullest(view: JobView, module: str) -> int:

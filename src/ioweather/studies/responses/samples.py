@@ -139,8 +139,10 @@ def _grouped(frame: Frame, filesystem: Text, used: Indices) -> list[ResponseSamp
     mode, op = frame.text("mode"), frame.text("op")
     keys: list[NDArray[Any]] = [
         np.asarray(frame.array("request_bytes"))[used],
-        op.codes[used], mode.codes[used], filesystem.codes[used],
-    ]  # fmt: skip
+        op.codes[used],
+        mode.codes[used],
+        filesystem.codes[used],
+    ]
     order = np.lexsort([np.asarray(frame.array("start_ns"))[used], *keys])
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     samples = []

@@ -225,9 +225,12 @@ def widths_table(predictions: Sequence[WidthPrediction]) -> ResultTable:
 
 @exhibit("don15.maxorder")
 def striping_exhibit(
-    samples: Samples, fitted: Sequence[FittedSample], predictions: Sequence[WidthPrediction], total: int,
+    samples: Samples,
+    fitted: Sequence[FittedSample],
+    predictions: Sequence[WidthPrediction],
+    total: int,
     caveats: tuple[str, ...],
-) -> Iterator[Piece]:  # fmt: skip
+) -> Iterator[Piece]:
     sample = fitted[0].sample
     title = f"{sample.op.capitalize()} of {format_bytes(total)} on {sample.place}"
     best = best_width(predictions)

@@ -154,13 +154,12 @@ def _shares(samples: Samples, fitted: Sequence[FittedSample], caveats: tuple[str
         estimate = _mean_share(f"tail_ratio_{op}[{place}]", mine)
         beyond = float(np.mean([_beyond_two_sd(item.sample.seconds) for item in mine]))
         yield estimate
-        rows.append((f"{place} {op}", len(mine), estimate.n, 1 - (estimate.value or 0.0), estimate.value,
-                     estimate.low, estimate.high, beyond))  # fmt: skip
+        numbers = (1 - (estimate.value or 0.0), estimate.value, estimate.low, estimate.high)
+        rows.append((f"{place} {op}", len(mine), estimate.n, *numbers, beyond))
     mean = _mean_share("tail_ratio_mean", fitted)
-    head = Estimate(
-        "head_ratio_mean", 1 - (mean.value or 0.0), "ratio", None if mean.high is None else 1 - mean.high,
-        None if mean.low is None else 1 - mean.low, mean.level, mean.n, mean.method,
-    )  # fmt: skip
+    low, high = (None if end is None else 1 - end for end in (mean.high, mean.low))
+    value = 1 - (mean.value or 0.0)
+    head = Estimate("head_ratio_mean", value, "ratio", low, high, mean.level, mean.n, mean.method)
     control = _control(fitted)
     table = ResultTable.of(
         "shares",
@@ -235,9 +234,12 @@ def _goodness(items: Sequence[FittedSample], replicates: int, spread: Spread) ->
 
 @exhibit("don15.fig6")
 def _winners(
-    samples: Samples, fitted: Sequence[FittedSample], shown: Sequence[FittedSample], goodness: Sequence[Estimate],
+    samples: Samples,
+    fitted: Sequence[FittedSample],
+    shown: Sequence[FittedSample],
+    goodness: Sequence[Estimate],
     caveats: tuple[str, ...],
-) -> Iterator[Piece]:  # fmt: skip
+) -> Iterator[Piece]:
     charts = tuple(_overlay(item) for item in shown[:_OVERLAYS])
     around = [_around(item) for item in fitted]
     n = len(fitted)
@@ -278,8 +280,11 @@ def _overlay(item: FittedSample) -> Chart:
     grid = np.unique(
         np.quantile(seconds, np.concatenate([np.linspace(0.01, 0.99, 80), 1 - np.geomspace(0.01, 1 / n, 60)]))
     )
-    families = {FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
-                for pair in item.fit.pairs if pair.head.name == item.fit.best.head.name}  # fmt: skip
+    families = {
+        FAMILY_LABELS[pair.tail.name]: 1 - pair.distribution.cdf(grid)
+        for pair in item.fit.pairs
+        if pair.head.name == item.fit.best.head.name
+    }
     measured = {"measured": 1 - np.searchsorted(np.sort(seconds), grid, side="right") / n}
     longer = measured | _one_line_each(families, 0.5 / n)
     rows = [
@@ -309,8 +314,10 @@ def _one_line_each(curves: Mapping[str, Floats], least: float) -> dict[str, Floa
     drawn: dict[str, Floats] = {}
     for name, curve in curves.items():
         here = np.maximum(curve, least)
-        same = next((other for other, known in drawn.items()
-                     if np.abs(np.log(here / np.maximum(known, least))).max() < _SAME), None)  # fmt: skip
+        same = next(
+            (other for other, known in drawn.items() if np.abs(np.log(here / np.maximum(known, least))).max() < _SAME),
+            None,
+        )
         if same is None:
             drawn[name] = curve
         else:

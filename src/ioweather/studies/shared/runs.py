@@ -98,9 +98,11 @@ class Runs:
 
     def take(self, index: Any, coverage: Coverage | None = None, caveat: str = "") -> Runs:
         return Runs(
-            self.frame.take(index), self.what, (*self.coverage, *((coverage,) if coverage else ())),
+            self.frame.take(index),
+            self.what,
+            (*self.coverage, *((coverage,) if coverage else ())),
             (*((caveat,) if caveat else ()), *self.caveats),
-        )  # fmt: skip
+        )
 
     def of_project(self, name: str) -> Runs:
         return self.take(self.projects.equals(name))

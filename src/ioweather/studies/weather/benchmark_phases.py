@@ -127,10 +127,12 @@ def _charts(
         return Chart(kind, made, encoding, title, facet="filesystem", scales={"y": "log"}, references=shades)
 
     points: dict[str, tuple[str, str, Any]] = {
-        "time": ("", "time_ns", part.start_ns[shown]), "seconds": ("response time", "seconds", part.seconds[shown]),
-        "slowdown": ("slowdown", "factor", slowdown[shown]), "op": ("operation", "text", part.op[shown].tolist()),
+        "time": ("", "time_ns", part.start_ns[shown]),
+        "seconds": ("response time", "seconds", part.seconds[shown]),
+        "slowdown": ("slowdown", "factor", slowdown[shown]),
+        "op": ("operation", "text", part.op[shown].tolist()),
         "filesystem": ("", "text", part.filesystem[shown].tolist()),
-    }  # fmt: skip
+    }
     measurements = table("measurements", points)
     yield chart("scatter", "seconds", measurements, "Every measurement while a benchmark ran")
     if not means:
@@ -138,9 +140,11 @@ def _charts(
     yield chart("scatter", "slowdown", measurements, "Slowdown of every measurement")
     times, ratios, ops, filesystems = zip(*means, strict=True)
     reduced: dict[str, tuple[str, str, Any]] = {
-        "time": ("", "time_ns", times), "slowdown": ("slowdown, means of 60 s", "factor", cells(ratios)),
-        "op": ("operation", "text", ops), "filesystem": ("", "text", filesystems),
-    }  # fmt: skip
+        "time": ("", "time_ns", times),
+        "slowdown": ("slowdown, means of 60 s", "factor", cells(ratios)),
+        "op": ("operation", "text", ops),
+        "filesystem": ("", "text", filesystems),
+    }
     yield chart("timeline", "slowdown", table("run", reduced), "Slowdown, means of 60 s; lines where phases begin")
     boxes = list(_phase_boxes(part, slowdown, phases))
     if boxes:

@@ -90,9 +90,15 @@ class SeenNow:
 
 
 def weather_answer(
-    operations: Sequence[OperationNow], hangs: Sequence[Hang], *, now_ns: int, stale: Sequence[str] = (),
-    agents: Sequence[AgentNow] = (), notes: Sequence[str] = (), full: bool = False,
-) -> Answer:  # fmt: skip
+    operations: Sequence[OperationNow],
+    hangs: Sequence[Hang],
+    *,
+    now_ns: int,
+    stale: Sequence[str] = (),
+    agents: Sequence[AgentNow] = (),
+    notes: Sequence[str] = (),
+    full: bool = False,
+) -> Answer:
     """Its result says whether something is wrong (slow, hanging, or nobody elsewhere measures any more). `full` gives
     the tail also where nothing was hidden from it, and lists all paths."""
     slow = [o for o in operations if o.slowdown is not None and o.slowdown >= SLOW]
@@ -129,9 +135,13 @@ def weather_answer(
 
 
 def _outcome(
-    operations: Sequence[OperationNow], hangs: Sequence[Hang], agents: Sequence[AgentNow], stale: Sequence[str],
-    *, wrong: bool,
-) -> NowOutcome:  # fmt: skip
+    operations: Sequence[OperationNow],
+    hangs: Sequence[Hang],
+    agents: Sequence[AgentNow],
+    stale: Sequence[str],
+    *,
+    wrong: bool,
+) -> NowOutcome:
     return NowOutcome(
         wrong,
         tuple(

@@ -135,10 +135,8 @@ def drawn_note(shown: Ints, seconds: Floats) -> tuple[str, ...]:
 @exhibit("kun19.fig1")
 def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
     shown = drawn_points(part.seconds)
-    rows = tuple(
-        zip(part.start_ns[shown].tolist(), part.seconds[shown].tolist(), part.op[shown].tolist(),
-            part.filesystem[shown].tolist(), strict=True)
-    )  # fmt: skip
+    columns = (part.start_ns, part.seconds, part.op, part.filesystem)
+    rows = tuple(zip(*(column[shown].tolist() for column in columns), strict=True))
     table = ResultTable.of(
         "measurements",
         "time [time_ns]; seconds: response time [seconds]; op: operation [text]; filesystem [text]",
@@ -157,8 +155,8 @@ def _every_measurement(part: Measured, length_ns: int) -> Iterator[Piece]:
         mine = part.seconds[part.of(filesystem, op)]
         middle = float(np.median(mine))
         estimates.append(median_estimate(f"{op}_median[{filesystem}]", mine, "seconds"))
-        estimates.append(plain(f"slower[{op} {filesystem}]", float(mine.max()) / middle, "factor", n=len(mine),
-                               method="slowest over median"))  # fmt: skip
+        name, slower = f"slower[{op} {filesystem}]", float(mine.max()) / middle
+        estimates.append(plain(name, slower, "factor", n=len(mine), method="slowest over median"))
         slow = float((mine >= 10 * middle).mean())
         if slow > 0:
             findings.append(

@@ -50,9 +50,14 @@ _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sat
 
 @exhibit("kun19.episodes")
 def episodes_exhibit(
-    every: list[OperationSeries], facility: Facility, threshold: float, statistic: str, baseline: Baseline,
-    caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
-) -> Iterator[Piece]:  # fmt: skip
+    every: list[OperationSeries],
+    facility: Facility,
+    threshold: float,
+    statistic: str,
+    baseline: Baseline,
+    caveats: tuple[str, ...],
+    coverage: tuple[Coverage, ...],
+) -> Iterator[Piece]:
     found = all_episodes(every, threshold, statistic, baseline)
     table = ResultTable.of(
         "episodes",
@@ -381,9 +386,13 @@ def _statistic(params: Params) -> str:
 
 @exhibit("kun19.fig6")
 def _slowdowns(
-    long: list[OperationSeries], short: list[OperationSeries], baseline: Baseline, statistic: str,
-    caveats: tuple[str, ...], coverage: tuple[Coverage, ...],
-) -> Iterator[Piece]:  # fmt: skip
+    long: list[OperationSeries],
+    short: list[OperationSeries],
+    baseline: Baseline,
+    statistic: str,
+    caveats: tuple[str, ...],
+    coverage: tuple[Coverage, ...],
+) -> Iterator[Piece]:
     rows: list[tuple[Cell, ...]] = []
     findings = []
     ratios = [(series, series.slowdown(statistic, baseline)) for series in (*long, *short)]
@@ -462,6 +471,8 @@ TWO_LENGTHS = Study(
     exhibits=("kun19.fig6",),
     needs=(_TENS, _RESPONSES),
     run=run,
-    params=(*_PARAMS, Param("short_interval", "the shorter length, a multiple of ten minutes", "duration",
-                            default="10min")),
-)  # fmt: skip
+    params=(
+        *_PARAMS,
+        Param("short_interval", "the shorter length, a multiple of ten minutes", "duration", default="10min"),
+    ),
+)

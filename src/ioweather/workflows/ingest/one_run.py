@@ -74,8 +74,10 @@ def without_copies(lake: Lake, made: Frames, staged: Sequence[Staged]) -> tuple[
 
 
 def _rows(frame: Frame) -> Iterable[tuple[Any, ...]]:
-    return zip(*(frame.text(n).tolist() if n in ("log_digest", "exe", "form") else frame.ints(n).tolist()
-                 for n in _COLUMNS), strict=True)  # fmt: skip
+    return zip(
+        *(frame.text(n).tolist() if n in ("log_digest", "exe", "form") else frame.ints(n).tolist() for n in _COLUMNS),
+        strict=True,
+    )
 
 
 def _written(lake: Lake, staged: Sequence[Staged]) -> list[_Run]:

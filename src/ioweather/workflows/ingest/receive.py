@@ -46,8 +46,10 @@ FEW_DAYS: Final = 3
 MOST_FILES: Final = 5000
 MOST_BYTES: Final = 4 * GIB
 _REFUSALS: Final[Mapping[str, type[SourceError]]] = {
-    "foreign_rows": ForeignRows, "impossible_rows": ImpossibleRows, "too_many_days": TooManyDays,
-}  # fmt: skip
+    "foreign_rows": ForeignRows,
+    "impossible_rows": ImpossibleRows,
+    "too_many_days": TooManyDays,
+}
 
 
 @dataclass(frozen=True)

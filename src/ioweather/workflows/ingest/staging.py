@@ -52,9 +52,10 @@ def staged(made: Mapping[tuple[str, str], Frame], staging: Staging | None) -> Fr
     are given back: the lake may have these runs in a fuller form, which the writer looks for."""
     texts = {source for (source, _), rows in made.items() if "form" in rows and rows.known("form").any()}
     many = {
-        key for key, rows in made.items()
+        key
+        for key, rows in made.items()
         if staging and key[0] not in texts and key[1] not in _LEFT_TO_THE_WRITER and _are_many(key[1], rows)
-    }  # fmt: skip
+    }
     found: Frames = {key: [rows] for key, rows in made.items() if key not in many}
     if staging and many:
         from ioweather.store.batches import stage  # loads DuckDB and Delta

@@ -182,10 +182,12 @@ class Competitors:
         self._running = [
             subprocess.Popen(
                 [sys.executable, "-I", "-S", str(Path(competitor.__file__)), str(fd), *map(str, sizes)],
-                stdin=subprocess.PIPE, pass_fds=(fd,), start_new_session=True,
+                stdin=subprocess.PIPE,
+                pass_fds=(fd,),
+                start_new_session=True,
             )
             for fd in files
-        ]  # fmt: skip
+        ]
         for fd in files:
             os.close(fd)
 

@@ -113,9 +113,13 @@ def _clear_left(target: Path) -> None:
 
 
 def _stretches(
-    ground: Ground, others: Competitors, probe_pid: Callable[[], int], kept: Path, planted: Sequence[Cause],
+    ground: Ground,
+    others: Competitors,
+    probe_pid: Callable[[], int],
+    kept: Path,
+    planted: Sequence[Cause],
     progress: Progress,
-) -> Iterator[Stretch]:  # fmt: skip
+) -> Iterator[Stretch]:
     for number, cause in enumerate(planted):
         progress(number, len(planted), "runs")
         time.sleep(_BETWEEN_SECONDS)

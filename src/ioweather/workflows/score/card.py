@@ -11,12 +11,42 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.progress import Progress, silent
+from ioweather.core.registry import Catalogue
 from ioweather.engine import Serial, in_order
 from ioweather.simulate.generate import read_manifest
 from ioweather.simulate.presets import preset_named
-from ioweather.workflows.score.catalogue import QUESTIONS
-from ioweather.workflows.score.items import Evidence, Item, ask
+from ioweather.workflows.score.items import Evidence, Item, Question, ask
 from ioweather.workflows.simulated import ingest_simulated
+
+# Every question, by name: one function and one line add one.
+
+_HERE = "ioweather.workflows.score"
+
+QUESTIONS: Catalogue[Question] = Catalogue(
+    "question",
+    {
+        "accounting": f"{_HERE}.runs:accounting",
+        "association": f"{_HERE}.runs:association",
+        "attribution": f"{_HERE}.verdicts:attribution",
+        "benchmark": f"{_HERE}.runs:benchmark",
+        "correlations": f"{_HERE}.servers:correlations",
+        "distributions": f"{_HERE}.responses:distributions",
+        "episodes": f"{_HERE}.responses:episodes",
+        "forecast": f"{_HERE}.responses:forecast",
+        "growth": f"{_HERE}.runs:growth",
+        "independence": f"{_HERE}.responses:independence",
+        "io_time": f"{_HERE}.runs:io_time",
+        "metadata": f"{_HERE}.servers:metadata",
+        "night": f"{_HERE}.servers:night",
+        "parallelism": f"{_HERE}.servers:parallelism",
+        "phases": f"{_HERE}.servers:phases",
+        "sick_components": f"{_HERE}.servers:sick_components",
+        "slowdown": f"{_HERE}.responses:slowdown",
+        "verdicts": f"{_HERE}.verdicts:verdicts",
+        "volumes": f"{_HERE}.servers:volumes",
+    },
+)
+
 
 # An error is worse than before if it grew by more than chance in the last digits would explain.
 _WORSE_BY, _WORSE_RATIO = 0.005, 1.05
@@ -76,9 +106,14 @@ class ScoreCard:
                          "error": item.error, "allowed": item.allowed, "good": item.good,
                          "note": item.note, "error_before": line.before, "worse": line.worse}  # fmt: skip
             lines.append(body)
-        return {"preset": self.preset, "seed": self.seed, "days": self.days, "good": self.good,
-                "scored": len(self.scored), "baseline": self.baseline, "worse": [line.key for line in self.worse],
-                "lines": lines}  # fmt: skip
+        made = {
+            "preset": self.preset,
+            "seed": self.seed,
+            "days": self.days,
+            "good": self.good,
+            "scored": len(self.scored),
+        }
+        return made | {"baseline": self.baseline, "worse": [line.key for line in self.worse], "lines": lines}
 
 
 def score(

@@ -33,8 +33,8 @@ def distributions(evidence: Evidence) -> Iterator[Item]:
     yield Item("heads called Normal", expected, normal, 0.2, "difference", note=f"of {len(found)} series")
     yield Item("tails called Power Law (AIC)", 1.0, power, 0.2, "rate", note=f"of {len(found)} series")
     shares = [float(str(row["tail_share"])) for row, _ in found]
-    yield Item("share in the tail, median", law["tail_ratio"], median(shares), 0.05, "difference", "ratio",
-               "the planted law is that of the quiet system; load adds to its tail")  # fmt: skip
+    note = "the planted law is that of the quiet system; load adds to its tail"
+    yield Item("share in the tail, median", law["tail_ratio"], median(shares), 0.05, "difference", "ratio", note)
     alphas = [float(str(row["alpha"])) for row, _ in found if row["alpha"] is not None]
     yield Item("exponent of the tail, median", law["alpha"], median(alphas) if alphas else None, 0.15)
     pivots = [float(str(row["pivot"])) / each["pivot_seconds"] for row, each in found]
@@ -76,8 +76,8 @@ def slowdown(evidence: Evidence) -> Iterator[Item]:
         values = [v for label, v in found.items() if label.startswith(f"slowdown[{name}, ") and label.endswith(ends)]
         ratios += [value / planted for value in values if value is not None]
     if ratios:
-        yield Item("slowdown in metadata phases over the planted one, median", 1.0, median(ratios), 0.1,
-                   note=f"{len(ratios)} values")  # fmt: skip
+        name = "slowdown in metadata phases over the planted one, median"
+        yield Item(name, 1.0, median(ratios), 0.1, note=f"{len(ratios)} values")
 
 
 def episodes(evidence: Evidence) -> Iterator[Item]:
@@ -99,8 +99,11 @@ def episodes(evidence: Evidence) -> Iterator[Item]:
     right = sum(any(e[0] < c["end_ns"] and e[1] > c["start_ns"] for c in causes) for e in found)
     if found:
         yield Item("episodes with a planted cause", 1.0, right / len(found), 0.3, "rate", note=f"of {len(found)}")
-    delays = [max(0, min(e[0] for e in each) - row["start_ns"]) / HOUR_NS
-              for each, row in zip(seen, planted, strict=True) if each]  # fmt: skip
+    delays = [
+        max(0, min(e[0] for e in each) - row["start_ns"]) / HOUR_NS
+        for each, row in zip(seen, planted, strict=True)
+        if each
+    ]
     if delays:
         yield Item("hours until noticed, mean", 0.0, sum(delays) / len(delays), 4.0, "difference")
 
@@ -112,7 +115,7 @@ def forecast(evidence: Evidence) -> Iterator[Item]:
         label = f"{horizon.horizon_ns // MINUTE_NS} min ahead"
         if horizon.skill.value is not None:
             lost = max(0.0, -horizon.skill.value)
-            yield Item(f"errors beyond the better of 'as now' and 'as usual', {label}", 0.0, lost, 0.05, "difference",
-                       "ratio", f"skill {horizon.skill.value:+.2f}")  # fmt: skip
+            name = f"errors beyond the better of 'as now' and 'as usual', {label}"
+            yield Item(name, 0.0, lost, 0.05, "difference", "ratio", f"skill {horizon.skill.value:+.2f}")
         if horizon.coverage is not None:
             yield Item(f"intervals that held, {label}", 0.9, horizon.coverage, 0.05, "difference", "ratio")

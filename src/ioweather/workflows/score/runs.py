@@ -58,8 +58,8 @@ def growth(evidence: Evidence) -> Iterator[Item]:
     found = evidence.estimates("car11.table3")
     yield Item("growth of files", after["value"] / before["value"] - 1, found["files_growth"], 0.001, unit="ratio")
     bytes_growth = after["details"]["bytes"] / before["details"]["bytes"] - 1
-    yield Item("growth of bytes", bytes_growth, found["used_growth"], 0.01, unit="ratio",
-               note="the exhibit counts capacity, in blocks")  # fmt: skip
+    note = "the exhibit counts capacity, in blocks"
+    yield Item("growth of bytes", bytes_growth, found["used_growth"], 0.01, unit="ratio", note=note)
 
 
 def association(evidence: Evidence) -> Iterator[Item]:
@@ -80,8 +80,9 @@ def association(evidence: Evidence) -> Iterator[Item]:
             found.append(max(float(str(value)) for value in own))
     if not found:
         return
-    yield Item("rank correlation of time and load, mean of groups", float(np.mean(planted)), float(np.mean(found)),
-               0.3, "difference", note=f"{len(found)} groups; volumes say less than the seconds lost")  # fmt: skip
+    name, note = "rank correlation of time and load, mean of groups", "volumes say less than the seconds lost"
+    values = (float(np.mean(planted)), float(np.mean(found)))
+    yield Item(name, *values, 0.3, "difference", note=f"{len(found)} groups; {note}")
 
 
 def _rank_correlation(pairs: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:

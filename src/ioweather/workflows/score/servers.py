@@ -23,8 +23,8 @@ def volumes(evidence: Evidence) -> Iterator[Item]:
         yield Item(f"variation of {verb}", planted[f"{verb}_cov_percent"] / 100, variation, 0.05, unit="ratio")
     totals = evidence.estimates("pat19.fig10")
     for verb in _VERBS:
-        yield Item(f"busiest over idlest target, {verb}", planted[f"{verb}_target_max_over_min"],
-                   totals[f"max_over_min_{verb}"], 0.05, unit="factor")  # fmt: skip
+        there = (planted[f"{verb}_target_max_over_min"], totals[f"max_over_min_{verb}"])
+        yield Item(f"busiest over idlest target, {verb}", *there, 0.05, unit="factor")
 
 
 def phases(evidence: Evidence) -> Iterator[Item]:
@@ -39,9 +39,8 @@ def correlations(evidence: Evidence) -> Iterator[Item]:
     found, planted = evidence.estimates("pat19.fig9"), evidence.planted
     for verb in _VERBS:
         for window in (1, 5, 25):
-            yield Item(f"{verb} with itself a window later, {window} min",
-                       planted[f"{verb}_autocorrelation_{window}min"], found.get(f"auto_{verb}[{window} min]"), 0.05,
-                       "difference")  # fmt: skip
+            there = planted[f"{verb}_autocorrelation_{window}min"], found.get(f"auto_{verb}[{window} min]")
+            yield Item(f"{verb} with itself a window later, {window} min", *there, 0.05, "difference")
 
 
 def parallelism(evidence: Evidence) -> Iterator[Item]:
@@ -80,8 +79,8 @@ def sick_components(evidence: Evidence) -> Iterator[Item]:
             first = min(e["start_ns"] for e in matching)
             delays.append(max(0, first - incident["start_ns"]) / HOUR_NS)
     explained.update(id(e) for e in found if any(_same(e, incident, evidence) for incident in planted))
-    yield Item("incidents of components that were found", 1.0, hit / len(incidents), 0.3, "rate",
-               note=f"{hit} of {len(incidents)}")  # fmt: skip
+    note = f"{hit} of {len(incidents)}"
+    yield Item("incidents of components that were found", 1.0, hit / len(incidents), 0.3, "rate", note=note)
     share = sum(id(e) in explained for e in found) / len(found) if found else None
     yield Item("components named that an incident explains", 1.0, share, 0.3, "rate", note=f"of {len(found)}")
     if delays:

@@ -141,8 +141,8 @@ def _sure_accusations(known: list[Judged]) -> Iterator[Item]:
     sure = [run for run in known if run.said.kind in ("you", "both") and run.said.probability >= _SURE]
     if sure:
         right = sum(run.truth.kind in ("you", "both") for run in sure)
-        yield Item("right among those accused at 90% or more", 1.0, right / len(sure), 0.12, "rate",
-                   note=f"{right} of {len(sure)}")  # fmt: skip
+        note = f"{right} of {len(sure)}"
+        yield Item("right among those accused at 90% or more", 1.0, right / len(sure), 0.12, "rate", note=note)
 
 
 def balanced_accuracy(given: list[Judged]) -> float:
@@ -160,8 +160,8 @@ def attribution(evidence: Evidence) -> Iterator[Item]:
     known = [run for run in judged_runs(evidence) if run.said.system is not None and run.said.own is not None]
     for name in ("usual", "system", "own") if known else ():
         held = [said.low <= getattr(run.truth, name) <= said.high for run in known if (said := getattr(run.said, name))]
-        yield Item(f"90% ranges of {_WORDS[name]} that hold", 0.9, sum(held) / len(held), 0.05, "difference", "ratio",
-                   f"{len(held)} runs")  # fmt: skip
+        name, rate = f"90% ranges of {_WORDS[name]} that hold", sum(held) / len(held)
+        yield Item(name, 0.9, rate, 0.05, "difference", "ratio", f"{len(held)} runs")
     for label, true, said in (
         ("system", [r.truth.system for r in known], [r.said.system.value for r in known if r.said.system]),
         ("the run itself", [r.truth.own for r in known], [r.said.own.value for r in known if r.said.own]),
@@ -171,5 +171,5 @@ def attribution(evidence: Evidence) -> Iterator[Item]:
         matters = np.abs(planted) > 0.1 * took if len(known) else np.zeros(0, bool)
         if matters.any():
             error = float(np.median(np.abs(found - planted)[matters] / took[matters]))
-            yield Item(f"seconds by {label}: median error over the run's time", 0.0, error, 0.15, "difference", "ratio",
-                       f"{int(matters.sum())} runs")  # fmt: skip
+            name = f"seconds by {label}: median error over the run's time"
+            yield Item(name, 0.0, error, 0.15, "difference", "ratio", f"{int(matters.sum())} runs")

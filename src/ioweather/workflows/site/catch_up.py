@@ -83,9 +83,11 @@ class _State:
         watched, polled_ns, digest = (body.get(key) for key in ("watched", "polled_ns", "polled_digest"))
         told_ns = body.get("told_ns")
         return cls(
-            watched if isinstance(watched, dict) else {}, polled_ns if isinstance(polled_ns, int) else 0, str(digest),
+            watched if isinstance(watched, dict) else {},
+            polled_ns if isinstance(polled_ns, int) else 0,
+            str(digest),
             told_ns if isinstance(told_ns, int) else 0,
-        )  # fmt: skip
+        )
 
 
 def catch_up(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from ioweather.collect.journal import troubles
 from ioweather.collect.queue import refused_dir, waiting
@@ -43,6 +43,8 @@ _PROGRAMS = {
     "sacct": "live Slurm accounting (`ioweather collect slurm`) needs Slurm's client",
     "iostat": "sysstat gives block-device history: apt-get install sysstat",
 }
+
+_NTP: Final = "set both by NTP: chronyc tracking"
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,7 @@ def _elsewhere(root: Path) -> Iterator[Check]:
         apart = (agent.status.written_ns - agent.status.heard_ns) / NS
         if abs(apart) > _PUSH_SECONDS:
             way = "ahead of" if apart > 0 else "behind"
-            yield Check("clocks", "problem", f"{agent.host} is {format_seconds(abs(apart))} {way} this host",
-                        "set both by NTP: chronyc tracking")  # fmt: skip
+            yield Check("clocks", "problem", f"{agent.host} is {format_seconds(abs(apart))} {way} this host", _NTP)
     if agents:
         heard = sum(agent.state(moment) == "running" for agent in agents)
         yield Check("agents", "ok", f"{heard} of {len(agents)} of other hosts are heard of")
@@ -179,16 +180,16 @@ def _pushed(root: Path) -> Iterator[Check]:
         text = f"{found.files:,} files that were pushed wait ({format_bytes(found.bytes)}), the oldest for "
         text += format_seconds(age)
         if found.trouble:
-            yield Check("queue", "problem", f"{text}; the last try to write them failed: {found.trouble}",
-                        "check space and permissions of the lake; the server tries again")  # fmt: skip
+            fix = "check space and permissions of the lake; the server tries again"
+            yield Check("queue", "problem", f"{text}; the last try to write them failed: {found.trouble}", fix)
         elif age < _QUEUE_SECONDS:
             yield Check("queue", "ok", text)
         else:
             yield Check("queue", "problem", text, "start the server (ioweather serve), or see its log")
     refused = sum(1 for path in refused_dir(root).rglob("*") if path.is_file())
     if refused:
-        yield Check("queue", "problem", f"{refused:,} pushed files could not be written to the lake",
-                    f"ioweather lake quarantine says why; they are in {refused_dir(root)}")  # fmt: skip
+        fix = f"ioweather lake quarantine says why; they are in {refused_dir(root)}"
+        yield Check("queue", "problem", f"{refused:,} pushed files could not be written to the lake", fix)
 
 
 def _lake(root: Path) -> Iterator[Check]:
@@ -224,11 +225,12 @@ def _rows(lake: Lake) -> Iterator[Check]:
     if refused:
         yield Check("rows", "note", f"{refused:,} were left out, because they cannot be", "ioweather lake quarantine")
     if flagged:
-        yield Check("rows", "note", f"{flagged:,} were kept and flagged",
-                    "ioweather sql \"SELECT path, message FROM ingests WHERE flagged_count > 0\"")  # fmt: skip
+        fix = 'ioweather sql "SELECT path, message FROM ingests WHERE flagged_count > 0"'
+        yield Check("rows", "note", f"{flagged:,} were kept and flagged", fix)
     for found in held:
-        yield Check("rows", "problem", f"{found.rows:,} rows of `{found.table}` have a {found.column} that cannot be",
-                    "they came before rows were checked; of series, they count as missing where below 0")  # fmt: skip
+        text = f"{found.rows:,} rows of `{found.table}` have a {found.column} that cannot be"
+        fix = "they came before rows were checked; of series, they count as missing where below 0"
+        yield Check("rows", "problem", text, fix)
     if not refused and not held:
         yield Check("rows", "ok", "none is outside of what its table allows")
 
@@ -250,8 +252,8 @@ def _linked_twice(folder: int, first: str, second: str) -> Check:
     try:
         os.link(first, second, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
-        return Check("commits", "problem", f"no hard links here ({error.strerror})",
-                     "keep one writer at a time, or move the lake")  # fmt: skip
+        fix = "keep one writer at a time, or move the lake"
+        return Check("commits", "problem", f"no hard links here ({error.strerror})", fix)
     try:
         os.link(first, second, src_dir_fd=folder, dst_dir_fd=folder)
     except FileExistsError:
@@ -281,8 +283,8 @@ def _names(lake: Lake) -> Iterator[Check]:
         unmapped = sorted(name for name in systems if not snapshot.facility.is_mapped(name))
     if unmapped:
         shown = ", ".join(unmapped[:4]) + (", ..." if len(unmapped) > 4 else "")
-        yield Check("names", "note", f"{len(unmapped)} not mapped to a file system: {shown}",
-                    "ioweather facility check, then edit facility.toml")  # fmt: skip
+        text = f"{len(unmapped)} not mapped to a file system: {shown}"
+        yield Check("names", "note", text, "ioweather facility check, then edit facility.toml")
     elif systems:
         yield Check("names", "ok", "every name in the data is mapped")
 
@@ -296,8 +298,8 @@ def _twice(lake: Lake) -> Iterator[Check]:
             "GROUP BY cluster, job_id, start_ns HAVING count(DISTINCT submit_ns) > 1 AND max(submit_ns) = start_ns)"
         )
     if doubled:
-        yield Check("accounting", "problem", f"{doubled:,} jobs are in twice: with the time of submission and without",
-                    "ioweather lake forget FILE for the dump without Submit")  # fmt: skip
+        text = f"{doubled:,} jobs are in twice: with the time of submission and without"
+        yield Check("accounting", "problem", text, "ioweather lake forget FILE for the dump without Submit")
 
 
 def _file_server_clock(root: Path) -> Check:
@@ -314,8 +316,8 @@ def _file_server_clock(root: Path) -> Check:
             folder.unlink(name)
     apart = max(before - stamped, stamped - after, 0) / NS
     if apart > _CLOCKS_APART_SECONDS:
-        return Check("clock here", "problem", f"{format_seconds(apart)} apart from that of the lake's file system",
-                     "set both by NTP: chronyc tracking")  # fmt: skip
+        text = f"{format_seconds(apart)} apart from that of the lake's file system"
+        return Check("clock here", "problem", text, _NTP)
     return Check("clock here", "ok", "agrees with that of the lake's file system")
 
 
@@ -331,13 +333,13 @@ def _agents_clocks(spools: Sequence[Path]) -> Iterator[Check]:
     for host, seconds in offsets.items():
         if abs(seconds) > _CLOCKS_APART_SECONDS:
             way = "ahead of" if seconds > 0 else "behind"
-            yield Check("clocks", "problem", f"{host} is {format_seconds(abs(seconds))} {way} its spool's file system",
-                        "set both by NTP: chronyc tracking")  # fmt: skip
+            text = f"{host} is {format_seconds(abs(seconds))} {way} its spool's file system"
+            yield Check("clocks", "problem", text, _NTP)
     if len(offsets) > 1:
         apart = max(offsets.values()) - min(offsets.values())
         state: State = "ok" if apart <= _CLOCKS_APART_SECONDS else "problem"
-        yield Check("agents", state, f"clocks of {len(offsets)} hosts are {format_seconds(apart)} apart",
-                    "" if state == "ok" else "set all by NTP")  # fmt: skip
+        text = f"clocks of {len(offsets)} hosts are {format_seconds(apart)} apart"
+        yield Check("agents", state, text, "" if state == "ok" else "set all by NTP")
 
 
 def _clocks(lake: Lake) -> Iterator[Check]:
@@ -353,8 +355,8 @@ def _clocks(lake: Lake) -> Iterator[Check]:
             if isinstance(last, int) and last > now + 60 * NS:
                 ahead = format_seconds((last - now) / NS)
                 wrong = True
-                yield Check("clocks", "problem", f"`{table}` reaches {ahead} ahead, to {format_time_ns(last)}",
-                            "check the clocks of the hosts, and --zone")  # fmt: skip
+                text = f"`{table}` reaches {ahead} ahead, to {format_time_ns(last)}"
+                yield Check("clocks", "problem", text, "check the clocks of the hosts, and --zone")
             elif table == "responses":
                 recent = files.scan(set(sorted(files.days())[-_RECENT_DAYS:]))
                 # An ingest id begins with the time of its writer.
@@ -362,7 +364,8 @@ def _clocks(lake: Lake) -> Iterator[Check]:
                     FROM ({recent}) GROUP BY host HAVING ahead_ns > {_CLOCKS_APART_SECONDS * NS:.0f} ORDER BY 2 DESC"""
                 for host, ahead_ns in snapshot.query(sql).fetchall():
                     wrong = True
-                    yield Check("clocks", "problem", f"{host} is {format_seconds(ahead_ns / NS)} or more ahead of the "
-                                "host that writes the lake", "set both by NTP: chronyc tracking")  # fmt: skip
+                    ahead = format_seconds(ahead_ns / NS)
+                    text = f"{host} is {ahead} or more ahead of the host that writes the lake"
+                    yield Check("clocks", "problem", text, _NTP)
     if not wrong:
         yield Check("clocks", "ok", "nothing in the lake is from the future")

@@ -44,9 +44,12 @@ class Child:
     def __post_init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ioweather", *self.arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+            start_new_session=True,
             preexec_fn=self._prepare,
-        )  # fmt: skip
+        )
 
     def _prepare(self) -> None:
         """Should this process be killed, the kernel kills the child; an agent's own children then notice, and tidy up.

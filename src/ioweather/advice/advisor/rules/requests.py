@@ -116,8 +116,8 @@ def random_access(profile: Profile) -> Seen | None:
         count = profile.ints(f"{verb}_count")
         # The first request of a process on a file follows none.
         first = np.minimum(profile.first_opens, count)
-        jumps = np.where(profile.records.known(f"sequential_{verb}_count"),
-                         np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0), 0)  # fmt: skip
+        beyond = np.maximum(count - profile.ints(f"sequential_{verb}_count") - first, 0)
+        jumps = np.where(profile.records.known(f"sequential_{verb}_count"), beyond, 0)
         saved += profile.request_overhead(verb) * jumps * order_share(profile, verb)
         random += int(jumps[rows].sum())
     if random < FEWEST or random <= RANDOM_SHARE * total:
