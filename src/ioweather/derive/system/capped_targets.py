@@ -74,10 +74,13 @@ def capped_targets(matrix: Matrix, servers: Mapping[str, str] | None = None) -> 
         shares = np.nan_to_num(values / ceiling, nan=0.0, posinf=0.0)
     needed, needed_low = (max(2, round(m * MINUTE_NS / matrix.step_ns)) for m in (MIN_MINUTES, MIN_MINUTES_LOW))
     shortest = MIN_LENGTH_NS // matrix.step_ns
+    held = _held(shares, min(needed, needed_low))
     found = [
         stretch
-        for column in np.flatnonzero(ceiling > 0).tolist()
-        for stretch in _apart_in_time(_stretches(shares, ceiling, column, (needed, needed_low), shortest))
+        for column in np.flatnonzero((ceiling > 0) & (held < HIGHEST_LEVEL * (1 + _NEAR))).tolist()
+        for stretch in _apart_in_time(
+            _stretches(shares, ceiling, column, (needed, needed_low), shortest, float(held[column]))
+        )
     ]
     homes = [(servers or {}).get(name, name) for name in matrix.components]
     named = [s for s in found if not any(_outdone(s, other, homes) for other in found)]
@@ -105,8 +108,17 @@ def _ceilings(values: Floats) -> Floats:
     return ceiling
 
 
+def _held(shares: Floats, steps: int) -> Floats:
+    """The lowest level that each target stayed below for so many steps in a row; infinite where there are fewer."""
+    highest, width = shares, 1
+    while width < steps:
+        more = min(width, steps - width)
+        highest, width = np.maximum(highest[:-more], highest[more:]), width + more
+    return np.asarray(highest.min(axis=0, initial=np.inf))
+
+
 def _stretches(
-    shares: Floats, ceiling: Floats, column: int, least: tuple[int, int], shortest: int
+    shares: Floats, ceiling: Floats, column: int, least: tuple[int, int], shortest: int, held: float
 ) -> Iterator[_Stretch]:
     own = shares[:, column]
     is_peer = (ceiling > 0) & (np.arange(len(ceiling)) != column)
@@ -114,7 +126,8 @@ def _stretches(
     needs = np.where(levels < LOW_LEVEL, least[1], least[0])
     ordered = np.sort(own)
     near = np.searchsorted(ordered, levels * (1 + _NEAR), "right") - np.searchsorted(ordered, levels * (1 - _NEAR))
-    for level, needed in zip(*(a[near >= needs].tolist() for a in (levels, needs)), strict=True):
+    worth = (near >= needs) & (levels * (1 + _NEAR) >= held)
+    for level, needed in zip(*(a[worth].tolist() for a in (levels, needs)), strict=True):
         below = own <= level * (1 + _NEAR)
         at_limit = below & (own >= level * (1 - _NEAR))
         seen = np.concatenate([[0], np.cumsum(at_limit)])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
-from ioweather.derive.jobs.file_records import file_records
+from ioweather.derive.jobs.file_records import FileRecords, file_records
 
 # A target counts as used from this share of an even spread of the run's bytes on.
 _LEAST_SHARE: Final = 0.01
@@ -28,6 +28,7 @@ _STILL_GOING_NS: Final = 2**62
 _OST: Final = re.compile(r"OST([0-9a-fA-F]{4})(?:_UUID)?$")
 # Probes count that lie within so many of their own intervals of a run's I/O. [ours]
 _PROBE_INTERVALS: Final = 2
+_STRIPES_AT_ONCE: Final = 1_000_000
 DATA_OPERATIONS: Final = ("read", "write", "write_sync")
 
 
@@ -39,20 +40,36 @@ def target_number(component: str) -> int | None:
 
 def own_target_bytes(runs: Frame, files: Frame, components: Sequence[str]) -> Floats:
     """(run, component): each file's bytes spread evenly over its recorded stripes; 0 where nothing is recorded."""
-    place = {target_number(name): column for column, name in enumerate(components)}
     records = file_records(runs, files)
     moved = records.ints("read_bytes") + records.ints("write_bytes")
+    (found,) = spread_over_targets(records, records.counted & (moved > 0), components, moved)
+    return found
+
+
+def spread_over_targets(
+    records: FileRecords, chosen: Bools, components: Sequence[str], *amounts: NDArray[Any]
+) -> list[Floats]:
+    """(run, component) of each of the amounts: those of the chosen files, spread evenly over their recorded stripes."""
+    place = {target_number(name): column for column, name in enumerate(components)}
     stripes = records.text("osts")
-    found = np.zeros((records.logs, len(components)))
-    rows = np.flatnonzero(records.counted & (moved > 0) & (stripes.codes >= 0))
-    # Files laid out alike are few kinds: their bytes are added up first.
+    rows = np.flatnonzero(chosen & (stripes.codes >= 0))
+    # Files laid out alike are few kinds: their amounts are added up first.
     kinds, kind = np.unique(records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True)
-    amounts = np.bincount(kind, weights=moved[rows], minlength=len(kinds))
-    for log, code, amount in zip(*np.divmod(kinds, max(1, len(stripes.categories))), amounts, strict=True):
-        listed = [place.get(int(word), -1) for word in stripes.categories[code].split(",") if word]
-        columns = [column for column in listed if column >= 0]
-        if columns:
-            np.add.at(found[log], columns, amount / len(listed))
+    log, layout = np.divmod(kinds, max(1, len(stripes.categories)))
+    layouts, layout = np.unique(layout, return_inverse=True)
+    listed = [[place.get(int(w), -1) for w in stripes.categories[code].split(",") if w] for code in layouts.tolist()]
+    columns = np.array([*itertools.chain.from_iterable(listed)], np.int64)
+    width = np.array([len(each) for each in listed], np.int64)
+    begin, many = (np.cumsum(width) - width)[layout], width[layout]
+    found = [np.zeros((records.logs, len(components))) for _ in amounts]
+    totals = [np.bincount(kind, weights=each[rows], minlength=len(kinds)) for each in amounts]
+    for part in np.split(np.arange(len(kinds)), np.flatnonzero(np.diff(np.cumsum(many) // _STRIPES_AT_ONCE)) + 1):
+        one = np.repeat(part, many[part])
+        within = np.arange(len(one)) - np.repeat(np.cumsum(many[part]) - many[part], many[part])
+        column = columns[begin[one] + within]
+        known = column >= 0
+        for spread, total in zip(found, totals, strict=True):
+            np.add.at(spread, (log[one[known]], column[known]), (total / many)[one[known]])
     return found
 
 

@@ -18,7 +18,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Cells, Frame
 from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.system.job_system import Stretches
-from ioweather.derive.system.run_environment import target_number
+from ioweather.derive.system.run_environment import spread_over_targets
 
 BUSY: Final = {"read_busy_seconds": "read_ops", "write_busy_seconds": "write_ops"}
 # Fewer requests than these say little about the time of one; they also keep ratios of next to nothing near 1. [ours]
@@ -144,32 +144,26 @@ def target_contrast(runs: Frame, files: Frame, components: Sequence[str]) -> Flo
 
     Only differences within a run count, so a run that is slow for reasons of its own says nothing of its targets.
     """
-    place = {target_number(name): column for column, name in enumerate(components)}
     records = file_records(runs, files)
     moved = (records.ints("read_bytes") + records.ints("write_bytes")).astype(np.float64)
     spent = records.seconds("read_seconds") + records.seconds("write_seconds") + records.seconds("meta_seconds")
-    stripes = records.text("osts")
-    bytes_on, seconds_on = np.zeros((records.logs, len(components))), np.zeros((records.logs, len(components)))
-    rows = np.flatnonzero(records.counted & (moved > 0) & (spent > 0) & (stripes.codes >= 0))
-    kinds, kind = np.unique(records.log[rows] * len(stripes.categories) + stripes.codes[rows], return_inverse=True)
-    amounts, times = (np.bincount(kind, weights=each[rows], minlength=len(kinds)) for each in (moved, spent))
-    for log, code, amount, seconds in zip(
-        *np.divmod(kinds, max(1, len(stripes.categories))), amounts, times, strict=True
-    ):
-        listed = [place.get(int(word), -1) for word in stripes.categories[code].split(",") if word]
-        columns = [column for column in listed if column >= 0]
-        if columns:
-            np.add.at(bytes_on[log], columns, amount / len(listed))
-            np.add.at(seconds_on[log], columns, seconds / len(listed))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pace = np.log(seconds_on / bytes_on)
-    several = np.sum(bytes_on > 0, axis=1) > 1
-    middle = np.full(len(pace), np.nan)
-    if several.any():
-        middle[several] = np.nanmedian(np.where(bytes_on[several] > 0, pace[several], np.nan), axis=1)
-    contrast = np.where(bytes_on > 0, pace - middle[:, None], np.nan)
-    contrast[several & (np.nanmax(np.abs(np.nan_to_num(contrast)), axis=1, initial=0.0) < 1e-9)] = np.nan
-    return np.asarray(contrast)
+    chosen = records.counted & (moved > 0) & (spent > 0)
+    bytes_on, seconds_on = spread_over_targets(records, chosen, components, moved, spent)
+    # Of a thousand targets a run uses few: only these are looked at.
+    run, target = np.nonzero(bytes_on)
+    pace = np.log(seconds_on[run, target] / bytes_on[run, target])
+    ordered = pace[np.lexsort((pace, run))]
+    count = np.bincount(run, minlength=len(bytes_on))
+    several, first = count > 1, np.cumsum(count) - count
+    middle = np.full(len(bytes_on), np.nan)
+    low, high = (ordered[(first + half)[several]] for half in ((count - 1) // 2, count // 2))
+    middle[several] = (low + high) / 2
+    away = pace - middle[run]
+    contrast, widest = np.full(bytes_on.shape, np.nan), np.zeros(len(bytes_on))
+    contrast[run, target] = away
+    np.fmax.at(widest, run, np.abs(away))
+    contrast[several & (widest < 1e-9)] = np.nan
+    return contrast
 
 
 def shared_contrast(contrast: Floats, ends: tuple[Ints, Ints], used: Bools, step_seconds: float) -> Floats:
