@@ -33,6 +33,7 @@ import numpy as np
 from ioweather.advice.culprits.blame import NAMED_FROM, Blame, blame
 from ioweather.advice.culprits.words import slowed_run
 from ioweather.advice.verdict.explain import explain
+from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.units import NS
@@ -40,7 +41,7 @@ from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named
 from ioweather.store.lake import open_lake
 from ioweather.store.snapshot import Snapshot
-from ioweather.workflows.job_lake import Which, view_in
+from ioweather.workflows.job_lake import Which, view_in, view_of_run
 from ioweather.workflows.similar_runs import conditions, similar_runs
 from ioweather.workflows.simulated import ingest_simulated
 from ioweather.workflows.who import of_period, suspects_beside
@@ -154,10 +155,13 @@ def asked(snapshot: Snapshot, truth: Path, counted: bool) -> Iterator[Asked]:
 
 
 def asked_alone(snapshot: Snapshot, run: dict[str, Any], true: dict[str, float], recorded: frozenset[str]) -> Asked:
-    """A run that changed its own pattern is compared with others by its verdict, as `who JOB` does."""
+    """A run that changed its own pattern is compared with others by its verdict, as `who JOB` does; of a job of several
+    runs this one is meant."""
+    logs = snapshot.frame("applications", ("log_digest", "start_ns"), {"job_id": run["job_id"]})
+    nearest = int(np.abs(logs.ints("start_ns") - run["start_ns"]).argmin())
+    digest, day = str(logs.text("log_digest").tolist()[nearest]), utc_day(int(logs.ints("start_ns")[nearest]))
     try:
-        view = view_in(snapshot, str(run["job_id"]), Which(), "keep")
-        said, harm, loudest = blames(snapshot, view)
+        said, harm, loudest = blames(snapshot, view_of_run(snapshot, digest, day))
     except IoweatherError:
         said, harm, loudest = (), float("inf"), None
     return Asked(run["id"], run["alone"], run["sick"], true, recorded, said, harm, loudest)
