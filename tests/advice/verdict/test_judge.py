@@ -102,6 +102,22 @@ def test_at_the_border_it_is_unknown():
     assert (found.kind, found.reason) == ("unknown", Reason.LOW_PROBABILITY)
 
 
+def test_normal_is_said_where_an_error_of_the_usual_time_does_not_matter():
+    """Up to just below the border it is likeliest; near it nobody is told so."""
+    said = {seconds: judge(planted_pool(n=12, seconds=float(seconds)), 0) for seconds in range(100, 113)}
+    assert all(found.likeliest == "normal" for found in said.values())
+    assert (said[100].kind, said[104].kind) == ("normal", "normal")
+    assert (said[112].kind, said[112].reason) == ("unknown", Reason.LOW_PROBABILITY)
+
+
+def test_the_system_is_not_cleared_where_it_may_be_half_of_it():
+    """The change explains all; how much a busy system did beside it is not known."""
+    found = [judge(planted_pool(seconds=s, request=-3.0, changed=4, cost=1.0, load=0.2), 0) for s in (270.0, 330.0)]
+    for each in found:
+        by_system = each.probabilities["system"] + each.probabilities["both"]
+        assert each.kind != "you" or by_system < 0.15
+
+
 @pytest.mark.parametrize("n", [3, 8, 30, 48, 200])
 def test_the_same_pattern_twice_as_slow_in_a_quiet_system_is_never_you(n):
     """A cause that nobody measured and a cause of its own look the same, however many similar runs there are."""

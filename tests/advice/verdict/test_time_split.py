@@ -48,11 +48,22 @@ def test_a_part_that_takes_longer_makes_the_whole_longer(share):
     np.testing.assert_allclose(np.log(whole), effect, atol=1e-12)
 
 
-def test_data_alone_is_the_systems_and_both_alike_is_hidden():
+def test_what_slows_data_alone_moves_the_split_and_what_slows_both_does_not():
     effect, nothing = np.array([0.7]), np.zeros(1)
     alike, data = Split(0.0, 0.1, 0.01), Split(-0.7, 0.1, 0.01)
-    assert alike.likelihood(nothing, effect) > 2 * alike.likelihood(effect, nothing)
-    assert data.likelihood(effect, nothing) > 2 * data.likelihood(nothing, effect)
+    assert alike.likelihood(nothing, nothing) > 2 * alike.likelihood(nothing, effect)
+    assert data.likelihood(nothing, effect) > 2 * data.likelihood(nothing, nothing)
+
+
+@pytest.mark.parametrize(("longer", "kind"), [("data", "system"), ("both", "unexplained")])
+@pytest.mark.parametrize("seed", range(3))
+def test_slow_in_a_quiet_system_is_the_systems_where_data_alone_took_longer(longer, kind, seed):
+    """No measure shows anything. On its own nodes metadata would have taken longer too."""
+    pool = planted_pool(seed=seed, seconds=200.0)
+    split = -4.0 + 0.05 * np.random.default_rng(seed).standard_normal(pool.rows)
+    split[0] = -4.0 - (np.log(2.0) if longer == "data" else 0.0)
+    assert judge(replace(pool, split=split), 0).kind == kind
+    assert judge(pool, 0).kind == "unexplained"
 
 
 def test_kernel_of_parts_is_one_of_a_process():

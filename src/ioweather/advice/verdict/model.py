@@ -38,6 +38,9 @@ _LEAST_INSIDE: Final = 0.05
 LEAST_NOISE: Final = 0.03
 # Noise of a group before it is seen is that of the others, with the weight of so many runs.
 _NOISE_RUNS: Final = 4.0
+# What nobody measured makes runs late and never early: of those that did as usual at quiet times a late one counts as
+# so many times as far off. [ours]
+_LATE: Final = 2.0
 # So many times more in one direction than in the other is that direction.
 _CLEARLY: Final = 3.0
 # What took longer for others too, as long as a run that waits for the same.
@@ -78,16 +81,17 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     # Slopes of all other groups, then those of this one.
     design = np.concatenate([others, np.where(mine[:, None], beyond, 0.0)], axis=1)
     noise, mad = _noise(pool, changes, states, known)
+    late = np.where(~changes.changed & states.quiet, _LATE, 1.0)[known]
     times = np.log(pool.io_seconds[known])
     centre = float(np.median(times))
-    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, noise[known])
+    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, noise[known], late)
     effect = design @ fit.slopes
     if len(pool.split):
         change = change * same_part(pool.split, pool.group, changes.changed, effect, row)
     # What a busy system does differs from run to run: such runs say less.
     scatter = _state_scatter(pool)
     wider = np.hypot(noise, scatter * effect)[known]
-    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, wider, fit.trust)
+    fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, wider, late, fit.trust)
     # The level is that of a typical run, not of one to which nothing of all that is measured happened.
     typical = _typical(beyond[known[mine[known] & ~changes.changed[known]]], fit.slopes[beyond.shape[1] :])
     here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row] - typical])
@@ -146,8 +150,9 @@ class _Fit:
     trust: Floats
 
 
-def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, trust: Floats | None = None) -> _Fit:
-    """Slopes of at least 0 beside a free Gaussian part; Student's noise by weighted rounds."""
+def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, late: Floats, trust: Floats | None = None) -> _Fit:
+    """Slopes of at least 0 beside a free Gaussian part; Student's noise by weighted rounds. A run that took longer than
+    expected counts as `late` times as far off."""
     trust = np.ones(len(times)) if trust is None else trust
     width = design.shape[1] // 2
     # Slopes of this group lie about those of the others.
@@ -159,7 +164,7 @@ def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, trust: Floa
         slopes, covariance = _at_least_zero(information, design.T @ inverse @ times)
         weights = inverse @ (times - design @ slopes)
         residual = noise * weights / trust
-        trust = (STUDENT + 1.0) / (STUDENT + residual**2)
+        trust = (STUDENT + 1.0) / (STUDENT + (residual * np.where(residual > 0.0, late, 1.0)) ** 2)
     return _Fit(slopes, covariance, inverse, weights, trust)
 
 

@@ -33,6 +33,8 @@ HARM_MADS: Final = 2.0
 # One run in twenty has a cause that nobody measured, which multiplies its time by anything up to this. [ours]
 _HIDDEN: Final = 0.05
 _LARGEST_FACTOR: Final = 30.0
+# One in four of these is on the way to the targets: it slows data alone, and is the system's. [ours]
+_ON_WAY: Final = 0.25
 # One run in ten loses what the others do then, or a part of it, whatever such a state usually does to its program:
 # which of its files lie on the slow target differs from run to run. [ours]
 _AS_OTHERS: Final = 0.1
@@ -71,9 +73,10 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Posterior:
-    """`chances` add up to 1."""
+    """`chances` add up to 1; `surely_normal` is that of normal with the errors of the ranges."""
 
     chances: Mapping[Kind, float]
+    surely_normal: float
     usual: Seconds
     system: Seconds
     own: Seconds
@@ -87,7 +90,7 @@ class Posterior:
 
 def weigh(found: Prediction, duration: float) -> Posterior:
     weight, usual, by_state, by_change = _weighed(found, duration, _Errors())
-    harm = np.maximum(HARM_SHARE * usual, HARM_MADS * found.mad_seconds)
+    harm = _harm(found, usual)
     late = duration - usual >= harm
     system, own = late & (by_state >= harm), late & (by_change >= harm)
     shares: dict[Kind, float] = {
@@ -99,11 +102,16 @@ def weigh(found: Prediction, duration: float) -> Posterior:
     }
     middle = _quantiles(harm, weight)[1]
     weight, usual, by_state, by_change = _weighed(found, duration, _OF_RANGES)
+    normal = float(weight[duration - usual < _harm(found, usual)].sum())
     together = 0.5 * by_state * by_change / usual
     parts = (usual, by_state + together, by_change + together)
     rest = duration - parts[0] - parts[1] - parts[2]
     seconds = [_interval(part, weight) for part in (*parts, rest)]
-    return Posterior(_less_certain(shares), seconds[0], seconds[1], seconds[2], seconds[3], middle)
+    return Posterior(_less_certain(shares), normal, seconds[0], seconds[1], seconds[2], seconds[3], middle)
+
+
+def _harm(found: Prediction, usual: Floats) -> Floats:
+    return np.maximum(HARM_SHARE * usual, HARM_MADS * found.mad_seconds)
 
 
 def _less_certain(shares: Mapping[Kind, float]) -> dict[Kind, float]:
@@ -123,7 +131,9 @@ def _weighed(found: Prediction, duration: float, errors: _Errors) -> tuple[Float
     distance = (math.log(duration) - level - change - state - hidden) / own_noise
     weight = (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
     if found.split is not None:
-        weight = weight * found.split.likelihood(state, hidden)
+        on_way = np.where(rng.random(len(level)) < _ON_WAY, hidden, 0.0)
+        weight = weight * found.split.likelihood(state, on_way)
+        state = state + on_way
     if found.changed:
         weight = _only_against(weight, change)
     usual = np.exp(level)

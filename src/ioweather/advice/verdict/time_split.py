@@ -20,9 +20,8 @@ _LEAST_RUNS: Final = 5
 _LEAST_NOISE: Final = 0.05
 # Where equal runs differ by nearly twice it tells nothing. [ours]
 _MOST_NOISE: Final = 0.6
-# What the system does is done to data, to metadata, to both; what nobody measured to both, or to data. [ours]
+# What the system does is done to data, to metadata, to both. [ours]
 _BY_SYSTEM: Final = (0.6, 0.1, 0.3)
-_BY_HIDDEN: Final = (0.75, 0.25)
 # Quiet runs differ less than others. [ours]
 _WIDER: Final = 1.5
 # Over this distance changes stop being of one kind; beyond the other they are all alike. Logarithms. [ours]
@@ -40,16 +39,14 @@ class Split:
     noise: float
     metadata_ratio: float
 
-    def likelihood(self, by_system: Floats, hidden: Floats) -> Floats:
-        """Of effects on the logarithm of the time, up to a factor."""
+    def likelihood(self, by_system: Floats, on_data: Floats) -> Floats:
+        """Of effects on the logarithm of the time, up to a factor; `on_data` is one that no metadata feel."""
         metadata, data = self.metadata_ratio, 1.0 - self.metadata_ratio
-        nothing = np.zeros(len(by_system))
-        moved = (-_on_part(data, by_system), _on_part(metadata, by_system), nothing)
-        total = nothing
+        moved = (-_on_part(data, by_system), _on_part(metadata, by_system), np.zeros(len(by_system)))
+        total = np.zeros(len(by_system))
         for chance, by_state in zip(_BY_SYSTEM, moved, strict=True):
-            for other, by_cause in zip(_BY_HIDDEN, (nothing, -_on_part(data, hidden)), strict=True):
-                distance = (self.shift - by_state - by_cause) / self.noise
-                total = total + chance * other * (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
+            distance = (self.shift - by_state + _on_part(data, on_data)) / self.noise
+            total += chance * (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
         return total
 
 
