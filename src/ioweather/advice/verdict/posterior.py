@@ -100,7 +100,7 @@ def weigh(found: Prediction, duration: float) -> Posterior:
         "both": float(weight[own & system].sum()),
         "unexplained": float(weight[late & ~own & ~system].sum()),
     }
-    middle = _quantiles(harm, weight)[1]
+    middle = _interval(harm, weight).value
     weight, usual, by_state, by_change = _weighed(found, duration, _OF_RANGES)
     normal = float(weight[duration - usual < _harm(found, usual)].sum())
     together = 0.5 * by_state * by_change / usual
@@ -170,12 +170,6 @@ def _only_against(weight: Floats, change: Floats) -> Floats:
 
 
 def _interval(values: Floats, weight: Floats) -> Seconds:
-    low, middle, high = _quantiles(values, weight)
-    return Seconds(middle, low, high)
-
-
-def _quantiles(values: Floats, weight: Floats) -> tuple[float, float, float]:
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[order])
-    low, middle, high = (float(v) for v in np.interp(_LEVEL, reached, values[order]))
-    return low, middle, high
+    low, middle, high = (float(v) for v in np.interp(_LEVEL, np.cumsum(weight[order]), values[order]))
+    return Seconds(middle, low, high)
