@@ -70,8 +70,8 @@ def peak_hour(days: int, rng: np.random.Generator) -> bool:
     return float(cycles.sum(axis=0).max()) > chance_bound(turned_sums(cycles, 99).max(axis=1), 1 - LEVEL)
 
 
-def not_normal(n: int, rng: np.random.Generator) -> bool:
-    found = moments(autoregressive(rng, n))
+def not_normal(n: int, rng: np.random.Generator, keeps: float = ALIKE) -> bool:
+    found = moments(autoregressive(rng, n, keeps))
     return found is not None and found.p_value <= LEVEL
 
 
@@ -91,8 +91,10 @@ CASES: dict[str, tuple[Draw, int, float, float]] = {
     "a change, 200 days": (partial(change, 200), 200, 0.005, 0.1),
     "targets slow together, 4 of 100": (partial(targets, 100), 300, 0.01, 0.09),
     "a peak hour, 14 days": (partial(peak_hour, 14), 300, 0.01, 0.09),
-    # Skewness and kurtosis of alike values near their limits slowly: rejects too rarely.
-    "not Normal, 400": (partial(not_normal, 400), 400, 0.0, 0.07),
+    "not Normal, 100": (partial(not_normal, 100), 1000, 0.02, 0.08),
+    "not Normal, 400": (partial(not_normal, 400), 1000, 0.02, 0.08),
+    "not Normal, 2000": (partial(not_normal, 2000), 1000, 0.02, 0.08),
+    "not Normal, 50 independent": (partial(not_normal, 50, keeps=0.0), 1000, 0.02, 0.08),
 }  # fmt: skip
 
 
@@ -149,7 +151,7 @@ def test_independent_values_have_jarque_and_beras_statistic():
         values = np.random.default_rng(seed).gamma(4.0, size=500)
         found = moments(values)
         assert found is not None
-        assert found.statistic == pytest.approx(jarque_bera(values).statistic, rel=0.02)
+        assert found.statistic == pytest.approx(jarque_bera(values).statistic, rel=0.05)
         assert found.p_value < 1e-6
     assert moments(np.ones(9)) is None
 

@@ -18,15 +18,17 @@ from ioweather.derive.jobs.duplicates import (
     Spread,
     at_the_same_time,
     deviations,
+    equal_runs,
     spread,
 )
-from ioweather.derive.jobs.groups import group_runs
 from ioweather.studies.shared.runs import NEEDS, instances_of
 
 # Isakov et al., SC'22: of equal runs at the same time, 68% lie within.
 _PUBLISHED: Final = (("theta", "Theta (ALCF)", 0.057), ("cori", "Cori (NERSC)", 0.072))
 _CAVEATS: Final = (
-    "Equal runs have the same user, processes, files and bytes. Equal in the log need not be equal on the disk.",
+    "Equal runs have the same user, program, processes, files, bytes and requests; equal in the log need not be equal "
+    "on the disk.",
+    "At the same time means that their I/O began within five minutes.",
     "Equal runs at the same time may slow each other down; that counts as noise here.",
 )
 
@@ -36,9 +38,10 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     seconds = runs.floats("io_seconds")
     moved = (runs.ints("read_bytes") + runs.ints("write_bytes") > 0) & np.isfinite(seconds) & (seconds > 0)
     runs, seconds = runs.take(moved), seconds[moved]
-    group = group_runs(runs, "exact").of_run if runs.rows else np.zeros(0, np.int64)
+    group = equal_runs(runs) if runs.rows else np.zeros(0, np.int64)
     ever = deviations(seconds, group)
-    together = deviations(seconds, at_the_same_time(group, runs.ints("start_ns"), runs.ints("end_ns")))
+    began = np.ma.masked_array(runs.array("first_open_ns"))
+    together = deviations(seconds, at_the_same_time(group, np.where(began.mask, runs.ints("start_ns"), began.data)))
     floor, whole = _spreads(together), _spreads(ever)
     spreads = (_amount(floor[0]), _amount(floor[1]), _amount(whole[0]), _amount(whole[1]))
     counts = (len(ever.values), ever.sets, len(together.values), together.sets)
@@ -79,7 +82,7 @@ def _headline(floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]
     if floor[0] is None:
         return f"Equal runs differ by {_percent(whole[0])} (68% of them); too few ran at one time to know the noise."
     return (
-        f"Equal runs at the same time differ by {_percent(floor[0])} (68% of them): no forecast can be better. "
+        f"Equal runs at the same time differ by {_percent(floor[0])} (68% of them): no forecast can be nearer. "
         f"Whenever they ran it is {_percent(whole[0])}."
     )
 
@@ -89,9 +92,11 @@ def _percent(found: Spread) -> str:
 
 
 def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
+    together = f"{outcome.together_count:,} runs in {outcome.together_set_count:,} sets"
+    ever = f"{outcome.equal_count:,} runs in {outcome.set_count:,} sets"
     rows = (
-        ("at_the_same_time", "Equal runs at the same time: the noise", outcome.noise_68, outcome.noise_95),
-        ("ever", "Equal runs, whenever they ran", outcome.spread_68, outcome.spread_95),
+        ("at_the_same_time", f"Equal runs at the same time: noise ({together})", outcome.noise_68, outcome.noise_95),
+        ("ever", f"Equal runs, whenever they ran ({ever})", outcome.spread_68, outcome.spread_95),
     )
     groups = []
     for name, title, near, far in rows:
@@ -105,7 +110,7 @@ def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
             groups.append(FactGroup(name, title, tuple(facts)))
     if outcome.moment_ratio is not None:
         share = Fact("moment", "the state of the system at the time, at most", outcome.moment_ratio, "ratio")
-        rest = Fact("nothing", "nothing", 1.0 - outcome.moment_ratio, "ratio")
+        rest = Fact("nothing", "noise", 1.0 - outcome.moment_ratio, "ratio")
         groups.append(FactGroup("explained", "What explains that equal runs differ (variance)", (share, rest)))
     published = tuple(Fact(name, label, value, "ratio") for name, label, value in _PUBLISHED)
     return [*groups, FactGroup("published", "68% of equal runs at the same time, elsewhere (SC'22)", published)]

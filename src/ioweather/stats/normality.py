@@ -1,7 +1,8 @@
 """Whether times are Normal, by skewness and kurtosis (Jarque & Bera 1987), where neighbours in time are alike.
 
-The variances of skewness and kurtosis of n alike values are 6 / n and 24 / n times the sums of the third and the fourth
-powers of the autocorrelations (Lobato & Velasco 2004, Eq. 2); of independent ones these sums are 1.
+Skewness and kurtosis of n alike values vary as those of n over the sums of the third and the fourth powers of the
+autocorrelations (Lobato & Velasco 2004, Eq. 2); of independent ones these sums are 1. Mean and variances of few are the
+exact ones (Urzua 1996), not those of the limit, with which short samples are refused too seldom.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Moments:
 
 
 def moments(values: Floats) -> Moments | None:
-    """Of values in the order of time; None where they do not vary."""
+    """Of values in the order of time; None where they do not vary, or hardly one is independent of the others."""
     if not len(values) or values.min() == values.max():
         return None
     away = values - values.mean()
@@ -39,6 +40,11 @@ def moments(values: Floats) -> Moments | None:
     lags = math.isqrt(n)
     alike = np.array([float(away[lag:] @ away[: n - lag]) / (n * variance) for lag in range(1, lags + 1)])
     # Chance correlations are small, and their powers next to nothing; a sum below 1 would be chance.
-    third, fourth = (max(1.0, 1 + 2 * float((alike**power).sum())) for power in (3, 4))
-    statistic = n / 6 * (skewness**2 / third + (kurtosis - 3) ** 2 / 4 / fourth)
-    return Moments(skewness, kurtosis, math.sqrt(6 * third / n), statistic)
+    third, fourth = (n / max(1.0, 1 + 2 * float((alike**power).sum())) for power in (3, 4))
+    if fourth <= 3:
+        return None
+    skewness_variance = 6 * (third - 2) / ((third + 1) * (third + 3))
+    usual = 3 * (fourth - 1) / (fourth + 1)
+    kurtosis_variance = 24 * fourth * (fourth - 2) * (fourth - 3) / ((fourth + 1) ** 2 * (fourth + 3) * (fourth + 5))
+    statistic = skewness**2 / skewness_variance + (kurtosis - usual) ** 2 / kurtosis_variance
+    return Moments(skewness, kurtosis, math.sqrt(skewness_variance), statistic)

@@ -5,14 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioweather.derive.jobs.duplicates import at_the_same_time, deviations, spread
+from ioweather.core.frames import Frame
+from ioweather.core.units import MINUTE_NS
+from ioweather.derive.jobs.duplicates import at_the_same_time, deviations, equal_runs, spread
+from ioweather.tables.schema import encode_text
 
 
-def test_runs_that_overlap_are_one_set():
+def test_runs_whose_io_begins_within_five_minutes_are_one_set():
     group = np.array([0, 0, 0, 1, 0, 1])
-    start = np.array([0, 5, 30, 6, 9, 100])
-    end = np.array([10, 12, 40, 20, 29, 110])
-    assert at_the_same_time(group, start, end).tolist() == [0, 0, 1, 2, 0, 3]
+    minutes = np.array([0, 4, 30, 4, 6, 100])
+    assert at_the_same_time(group, minutes * MINUTE_NS).tolist() == [0, 0, 2, 3, 1, 4]
+
+
+def test_runs_that_move_the_same_bytes_in_other_requests_are_not_equal():
+    same = {"uid": 7, "nprocs": 4, "file_count": 1, "unique_file_count": 0, "shared_file_count": 1, "read_bytes": 0,
+            "write_bytes": 4096, "exe": encode_text(["/sw/a", "/sw/a x", "/sw/b", "/sw/a"]), "read_count": 0,
+            "write_count": np.array([1, 1, 1, 4]), "common_access_bytes": np.array([4096, 4096, 4096, 1024]),
+            "io_rank_count": 1}  # fmt: skip
+    runs = Frame({name: np.full(4, value) if isinstance(value, int) else value for name, value in same.items()})
+    first, again, other_program, small_requests = equal_runs(runs).tolist()
+    assert first == again
+    assert len({first, other_program, small_requests}) == 3
 
 
 def test_a_run_without_an_equal_or_without_a_time_does_not_count():

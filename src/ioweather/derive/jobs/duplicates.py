@@ -1,8 +1,8 @@
 """How much equal runs differ, whenever they ran and when they ran at the same time (after Isakov et al., SC'22).
 
-Runs of an exact group asked for the same. What they differ by is not what they asked for: it is the state of the system
-at the time, and noise. Those that ran at the same time met the same state: what is left is the noise, which no model of
-the system can explain.
+Equal runs asked for the same, in the same requests. What they differ by is the state of the system at the time, and
+noise. Those whose I/O began at the same time met the same state: what is left is the noise, which no model of the
+system can explain.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from typing import Final
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
+from ioweather.core.frames import Frame
+from ioweather.core.units import MINUTE_NS
+from ioweather.derive.jobs.groups import group_runs, program_names
 
 QUANTILES: Final = (0.68, 0.95)
+# [ours] Most states of a system last longer, and fewer minutes leave few runs.
+SAME_TIME_NS: Final = 5 * MINUTE_NS
+_REQUESTS: Final = ("read_count", "write_count", "common_access_bytes", "io_rank_count")
 LEVEL: Final = 0.9
 _REPLICATES: Final = 400
 # Fewer sets than these have no interval worth the name. [ours]
@@ -54,15 +60,22 @@ def deviations(seconds: Floats, of_set: Ints) -> Deviations:
     return Deviations((logs - mean[number]) * np.sqrt(size / (size - 1.0)), np.asarray(number, np.int64))
 
 
-def at_the_same_time(group: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
-    """Sets of runs of one group that follow one another without a moment at which none of them runs."""
-    order = np.lexsort((start_ns, group))
+def equal_runs(runs: Frame) -> Ints:
+    """The set of each run: mad17's exact group, program, numbers of requests, their size, and ranks that moved data."""
+    _, program = np.unique(program_names(runs), return_inverse=True)
+    counts = [np.ma.filled(np.ma.masked_array(runs.array(name)), -1) for name in _REQUESTS]
+    keys = np.stack([group_runs(runs, "exact").of_run, program, *counts], axis=1)
+    return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1], np.int64).reshape(-1)
+
+
+def at_the_same_time(group: Ints, began_ns: Ints) -> Ints:
+    """Sets of runs of one group whose I/O began within SAME_TIME_NS of that of the first of them."""
+    order = np.lexsort((began_ns, group))
     found = np.full(len(group), -1, np.int64)
-    number, reached, current = -1, 0, -1
+    number, first, current = -1, 0, -1
     for row in order.tolist():
-        if group[row] != current or start_ns[row] >= reached:
-            number, current, reached = number + 1, int(group[row]), int(end_ns[row])
-        reached = max(reached, int(end_ns[row]))
+        if group[row] != current or began_ns[row] - first > SAME_TIME_NS:
+            number, current, first = number + 1, int(group[row]), int(began_ns[row])
         found[row] = number
     return found
 
