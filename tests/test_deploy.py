@@ -110,6 +110,13 @@ def test_the_spack_package_asks_for_what_the_project_does() -> None:
     ast.parse(text)
 
 
+def test_rattler_build_renders_the_conda_recipe() -> None:
+    rattler = pytest.importorskip("rattler_build", reason="py-rattler-build is not installed")
+    recipe = rattler.Stage0Recipe.from_yaml((ROOT / "deploy/conda/recipe.yaml").read_text())
+    (made,) = recipe.render(rattler.VariantConfig())
+    assert (made.recipe.package.name, str(made.recipe.package.version)) == ("ioweather", __version__)
+
+
 def test_the_conda_recipe_asks_for_what_the_project_does() -> None:
     text = (ROOT / "deploy/conda/recipe.yaml").read_text()
     assert f'version: "{__version__}"' in text

@@ -63,8 +63,8 @@ def check(lake_dir: str | None, as_json: bool) -> int:
         say_json(body)
     else:
         say(
-            f"{known.name}: {len(known.filesystems)} file systems, {len(known.projects)} project rules, "
-            f"zone {known.zone or 'not set'}."
+            f"{known.name}: {', '.join(fs.name for fs in known.filesystems) or 'no file system'}; "
+            f"project rules: {len(known.projects)}; zone {known.zone or 'not set'}."
         )
         for name in unmapped:
             say(f"  not mapped to a file system: {name}")

@@ -30,7 +30,7 @@ _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d
 _LEAST_MEMORY_BYTES = 64 * MIB
 
 TEMPLATE = """\
-# What this lake is about. Names on the left of nothing are raw names, as they come in the files;
+# What this lake is about. Names in lists are raw names, as they come in the files;
 # ioweather maps them when it reads, so you can correct this file at any time without a new ingest.
 name = "{name}"
 zone = "{zone}"                 # IANA zone of local times in files that do not say theirs

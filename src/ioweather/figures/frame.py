@@ -61,7 +61,7 @@ body.iow{margin:0 auto;max-width:50rem;padding:1rem}
 .iow .time{white-space:nowrap}
 .iow .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .iow .facts td.number{font-weight:600}
-.iow .groups{columns:34rem;column-gap:2rem}.iow .groups>div{break-inside:avoid}
+.iow .groups:has(>:nth-child(2)){columns:34rem;column-gap:2rem}.iow .groups>div{break-inside:avoid}
 .iow .groups>div:first-child>:first-child{margin-top:.6rem}
 .iow code{font-size:.92em;background:var(--line);border-radius:.2rem;padding:0 .25em}
 .iow .bar{width:7rem;height:.6rem;vertical-align:middle}.iow .track{fill:var(--line)}.iow .share{fill:var(--accent)}

@@ -173,7 +173,7 @@ def _shaded(events: Sequence[EventOutcome], loads: Loads) -> tuple[Reference, ..
 
 def _strongest(events: Sequence[EventOutcome]) -> str:
     first = min(events, key=lambda e: (_SHADED.index(e.kind), -(e.strength_ratio or 0.0)))
-    return first.label + (f" and {len(events) - 1} more" if len(events) > 1 else "")
+    return (first.component or first.label) + (f" and {len(events) - 1} more" if len(events) > 1 else "")
 
 
 def _headline(loads: Loads, states: Sequence[FileSystemState]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
@@ -149,7 +149,12 @@ def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
 
 def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
     """One A4 page. `compared` is the part of the period that is set beside the time before."""
-    charts = tuple(c for e in (now.storage.exhibits if now.storage else ()) if e.id == "storage.load" for c in e.charts)
+    charts = tuple(
+        replace(c, title="Load; shaded where something was wrong")
+        for e in (now.storage.exhibits if now.storage else ())
+        if e.id == "storage.load"
+        for c in e.charts
+    )
     programs = _programs(now.runs)
     return Sheet(
         f"Storage of {name}",

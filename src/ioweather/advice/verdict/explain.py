@@ -221,7 +221,7 @@ def _measures(found: Explained, states: GroupRuns) -> list[tuple[str, str, Float
         if name in states.slowdowns and np.isfinite(states.slowdowns[name]).any():
             table.append((name, label, np.exp(states.slowdowns[name]), "ratio"))
     if "sick_count" in found.system and np.any(found.system.array("sick_count")):
-        table.append(("unhealthy_components", "sick components", found.system.floats("sick_count"), "count"))
+        table.append(("unhealthy_components", "unhealthy components", found.system.floats("sick_count"), "count"))
     # Others are the system without the run, and the two are counted by different clocks: below zero there is nothing.
     return [(name, label, np.maximum(values, 0.0), unit) for name, label, values, unit in table]
 

@@ -89,7 +89,7 @@ def event(view: PublicView, event_id: str) -> Html:
             answer = view.ask("storage", {"where": where or None}, period_for(view))
         except DataUnavailable:
             answer = view.ask("storage", {}, period_for(view))
-        span = Reference("x", found.start_ns, found.label, found.end_ns or period_for(view)[1])
+        span = Reference("x", found.start_ns, "this event", found.end_ns or period_for(view)[1])
         exhibits = [
             replace(e, charts=tuple(replace(c, references=(span,)) for c in e.charts))
             for e in answer.exhibits

@@ -128,7 +128,7 @@ def _named(place: Place, reason: Answer) -> Iterator[Listed]:
         return
     if result.culprits:
         columns = (("job", "text"), ("user", "text"), ("project", "text"), ("probability", "ratio"),
-                   ("seconds", "seconds"))  # fmt: skip
+                   ("cost this run", "seconds"))  # fmt: skip
         rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
         links = {
             "job": lambda row: place.to("jobs", row[0]),
