@@ -75,29 +75,11 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
     ).fetchall()
     groups: dict[tuple[str, ...], list[SeriesGroup]] = {}
     for row in counted:
-        day, source, system, kind, metric, minute, interval, regular, rows, components, first, end, covered, total = (
-            row[:14]
-        )
-        groups.setdefault((day, source, system, kind, metric), []).append(
-            SeriesGroup(
-                day,
-                source,
-                system,
-                system,
-                kind,
-                metric,
-                "minute" if minute else "raw",
-                interval,
-                regular,
-                rows,
-                components,
-                first,
-                end,
-                covered,
-                total or 0.0,
-                {str(flag.name).lower(): n for flag, n in zip(_FLAGS, row[14:], strict=True) if n},
-            )
-        )
+        day, source, system, kind, metric, minute = row[:6]
+        flagged = {str(flag.name).lower(): n for flag, n in zip(_FLAGS, row[14:], strict=True) if n}
+        counts = (*row[6:13], row[13] or 0.0, flagged)
+        group = SeriesGroup(day, source, system, system, kind, metric, "minute" if minute else "raw", *counts)
+        groups.setdefault((day, source, system, kind, metric), []).append(group)
     mixed = [place for place, same in groups.items() if len(same) > 1]
     twice = _told_twice(con, scan, mixed) if mixed else set()
     return [group for place, same in groups.items() for group in (same if place in twice else [_one_resolution(same)])]
@@ -146,18 +128,9 @@ def _one_resolution(groups: list[SeriesGroup]) -> SeriesGroup:
     flags = {
         name: first.flagged.get(name, 0) + second.flagged.get(name, 0) for name in {*first.flagged, *second.flagged}
     }
-    return replace(
-        larger,
-        selection="all",
-        regular=False,
-        rows=first.rows + second.rows,
-        components=components,
-        first_ns=min(first.first_ns, second.first_ns),
-        end_ns=max(first.end_ns, second.end_ns),
-        covered_ns=first.covered_ns + second.covered_ns,
-        total=first.total + second.total,
-        flagged=flags,
-    )
+    both: dict[str, Any] = {n: getattr(first, n) + getattr(second, n) for n in ("rows", "covered_ns", "total")}
+    both |= {"first_ns": min(first.first_ns, second.first_ns), "end_ns": max(first.end_ns, second.end_ns)}
+    return replace(larger, selection="all", regular=False, components=components, flagged=flags, **both)
 
 
 def inventory(
@@ -221,18 +194,9 @@ def overlaps(groups: Sequence[SeriesGroup], facility: Facility) -> list[dict[str
     for key, by_source in sorted(totals.items()):
         if len(by_source) > 1:
             low, high = min(by_source.values()), max(by_source.values())
-            filesystem, kind, metric, day = key
-            found.append(
-                {
-                    "filesystem": filesystem,
-                    "component_kind": kind,
-                    "metric": metric,
-                    "day": day,
-                    "sources": sorted(by_source),
-                    "read": chosen[key],
-                    "disagreement_ratio": (high - low) / high if high else 0.0,
-                }
-            )
+            named = dict(zip(("filesystem", "component_kind", "metric", "day"), key, strict=True))
+            apart = (high - low) / high if high else 0.0
+            found.append({**named, "sources": sorted(by_source), "read": chosen[key], "disagreement_ratio": apart})
     return found
 
 

@@ -48,8 +48,9 @@ def _plain(column: np.ndarray[Any, Any]) -> Any:
 def to_pandas(module: Module, paths: Sequence[str | None] | None = None) -> Any:
     """With `paths`, one per row, they are the first column."""
     pandas = needed("pandas", _INSTEAD)
-    if module.segments is None and not module.ragged and (runs := _runs(module.records.dtype)):
-        return _of_blocks(pandas, module.records, runs, paths)
+    create = getattr(getattr(pandas.api, "internals", None), "create_dataframe_from_blocks", None)  # since pandas 3
+    if create and module.segments is None and not module.ragged and (runs := _runs(module.records.dtype)):
+        return _of_blocks(pandas, create, module.records, runs, paths)
     frame = pandas.DataFrame(columns_of(module))
     if paths is not None:
         frame.insert(0, "path", list(paths))
@@ -69,6 +70,7 @@ def _runs(dtype: np.dtype[Any]) -> tuple[tuple[np.dtype[Any], int, int], ...]:
 
 def _of_blocks(
     pandas: Any,
+    create: Any,
     records: np.ndarray[Any, Any],
     runs: tuple[tuple[np.dtype[Any], int, int], ...],
     paths: Sequence[str | None] | None,
@@ -76,17 +78,9 @@ def _of_blocks(
     """A block of memory for each run of fields: 90 columns one by one take twenty times as long."""
     words = records.view(np.int64).reshape(len(records), -1)
     # A copy: the frame is the caller's to change, and columns lie together in it.
-    blocks = [(np.array(words[:, first:end].T, order="C").view(kind), first, end) for kind, first, end in runs]
-    if (create := getattr(getattr(pandas.api, "internals", None), "create_dataframe_from_blocks", None)) is None:
-        names = records.dtype.names or ()  # pandas before version 3
-        frame = pandas.concat(
-            [pandas.DataFrame(block.T, columns=list(names[first:end])) for block, first, end in blocks], axis=1
-        )
-        if paths is not None:
-            frame.insert(0, "path", list(paths))
-        return frame
+    blocks = [np.array(words[:, first:end].T, order="C").view(kind) for kind, first, end in runs]
     places, names = _axes(records.dtype, paths is not None)
-    placed = list(zip([block for block, *_ in blocks], places, strict=True))
+    placed = list(zip(blocks, places, strict=True))
     if paths is not None:
         column = pandas.Series(paths).values
         placed.append((column.reshape(1, -1) if isinstance(column, np.ndarray) else column, np.array([0])))

@@ -413,16 +413,7 @@ class _Writer:
 
 
 def _ledger_entry(outcome: FileOutcome, here: str, rows_ingest_ids: str | None) -> LedgerEntry:
+    path = outcome.file if outcome.file.startswith("/") else f"{here}/{outcome.file}"
     return LedgerEntry(
-        digest=outcome.digest,
-        path=outcome.file if outcome.file.startswith("/") else f"{here}/{outcome.file}",
-        bytes=outcome.bytes,
-        source=outcome.source or "unknown",
-        status=outcome.status,
-        rows=outcome.rows,
-        reason=outcome.reason,
-        message=outcome.message,
-        refused_rows=outcome.refused_rows,
-        flagged_rows=outcome.flagged_rows,
-        rows_ingest_ids=rows_ingest_ids,
+        outcome.digest, path, outcome.bytes, outcome.source or "unknown", *outcome[4:], rows_ingest_ids=rows_ingest_ids
     )
