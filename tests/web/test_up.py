@@ -64,14 +64,16 @@ def wait_for_files(home: Path, there: bool) -> bool:
     return False
 
 
-def test_it_ends_by_itself_and_the_rows_are_in_the_lake(home, start):
+def test_it_ends_by_itself_tells_first_times_at_once_and_the_rows_are_in_the_lake(home, start):
     process = start("--for", "6s")
     address = address_in(process)
     with urllib.request.urlopen(f"{address}api/v1/healthz", timeout=30) as response:
         assert response.status == 200
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
-    assert "read" in out
+    assert "First response times: read " in out
+    assert out.index("First response times") < out.index("Coverage:")
+    assert "simulated" not in out
     assert not any(home.iterdir())
     with open_lake(home.parent / "data" / "ioweather" / "lake").snapshot() as snapshot:
         assert snapshot.tables()["responses"] > 0
@@ -137,12 +139,3 @@ def test_drafts_of_a_demonstration_that_was_killed_are_removed(tmp_path):
         draft.mkdir()
     _remove_old_drafts(tmp_path / "demo")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([own.name, "demo"])
-
-
-def test_the_first_response_times_come_before_what_is_usual(start):
-    process = start("--for", "6s")
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert "First response times: read " in out
-    assert out.index("First response times") < out.index("Coverage:")
-    assert "simulated" not in out

@@ -62,7 +62,7 @@ def deaths(monkeypatch):
 
 def test_two_files_on_which_hdf5_loops_hold_up_nothing(tmp_path, deaths):
     """The real library, on real files of which eight bytes are wrong."""
-    lake = lake_with(tmp_path, 'stuck_after = "2s"')
+    lake = lake_with(tmp_path, 'stuck_after = "1s"')
     bad = [looping(tmp_path, name) for name in ("a.h5lmt", "bb.h5lmt")]
     good = [write_h5lmt(tmp_path / "good.h5lmt", AMOUNTS, AMOUNTS), sacct(tmp_path / "sacct.txt", 3)]
     report = ingest(lake, [*bad, *good], context=CONTEXT)
