@@ -24,9 +24,10 @@ from ioweather.core.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, published
+from ioweather.core.papers.catalogue import document
 from ioweather.core.results import Answer, Estimate, Exhibit, ResultTable
 from ioweather.questions.catalogue import QUESTIONS, TITLES
-from ioweather.report.page import METHODS, equation_html
+from ioweather.report.page import equation_html
 from ioweather.sources.catalogue import SOURCES
 from ioweather.sources.darshan.model import DarshanLog
 from ioweather.stats.mixture import MixtureFit
@@ -166,7 +167,7 @@ def exhibits_page() -> str:
         "tells which of them your lake can make.\n",
     ]
     for key, paper in PAPERS.items():
-        lines += [f"## {key}\n", f"{paper.citation} Data: {paper.site}.\n", f"{METHODS[key].text}\n"]
+        lines += [f"## {key}\n", f"{paper.citation} Data: {paper.site}.\n", f"{document(key)['method']}\n"]
         for entry in paper.exhibits:
             study = STUDIES[entry.study]
             lines += [f"### {entry.id}\n", f"**{entry.title}.** {entry.what}\n"]

@@ -30,13 +30,8 @@ def exhibits(lake_dir: str | None, as_json: bool, as_csv: bool, ready: bool) -> 
         found, note = catalogue_only(), str(error)
     shown = [item for item in found if item.ready or not ready]
     if form == "json":
-        body = [
-            {
-                "schema_version": SCHEMA_VERSION, "id": i.id, "title": i.title, "study": i.study, "ready": i.ready,
-                "missing": list(i.missing), "empty": i.empty,
-            }
-            for i in shown
-        ]  # fmt: skip
+        names = ("id", "title", "study", "ready", "missing", "empty")
+        body = [{"schema_version": SCHEMA_VERSION, **{name: getattr(i, name) for name in names}} for i in shown]
         say_json(body)
         return
     rows = [(item.id, item.title, item.state) for item in shown]

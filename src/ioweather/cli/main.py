@@ -44,11 +44,7 @@ _OWN: dict[str, tuple[str, str, str]] = {
     "ingest": ("ioweather.cli.ingest", "ingest", "Read files into the lake, whatever they are."),
     "lake": ("ioweather.cli.lake", "lake", "Show what the lake holds; seal and clean it."),
     "probe": ("ioweather.cli.probe", "probe", "Measure how long small operations take on a file system, every second."),
-    "report": (
-        "ioweather.cli.report",
-        "report",
-        "Write a report: for the director, for operators, all exhibits.",
-    ),
+    "report": ("ioweather.cli.report", "report", "Write a report: for the director, for operators, all exhibits."),
     "sample": ("ioweather.cli.sample", "sample", "Sample response times by request size, cached and uncached."),
     "scan": ("ioweather.cli.scan", "scan", "Walk a directory tree and count sizes, ages, owners and names."),
     "serve": ("ioweather.cli.serve", "serve", "Serve the dashboard and the API."),

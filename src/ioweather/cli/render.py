@@ -22,14 +22,7 @@ from ioweather.core.cells import as_text, plain
 from ioweather.core.papers.claims import LEGEND
 from ioweather.core.papers.comparison import comparison_table
 from ioweather.core.printable import one_line
-from ioweather.core.results import (
-    Answer,
-    Coverage,
-    Estimate,
-    Exhibit,
-    ResultTable,
-    quantity_label,
-)
+from ioweather.core.results import Answer, Coverage, Estimate, Exhibit, ResultTable, quantity_label
 from ioweather.core.units import format_value
 
 _MARKS = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ioweather.collect.ship import in_memory, yield_to_others
+from ioweather.collect.ship import in_memory, start_quietly
 from ioweather.collect.status import SourceStatus, State
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 
@@ -55,15 +55,8 @@ class CatchUp:
         more = () if self.accounting else ("--no-accounting",)
         self._output = in_memory()
         self._began_ns, self._began_wall_ns = now_ns, wall_ns
-        self._child = subprocess.Popen(
-            [*self.command, "--json", "--lake", str(self.lake.absolute()), *more],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=yield_to_others,
-            cwd="/",
-        )
+        command = [*self.command, "--json", "--lake", str(self.lake.absolute()), *more]
+        self._child = start_quietly(command, subprocess.DEVNULL, self._output)
 
     def _hear(self, now_ns: int) -> None:
         assert self._child is not None

@@ -97,15 +97,7 @@ class Shipper:
             return
         self._output = in_memory()
         with in_memory(status if self.server else b"") as told:
-            self._child = subprocess.Popen(
-                [*self._child_command(), *map(str, self._files)],
-                stdin=told,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=yield_to_others,
-                cwd="/",
-            )
+            self._child = start_quietly([*self._child_command(), *map(str, self._files)], told, self._output)
 
     def _child_command(self) -> list[str]:
         if self.server is None:
@@ -181,7 +173,20 @@ def in_memory(data: bytes = b"") -> IO[bytes]:
     return file
 
 
-def yield_to_others() -> None:
+def start_quietly(command: list[str], said: IO[bytes] | int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """A child in a session of its own that yields to others; all that it says goes to `output`."""
+    return subprocess.Popen(
+        command,
+        stdin=said,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=_yield_to_others,
+        cwd="/",
+    )
+
+
+def _yield_to_others() -> None:
     os.nice(10)
 
 

@@ -288,9 +288,14 @@ def _check_file(found: os.stat_result, path: Path) -> None:
 
 def _not_a(found: os.stat_result, path: Path, expected: str) -> UnsafePlace:
     kinds = {
-        stat.S_IFLNK: "a link", stat.S_IFDIR: "a directory", stat.S_IFREG: "a file", stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device",
-    }  # fmt: skip
+        stat.S_IFLNK: "a link",
+        stat.S_IFDIR: "a directory",
+        stat.S_IFREG: "a file",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFBLK: "a block device",
+        stat.S_IFCHR: "a character device",
+    }
     return UnsafePlace(
         f"{path} is {kinds.get(stat.S_IFMT(found.st_mode), 'something')} of uid {found.st_uid}, not a {expected}.",
         hint="Nothing was written. Remove it, or choose another directory.",

@@ -73,19 +73,11 @@ QUESTION = Question(
     result=HealthOutcome,
     needs=(
         Need(
-            "events",
-            "events",
-            columns=EVENT_COLUMNS,
-            where={"kind": "component_health"},
-            optional=True,
-            any_time=True,
+            "events", "events", columns=EVENT_COLUMNS, where={"kind": "component_health"}, optional=True, any_time=True
         ),
     ),
     answer=answer,
-    params=(
-        Param("filesystem", "Only of this file system."),
-        Param("component", "Only of this server or target."),
-    ),
+    params=(Param("filesystem", "Only of this file system."), Param("component", "Only of this server or target.")),
     help="""Say which servers and targets were unhealthy: from when to when, how it showed, how surely, how many runs
     used them meanwhile and how much I/O time these lost.
 

@@ -101,11 +101,16 @@ def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
     groups = []
     for name, title, near, far in rows:
         facts = [
-            Fact(f"within_{percent}", f"{percent}% differ by at most", amount.value, "ratio",
-                 note=f"{amount.low:.1%} to {amount.high:.1%}")
+            Fact(
+                f"within_{percent}",
+                f"{percent}% differ by at most",
+                amount.value,
+                "ratio",
+                note=f"{amount.low:.1%} to {amount.high:.1%}",
+            )
             for percent, amount in ((68, near), (95, far))
             if amount.value is not None and amount.low is not None and amount.high is not None
-        ]  # fmt: skip
+        ]
         if facts:
             groups.append(FactGroup(name, title, tuple(facts)))
     if outcome.moment_ratio is not None:

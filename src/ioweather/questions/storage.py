@@ -350,10 +350,7 @@ def _coverage(loads: Loads) -> tuple[Coverage, ...]:
 QUESTION = Question(
     name="storage",
     result=StorageOutcome,
-    needs=(
-        Need("loads", "series", shape="loads", param="where", also=("response_rollups", "components")),
-        STORED,
-    ),
+    needs=(Need("loads", "series", shape="loads", param="where", also=("response_rollups", "components")), STORED),
     answer=answer,
     params=(Param("where", "A file system, a server or a target (default: all file systems).", positional=True),),
     help="""Show what the storage did: load against its peak, slowdown, events; of one file system also its targets over

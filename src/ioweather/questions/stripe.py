@@ -63,11 +63,7 @@ def largest_file_bytes(files: Frame, op: str) -> int:
 QUESTION = Question(
     name="stripe",
     result=StripeOutcome,
-    needs=(
-        Need("log", "", shape="log", param="size", optional=True),
-        RESPONSES,
-        INCIDENTS,
-    ),
+    needs=(Need("log", "", shape="log", param="size", optional=True), RESPONSES, INCIDENTS),
     answer=answer,
     params=(
         Param("size", "Bytes of the file, or a Darshan log.", required=True),

@@ -53,10 +53,7 @@ QUESTION = Question(
     result=WhatIfOutcome,
     needs=(
         Need(
-            "supposed",
-            "job_operations",
-            shape="supposed",
-            also=("applications", "files", "job_io", "jobs", "series"),
+            "supposed", "job_operations", shape="supposed", also=("applications", "files", "job_io", "jobs", "series")
         ),
     ),
     answer=answer,

@@ -23,7 +23,7 @@ from ioweather.store.convert import encodable, literal, quote, register_frame
 from ioweather.store.database import Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_frame, from_query, written
 from ioweather.store.overlap import Extent, Keys, distinct_keys, extent_of
-from ioweather.tables import TableSpec
+from ioweather.tables.schema import TableSpec
 
 if TYPE_CHECKING:
     import duckdb

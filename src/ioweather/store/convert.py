@@ -12,7 +12,7 @@ import arro3.core as arro
 import numpy as np
 
 from ioweather.core.frames import Column, Frame, Text
-from ioweather.tables import ColumnSpec
+from ioweather.tables.schema import ColumnSpec
 
 if TYPE_CHECKING:
     import duckdb

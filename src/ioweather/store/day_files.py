@@ -28,7 +28,7 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.convert import SQL_TYPES, arrow_table, encodable, literal, quote
 from ioweather.store.panics import without_panics
-from ioweather.tables import TableSpec
+from ioweather.tables.schema import TableSpec
 
 if TYPE_CHECKING:
     import duckdb

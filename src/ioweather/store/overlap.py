@@ -20,7 +20,7 @@ from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable
 from ioweather.store.day_files import has_whole_texts
-from ioweather.tables import TableSpec
+from ioweather.tables.schema import TableSpec
 
 # The Delta library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
 _CUT_AT: Final = 32

@@ -184,11 +184,11 @@ class Snapshot:
 
     def selection(
         self,
-        *,
         filesystem: str,
         component_kind: str,
         metrics: Sequence[str],
         step_ns: int,
+        *,
         period_ns: tuple[int, int] | None = None,
         excluded_quality: int = 0,
         windows: Sequence[tuple[int, int]] = (),

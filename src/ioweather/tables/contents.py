@@ -109,10 +109,7 @@ SCAN_ENTRIES = TableSpec(
         _known("gid", "group", NOT_NEGATIVE),
         _known("link_count", "hard links"),
         ColumnSpec(
-            "osts",
-            "text",
-            "OST numbers of its stripes, comma-separated; parts of its layout apart by ;",
-            nullable=True,
+            "osts", "text", "OST numbers of its stripes, comma-separated; parts of its layout apart by ;", nullable=True
         ),
     ),
     key=("scan_id", "path"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ioweather.tables.ranges import ANY, FACTOR, FLAGS, NOT_NEGATIVE, PARTS, PLANNED_TIME
-from ioweather.tables.schema import ColumnSpec, TableSpec
-from ioweather.tables.series import COMPONENT_KINDS
+from ioweather.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
 
 # The cluster of accounting that does not name its own, where nobody else did.
 UNNAMED_CLUSTER = "cluster"

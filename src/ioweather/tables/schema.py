@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
 from ioweather.core.errors import CorruptInput
 from ioweather.core.frames import Column, Frame, Text
+from ioweather.core.words import pairs_of
 from ioweather.tables.checks import Checked, Fault, check
 from ioweather.tables.ranges import SAMPLE, Range, range_of
 
@@ -19,6 +20,7 @@ ColumnType: TypeAlias = Literal["int64", "float64", "text", "bool"]
 SCHEMA_VERSION = 1
 # Every table ends in these; the lake fills them.
 LAKE_COLUMNS = ("source", "ingest_id", "day")
+COMPONENT_KINDS: Final = ("device", "host", "mds", "mdt", "oss", "ost")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class ColumnSpec:
     def by_rule(self) -> bool:
         """Whether the table's own rule, not one range, says what a number may be."""
         return self.range is SAMPLE
+
+
+def specs_of(text: str) -> tuple[ColumnSpec, ...]:
+    """Columns of what a query gives, from `name=type name=type? ...`; with a question mark they may be null."""
+    kinds = pairs_of(text).items()
+    return tuple(ColumnSpec(name, cast(ColumnType, kind.rstrip("?")), "", kind.endswith("?")) for name, kind in kinds)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.units import NS
 from ioweather.tables.checks import Fault
 from ioweather.tables.ranges import FLAGS, PLANNED_TIME, SAMPLE
-from ioweather.tables.schema import ColumnSpec, TableSpec
+from ioweather.tables.schema import COMPONENT_KINDS, ColumnSpec, TableSpec
 
 
 class Quality(IntFlag):
@@ -146,8 +146,6 @@ def judge_samples(frame: Frame) -> Iterator[Fault]:
     if above.any():
         yield Fault(above, "value", "is above what can be (OVER_LIMIT)", True, np.nan, int(Quality.OVER_LIMIT))
 
-
-COMPONENT_KINDS = ("device", "host", "mds", "mdt", "oss", "ost")
 
 SERIES = TableSpec(
     name="series",

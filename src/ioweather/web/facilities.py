@@ -284,8 +284,10 @@ class Facilities:
         until = time.monotonic() + _WAIT_SECONDS
         while not lock.acquire(timeout=_LOOK_SECONDS):
             if self.is_stopping or time.monotonic() > until:
-                raise Busy("The server is stopping." if self.is_stopping else "Too many ask at once.",
-                           hint="Try again in some seconds.")  # fmt: skip
+                raise Busy(
+                    "The server is stopping." if self.is_stopping else "Too many ask at once.",
+                    hint="Try again in some seconds.",
+                )
         try:
             if self.is_stopping:
                 raise Busy("The server is stopping.", hint="Try again in some seconds.")

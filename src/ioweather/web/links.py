@@ -11,13 +11,12 @@ from ioweather.core.placed import ComponentState
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS, format_time_ns
 from ioweather.studies.job.page import NOT_SHOWN
-from ioweather.web.shell import Listed, Place, tables_part
+from ioweather.web.shell import Listed, Place, headed, tables_part
 
 
 def runs_table(place: Place, runs: Sequence[RunOutcome], title: str, *, brief: bool = False) -> Listed:
-    columns = [("job", "text"), ("user", "text"), ("project", "text"), ("program", "text"), ("processes", "count"),
-               ("start", "time_ns"), ("read", "bytes"), ("written", "bytes"), ("I/O time", "seconds"),
-               ("× similar", "factor"), ("verdict", "text")]  # fmt: skip
+    columns = headed("""job; user; project; program; processes [count]; start [time_ns]; read [bytes]; written [bytes];
+        I/O time [seconds]; × similar [factor]; verdict""")
     rows = [
         (str(r.job_id), r.user, r.project, r.program, r.processes, r.start_ns, r.read_bytes, r.write_bytes,
          r.io_seconds, r.slowness, r.verdict_words)
@@ -57,8 +56,7 @@ def files_part(place: Place, exhibit: Exhibit, job_id: str) -> Markup:
 
 def events_table(place: Place, events: Iterable[EventOutcome], title: str, *, brief: bool = False) -> Listed:
     """`brief`: without the kind, for half a screen."""
-    columns = (("from", "time_ns"), ("to", "time_ns"), ("kind", "text"), ("where", "text"), ("what", "text"),
-               ("strength", "factor"))  # fmt: skip
+    columns = headed("from [time_ns]; to [time_ns]; kind; where; what; strength [factor]")
     found = list(events)
     rows = [
         (e.start_ns, e.end_ns, e.kind.replace("_", " "), e.component or e.filesystem.removeprefix("mount:"), e.label,
@@ -108,8 +106,7 @@ def minute_text(moment_ns: int) -> str:
 
 
 def components_table(place: Place, components: Sequence[ComponentState]) -> Listed:
-    columns = (("target", "text"), ("server", "text"), ("read", "bytes"), ("written", "bytes"), ("share", "ratio"),
-               ("highest rate", "bytes_per_s"))  # fmt: skip
+    columns = headed("target; server; read [bytes]; written [bytes]; share [ratio]; highest rate [bytes_per_s]")
     rows = [
         (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)
         for c in components

@@ -14,6 +14,7 @@ from ioweather.web.requests import period_of
 from ioweather.web.visible import View
 from ioweather.workflows.analyse import ALL_TIME, Period
 
+RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
 PRESETS: Final = {
     "Last hour": HOUR_NS, "Last 6 hours": 6 * HOUR_NS, "Last day": DAY_NS, "Last week": 7 * DAY_NS,
     "Last 30 days": 30 * DAY_NS, "Last year": 365 * DAY_NS,

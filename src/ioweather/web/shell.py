@@ -127,6 +127,12 @@ class Cell(NamedTuple):
     value: float | str = ""
 
 
+def headed(text: str) -> list[tuple[str, str]]:
+    """Columns of a table from `name [unit]; ...`; without a unit, of text."""
+    found = (each.strip().rstrip("]").partition(" [") for each in text.split(";"))
+    return [(name, unit or "text") for name, _, unit in found]
+
+
 def _no_link(row: Sequence[Any]) -> str:
     return ""
 

@@ -295,10 +295,10 @@ def fetch(snapshot: Snapshot, needs: Sequence[Need], values: Mapping[str, Any], 
                 frames[need.name] = server_volumes(snapshot, period)
                 continue
             selection = snapshot.selection(
-                filesystem=where["filesystem"],
-                component_kind=where["component_kind"],
-                metrics=need.metrics,
-                step_ns=step_ns,
+                where["filesystem"],
+                where["component_kind"],
+                need.metrics,
+                step_ns,
                 period_ns=period,
                 excluded_quality=sum(Quality[flag.upper()] for flag in need.exclude_flags),
             )

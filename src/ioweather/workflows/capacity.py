@@ -107,9 +107,7 @@ def _highest(
     """Of a day: `components`, how many rates there are by amount and component (`counts`), and the highest of them
     (`rates`), as many as the quantile over several such days can ask for."""
     metrics = sorted({metric for several in amounts.values() for metric in several})
-    selection = snapshot.selection(
-        filesystem=filesystem, component_kind=kind, metrics=metrics, step_ns=step_ns, excluded_quality=_EXCLUDED
-    )
+    selection = snapshot.selection(filesystem, kind, metrics, step_ns, excluded_quality=_EXCLUDED)
     selection = replace(selection, groups=tuple(group for group in selection.groups if group.day == day))
     most = int(_DAYS * DAY_NS / step_ns * (1.0 - _PEAK_QUANTILE)) + 1
     files = snapshot.pinned["series"].days().get(day, [])

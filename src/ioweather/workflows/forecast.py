@@ -63,10 +63,10 @@ def _load(
     step = window_ns if sample <= window_ns else -(-window_ns // sample) * sample
     end = min(at_ns or 2**62, max(g.end_ns for g in own))
     selection = snapshot.selection(
-        filesystem=name,
-        component_kind=kind,
-        metrics=metrics,
-        step_ns=step,
+        name,
+        kind,
+        metrics,
+        step,
         period_ns=((end - HISTORY_NS) // step * step, end // step * step),
         excluded_quality=_LEFT_OUT,
     )

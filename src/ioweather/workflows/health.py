@@ -50,7 +50,8 @@ from ioweather.store.convert import fetch_frame
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared.choices import TRAFFIC
-from ioweather.tables import METRICS, ColumnSpec, Quality
+from ioweather.tables import METRICS, Quality
+from ioweather.tables.schema import specs_of
 from ioweather.workflows.events import settle
 from ioweather.workflows.loads import servers_of
 from ioweather.workflows.similar_runs import runs_in
@@ -116,9 +117,8 @@ class _Search:
                 continue
             try:
                 selection = self.snapshot.selection(
-                    filesystem=self.filesystem, component_kind=kind, metrics=(metric,), step_ns=step_ns,
-                    period_ns=(self.start_ns, self.end_ns),
-                )  # fmt: skip
+                    self.filesystem, kind, (metric,), step_ns, period_ns=(self.start_ns, self.end_ns)
+                )
             except DataUnavailable:
                 continue
             found[metric] = grid.matrix(selection, metric).load()
@@ -368,13 +368,7 @@ def _service(search: _Search, kind: str, load: Matrix) -> Iterator[Observations]
     )  # fmt: skip
 
 
-_TIMES: Final = (
-    ColumnSpec("component", "text", "target"),
-    ColumnSpec("operation", "text", "as the server names it"),
-    ColumnSpec("bin", "int64", "of the search"),
-    ColumnSpec("seconds", "float64", "in all"),
-    ColumnSpec("requests", "float64", "how many"),
-)
+_TIMES: Final = specs_of("component=text operation=text bin=int64 seconds=float64 requests=float64")
 
 
 def _job_times(search: _Search, kind: str) -> tuple[tuple[str, ...], list[Floats], list[Floats]]:
@@ -442,12 +436,8 @@ def _clients(search: _Search) -> Iterator[Observations]:
     yield replace(shared, name="clients")
 
 
-_LOOKS: Final = (
-    ColumnSpec("component", "text", "target", nullable=True),
-    ColumnSpec("minute", "int64", "start of the minute"),
-    ColumnSpec("took", "float64", "median logarithm"),
-    ColumnSpec("looks", "int64", "operations"),
-)
+# The median logarithm of what operations of a minute took, and how many.
+_LOOKS: Final = specs_of("component=text? minute=int64 took=float64 looks=int64")
 
 
 def _responses(search: _Search, where: str, component: str) -> tuple[tuple[str, ...], Ints, Ints, Floats, Floats]:

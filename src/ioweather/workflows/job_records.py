@@ -37,6 +37,7 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.association.data import monitored_mounts
 from ioweather.studies.shared import choices
 from ioweather.tables import ColumnSpec, Quality
+from ioweather.tables.schema import specs_of
 from ioweather.workflows.capacity import REQUESTS, capacity_of, metadata_capacity
 
 FILES: Final = names_of("""
@@ -159,13 +160,10 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
     return files.take(inside[text.codes])
 
 
-_COUNTED: Final = (
-    ColumnSpec("job_key", "text", ""), ColumnSpec("job_id", "int64", "", nullable=True),
-    ColumnSpec("uid", "int64", "", nullable=True), ColumnSpec("exe", "text", "", nullable=True),
-    ColumnSpec("start_ns", "int64", ""), ColumnSpec("interval_ns", "int64", ""),
-    ColumnSpec("component", "text", "", nullable=True), ColumnSpec("read_bytes", "float64", "", nullable=True),
-    ColumnSpec("write_bytes", "float64", "", nullable=True), ColumnSpec("requests", "float64", "", nullable=True),
-)  # fmt: skip
+_COUNTED: Final = specs_of("""
+    job_key=text job_id=int64? uid=int64? exe=text? start_ns=int64 interval_ns=int64 component=text?
+    read_bytes=float64? write_bytes=float64? requests=float64?
+""")
 
 
 def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[int, int]]) -> Frame:
@@ -276,10 +274,10 @@ def measured_work(
     metrics = (*choices.TRAFFIC, *REQUESTS)
     try:
         selection = snapshot.selection(
-            filesystem=records.filesystem,
-            metrics=metrics,
-            step_ns=10**9,
-            component_kind=choices.traffic_kind(snapshot, {"filesystem": records.filesystem}),
+            records.filesystem,
+            choices.traffic_kind(snapshot, {"filesystem": records.filesystem}),
+            metrics,
+            10**9,
             period_ns=(min(low for _, low, _ in windows), max(high for _, _, high in windows) + 1),
             excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
         )
@@ -332,9 +330,9 @@ def volumes_between(
     start, end = runs.ints("start_ns"), np.maximum(runs.ints("end_ns"), runs.ints("start_ns") + 1)
     share = np.clip((np.minimum(end, high) - np.maximum(start, low)) / (end - start), 0.0, 1.0)
     opened = runs.floats("file_count")
-    for key, *amounts in zip(map(str, runs.ints("job_id").tolist()), *(
-        np.nan_to_num(each * share).tolist() for each in (runs.floats("read_bytes"), runs.floats("write_bytes"), opened)
-    ), strict=True):  # fmt: skip
+    opens = (runs.floats("read_bytes"), runs.floats("write_bytes"), opened)
+    columns = (np.nan_to_num(each * share).tolist() for each in opens)
+    for key, *amounts in zip(map(str, runs.ints("job_id").tolist()), *columns, strict=True):
         if key not in counted:
             keys[key] = [a + b for a, b in zip(keys.get(key, [0.0] * 3), amounts, strict=True)]
     parties = _parties(snapshot, list(keys), runs, rows, row_keys)
@@ -428,9 +426,7 @@ def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
     low, high = period_ns
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
-        selection = snapshot.selection(
-            filesystem=filesystem, component_kind=kind, metrics=choices.TRAFFIC, step_ns=10**9, period_ns=period_ns
-        )
+        selection = snapshot.selection(filesystem, kind, choices.TRAFFIC, 10**9, period_ns=period_ns)
     except DataUnavailable:
         return 0.0
     total = 0.0

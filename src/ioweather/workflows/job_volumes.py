@@ -8,15 +8,13 @@ from ioweather.core.contracts import Period
 from ioweather.core.frames import Frame
 from ioweather.store.convert import fetch_frame
 from ioweather.store.snapshot import Snapshot
-from ioweather.tables import ColumnSpec, Quality
+from ioweather.tables import Quality
+from ioweather.tables.schema import specs_of
 
-_COLUMNS: Final = (
-    ColumnSpec("job_key", "text", ""), ColumnSpec("job_id", "int64", "", nullable=True),
-    ColumnSpec("cluster", "text", "", nullable=True), ColumnSpec("uid", "int64", "", nullable=True),
-    ColumnSpec("exe", "text", "", nullable=True),
-    ColumnSpec("start_ns", "int64", ""), ColumnSpec("end_ns", "int64", ""),
-    ColumnSpec("read_bytes", "int64", ""), ColumnSpec("write_bytes", "int64", ""),
-)  # fmt: skip
+_COLUMNS: Final = specs_of("""
+    job_key=text job_id=int64? cluster=text? uid=int64? exe=text? start_ns=int64 end_ns=int64 read_bytes=int64
+    write_bytes=int64
+""")
 
 
 def server_volumes(snapshot: Snapshot, period: Period) -> Frame:

@@ -92,9 +92,7 @@ def _grid(groups: Sequence[SeriesGroup], period: Period, probed: Period | None) 
 
 
 def _traffic(snapshot: Snapshot, name: str, kind: str, period: Period, step: int, with_parts: bool) -> Traffic:
-    selection = snapshot.selection(
-        filesystem=name, component_kind=kind, metrics=TRAFFIC, step_ns=step, period_ns=period
-    )
+    selection = snapshot.selection(name, kind, TRAFFIC, step, period_ns=period)
     starts = np.arange(*period, step, dtype=np.int64)
     rolled = grid.rollup(selection, TRAFFIC)
     lines = {metric: _line(rolled, metric, starts, step) for metric in TRAFFIC}
@@ -212,9 +210,7 @@ def _of_component(
     measured, traffic, targets = [], list[Traffic](), [where]
     starts = np.arange(low, high, step, dtype=np.int64)
     for metric in metrics:
-        selection = snapshot.selection(
-            filesystem=filesystem, component_kind=kind, metrics=(metric,), step_ns=step, period_ns=(low, high)
-        )
+        selection = snapshot.selection(filesystem, kind, (metric,), step, period_ns=(low, high))
         rows = grid.by_component(selection, (metric,))
         names = _components_in(rows)
         per_second = METRICS[metric].extensive

@@ -126,10 +126,10 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
         return {}
     try:
         samples = snapshot.selection(
-            filesystem=servers.filesystem,
-            component_kind=servers.component_kind,
-            metrics=choices.TRAFFIC,
-            step_ns=step_ns,
+            servers.filesystem,
+            servers.component_kind,
+            choices.TRAFFIC,
+            step_ns,
             period_ns=period,
             excluded_quality=_LEFT_OUT,
         )
@@ -154,10 +154,10 @@ _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> Cells:
     try:
         chosen = snapshot.selection(
-            filesystem=servers.filesystem,
-            component_kind=servers.component_kind,
-            metrics=_ON_TARGETS,
-            step_ns=servers.step_ns,
+            servers.filesystem,
+            servers.component_kind,
+            _ON_TARGETS,
+            servers.step_ns,
             excluded_quality=_LEFT_OUT,
             windows=windows,
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ioweather.core.papers import exhibits
-from ioweather.report.page import METHODS, equation_html
+from ioweather.core.papers import PAPERS, exhibits
+from ioweather.core.papers.catalogue import document
+from ioweather.report.page import equation_html
 
 
 def test_every_exhibit_has_an_equation():
@@ -22,6 +23,6 @@ def test_notation_is_closed():
 def test_the_equations_of_the_report_are_those_of_its_exhibits():
     """The same thing is written the same way in both places."""
     of_exhibits = {text for entry in exhibits() for text, _ in entry.equations}
-    for method in METHODS.values():
-        for text, _ in method.equations:
+    for key in PAPERS:
+        for text, _ in document(key)["method_equations"]:
             assert text in of_exhibits

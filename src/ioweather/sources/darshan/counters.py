@@ -152,8 +152,7 @@ FIXED: Final[dict[tuple[str, int], RecordNames]] = {
     ("H5D", 2): RecordNames(_names("H5D", _H5D), _names("H5D_F", _TIMES), links=True),
     ("H5D", 1): RecordNames(_names("H5D", _H5D), _names("H5D_F", _TIMES)),
     ("PNETCDF_FILE", 3): RecordNames(
-        _names("PNETCDF_FILE", _PNETCDF_FILE),
-        _names("PNETCDF_FILE_F", _PNETCDF_FILE_TIMES),
+        _names("PNETCDF_FILE", _PNETCDF_FILE), _names("PNETCDF_FILE_F", _PNETCDF_FILE_TIMES)
     ),
     ("PNETCDF_FILE", 2): RecordNames(
         _names("PNETCDF_FILE", "INDEP_OPENS COLL_OPENS"), _names("PNETCDF_FILE_F", _OPEN_CLOSE)

@@ -82,9 +82,7 @@ class HeaderStructs(NamedTuple):
 def header_structs(layout: HeaderLayout, order: ByteOrder, places: int) -> HeaderStructs:
     mark = ORDER_CHARACTER[order]
     return HeaderStructs(
-        struct.Struct(mark + layout.partial_format),
-        struct.Struct(f"{mark}{2 * places}Q"),
-        struct.Struct(mark + "I"),
+        struct.Struct(mark + layout.partial_format), struct.Struct(f"{mark}{2 * places}Q"), struct.Struct(mark + "I")
     )
 
 

@@ -103,11 +103,7 @@ class Spans:
 
 
 def device_rows(
-    hosts: str | Sequence[str],
-    devices: Sequence[str],
-    spans: Spans,
-    values: Values,
-    quality: Ints | None = None,
+    hosts: str | Sequence[str], devices: Sequence[str], spans: Spans, values: Values, quality: Ints | None = None
 ) -> Frame:
     """Rows of samples of devices: system 'host:device', component the device. Loop and RAM devices make none."""
     component = encode_text(devices)
@@ -126,13 +122,7 @@ def host_rows(hosts: str | Sequence[str], spans: Spans, values: Values) -> Frame
 
 
 def _rows(
-    kind: str,
-    system: Text,
-    component: Text,
-    spans: Spans,
-    values: Values,
-    kept: Bools,
-    quality: Ints | None,
+    kind: str, system: Text, component: Text, spans: Spans, values: Values, kept: Bools, quality: Ints | None
 ) -> Frame:
     """Metric by metric, each in the order of the samples."""
     all_kept = np.flatnonzero(kept)

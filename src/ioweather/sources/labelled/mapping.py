@@ -32,7 +32,8 @@ from typing import Any, Final, NamedTuple
 
 from ioweather.core.errors import UsageError
 from ioweather.sources.counter_samples import Target
-from ioweather.tables.series import COMPONENT_KINDS, METRICS
+from ioweather.tables.schema import COMPONENT_KINDS
+from ioweather.tables.series import METRICS
 
 Labels = Mapping[str, str]
 VALUES: Final = ("amount", "counter", "rate", "state")
@@ -254,10 +255,7 @@ def shipped() -> Mapping[str, tuple[str, tuple[Rule, ...]]]:
     for file in sorted(resources.files(__package__).joinpath("mappings").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
             document = tomllib.loads(file.read_text(encoding="utf-8"))
-            found[file.name.removesuffix(".toml")] = (
-                str(document["title"]),
-                tuple(read_mapping(document, file.name)),
-            )
+            found[file.name.removesuffix(".toml")] = (str(document["title"]), tuple(read_mapping(document, file.name)))
     return found
 
 

@@ -32,10 +32,7 @@ from ioweather.sources.lustre.operations import metadata_metric
 
 _STEPS = "FSStepsGroup/FSStepsDataSet"
 _MISSING = "FSMissingGroup/FSMissingDataSet"
-_BYTES = {
-    "read_bytes": "OSTReadGroup/OSTBulkReadDataSet",
-    "write_bytes": "OSTWriteGroup/OSTBulkWriteDataSet",
-}
+_BYTES = {"read_bytes": "OSTReadGroup/OSTBulkReadDataSet", "write_bytes": "OSTWriteGroup/OSTBulkWriteDataSet"}
 _OPERATIONS = "MDSOpsGroup/MDSOpsDataSet"
 _OSS_CPU = "OSSCPUGroup/OSSCPUDataSet"
 _MDS_CPU = "MDSCPUGroup/MDSCPUDataSet"

@@ -201,10 +201,7 @@ def _fullness(group: Any, axis: TimeAxis, from_lmt: bool, system: str, path: Pat
         kind = _kind("datatargets", used.components)
         for begin, end, start_ns in _state_pieces(axis, from_lmt):
             capacity = total.rows(begin, end)
-            for metric, values in (
-                (f"capacity_{unit}", capacity),
-                (f"free_{unit}", capacity - used.rows(begin, end)),
-            ):
+            for metric, values in ((f"capacity_{unit}", capacity), (f"free_{unit}", capacity - used.rows(begin, end))):
                 samples = Samples(start_ns, axis.step_ns, values, False)
                 yield from fullness_rows(system, kind, used.components, metric, samples)
 

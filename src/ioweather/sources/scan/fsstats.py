@@ -177,12 +177,16 @@ def _totals(report: Report) -> dict[str, int | None]:
         report.counts.get(name) for name in ("file size", "directory size", "symlink target length")
     )
     return {
-        "entry_count": sum(count or 0 for count in (files, folders, links)), "file_count": files,
-        "file_bytes": held("file size"), "capacity_bytes": held("capacity used"), "directory_count": folders,
+        "entry_count": sum(count or 0 for count in (files, folders, links)),
+        "file_count": files,
+        "file_bytes": held("file size"),
+        "capacity_bytes": held("capacity used"),
+        "directory_count": folders,
         "directory_bytes": held("directory size"),
-        "symlink_count": links, "other_count": said("skipped special files"),
+        "symlink_count": links,
+        "other_count": said("skipped special files"),
         "skipped_snapshot_count": said("skipped snapshot dirs"),
-    }  # fmt: skip
+    }
 
 
 SOURCE = FsstatsSource()

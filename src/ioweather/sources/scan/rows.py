@@ -135,11 +135,7 @@ def bins_frame(facts: ScanFacts, tally: Tally) -> Frame:
                 for column, value in zip(_BIN_COLUMNS, (*values, count_of(cell), _fits(weight_of(cell))), strict=True):
                     rows[column].append(value)
     return TABLES["scan_bins"].frame(
-        rows,
-        rows=len(rows["count"]),
-        scan_id=facts.scan_id,
-        start_ns=facts.start_ns,
-        root=stored_text(facts.root)[0],
+        rows, rows=len(rows["count"]), scan_id=facts.scan_id, start_ns=facts.start_ns, root=stored_text(facts.root)[0]
     )
 
 

@@ -140,10 +140,4 @@ def _ceiling_findings(
     )
 
 
-STUDY = Study(
-    name="node_ceiling",
-    exhibits=("car11.ceiling",),
-    needs=NEEDS,
-    run=run,
-    params=(PROCESSES_PER_NODE,),
-)
+STUDY = Study(name="node_ceiling", exhibits=("car11.ceiling",), needs=NEEDS, run=run, params=(PROCESSES_PER_NODE,))

@@ -248,8 +248,7 @@ def _size_findings(project: str, own: Runs, nodes: Floats, rates: Floats) -> Ite
     scale = scaling(own.ints("nprocs"), own.ints("moved_bytes"))
     if scale and scale.strong:
         yield Finding(
-            f"{project} scales strongly: its jobs move about the same bytes whatever their size.",
-            name="strong_scaling",
+            f"{project} scales strongly: its jobs move about the same bytes whatever their size.", name="strong_scaling"
         )
 
 

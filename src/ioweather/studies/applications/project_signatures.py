@@ -11,16 +11,7 @@ import numpy as np
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    ResultTable,
-    numbered,
-    quantity_label,
-)
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, ResultTable, numbered, quantity_label
 from ioweather.core.units import format_bytes, format_value
 from ioweather.derive.jobs.ratios import quotient
 from ioweather.derive.jobs.signatures import SIGNATURES, Scaling, program_of, scaling, signatures, similar_groups

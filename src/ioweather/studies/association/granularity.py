@@ -11,17 +11,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    Piece,
-    ResultColumn,
-    ResultTable,
-    exhibit,
-)
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultColumn, ResultTable, exhibit
 from ioweather.core.units import format_seconds
 from ioweather.derive.system.job_system import job_system
 from ioweather.stats.dependence import (
@@ -168,13 +158,7 @@ def _rank_chart(rows: list[tuple[Cell, ...]]) -> Chart:
         "interval: sampling interval [seconds]; series [text]; value: Spearman; low: 90% from; high: 90% to; n [count]",
         rows,
     )
-    return Chart(
-        "band",
-        table,
-        encoding,
-        "Spearman of D_D with PsiD, and its 90% interval",
-        facet="series",
-    )
+    return Chart("band", table, encoding, "Spearman of D_D with PsiD, and its 90% interval", facet="series")
 
 
 def _change(data: AssociationData, levels: list[Level]) -> tuple[list[Estimate], list[Finding]]:

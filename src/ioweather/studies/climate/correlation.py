@@ -69,12 +69,7 @@ def _window(
     if pair == "cross":
         made = [
             own.estimate(
-                f"cross[{word}]",
-                "",
-                sums,
-                lambda s: np.abs(correlation(s)).max(axis=1),
-                n=n,
-                bounds=(0.0, 1.0),
+                f"cross[{word}]", "", sums, lambda s: np.abs(correlation(s)).max(axis=1), n=n, bounds=(0.0, 1.0)
             ),
             own.estimate(f"cross_lag0[{word}]", "", sums, lambda s: correlation(s)[:, 0], n=n),
         ]

@@ -67,11 +67,7 @@ def _opens_and_closes(steps: Steps, intervals: Intervals, caveats: tuple[str, ..
     opens, closes = (float(np.nansum(rate)) * seconds for rate in rates.values())
     both = intervals.sums(rates["open"], rates["close"])
     left = intervals.estimate("not_closed_ratio", "ratio", both, lambda s: 1 - s[:, 1] / s[:, 0], n=n)
-    estimates: list[Estimate] = [
-        plain("opens", opens, "count", n=n),
-        plain("closes", closes, "count", n=n),
-        left,
-    ]
+    estimates: list[Estimate] = [plain("opens", opens, "count", n=n), plain("closes", closes, "count", n=n), left]
     for kind, rate in rates.items():
         sums = intervals.sums(there, rate, rate**2)
         estimates += [

@@ -66,10 +66,7 @@ def degree_distribution(climate: Climate) -> Iterator[Piece]:
     targets = len(climate.targets.components)
     if targets >= LEAST_TARGETS:
         estimates.append(_below(climate, both, 20, "few_targets_ratio", total, here=True))
-    estimates += [
-        plain("targets", targets, "count"),
-        plain("tolerance", TOLERANCE, "ratio", method="as set"),
-    ]
+    estimates += [plain("targets", targets, "count"), plain("tolerance", TOLERANCE, "ratio", method="as set")]
     table = ResultTable.of(
         "degrees", "series [text]; degree: targets working alike [count]; share: share of clusters [ratio]", rows
     )

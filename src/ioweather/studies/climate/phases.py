@@ -59,10 +59,12 @@ def phase_part(climate: Climate, side: Side) -> Part:
                 Chart("histogram", length, shown, "Length of a phase", scales={"x": "log"}),
                 Chart("histogram", between, shown, "Time between the starts of two phases", scales={"x": "log"}),
             ),
-            estimates=tuple(estimates), findings=tuple(_findings(estimates, found, side)), caveats=caveats,
+            estimates=tuple(estimates),
+            findings=tuple(_findings(estimates, found, side)),
+            caveats=caveats,
             coverage=climate.coverage(),
         )
-    )  # fmt: skip
+    )
 
 
 def _own(climate: Climate, way: str, found: tuple[Phases, float], sums: Floats) -> list[Estimate]:

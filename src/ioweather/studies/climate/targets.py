@@ -249,8 +249,7 @@ def _history(climate: Climate, estimates: list[Estimate]) -> tuple[Finding, ...]
             step = span(1, climate.system.step_ns)
             out.append(
                 Finding(
-                    f"To foresee {way}s on one target, the last {step} on that target is enough.",
-                    name="target_history",
+                    f"To foresee {way}s on one target, the last {step} on that target is enough.", name="target_history"
                 )
             )
             continue

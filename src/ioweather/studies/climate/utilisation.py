@@ -54,10 +54,7 @@ def _timeline(steps: Steps, facility: Facility) -> Iterator[Piece]:
         references=_shades(steps, windows, missing),
         facet="series",
     )
-    counts = (
-        plain("maintenance_windows", len(windows), "count"),
-        plain("gaps", len(missing), "count"),
-    )
+    counts = (plain("maintenance_windows", len(windows), "count"), plain("gaps", len(missing), "count"))
     yield _window_table(steps, windows, rates["combined"]), _gap_table(steps, missing), chart, peaks, counts
     yield _timeline_findings(steps, windows, missing, peaks), SERVER_TRAFFIC, steps.coverage("intervals")
 
@@ -141,12 +138,7 @@ def _distribution(steps: Steps, intervals: Intervals, facility: Facility, filesy
     sums = intervals.sums(*columns)
     mean = intervals.estimate("mean_rate", "bytes_per_s", sums, lambda s: s[:, 1] / s[:, 0], n=n)
     share = intervals.estimate("below_third_of_peak_ratio", "ratio", sums, lambda s: s[:, 2] / s[:, 0], n=n)
-    yield [
-        plain("intervals", n, "count"),
-        mean,
-        plain("peak_rate", peak, "bytes_per_s", n=n, method="maximum"),
-        share,
-    ]
+    yield [plain("intervals", n, "count"), mean, plain("peak_rate", peak, "bytes_per_s", n=n, method="maximum"), share]
     if nominal is not None:
         yield intervals.estimate("below_third_of_nominal_ratio", "ratio", sums, lambda s: s[:, 3] / s[:, 0], n=n)
         yield plain("peak_of_nominal_ratio", peak / nominal, "ratio", n=n, method="maximum")

@@ -181,8 +181,7 @@ def _findings(
     if project is not None and of_files is not None:
         bytes_part = f", and {of_bytes:.0%} of the new bytes" if of_bytes is not None else ""
         yield Finding(
-            f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}.",
-            name="project_behind_growth",
+            f"{project} is responsible for {of_files:.0%} of the new files{bytes_part}.", name="project_behind_growth"
         )
     forecast = next((e for e in estimates if e.name == "files_forecast_month"), None)
     if forecast is None or forecast.value is None:

@@ -13,17 +13,7 @@ import numpy as np
 from ioweather.core.contracts import Need, Params, Study, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import (
-    Chart,
-    Coverage,
-    Estimate,
-    Exhibit,
-    Finding,
-    Piece,
-    Reference,
-    ResultTable,
-    exhibit,
-)
+from ioweather.core.results import Chart, Coverage, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_bytes
 from ioweather.core.words import names_of
 from ioweather.studies.contents.scans import BINS, ROOT, SCANS, Bins, ScanView, view
@@ -105,8 +95,7 @@ def _findings(ages: Bins, share: dict[int, float | None]) -> Iterator[Finding]:
         if ratio is not None:
             held = format_bytes(ages.from_on(days)[1])
             yield Finding(
-                f"{held} of the data ({ratio:.1%}) lies unmodified for {days} days or longer.",
-                name="old_data",
+                f"{held} of the data ({ratio:.1%}) lies unmodified for {days} days or longer.", name="old_data"
             )
         else:
             yield Finding(f"There is no data whose age of {days} days could be told.", "undecided", name="old_data")

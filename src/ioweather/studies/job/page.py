@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.results import Cell, Chart, Exhibit, ResultColumn, ResultTable
+from ioweather.core.results import Cell, Chart, Exhibit, ResultTable, columns_of
 from ioweather.core.units import format_seconds, format_time_ns
 from ioweather.derive.jobs.file_records import NEVER_LAST, FileRecords, file_records, sums
 from ioweather.derive.jobs.files import processes_of_files, strategy_of_files
@@ -48,10 +48,6 @@ def page_exhibits(view: JobView) -> Iterator[Exhibit]:
         yield _files(records)
 
 
-def _columns(*columns: tuple[str, str, str]) -> tuple[ResultColumn, ...]:
-    return tuple(ResultColumn(*column) for column in columns)
-
-
 def _about(view: JobView) -> Exhibit:
     row = view.row()
     logs = view.applications.records()
@@ -73,14 +69,14 @@ def _about(view: JobView) -> Exhibit:
         pairs += [("Darshan library", view.log.library_version or None)]
         pairs += [("run time as Darshan shows it", format_seconds(view.log.run_seconds))] if view.whole_seconds else []
     shown = tuple((name, value) for name, value in pairs if value not in (None, ""))
-    about = ResultTable("job", _columns(("what", "", _TEXT), ("value", "", _TEXT)), shown)
+    about = ResultTable.of("job", "what [text]; value [text]", shown)
     return Exhibit("job.about", "Job and log", tables=(about, _module_table(view)))
 
 
 def _module_table(view: JobView) -> ResultTable:
     """Which modules the log has, how many records, and whether Darshan ran out of memory for them."""
     title = "Modules of the log" if view.logs == 1 else "Modules of the logs"
-    columns = _columns(("module", "", _TEXT), ("version", "", "count"), ("records", "", "count"), ("state", "", _TEXT))
+    columns = columns_of("module [text]; version [count]; records [count]; state [text]")
     rows: list[tuple[Cell, ...]] = []
     if view.log is not None:
         for module in view.log.modules:
@@ -110,18 +106,16 @@ def _activity(view: JobView) -> Exhibit:
 
 
 def _overview(used: list[Usage], sums_only: bool) -> ResultTable:
-    return ResultTable(
+    return ResultTable.of(
         "interfaces",
-        _columns(
-            ("interface", "", _TEXT), ("files", "", "count"), ("read", "", "bytes"), ("written", "", "bytes"),
-            ("io_seconds", "I/O time (slowest process)", "seconds"), ("bandwidth", "bandwidth estimate", "bytes_per_s"),
-        ),
-        tuple(
+        "interface [text]; files [count]; read [bytes]; written [bytes]; "
+        "io_seconds: I/O time (slowest process) [seconds]; bandwidth: bandwidth estimate [bytes_per_s]",
+        (
             (u.name, None if sums_only else u.files, u.read_bytes, u.write_bytes, u.io_seconds, u.bytes_per_s)
             for u in used
         ),
         "What each interface moved",
-    )  # fmt: skip
+    )
 
 
 def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
@@ -135,15 +129,10 @@ def _interfaces(view: JobView, used: list[Usage]) -> Exhibit:
             seconds = getattr(usage, name)
             share = seconds / row["process_seconds"] if row["process_seconds"] else None
             rows.append((usage.name, label, seconds / processes, share))
-    table = ResultTable(
+    table = ResultTable.of(
         "cost",
-        _columns(
-            ("interface", "", _TEXT),
-            ("part", "", _TEXT),
-            ("seconds", "time per process", "seconds"),
-            ("share", "of the run", "ratio"),
-        ),
-        tuple(rows),
+        "interface [text]; part [text]; seconds: time per process [seconds]; share: of the run [ratio]",
+        rows,
         "Mean time per process",
     )
     chart = Chart.of("bars", table, "x=interface y=seconds series=part", "I/O cost: mean time per process")
@@ -164,20 +153,24 @@ def _interface(usage: Usage) -> Exhibit:
     tables: list[ResultTable] = []
     if usage.kinds:
         tables.append(
-            ResultTable(
+            ResultTable.of(
                 "file_kinds",
-                _columns(("kind", "", _TEXT), ("count", usage.noun, "count"), ("mean", "mean highest byte", "bytes"),
-                         ("largest", "highest byte", "bytes")),
-                tuple((k.kind, k.count, k.mean_bytes, k.largest_bytes) for k in usage.kinds if k.count),
+                f"kind [text]; count: {usage.noun} [count]; mean: mean highest byte [bytes]; "
+                "largest: highest byte [bytes]",
+                ((k.kind, k.count, k.mean_bytes, k.largest_bytes) for k in usage.kinds if k.count),
                 "Files by use",
             )
-        )  # fmt: skip
-    if usage.common_sizes:
-        columns = _columns(
-            ("size", "access size", "bytes"), ("bytes", "exactly", "count"), ("count", "accesses", "count")
         )
+    if usage.common_sizes:
         rows = tuple((size, size, count) for size, count in usage.common_sizes)
-        tables.append(ResultTable("common_sizes", columns, rows, "Most common access sizes"))
+        tables.append(
+            ResultTable.of(
+                "common_sizes",
+                "size: access size [bytes]; bytes: exactly [count]; count: accesses [count]",
+                rows,
+                "Most common access sizes",
+            )
+        )
     charts = []
     for chart in (_sizes(usage), _operations(usage), _pattern(usage)):
         # One bar alone says nothing: its number is enough.
@@ -205,8 +198,7 @@ def _sizes(usage: Usage) -> Chart | None:
     for name, place in (("read", 1), ("written", 2)):
         if any(row[place] for row in inside):
             cells += [(row[0], name, row[place]) for row in inside]
-    columns = _columns(("size", "access size", _TEXT), ("operation", "", _TEXT), ("accesses", "", "count"))
-    table = ResultTable("access_sizes", columns, tuple(cells))
+    table = ResultTable.of("access_sizes", "size: access size [text]; operation [text]; accesses [count]", cells)
     return Chart.of("bars", table, "x=size y=accesses series=operation", "Access sizes")
 
 
@@ -214,7 +206,7 @@ def _operations(usage: Usage) -> Chart | None:
     rows = tuple((label, count) for label, count in usage.operations if count > 0)
     if not rows:
         return None
-    table = ResultTable("operations", _columns(("operation", "", _TEXT), ("calls", "", "count")), rows)
+    table = ResultTable.of("operations", "operation [text]; calls [count]", rows)
     return Chart.of("bars", table, "x=operation y=calls", "Operations")
 
 
@@ -226,8 +218,7 @@ def _pattern(usage: Usage) -> Chart | None:
             rows += [(label, "all", total), (label, "sequential", sequential), (label, "consecutive", consecutive)]
     if not rows:
         return None
-    columns = _columns(("operation", "", _TEXT), ("order", "", _TEXT), ("calls", "", "count"))
-    table = ResultTable("pattern", columns, tuple(rows))
+    table = ResultTable.of("pattern", "operation [text]; order [text]; calls [count]", rows)
     return Chart.of("bars", table, "x=operation y=calls series=order", "Access pattern")
 
 
@@ -247,16 +238,11 @@ def _mounts(view: JobView, records: FileRecords) -> Exhibit:
     order = [i for i in np.argsort(-(read + written), kind="stable").tolist() if files[i]]
     names = [*mount.categories, "no mount point known"]
     rows = tuple((names[i], kinds.get(names[i]), int(files[i]), int(read[i]), int(written[i])) for i in order)
-    table = ResultTable(
-        "mounts",
-        _columns(("mount", "", _TEXT), ("type", "file system", _TEXT), ("files", "", "count"), ("read", "", "bytes"),
-                 ("written", "", "bytes")),
-        rows,
-    )  # fmt: skip
-    cells = tuple((row[0], name, row[place]) for row in rows for name, place in (("read", 3), ("written", 4)))
-    bars = ResultTable(
-        "by_mount", _columns(("mount", "", _TEXT), ("operation", "", _TEXT), ("moved", "", "bytes")), cells
+    table = ResultTable.of(
+        "mounts", "mount [text]; type: file system [text]; files [count]; read [bytes]; written [bytes]", rows
     )
+    cells = tuple((row[0], name, row[place]) for row in rows for name, place in (("read", 3), ("written", 4)))
+    bars = ResultTable.of("by_mount", "mount [text]; operation [text]; moved [bytes]", cells)
     moved = any(row[2] for row in cells)
     chart = Chart.of("bars", bars, "x=mount y=moved series=operation", "Bytes by mount point")
     charts = (chart,) if moved and len(rows) > 1 else ()
@@ -302,11 +288,10 @@ def _file_table(
         sizes = (None if size[file] == NEVER_LAST else int(size[file]), int(operations[file]), float(seconds[file]))
         moved = (int(read[file]), int(written[file]))
         rows.append((paths[position] or NOT_SHOWN, of, *moved, *sizes, int(stripes[file]) or None))
-    columns = _columns(
-        ("file", "", _TEXT), ("of", "used by", _TEXT), ("read", "", "bytes"), ("written", "", "bytes"),
-        ("size", "highest byte", "bytes"), ("operations", "reads and writes", "count"),
-        ("seconds", "time of all processes", "seconds"), ("stripes", "", "count"),
-    )  # fmt: skip
+    columns = columns_of(
+        "file [text]; of: used by [text]; read [bytes]; written [bytes]; size: highest byte [bytes]; "
+        "operations: reads and writes [count]; seconds: time of all processes [seconds]; stripes [count]"
+    )
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     return ResultTable(name, columns, tuple(rows), title)

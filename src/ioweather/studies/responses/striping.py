@@ -16,17 +16,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Inventory, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    Piece,
-    ResultColumn,
-    ResultTable,
-    exhibit,
-)
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, ResultColumn, ResultTable, exhibit
 from ioweather.core.units import NS, format_bytes, format_seconds
 from ioweather.derive.system.health import without_incidents
 from ioweather.stats.orderstats import BySize, IndependenceTest, MaximaCheck, check_maxima, independence

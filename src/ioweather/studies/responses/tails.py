@@ -12,17 +12,7 @@ from scipy.special import ndtri
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Params, Spread, Study, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.results import (
-    Cell,
-    Chart,
-    Estimate,
-    Exhibit,
-    Finding,
-    Piece,
-    Reference,
-    ResultTable,
-    exhibit,
-)
+from ioweather.core.results import Cell, Chart, Estimate, Exhibit, Finding, Piece, Reference, ResultTable, exhibit
 from ioweather.core.units import format_seconds
 from ioweather.stats.mixture import fit_mixture, fits_no_better
 from ioweather.stats.tails.families import Normal

@@ -71,10 +71,7 @@ def _sampling(samples: Samples) -> Iterator[Piece]:
         first, last = min(int(s[0]) for s in starts), max(int(s[-1]) for s in starts)
         operations = ", ".join(sorted({sample.op for sample in mine}))
         rows.append((place, runs, observations, len(sizes), min(sizes), max(sizes), operations, first, last))
-        yield [
-            plain(f"jobs[{place}]", runs, "count"),
-            plain(f"observations[{place}]", observations, "count"),
-        ]
+        yield [plain(f"jobs[{place}]", runs, "count"), plain(f"observations[{place}]", observations, "count")]
     sizes = {sample.request_bytes for sample in samples.samples}
     pairs = {(sample.place, sample.request_bytes) for sample in samples.samples}
     known = [row[1] for row in rows if isinstance(row[1], int)]

@@ -296,17 +296,14 @@ def _boxes(
     table = ResultTable("intervals", columns[:-1], tuple(row[:-1] for row in rows))
     encoding = {"x": "statistic", "q05": "q05", "q25": "q25", "q50": "q50", "q75": "q75", "q95": "q95"}
     length = format_seconds(every[0].interval_ns / 1e9)
-    chart = Chart(
-        "box", drawn, {**encoding, "series": "counted"}, f"Statistics of intervals of {length}", facet="panel",
-        scales={"y": "log"},
-    )  # fmt: skip
+    encoding = {**encoding, "series": "counted"}
+    title = f"Statistics of intervals of {length}"
+    chart = Chart("box", drawn, encoding, title, facet="panel", scales={"y": "log"})
     yield table, chart, caveats, COUNTED, coverage
 
 
 # The corrected line first: where it is the raw one, that is drawn over it.
-_LINES: Final = (
-    ("max", "omission_corrected"), ("max", "raw"), ("q99", "raw"), ("q95", "raw"), ("mean", "raw"), ("median", "raw"),
-)  # fmt: skip
+_LINES: Final = (("max", "omission_corrected"), *((name, "raw") for name in ("max", "q99", "q95", "mean", "median")))
 
 
 @exhibit("kun19.fig5")

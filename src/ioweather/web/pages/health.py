@@ -19,7 +19,7 @@ from ioweather.web.links import around_ns
 from ioweather.web.parts import failed, kept
 from ioweather.web.queries import inventory, series_held
 from ioweather.web.ranges import period_for
-from ioweather.web.shell import Html, Listed, Place, tables_part
+from ioweather.web.shell import Html, Listed, Place, headed, tables_part
 from ioweather.web.visible import OwnView, PublicView, View
 
 router = APIRouter(prefix="/fragments", include_in_schema=False, default_response_class=Html)
@@ -48,8 +48,7 @@ def _agents(view: View) -> str:
         else:
             statuses.append(agent.status)
             rows += _agent_rows(agent.status, "" if state == "running" else state)
-    columns = (("host", "text"), ("what", "text"), ("state", "text"), ("seen", "time_ns"), ("runs", "count"),
-               ("missed", "count"), ("errors", "count"), ("message", "text"))  # fmt: skip
+    columns = headed("host; what; state; seen [time_ns]; runs [count]; missed [count]; errors [count]; message")
     notes = [*_queued(waiting(view.facilities.directory(view.name)), moment), *map(_spooled, statuses)] if rows else []
     empty = "No agent has run here. Start one: ioweather probe PATH"
     return tables_part(Listed("Agents", columns, rows, empty=empty), notes=notes)
@@ -67,11 +66,11 @@ def _agent_rows(status: Status, end: str) -> Iterator[tuple[Any, ...]]:
     """`end` is what became of the agent, where it is no more."""
     for target in status.targets:
         errors = sum(operation.error_count for operation in target.operations)
-        yield (status.host, f"probe {target.target}", end or target.state, status.heard_ns, target.ticks,
-               target.missed_ticks, errors, target.message)  # fmt: skip
+        seen = (status.heard_ns, target.ticks, target.missed_ticks, errors, target.message)
+        yield status.host, f"probe {target.target}", end or target.state, *seen
     for source in status.sources:
-        yield (status.host, source.name, end or source.state, source.last_start_ns, source.runs, source.missed_ticks,
-               source.failed_runs, source.message)  # fmt: skip
+        done = (source.last_start_ns, source.runs, source.missed_ticks, source.failed_runs, source.message)
+        yield status.host, source.name, end or source.state, *done
 
 
 def _queued(queue: Waiting, moment: int) -> Iterator[str]:
@@ -96,9 +95,8 @@ def unhealthy(view: OwnView) -> Html:
         result = view.ask("health", {}, period_for(view)).result
         assert isinstance(result, HealthOutcome)
         place = Place(view, "/health")
-        columns = (("component", "text"), ("file system", "text"), ("how", "text"), ("from", "time_ns"),
-                   ("to", "time_ns"), ("probability", "ratio"), ("× usual", "factor"), ("runs on it", "count"),
-                   ("they lost", "seconds"))  # fmt: skip
+        columns = headed("""component; file system; how; from [time_ns]; to [time_ns]; probability [ratio];
+            × usual [factor]; runs on it [count]; they lost [seconds]""")
         rows = [(u.component or "", u.filesystem or "", u.cause, u.start_ns, u.end_ns, u.probability, u.factor, u.runs,
                  u.lost_seconds) for u in result.unhealthy]  # fmt: skip
         links = {
@@ -117,8 +115,8 @@ def held(view: OwnView) -> Html:
         with view.lake.snapshot() as snapshot:
             found, series = inventory(snapshot), series_held(snapshot)
         counted = [(name, t["rows"], t["version"]) for name, t in found["tables"].items() if t["rows"]]
-        columns = (("file system", "text"), ("kind", "text"), ("source", "text"), ("components", "count"),
-                   ("step", "seconds"), ("from", "time_ns"), ("to", "time_ns"), ("rows", "count"))  # fmt: skip
+        columns = headed("""file system; kind; source; components [count]; step [seconds]; from [time_ns]; to [time_ns];
+            rows [count]""")
         kept_out = [(q["path"], q["reason"], q["message"]) for q in found["quarantine"]]
         return tables_part(
             Listed("Tables", (("table", "text"), ("rows", "count"), ("version", "count")), counted),

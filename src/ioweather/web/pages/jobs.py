@@ -17,7 +17,7 @@ from ioweather.figures import exhibit_section
 from ioweather.web.api import job_answers
 from ioweather.web.links import around_ns, files_part
 from ioweather.web.parts import answer_part, failed, kept
-from ioweather.web.shell import CHART_PX, Html, Listed, Place, lazy_part, page, part
+from ioweather.web.shell import CHART_PX, Html, Listed, Place, headed, lazy_part, page, part
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OwnView, PublicView, View
 
@@ -127,8 +127,7 @@ def _named(place: Place, reason: Answer) -> Iterator[Listed]:
     if not isinstance(result, WhyOutcome):
         return
     if result.culprits:
-        columns = (("job", "text"), ("user", "text"), ("project", "text"), ("probability", "ratio"),
-                   ("cost this run", "seconds"))  # fmt: skip
+        columns = headed("job; user; project; probability [ratio]; cost this run [seconds]")
         rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
         links = {
             "job": lambda row: place.to("jobs", row[0]),
@@ -137,8 +136,7 @@ def _named(place: Place, reason: Answer) -> Iterator[Listed]:
         }
         yield Listed("Jobs that loaded the storage meanwhile", columns, rows, links, tools="brief")
     if result.unhealthy:
-        columns = (("component", "text"), ("what", "text"), ("from", "time_ns"), ("to", "time_ns"),
-                   ("probability", "ratio"))  # fmt: skip
+        columns = headed("component; what; from [time_ns]; to [time_ns]; probability [ratio]")
         sick = [(u.component or "", u.cause, u.start_ns, u.end_ns, u.probability) for u in result.unhealthy]
         to_component = {"component": lambda row: place.to("components", row[0])}
         yield Listed("Unhealthy components during the run", columns, sick, to_component, tools="brief")

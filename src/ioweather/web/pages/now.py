@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from fastapi import APIRouter
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import ForecastOutcome
@@ -46,7 +46,8 @@ def forecast(view: PublicView) -> Html:
         if _has_skill(answer):
             return whole
         # Nobody opens this page for a forecast that is no better than "as now": a line, and the rest for who wants it.
-        return f'<details><summary class="quiet">{escape(answer.headline)}</summary>{whole}</details>'
+        folded = Markup('<details><summary class="quiet">{}</summary>{}</details>')
+        return folded.format(answer.headline, Markup(whole))
 
     return kept(view, "forecast", make)
 

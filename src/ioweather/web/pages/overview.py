@@ -6,17 +6,15 @@ from fastapi import APIRouter
 
 from ioweather.core.errors import IoweatherError
 from ioweather.core.outcomes import RunsOutcome, StorageOutcome
-from ioweather.core.units import DAY_NS
 from ioweather.figures import exhibit_section
 from ioweather.web.facilities import MAIN
 from ioweather.web.links import runs_table
 from ioweather.web.parts import kept
-from ioweather.web.ranges import period_for
+from ioweather.web.ranges import RANGE_NS, period_for
 from ioweather.web.shell import Html, Place, page, part, tables_part
 from ioweather.web.visible import OwnView, PublicView
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-RANGE_NS = DAY_NS
 _MOST_RUNS = 8
 _CHART_PX = 150
 

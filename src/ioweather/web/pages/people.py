@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
@@ -93,8 +94,10 @@ def runs(
         assert isinstance(result, RunsOutcome)
         place = Place(view, "")
         query = {("q" if name == "words" else name): text for name, text in chosen.items()}
-        orders = [(name, place.link("/fragments/runs", **query, order=name, days=str(days or "")), name == order)
-                  for name in ("newest", "slowest", "largest", "longest")]  # fmt: skip
+        days_asked = str(days or "")
+        kinds = ("newest", "slowest", "largest", "longest")
+        address = partial(place.link, "/fragments/runs", **query, days=days_asked)
+        orders = [(name, address(order=name), name == order) for name in kinds]
         title = f"{len(result.runs):,} of {result.count:,} runs, the {order} first"
         judged = any(run.verdict for run in result.runs)
         return part(

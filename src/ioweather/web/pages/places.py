@@ -15,9 +15,8 @@ from ioweather.core.results import Exhibit
 from ioweather.derive.system.run_environment import target_number
 from ioweather.figures import exhibit_section
 from ioweather.web.links import components_table, events_table
-from ioweather.web.pages.overview import RANGE_NS
 from ioweather.web.parts import answer_part, behind, kept
-from ioweather.web.ranges import period_for
+from ioweather.web.ranges import RANGE_NS, period_for
 from ioweather.web.shell import CHART_PX, Html, Place, page, part
 from ioweather.web.visible import OwnView, PublicView
 
@@ -32,8 +31,8 @@ def filesystem_page(view: PublicView, name: str) -> Html:
         (place.link("/fragments/storage", where=name), "Adding up the load…", "What it did"),
         (place.link("/fragments/runs", filesystem=name, order="slowest", days="1"), "Comparing runs…", "Runs"),
     )
-    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS,
-                crumbs=[("Facility", place.link("/"))])  # fmt: skip
+    crumbs = [("Facility", place.link("/"))]
+    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS, crumbs=crumbs)
 
 
 @router.get("/components/{name}")
@@ -43,8 +42,8 @@ def component_page(view: PublicView, name: str) -> Html:
     parts = [(place.link("/fragments/storage", where=name), "Comparing with its peers…", "What it did")]
     if target_number(name) is not None:
         parts.append((place.link("/fragments/relief", target=name), "Looking for files to move…", "Files to move"))
-    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS,
-                crumbs=[("Facility", place.link("/"))])  # fmt: skip
+    crumbs = [("Facility", place.link("/"))]
+    return page("entity.html", view, path, name, heading="", parts=parts, default_ns=RANGE_NS, crumbs=crumbs)
 
 
 @router.get("/fragments/relief")
@@ -86,9 +85,7 @@ def storage(view: PublicView, where: str) -> Html:
         facts = answer_part(replace(answer, exhibits=()), view.drawn(), folded=False)
         with view.facilities.drawing():
             charts = [exhibit_section(e, 3, view.drawn(_height(e))) for e in answer.exhibits if e.charts]
-        return part(
-            "place_parts.html", up=up, facts=facts, charts=[Markup(chart) for chart in charts], tables=tables,
-            behind=behind(answer),
-        )  # fmt: skip
+        drawn = [Markup(chart) for chart in charts]
+        return part("place_parts.html", up=up, facts=facts, charts=drawn, tables=tables, behind=behind(answer))
 
     return kept(view, ("storage", where), make, where)

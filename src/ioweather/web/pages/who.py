@@ -9,15 +9,14 @@ from typing import Any
 from fastapi import APIRouter
 
 from ioweather.core.outcomes import WhoOutcome
-from ioweather.core.units import DAY_NS, HOUR_NS
+from ioweather.core.units import HOUR_NS
 from ioweather.web.parts import answer_part, behind, kept
-from ioweather.web.ranges import data_end_ns, period_for
-from ioweather.web.shell import Html, Listed, Place, page, part, tables_part
+from ioweather.web.ranges import RANGE_NS, data_end_ns, period_for
+from ioweather.web.shell import Html, Listed, Place, headed, page, part, tables_part
 from ioweather.web.visible import OwnView, PublicView, View
 from ioweather.workflows.analyse import Period
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-RANGE_NS = DAY_NS
 _MOST_ON_OVERVIEW = 4
 
 
@@ -36,7 +35,7 @@ def who(view: OwnView) -> Html:
         said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)
         return part(
             "place_parts.html", up="", facts=said, charts=[], tables=list(_tables(view, result)), behind=behind(answer)
-        )  # fmt: skip
+        )
 
     return kept(view, "who", make, "Who")
 
@@ -69,8 +68,7 @@ def _tables(view: View, result: WhoOutcome) -> Iterator[Listed]:
 
 def _culprits(view: View, result: WhoOutcome) -> Listed:
     place = Place(view, "/who")
-    columns = (("job", "text"), ("user", "text"), ("project", "text"), ("probability", "ratio"),
-               ("cost others", "seconds"))  # fmt: skip
+    columns = headed("job; user; project; probability [ratio]; cost others [seconds]")
     rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
     links = {
         "job": lambda row: place.to("jobs", row[0]),
