@@ -10,7 +10,7 @@ from small_facility import make_small_lake
 
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import RunsOutcome, StorageOutcome
-from ioweather.core.units import HOUR_NS, MINUTE_NS
+from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.system.loads import step_for
 from ioweather.store.lake import Lake
 from ioweather.workflows.ask import ask
@@ -89,6 +89,8 @@ def test_steps_give_no_more_points_than_a_screen_has() -> None:
         assert step % MINUTE_NS == 0
         assert span / step <= 401
     assert step_for(HOUR_NS, 7 * MINUTE_NS) % (7 * MINUTE_NS) == 0
+    for live_ns in (10 * NS + 300_000, 11 * NS, MINUTE_NS + 3_000_000):  # what an agent samples is never exact
+        assert step_for(HOUR_NS, live_ns) == MINUTE_NS
 
 
 def test_slowness_is_over_the_median_of_similar_runs(lake: Lake) -> None:

@@ -139,7 +139,8 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
         return
     facility = snapshot.facility
     interval = HOUR_NS if high - low > _HOURS_FROM_NS else 10 * MINUTE_NS
-    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, (low, high))
+    whole = (low // interval * interval, high)  # of a new lake the first interval is all there is
+    rows = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": interval}, whole)
     usual = snapshot.once("usual seconds", ("response_rollups",), lambda: _usual_seconds(snapshot))
     found: dict[str, list[tuple[str, Ints, Floats]]] = {}
     for series in operation_series(rows, _filesystems(rows, facility), interval):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ioweather.core.arrays import Floats, Ints
-from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS
+from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 
 _STEPS_NS = (
     *(n * MINUTE_NS for n in (1, 2, 5, 10, 15, 30)),
@@ -80,9 +80,12 @@ class Loads:
 
 
 def step_for(span_ns: int, interval_ns: int) -> int:
-    """The finest step that does not give more points than a screen has, and is whole intervals of the data."""
+    """The finest step that does not give more points than a screen has, and is whole intervals of the data, or several
+    that are short. What is sampled live comes some milliseconds off."""
+    interval_ns = max(round(interval_ns / NS), 1) * NS
     for step in _STEPS_NS:
-        if step >= interval_ns and step % interval_ns == 0 and span_ns <= step * _MOST_STEPS:
+        whole = step % interval_ns == 0 or interval_ns <= MINUTE_NS // 2
+        if step >= interval_ns and whole and span_ns <= step * _MOST_STEPS:
             return step
     weeks = -(-span_ns // (_STEPS_NS[-1] * _MOST_STEPS))
     return max(weeks * _STEPS_NS[-1], interval_ns)

@@ -123,7 +123,7 @@ def weather_answer(
     excluded = {k: n for k, n in (("missed_ticks", missed), ("failed", failed)) if n}
     coverage = (Coverage(good + missed + failed, good, "operations of the agent", excluded),) if operations else ()
     return Answer(
-        question="now",
+        question="How slow is storage now?",
         headline=_headline(operations, slow, hangs, [agent.host for agent in agents if agent.state == "running"]),
         facts=tuple(groups),
         findings=numbered(findings),

@@ -7,7 +7,7 @@ from functools import partial
 from fastapi import APIRouter
 from markupsafe import Markup
 
-from ioweather.core.errors import IoweatherError
+from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import ForecastOutcome
 from ioweather.core.results import Answer
 from ioweather.web.facilities import MAIN
@@ -40,7 +40,10 @@ def _now_part(view: View, answer: Answer, wrong: bool) -> bytes:
 @router.get("/fragments/forecast")
 def forecast(view: PublicView) -> Html:
     def make() -> str:
-        answer = view.ask("forecast", {})
+        try:
+            answer = view.ask("forecast", {})
+        except DataUnavailable as error:
+            return Markup('<p class="quiet">No forecast yet. {}</p>').format(error.message)
         with view.facilities.drawing():
             whole = answer_part(answer, view.drawn(), second=True)
         if _has_skill(answer):
