@@ -113,7 +113,7 @@ def _streams(spec: TableSpec, frame: Frame, source: str) -> frozenset[str]:
     systems = frame["system"] if "system" in spec.names else None
     if not isinstance(systems, Text):
         return frozenset({f"{source}:"})
-    named = (zlib.crc32(encodable(name).encode()) % _STREAM_BUCKETS for name in systems.categories or ("",))
+    named = (zlib.crc32(name.encode()) % _STREAM_BUCKETS for name in encodable(systems.categories or ("",)))
     return frozenset(f"{source}:{bucket:x}" for bucket in named)
 
 

@@ -70,14 +70,14 @@ def _arrow_column(column: Column) -> Any:
     return padded.take(arro.Array.from_numpy(np.where(null, len(values), np.arange(len(values)))))
 
 
-def encodable(text: str) -> str:
+def encodable(texts: Sequence[str]) -> Sequence[str]:
     """Names that are not UTF-8 are told apart by what they hold instead: x\\udcff."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    return texts if "".join(texts).isascii() else [text.encode(errors="backslashreplace").decode() for text in texts]
 
 
 def _strings(column: Text) -> Any:
     # The appended None is what code -1 is sent to.
-    texts = [*map(encodable, column.categories), None]
+    texts = [*encodable(column.categories), None]
     values = arro.Array(texts, type=arro.DataType.utf8())
     codes = column.codes.astype(np.int64)
     return values.take(arro.Array.from_numpy(np.where(codes < 0, len(column.categories), codes)))

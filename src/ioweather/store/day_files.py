@@ -152,7 +152,7 @@ def _statistics(frame: Frame, source: str, ingest_id: str) -> dict[str, Any]:
         if isinstance(column, Text):
             codes = np.unique(column.codes)
             nulls[name] = int((column.codes < 0).sum()) if len(codes) and codes[0] < 0 else 0
-            found = [encodable(column.categories[code]) for code in codes.tolist() if code >= 0]
+            found = encodable([column.categories[code] for code in codes.tolist() if code >= 0])
             low, high = min(found, default=""), max(found, default="")
             if found and max(len(low), len(high)) <= _LONGEST_TEXT:
                 least[name], most[name] = low, high

@@ -72,7 +72,7 @@ def _range(column: Any) -> Range | None:
     if isinstance(column, Text):
         if not column.categories or (column.codes < 0).any():
             return None
-        texts = [encodable(text) for text in column.categories]
+        texts = encodable(column.categories)
         return min(texts), max(texts)
     if column.dtype.kind not in "iu" or np.ma.is_masked(column):
         return None
@@ -117,7 +117,7 @@ def _bits(column: Column) -> Keys:
     """Of texts and whole numbers (no table is told apart by others): equal where the values are, 0 for null; one for
     all rows where they are the same."""
     if isinstance(column, Text):
-        texts = (blake2b(encodable(text).encode(), digest_size=8).digest() for text in column.categories)
+        texts = (blake2b(text.encode(), digest_size=8).digest() for text in encodable(column.categories))
         bits = np.frombuffer(b"".join(texts) + bytes(8), np.uint64)
         return bits[:1] if len(column.categories) == 1 and not column.codes.any() else bits[column.codes]
     values = np.ma.filled(column, 0)
