@@ -80,9 +80,10 @@ class BurstOutlook:
 def burst_outlooks(
     history: History, series: Timed, quantity: Quantity, jobs: KnownJobs | None = None
 ) -> list[BurstOutlook]:
-    """Everything is fitted at the beginning of each day, to the days before it."""
+    """Everything is fitted at the beginning of each day, to the days before it; of each week, once they are many."""
     day = series.day[: series.count]
     mornings = np.concatenate([[0], np.flatnonzero(np.diff(day)) + 1])
+    mornings = mornings[(day[mornings] < MEMORY_DAYS) | (day[mornings] % 7 == 0)]
     memory = MEMORY_DAYS * round(24 * 60 / series.window_minutes)
     hour = series.slot[: series.count] % 24
     windows = tuple(ns // history.window_ns for ns in BURST_HORIZONS_NS if ns % history.window_ns == 0)
