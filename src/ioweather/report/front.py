@@ -72,6 +72,10 @@ class Found:
         result = self.storage.result if self.storage is not None else None
         return result.filesystems if isinstance(result, StorageOutcome) else ()
 
+    def charts(self, of: str) -> tuple[Chart, ...]:
+        exhibits = self.storage.exhibits if self.storage is not None else ()
+        return tuple(chart for each in exhibits if each.id == f"storage.{of}" for chart in each.charts)
+
     @property
     def moved_bytes(self) -> float:
         """By the servers' count; by the runs' own where no server is sampled."""
@@ -149,18 +153,12 @@ def during(run: RunOutcome, events: Sequence[EventOutcome]) -> bool:
 
 def director_sheet(name: str, now: Found, compared: Found, before: Found, todo: Sequence[str]) -> Sheet:
     """One A4 page. `compared` is the part of the period that is set beside the time before."""
-    charts = tuple(
-        replace(c, title="Load; shaded where something was wrong")
-        for e in (now.storage.exhibits if now.storage else ())
-        if e.id == "storage.load"
-        for c in e.charts
-    )
     programs = _programs(now.runs)
     return Sheet(
         f"Storage of {name}",
         (_verdict(now), _trend_note(now, compared, before)),
         tuple(_tiles(now, compared, before)),
-        charts,
+        tuple(replace(chart, title="Load; shaded where something was wrong") for chart in now.charts("load")),
         tuple(table for table in (_waiting(programs), _fast(programs)) if table.rows),
         tuple(todo) or ("Nothing stands out. No component was found unhealthy and no program waits without need.",),
     )
@@ -321,13 +319,10 @@ def _advice(lake: Lake, program: _Program) -> list[str]:
 
 
 def operator_sheet(now: Found) -> Sheet:
-    charts = tuple(
-        c for e in (now.storage.exhibits if now.storage else ()) if e.id == "storage.slowdown" for c in e.charts
-    )
     return Sheet(
         "For operators",
         tuple(_sentences(now)),
-        charts=charts,
+        charts=now.charts("slowdown"),
         tables=tuple(table for table in (_events_table(now), _runs_table(now), _hours_table(now)) if table.rows),
     )
 

@@ -34,11 +34,7 @@ def equation_html(text: str) -> Markup:
 
 _FOLDER = Path(__file__).with_name("templates")
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(_FOLDER),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+    loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _SUBJECTS = {
     "car11": "Applications, throughput and contents",

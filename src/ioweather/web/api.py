@@ -177,10 +177,7 @@ async def now_stream(request: Request, view: PublicView) -> StreamingResponse:
 
 @router.get("/events", response_model=None, responses=_TABLE)
 def events(
-    view: PublicView,
-    between: Between,
-    kind: Annotated[str | None, Query(max_length=50)] = None,
-    form: Form = "json",
+    view: PublicView, between: Between, kind: Annotated[str | None, Query(max_length=50)] = None, form: Form = "json"
 ) -> Response | dict[str, Any]:
     """What happened, the newest first."""
     found = view.events(kind, period_of(between, view.lake.facility))

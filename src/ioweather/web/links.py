@@ -111,8 +111,5 @@ def components_table(place: Place, components: Sequence[ComponentState]) -> List
         (c.component, c.server or "", c.read_bytes, c.write_bytes, c.bytes_ratio, c.most_bytes_per_s)
         for c in components
     ]
-    links = {
-        "target": lambda row: place.to("components", row[0]),
-        "server": lambda row: place.to("components", row[1]),
-    }
+    links = {"target": lambda row: place.to("components", row[0]), "server": lambda row: place.to("components", row[1])}
     return Listed("Targets", columns, rows, links)

@@ -111,10 +111,7 @@ def _check_token(token: Token, host: str) -> None:
 
 @router.post("/spool/{host}/{segment}", responses=may_answer(400, 401, 403, 404, 408, 422, 503), openapi_extra=_OCTETS)
 async def bring(
-    request: Request,
-    token: Sender,
-    host: HostName,
-    segment: Annotated[str, Path(pattern=f"^{NAME}$", max_length=220)],
+    request: Request, token: Sender, host: HostName, segment: Annotated[str, Path(pattern=f"^{NAME}$", max_length=220)]
 ) -> Taken:
     """A file of the spool of another host, as the body. When this answers it was checked and is safe on the server's
     disk; the lake has it soon after. Sent again, it adds nothing."""

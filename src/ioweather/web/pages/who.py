@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +33,12 @@ def who(view: OwnView) -> Html:
         assert isinstance(result, WhoOutcome)
         said = answer_part(replace(answer, facts=(), exhibits=()), view.drawn(), folded=False)
         return part(
-            "place_parts.html", up="", facts=said, charts=[], tables=list(_tables(view, result)), behind=behind(answer)
+            "place_parts.html",
+            up="",
+            facts=said,
+            charts=[],
+            behind=behind(answer),
+            tables=[_culprits(view, result), _talkers(view, result, "Who moved most", 50)],
         )
 
     return kept(view, "who", make, "Who")
@@ -59,11 +63,6 @@ def last_hour(view: View) -> Period:
     low, high = period_for(view, RANGE_NS)
     high = min(high, data_end_ns(view) or high)
     return max(low, high - HOUR_NS), high
-
-
-def _tables(view: View, result: WhoOutcome) -> Iterator[Listed]:
-    yield _culprits(view, result)
-    yield _talkers(view, result, "Who moved most", 50)
 
 
 def _culprits(view: View, result: WhoOutcome) -> Listed:
