@@ -17,8 +17,10 @@ from asking import forecast
 from ioweather.cli.main import run
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
+from ioweather.core.visibility import Owner
 from ioweather.derive.responses.rollups import all_intervals
 from ioweather.store.lake import Lake, open_lake
+from ioweather.tables import TABLES, encode_text
 from ioweather.tables.responses import RESPONSES
 from ioweather.workflows.ingest.ingest import ingest
 
@@ -169,3 +171,55 @@ def test_half_a_day_is_too_short_and_says_so(half_day: Path, tmp_path: Path) -> 
     ingest(lake, [half_day])
     answer = forecast(lake)
     assert "not enough history for a forecast: 144 windows of 5 min; 3 days" in answer.headline
+
+
+def counted_frame(job_ids, windows, amount):
+    """What servers counted: one interval of a minute in the middle of each window."""
+    rows = len(job_ids)
+    return TABLES["job_operations"].frame(
+        rows=rows, start_ns=DAY + np.asarray(windows, np.int64) * 5 * MINUTE_NS + 2 * MINUTE_NS, interval_ns=MINUTE_NS,
+        system="scratch", component_kind="ost", component="OST0000", job_key=encode_text([str(j) for j in job_ids]),
+        job_id=np.asarray(job_ids, np.int64), cluster=None, uid=None, exe=None, host=None, operation="write",
+        count=1, bytes=np.full(rows, amount, np.int64), time_ns=None, histogram=None, quality=0,
+    )  # fmt: skip
+
+
+def job_frame(ids, begins, ends):
+    return TABLES["jobs"].frame(
+        rows=len(ids), cluster="c", raw_job_id=np.asarray(ids, np.int64), step="", restart=None,
+        job_id=encode_text([str(i) for i in ids]), array_job_id=None, het_offset=None, uid=7, user="ann",
+        account="a", name="saves", state="COMPLETED", submit_ns=np.asarray(begins, np.int64),
+        start_ns=np.asarray(begins, np.int64), end_ns=np.asarray(ends, np.int64), node_count=1, cpu_count=1, nodes=None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A job every six hours, which writes 300 GB in every sixth window of five hours; little else."""
+    lake = open_lake(tmp_path_factory.mktemp("saving") / "lake", create=True)
+    begins = 3 + 72 * np.arange(DAYS * 4)
+    windows = (begins[:, None] + 6 * np.arange(1, 10)).ravel()
+    windows = windows[windows < DAYS * 288]
+    ids = 100 + (windows - 3) // 72
+    lake.append("job_operations", counted_frame(ids, windows, 300 * 10**9), source="job_stats")
+    starts = DAY + begins.astype(np.int64) * 5 * MINUTE_NS
+    lake.append("jobs", job_frame(100 + np.arange(len(begins)), starts, starts + 5 * HOUR_NS), source="sacct")
+    written = np.random.default_rng(3).exponential(10**8, MINUTES)
+    written[windows * 5 + 2] += 300 * 10**9
+    for metric, values in (("write_bytes", written), ("read_bytes", np.ones(MINUTES))):
+        lake.append("series", series_frame(values[:, None].round(), metric=metric), source="lmt")
+    return lake
+
+
+def test_a_job_that_saves_regularly_is_foretold_and_named(saving: Lake) -> None:
+    at = DAY + 5 * DAY_NS + 3 * HOUR_NS
+    answer = forecast(saving, op="write", at=at)
+    assert next(h for h in answer.result.horizons if h.horizon_ns == 15 * MINUTE_NS).skill.low > 0.3
+    (said,) = [finding.text for finding in answer.findings if finding.name == "jobs"]
+    assert said.startswith("It knows 1 running and 0 waiting jobs, by what")
+    assert "saves (every 30 minutes)" in said
+    nobody = forecast(saving.seen_by(Owner("")), op="write", at=at)
+    (hidden,) = [finding.text for finding in nobody.findings if finding.name == "jobs"]
+    assert "saves" not in hidden
+    assert "a program (every 30 minutes)" in hidden
+    assert nobody.headline == answer.headline

@@ -139,7 +139,7 @@ def _jobs_finding(jobs: KnownJobs | None, windows: int) -> Iterator[Finding]:
         (jobs.programs[each] or "a program") + (f" (every {period[each]:.0f} minutes)" if period[each] > 0 else "")
         for each in most
     )
-    text = f"It knows {running} jobs that run and {waiting} that wait, by what their programs did before."
+    text = f"It knows {running} running and {waiting} waiting jobs, by what their programs did before."
     yield Finding(f"{text} Most of the next {hours} hours' load is expected of {told}." if told else text, name="jobs")
 
 
