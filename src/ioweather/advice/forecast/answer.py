@@ -126,10 +126,10 @@ def burst_finding(outlooks: Sequence[BurstOutlook]) -> Iterator[Finding]:
 
 def _jobs_finding(jobs: KnownJobs | None, windows: int) -> Iterator[Finding]:
     """Which jobs the next two hours are foretold from, and how regular they are."""
-    if jobs is None:
+    now = None if jobs is None else jobs.work.present & (jobs.work.window == windows - 1)
+    if jobs is None or now is None or not now.any():
         return
     work, hours = jobs.work, AHEAD_NS // HOUR_NS
-    now = work.present & (work.window == windows - 1)
     running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
     amount = expected(work, windows, (AHEAD_NS // jobs.window_ns,), mean=True).of_job[0]
     by_program = np.bincount(work.program, amount, minlength=len(jobs.programs))
