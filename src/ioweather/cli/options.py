@@ -104,9 +104,6 @@ def _for_spreadsheets(context: click.Context, _: click.Parameter, asked: bool) -
         context.meta[FOR_SPREADSHEETS] = True
 
 
-_FROM = "Only from this time on: 2026-11-15, yesterday, 7d (ago), @EPOCH."
-
-
 def period_options(function: F) -> F:
     function = click.option("--to", "to_text", metavar="TIME", help="Only before this time.")(function)
     return click.option(

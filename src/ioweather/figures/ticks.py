@@ -62,7 +62,7 @@ def linear_ticks(low: float, high: float, unit: str, most: int, *, whole: bool =
         if suffix is None:
             label = tick_label(value, unit)
         else:
-            label = f"{value / scale:,.{digits}f}{suffix}" if index else _zero(suffix)
+            label = f"{value / scale:,.{digits}f}{suffix}" if index else "0%" if suffix == "%" else "0"
         ticks.append((value, label))
     return ticks
 
@@ -228,10 +228,6 @@ def _step(least: float, steps: tuple[float, ...]) -> float:
             return math.ceil(least / steps[-1]) * steps[-1]
     base = 10.0 ** math.floor(math.log10(least) + 1e-9)
     return next(m * base for m in (1.0, 2.0, 5.0, 10.0) if m * base >= least * _SLACK)
-
-
-def _zero(suffix: str) -> str:
-    return "0%" if suffix == "%" else "0"
 
 
 def tick_label(value: float, unit: str) -> str:

@@ -19,7 +19,6 @@ from ioweather.core.results import (
     Estimate,
     Exhibit,
     Provenance,
-    Reference,
     ResultColumn,
     ResultTable,
 )
@@ -78,7 +77,7 @@ class Aliases:
         return replace(table, rows=rows, columns=columns, title=self.text(table.title))
 
     def chart(self, chart: Chart) -> Chart:
-        references = tuple(_relabelled(reference, self) for reference in chart.references)
+        references = tuple(replace(each, label=self.text(each.label)) for each in chart.references)
         return replace(chart, table=self.table(chart.table), title=self.text(chart.title), references=references)
 
     def exhibit(self, exhibit: Exhibit) -> Exhibit:
@@ -104,10 +103,6 @@ class Aliases:
     def _provenance(self, provenance: Provenance) -> Provenance:
         params = {k: self.text(v) if isinstance(v, str) else v for k, v in provenance.params.items()}
         return replace(provenance, lake="", params=params)
-
-
-def _relabelled(reference: Reference, aliases: Aliases) -> Reference:
-    return replace(reference, label=aliases.text(reference.label))
 
 
 def aliases_of(snapshot: Snapshot) -> Aliases:

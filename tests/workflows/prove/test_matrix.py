@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ioweather.core.outcomes import Reason
-from ioweather.workflows.prove.answers import Answers, Said
 from ioweather.workflows.prove.plan import EXPECTED, Cause, shuffled
-from ioweather.workflows.prove.prove import compare
+from ioweather.workflows.prove.prove import Answers, Said, compare
 
 SECONDS = {Cause.SMALL_REQUESTS: 1.0, Cause.MANY_FILES: 1.2, Cause.COMPETITOR: 0.8}
 PATTERNS = {Cause.SMALL_REQUESTS: ("small_requests",), Cause.MANY_FILES: ("small_files", "small_requests")}

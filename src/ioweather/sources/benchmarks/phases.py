@@ -194,7 +194,7 @@ def frames(tool: str, text: TextFile, phases: Sequence[Phase], context: ReadCont
                 start_ns=[phase.start_ns for phase in timed],
                 end_ns=[phase.end_ns for phase in timed],
                 label=[_label(tool, phase) for phase in timed],
-                details=[_event_details(tool, digest, phase) for phase in timed],
+                details=[json.dumps({"digest": digest, "phase": p.name, "tool": tool}, sort_keys=True) for p in timed],
                 rows=len(timed),
             ),
         )
@@ -235,7 +235,3 @@ def _label(tool: str, phase: Phase) -> str:
     if phase.operation is None:
         return tool
     return phase.name if tool == "io500" else f"{tool} {phase.name}"
-
-
-def _event_details(tool: str, digest: str, phase: Phase) -> str:
-    return json.dumps({"digest": digest, "phase": phase.name, "tool": tool}, sort_keys=True)

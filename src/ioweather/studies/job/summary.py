@@ -302,14 +302,15 @@ _NODE_WORDS: Final = {
 
 
 def job_answer(view: JobView, *, lines_beside: int = 0) -> Answer:
-    """The screen: facts with bars, one heat map, notes. `one_job_page.page_exhibits` has the rest. `lines_beside` are
+    """The screen: facts with bars, one heat map, notes. `page.page_exhibits` has the rest. `lines_beside` are
     wanted for something else on the same screen."""
     row = view.row()
+    title = "Files" if row["nprocs"] == 1 else "Files (unique: of one process; shared: of all)"
     groups = (
         FactGroup("job", "Job", tuple(_about(view, row))),
         FactGroup("time", _time_title(view, row), tuple(_times(row))),
         FactGroup("speed", "Speed" if row["nprocs"] == 1 else "Speed (by the slowest process)", tuple(_speeds(row))),
-        FactGroup("files", _files_title(row), tuple(_files(row))),
+        FactGroup("files", title, tuple(_files(row))),
         FactGroup("accesses", "Access sizes and order", tuple(_accesses(row))),
     )
     facts = tuple(group for group in groups if group.facts)
@@ -466,10 +467,6 @@ def _speeds(row: Mapping[str, Any]) -> Iterator[Fact]:
     if row["mib_per_s_per_node"] is not None and row["moved_bytes"]:
         rate, unit = row["mib_per_s_per_node"], "mib_per_s_per_node"
         yield Fact("per_node", "per compute node", rate, unit, note="both together")
-
-
-def _files_title(row: Mapping[str, Any]) -> str:
-    return "Files" if row["nprocs"] == 1 else "Files (unique: of one process; shared: of all)"
 
 
 def _files(row: Mapping[str, Any]) -> Iterator[Fact]:
