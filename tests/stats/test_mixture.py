@@ -41,6 +41,8 @@ def test_a_planted_mixture_is_found(fit: MixtureFit) -> None:
     low, high = fit.intervals["tail_alpha"].low, fit.intervals["tail_alpha"].high
     assert low < 3.0 < high
     assert "40 replicates" in fit.intervals["pivot"].method
+    assert fit.intervals["pivot"].method.endswith("of pivot it holds more often than 95%")
+    assert "more often" not in fit.intervals["tail_alpha"].method
 
 
 def test_the_distances_are_those_of_the_groups(fit: MixtureFit) -> None:
