@@ -277,7 +277,8 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
     elif verdict.kind == "unexplained":
         text = "Its I/O pattern matches the similar runs; the log does not show what slowed it."
         yield Finding(text, "undecided", "unchanged")
-    causes = list(dict.fromkeys(_sure(item) for item in found.unhealthy))
+    sure = ("" if item.probability is None else f" (probability {item.probability:.0%})" for item in found.unhealthy)
+    causes = list(dict.fromkeys(item.cause + words for item, words in zip(found.unhealthy, sure, strict=True)))
     if causes:
         more = f"; and {len(causes) - _MOST_NOTES} more" if len(causes) > _MOST_NOTES else ""
         yield Finding(
@@ -286,10 +287,6 @@ def _findings(found: Explained, verdict: Verdict) -> Iterator[Finding]:
         )
     if verdict.kind in ("system", "both", "you") and verdict.harm_seconds is not None and verdict.system is not None:
         yield Finding(_turning_point(verdict), name="turning_point")
-
-
-def _sure(item: Unhealthy) -> str:
-    return item.cause if item.probability is None else f"{item.cause} (probability {item.probability:.0%})"
 
 
 def _changes(found: Explained, verdict: Verdict) -> tuple[Change, ...]:

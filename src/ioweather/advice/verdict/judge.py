@@ -113,7 +113,9 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, covered: fl
     likeliest = found.likeliest
     probability = found.chances[likeliest]
     if not pool.loads:
-        return Reason.NO_SYSTEM_DATA, f"{_against_usual(found, pool, row)}, and there are no samples of the system"
+        late = found.chances["normal"] < LEAST_PROBABILITY
+        took = f"{float(pool.io_seconds[row]) / found.usual.value:.1f} times as long" if late else "as long"
+        return Reason.NO_SYSTEM_DATA, f"it took {took} as usual, and there are no samples of the system"
     if covered < LEAST_COVERAGE or not pool.sampled[row]:
         return Reason.PARTLY_SAMPLED, f"the system was sampled in {covered:.0%} of the run"
     if likeliest not in ("normal", "unexplained") and not float(pool.inside_ratio[row]) >= LEAST_INSIDE:
@@ -121,8 +123,7 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, covered: fl
         return Reason.COARSE_SAMPLES, text
     accused = found.chances["you"] + found.chances["both"] >= 0.5
     if accused and changes.seen(row) < LEAST_CHANGED:
-        text = "what it did differently was done by too few runs to know what it costs"
-        return Reason.COST_NOT_KNOWN, text
+        return Reason.COST_NOT_KNOWN, "what it did differently was done by too few runs to know what it costs"
     if probability < LEAST_PROBABILITY:
         return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but with {probability:.0%} only"
     by_system = found.chances["system"] + found.chances["both"]
@@ -131,10 +132,3 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, covered: fl
     if likeliest == "normal" and found.surely_normal < _LEAST_NORMAL:
         return Reason.LOW_PROBABILITY, f"it may be normal, or slower than usual by a little more than {HARM_SHARE:.0%}"
     return None, ""
-
-
-def _against_usual(found: Posterior, pool: Pool, row: int) -> str:
-    factor = float(pool.io_seconds[row]) / found.usual.value
-    if found.chances["normal"] >= LEAST_PROBABILITY:
-        return "it took as long as usual"
-    return f"it took {factor:.1f} times as long as usual"

@@ -150,11 +150,10 @@ class _Fit:
     trust: Floats
 
 
-def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, late: Floats, trust: Floats | None = None) -> _Fit:
+def _fit(free: Floats, design: Floats, times: Floats, noise: Floats, late: Floats, trusted: Floats | float = 1) -> _Fit:
     """Slopes of at least 0 beside a free Gaussian part; Student's noise by weighted rounds. A run that took longer than
     expected counts as `late` times as far off."""
-    trust = np.ones(len(times)) if trust is None else trust
-    width = design.shape[1] // 2
+    trust, width = trusted * np.ones(len(times)), design.shape[1] // 2
     # Slopes of this group lie about those of the others.
     tie = np.eye(width) / _STATE_OF_GROUP**2
     prior = np.block([[np.eye(width) / _STATE_COMMON**2 + tie, -tie], [-tie, tie]])

@@ -89,8 +89,7 @@ class Posterior:
 
 
 def weigh(found: Prediction, duration: float) -> Posterior:
-    weight, usual, by_state, by_change = _weighed(found, duration, _Errors())
-    harm = _harm(found, usual)
+    weight, usual, by_state, by_change, harm = _weighed(found, duration, _Errors())
     late = duration - usual >= harm
     system, own = late & (by_state >= harm), late & (by_change >= harm)
     shares: dict[Kind, float] = {
@@ -101,17 +100,13 @@ def weigh(found: Prediction, duration: float) -> Posterior:
         "unexplained": float(weight[late & ~own & ~system].sum()),
     }
     middle = _interval(harm, weight).value
-    weight, usual, by_state, by_change = _weighed(found, duration, _OF_RANGES)
-    normal = float(weight[duration - usual < _harm(found, usual)].sum())
+    weight, usual, by_state, by_change, harm = _weighed(found, duration, _OF_RANGES)
+    normal = float(weight[duration - usual < harm].sum())
     together = 0.5 * by_state * by_change / usual
     parts = (usual, by_state + together, by_change + together)
     rest = duration - parts[0] - parts[1] - parts[2]
     seconds = [_interval(part, weight) for part in (*parts, rest)]
     return Posterior(_less_certain(shares), normal, seconds[0], seconds[1], seconds[2], seconds[3], middle)
-
-
-def _harm(found: Prediction, usual: Floats) -> Floats:
-    return np.maximum(HARM_SHARE * usual, HARM_MADS * found.mad_seconds)
 
 
 def _less_certain(shares: Mapping[Kind, float]) -> dict[Kind, float]:
@@ -122,8 +117,8 @@ def _less_certain(shares: Mapping[Kind, float]) -> dict[Kind, float]:
     return {**shares, likeliest: shares[likeliest] - excess, rest: shares[rest] + excess}
 
 
-def _weighed(found: Prediction, duration: float, errors: _Errors) -> tuple[Floats, Floats, Floats, Floats]:
-    """Weights of draws, and their B, S and J without what S and J do together."""
+def _weighed(found: Prediction, duration: float, errors: _Errors) -> tuple[Floats, ...]:
+    """Weights of draws, their B, S and J without what S and J do together, and the least that counts as a slowdown."""
     rng = np.random.default_rng(1)
     level, change, state = _draws(found, errors, rng)
     hidden = np.where(rng.random(len(level)) < _HIDDEN, rng.random(len(level)) * math.log(_LARGEST_FACTOR), 0.0)
@@ -137,7 +132,8 @@ def _weighed(found: Prediction, duration: float, errors: _Errors) -> tuple[Float
     if found.changed:
         weight = _only_against(weight, change)
     usual = np.exp(level)
-    return weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual
+    harm = np.maximum(HARM_SHARE * usual, HARM_MADS * found.mad_seconds)
+    return weight / weight.sum(), usual, np.expm1(state) * usual, np.expm1(change) * usual, harm
 
 
 def _draws(found: Prediction, errors: _Errors, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
