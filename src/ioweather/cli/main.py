@@ -145,11 +145,10 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(_MADE_BETWEEN_SEARCHES)
     code = run(arguments)
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-    if not all(thread.daemon for thread in others):
-        sys.exit(code)
     if not others:
-        # The dashboard's threads may be in native code, which cannot be stopped: then nothing is waited for.
         atexit._run_exitfuncs()
+    elif not any(thread.daemon for thread in others):
+        sys.exit(code)  # after they are done; the dashboard's may be in native code, which cannot be stopped
     # An interpreter that ends takes apart every object: a tenth of the time of most commands.
     with suppress(OSError, ValueError):  # the reader went away
         sys.stdout.flush()
