@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from ioweather.core.errors import DataUnavailable, UsageError
-from ioweather.core.frames import Frame
+from ioweather.core.facility import Facility, FileSystem
+from ioweather.core.frames import Frame, Text
 from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
 from ioweather.store.lake import Lake
+from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.ask import ask
+from ioweather.workflows.job_records import _on_filesystem
+from ioweather.workflows.what_if import _met
 from ioweather.workflows.who import _touching
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, SLOWED, make_culprit_lake
@@ -130,3 +135,19 @@ def test_runs_that_reach_into_a_window() -> None:
     runs = Frame({"start_ns": start, "end_ns": end})
     assert _touching(runs, [(10, 20), (30, 35)]).tolist() == [False, True, True, True, False, False]
     assert _touching(runs, [(0, 1)]).tolist() == [True, False, False, False, False, False]
+
+
+def test_files_of_a_log_that_have_no_name_count() -> None:
+    """Darshan 3.5 may name the files of one process alone."""
+    facility = Facility(filesystems=(FileSystem("scratch", mounts=("/scratch",)),))
+    files = Frame({"mount": Text(np.array([0, -1, 1], np.int32), ("/scratch", "/home")), "record_id": np.arange(3)})
+    found = _on_filesystem(files, cast(Snapshot, SimpleNamespace(facility=facility)), "scratch")
+    assert found.ints("record_id").tolist() == [0, 1]
+
+
+def test_who_ends_sooner_is_met_less() -> None:
+    """Run 0 goes on from 0 to 10, run 1 of another job from 5 to 15: half of each is shared."""
+    job = np.array([0, 1], np.int64)
+    assert _met(np.array([[0.0, 10.0], [5.0, 15.0]]), job, 2)(1).tolist() == [0.5, 1.0]
+    assert _met(np.array([[0.0, 6.0], [5.0, 15.0]]), job, 2)(1).tolist() == pytest.approx([1 / 6, 1.0])
+    assert _met(np.array([[np.nan, np.nan], [5.0, 15.0]]), job, 2)(1).tolist() == [0.0, 1.0]

@@ -44,14 +44,16 @@ class Beside:
         """Targets that `data` and then `metadata` are about."""
         return np.append(np.flatnonzero(self.used), len(self.rest) - 1).astype(np.int64)
 
-    def longer_with(self, job: int, instead: JobLoads, work: Floats, *, all_waiting: bool) -> tuple[float, float]:
+    def longer_with(
+        self, job: int, instead: JobLoads, work: Floats, kept: Floats, *, all_waiting: bool
+    ) -> tuple[float, float]:
         """Seconds more of data and of metadata, had `job` done something else (`instead`, with its work)."""
         near = near_windows(instead, (self.pieces.first_ns, self.pieces.last_ns))
         found = during(instead, near, self.pieces).in_time(work, self.columns, len(self.rest)).sum(axis=1)
-        more, row = found * self.share[:, None], np.flatnonzero(self.jobs == job)
+        more, kept = found * self.share[:, None], np.where(self.jobs == job, 0.0, kept)
         return (
-            self.data.longer_with(row, more[:, :-1], all_waiting=all_waiting),
-            self.metadata.longer_with(row, more[:, -1:], all_waiting=False),
+            self.data.longer_with(kept, more[:, :-1], all_waiting=all_waiting),
+            self.metadata.longer_with(kept, more[:, -1:], all_waiting=False),
         )
 
 

@@ -18,6 +18,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS
 from ioweather.core.words import names_of
+from ioweather.derive.jobs.io_spans import on_mounts
 from ioweather.derive.jobs.signatures import program_of
 from ioweather.derive.system.health import EVENT_COLUMNS
 from ioweather.derive.system.shared_work import (
@@ -155,9 +156,8 @@ def _on_filesystem(files: Frame, snapshot: Snapshot, filesystem: str) -> Frame:
     mounts = monitored_mounts(files, snapshot.facility, filesystem)
     if mounts is None:
         return files
-    text = files.text("mount")
-    inside = np.array([mount in mounts for mount in text.categories] + [False], np.bool_)
-    return files.take(inside[text.codes])
+    places = files.text("mount")
+    return files.take(on_mounts(places, mounts) | (places.codes < 0))  # logs may lack names
 
 
 _COUNTED: Final = specs_of("""

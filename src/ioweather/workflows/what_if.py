@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,11 +17,14 @@ from ioweather.derive.system.shared_work import JobLoads
 from ioweather.derive.system.work_in_time import during, near_windows, pieces_of
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
-from ioweather.workflows.beside import run_beside
+from ioweather.workflows.beside import Beside, run_beside
 from ioweather.workflows.hiding import hide
 from ioweather.workflows.job_records import Records, files_of, measured_work, records_of
 from ioweather.workflows.similar_runs import runs_in
 from ioweather.workflows.who import MOST_SAMPLES, active, days_about, usual_times
+
+# How often what everybody gained is looked at again. [ours]
+_ROUNDS: Final = 3
 
 
 def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> Supposed:
@@ -54,7 +58,7 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)
     others = np.flatnonzero((seconds > 0) & (records.run_job != number))
     changed = _changed(records, number, kind, shift, values["over"])
-    longer = _longer(whole, records, others, usual, number, changed)
+    longer = _longer(whole, records, others, usual, lost, number, changed)
     columns = (records.run_job[others].tolist(), seconds[others].tolist(), lost[others].tolist(), longer)
     runs = [Affected(parties[job], *each) for job, *each in zip(*columns, strict=True)]
     return Supposed(kind, parties[number], records.evidence[number], filesystem, low, high, tuple(runs))
@@ -110,21 +114,41 @@ def _striped(records: Records, loads: JobLoads, job: int, over: int) -> JobLoads
 
 
 def _longer(
-    snapshot: Snapshot, records: Records, others: Ints, usual: Floats, job: int, changed: JobLoads
+    snapshot: Snapshot, records: Records, others: Ints, usual: Floats, lost: Floats, job: int, changed: JobLoads
 ) -> list[float]:
     """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
-    these. A run that took longer than usual waited for its targets, however little they did."""
+    these. A run that took longer than usual waited for its targets, however little they did. Who ends sooner gets out
+    of others' way: what each gained in one round changes what the others meet in the next."""
     measured = measured_work(snapshot, records, others, most_rows=MOST_SAMPLES)
-    in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * records.runs.floats("io_seconds"))
+    seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
+    in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
     work = records.capacity.work(changed)
-    found = []
+    beside: dict[int, Beside] = {}
     for row in others.tolist():
-        known = bool(np.isfinite(usual[row]))
-        try:
-            run = run_beside(records, row, measured.get(row), float(usual[row]) if known else np.inf)
-        except DataUnavailable:
-            found.append(0.0)
-            continue
-        data, metadata = run.longer_with(job, changed, work, all_waiting=known)
-        found.append(data + float(np.clip(metadata, -in_metadata[row], in_metadata[row])))
-    return found
+        with suppress(DataUnavailable):
+            beside[row] = run_beside(records, row, measured.get(row), float(usual[row]) if known[row] else np.inf)
+    ends = np.full((len(seconds), 2), np.nan)
+    for row, run in beside.items():
+        ends[row] = run.pieces.first_ns.min(), run.pieces.last_ns.max()
+    longer = np.zeros(len(seconds))
+    for _ in range(_ROUNDS):
+        left = 1.0 - np.clip(-longer, 0.0, lost) / np.where(seconds > 0, seconds, 1.0)
+        sooner = np.stack([ends[:, 0], ends[:, 0] + left * (ends[:, 1] - ends[:, 0])], axis=1)
+        met = [_met(each, records.run_job, len(records.parties)) for each in (ends, sooner)]
+        for row, run in beside.items():
+            was, now = (each(row)[run.jobs] for each in met)
+            kept = np.minimum(1.0, np.divide(now, was, out=np.ones(len(was)), where=was > 0))
+            data, metadata = run.longer_with(job, changed, work, kept, all_waiting=bool(known[row]))
+            longer[row] = data + float(np.clip(metadata, -in_metadata[row], in_metadata[row]))
+    return [float(each) for each in longer[others]]
+
+
+def _met(ends: Floats, run_job: Ints, jobs: int) -> Callable[[int], Floats]:
+    """What a run meets of each job: runs of it, by the share of their time, from first to last, in which both go on."""
+    first, last = np.nan_to_num(ends).T
+
+    def of(row: int) -> Floats:
+        both = np.maximum(np.minimum(last, last[row]) - np.maximum(first, first[row]), 0.0)
+        return np.bincount(run_job, weights=both / np.maximum(last - first, 1.0), minlength=jobs).astype(np.float64)
+
+    return of

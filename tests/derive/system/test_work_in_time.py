@@ -88,14 +88,15 @@ def test_a_target_does_no_more_than_a_second_of_work_in_a_second() -> None:
 def test_something_else_instead_of_a_job() -> None:
     own, others, used = np.array([[2.0, 2.0]]), np.array([[[3.0, 0.0]]]), np.ones((1, 2), np.bool_)
     run = Waiting(own, others, np.zeros((1, 2)), np.array([10.0]), used)
-    nothing, moved = np.zeros((1, 2)), np.array([[0.0, 4.0]])
-    assert run.longer_with(ints(0), nothing, all_waiting=False) == -run.without_each()[0] == -3.0
-    assert run.longer_with(ints(0), others[:, 0], all_waiting=False) == 0.0
-    assert run.longer_with(ints(), moved, all_waiting=False) == 1.0
+    none, nothing, moved = np.zeros(1), np.zeros((1, 2)), np.array([[0.0, 4.0]])
+    assert run.longer_with(np.full(1, 0.5), nothing, all_waiting=False) == -1.5
+    assert run.longer_with(none, nothing, all_waiting=False) == -run.without_each()[0] == -3.0
+    assert run.longer_with(none, others[:, 0], all_waiting=False) == 0.0
+    assert run.longer_with(np.ones(1), moved, all_waiting=False) == 1.0
     # It waited 10 s for a target that did 5 s of work: each second of work took two.
-    assert run.longer_with(ints(0), nothing, all_waiting=True) == -6.0
+    assert run.longer_with(none, nothing, all_waiting=True) == -6.0
     idle = Waiting(own, others, np.zeros((1, 2)), np.array([1e6]), used)
-    assert idle.longer_with(ints(0), nothing, all_waiting=True) == -3.0 * MOST_TIMES_LESS
+    assert idle.longer_with(none, nothing, all_waiting=True) == -3.0 * MOST_TIMES_LESS
 
 
 def test_time_lost_lies_where_the_run_met_others() -> None:

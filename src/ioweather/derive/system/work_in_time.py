@@ -145,10 +145,10 @@ class Waiting:
         without = self._longest(self._total[:, None, :] - parts)
         return np.asarray(((self._longest(self._total)[:, None] - without) * self._scale(1.0)[:, None]).sum(axis=0))
 
-    def longer_with(self, rows: Ints, more: Floats, *, all_waiting: bool) -> float:
-        """Seconds that it would wait longer with `more` work (piece, target) instead of that of some of the others.
+    def longer_with(self, kept: Floats, more: Floats, *, all_waiting: bool) -> float:
+        """Seconds that it would wait longer with `more` work (piece, target), and of each of the others a `kept` share.
         `all_waiting`: it is known to have waited for its busiest target all the time, however little that did."""
-        changed = self._total + more - self.others[:, rows].sum(axis=1)
+        changed = self._total + more - (self.others * (1.0 - kept)[:, None]).sum(axis=1)
         scale = self._scale(MOST_TIMES_LESS if all_waiting else 1.0)
         return float(((self._longest(changed) - self._longest(self._total)) * scale).sum())
 
