@@ -19,9 +19,11 @@ from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.core.visibility import Owner
 from ioweather.derive.responses.rollups import all_intervals
+from ioweather.stats.analogues import expected
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES, encode_text
 from ioweather.tables.responses import RESPONSES
+from ioweather.workflows.forecast import history
 from ioweather.workflows.ingest.ingest import ingest
 
 DAYS = 6
@@ -223,3 +225,34 @@ def test_a_job_that_saves_regularly_is_foretold_and_named(saving: Lake) -> None:
     assert "saves" not in hidden
     assert "a program (every 30 minutes)" in hidden
     assert nobody.headline == answer.headline
+
+
+def test_logs_of_ended_jobs_tell_what_a_running_one_will_do(tmp_path: Path) -> None:
+    """The same jobs without servers that count them: each file is written from its first to its last moment."""
+    lake = open_lake(tmp_path / "logged", create=True)
+    runs, five = DAYS * 4, 5 * MINUTE_NS
+    starts = DAY + (3 + 72 * np.arange(runs, dtype=np.int64)) * five
+    digests = encode_text([f"d{number}" for number in range(runs)])
+    lake.append("jobs", job_frame(100 + np.arange(runs), starts, starts + 5 * HOUR_NS), source="sacct")
+    lake.append("applications", TABLES["applications"].frame(
+        rows=runs, log_digest=digests, job_id=100 + np.arange(runs), uid=7, nprocs=1, start_ns=starts,
+        end_ns=starts + 5 * HOUR_NS, log_version="3.41", partial_modules="", modules="POSIX",
+    ), source="darshan")  # fmt: skip
+    lake.append("files", TABLES["files"].frame(
+        rows=runs, log_digest=digests, start_ns=starts, record_id=1, rank=-1, module="POSIX", standard_stream=False,
+        read_count=0, write_count=1, read_bytes=0, write_bytes=900 * 10**9, mount="/scratch",
+        first_write_ns=starts + 12 * five + MINUTE_NS, last_write_ns=starts + 14 * five - MINUTE_NS - 1,
+    ), source="darshan")  # fmt: skip
+    for metric in ("write_bytes", "read_bytes"):
+        lake.append("series", series_frame(np.ones((MINUTES, 1)), metric=metric), source="lmt")
+    with lake.snapshot() as snapshot:
+        seen = history(snapshot, {"of": "load", "at": None, "filesystem": None, "op": "write", "window": five})
+    assert seen.jobs is not None
+    work = seen.jobs.work
+    assert not work.live
+    moved = work.amount[work.job == 2] * 300
+    assert moved[12:14] == pytest.approx([450e9, 450e9])
+    assert moved.sum() == pytest.approx(900e9)
+    expects = expected(work, DAYS * 288, (6,), mean=False).amount[0]
+    last = 3 + 72 * (runs - 1)
+    assert expects[last + 6] > 20 * expects[last + 20]
