@@ -49,14 +49,11 @@ class TargetAmounts:
 def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]) -> TargetAmounts:
     """`stamps` are the starts of each stretch's first step and of the step after its last."""
     low, high = (np.searchsorted(cells.start_ns, each) for each in stamps)
-    some = low < high
-    bounds = np.stack([low[some], high[some]], axis=1).reshape(-1)
     amounts, peaks = {}, {}
     for name, values in cells.values.items():
         total = np.zeros((stretches.runs, len(cells.components)))
-        # One more row, for a stretch may end with the last step; what lies between stretches is not wanted.
-        filled = np.append(np.nan_to_num(values), np.zeros((1, len(cells.components))), axis=0)
-        np.add.at(total, stretches.run[some], np.add.reduceat(filled, bounds, axis=0)[::2] if len(bounds) else 0.0)
+        for run, first, last in zip(stretches.run, low, high, strict=True):
+            total[run] += np.nansum(values[first:last], axis=0)
         amounts[name], peaks[name] = total, _peaks(values)
     return TargetAmounts(cells.components, amounts, peaks, cells.step_ns / 1e9)
 
