@@ -208,7 +208,7 @@ def _show(error: click.ClickException) -> None:
     """As click does; but its messages quote what was typed, which may be names that a shell found."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and error.message == context.get_help():  # a group alone: click's message is the help
-        click.echo(error.message, err=True)
+        say(*error.message.splitlines(), err=True)
         return
     if context is not None:
         help_option = context.help_option_names[-1]
