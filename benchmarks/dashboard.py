@@ -33,9 +33,10 @@ from deltalake.transaction import AddAction
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import layout
-from ioweather.store.delta import TableFiles, make_table
+from ioweather.store.delta import make_table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import _write_seal
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import TABLES
 from ioweather.web.topics import TOPICS, exhibits_of
 from weather import fill, write_agent_status

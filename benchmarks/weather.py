@@ -38,8 +38,9 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
 from ioweather.derive.responses.rollups import all_intervals
 from ioweather.store import layout
 from ioweather.store.convert import register_frame
-from ioweather.store.delta import ONE_PER_KEY, make_table
+from ioweather.store.delta import make_table
 from ioweather.store.lake import Lake, open_lake
+from ioweather.store.table_files import ONE_PER_KEY
 from ioweather.tables import TABLES
 from ioweather.tables.responses import RESPONSES
 

@@ -16,7 +16,7 @@ from store_lakes import DAY, series_frame
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, LakeVersionError
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import delta, grid, inventory, layout
+from ioweather.store import grid, inventory, layout, table_files
 from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.store.seal import apply_retention, compact
 from ioweather.tables import TABLES, Checked, Complaints, Quality, concat
@@ -296,7 +296,7 @@ def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_pat
 def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monkeypatch):
     """Delta reports an error of the disk as a table that is not there."""
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    opened = delta.DeltaTable
+    opened = table_files.DeltaTable
     fails = [True, True]
 
     def fail(*arguments: object, **options: object) -> object:
@@ -305,7 +305,7 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
         return opened(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(delta, "DeltaTable", fail)
+        patch.setattr(table_files, "DeltaTable", fail)
         with pytest.raises(LakeError, match="`series` cannot be opened"):
             lake.snapshot().tables()
         fails.append(True)
@@ -316,8 +316,8 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
 def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake, monkeypatch):
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
     opened: list[str] = []
-    real = delta.open_table
-    monkeypatch.setattr(delta, "open_table", lambda *a: opened.append(a[1].name) or real(*a))
+    real = table_files.open_table
+    monkeypatch.setattr(table_files, "open_table", lambda *a: opened.append(a[1].name) or real(*a))
     with lake.snapshot() as snapshot:
         assert opened == []
         lake.append("series", series_frame(np.ones((9, 1))), source="tts")
@@ -334,7 +334,7 @@ def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read
 def test_a_checkpoint_alone_names_the_version_of_a_table(lake):
     for rows in (2, 3, 4):
         lake.append("series", series_frame(np.ones((rows, 1))), source="tts")
-    table = delta.DeltaTable(str(lake.root / "tables/series"))
+    table = table_files.DeltaTable(str(lake.root / "tables/series"))
     table.create_checkpoint()
     log = lake.root / "tables/series/_delta_log"
     for commit in log.glob("*.json"):

@@ -8,9 +8,9 @@ from store_lakes import DAY
 
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, NS
 from ioweather.derive.responses.rollups import all_intervals
-from ioweather.store.delta import is_one_per_key
 from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
+from ioweather.store.table_files import is_one_per_key
 from ioweather.tables.responses import RESPONSES
 
 

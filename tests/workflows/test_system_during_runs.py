@@ -136,7 +136,7 @@ def test_a_sick_target_is_the_system(lake):
     facts = {fact.label: fact for group in answer.facts for fact in group.facts}
     assert float(str(facts["probe, targets"].value).split("x")[0]) == pytest.approx(3.0, rel=0.15)
     assert float(str(facts["others' runs"].value).split("x")[0]) == pytest.approx(3.0, rel=0.3)
-    assert facts["sick components"].value == 1  # the other one is not a target of this run
+    assert facts["unhealthy components"].value == 1  # the other one is not a target of this run
     assert facts["on its targets"].value == pytest.approx(120e9 / 60, rel=0.3)
     assert facts["the system"].value == pytest.approx(600, rel=0.1)
     said = " ".join(finding.text for finding in answer.findings)
@@ -150,7 +150,7 @@ def test_each_measure_is_a_row_among_the_like_runs(lake):
     assert chart.table.name == "among_like_runs"
     rows = set(chart.table.column("metric"))
     assert {"probe, data [x usual]", "probe, targets [x usual]", "others' runs [x usual]"} <= rows
-    assert "sick components [count]" in rows
+    assert "unhealthy components [count]" in rows
 
 
 def test_on_a_quiet_day_all_is_usual(lake):
@@ -158,7 +158,7 @@ def test_on_a_quiet_day_all_is_usual(lake):
     assert answer.headline.startswith("Normal"), answer.headline
     facts = {fact.label: fact.value for group in answer.facts for fact in group.facts}
     assert facts["probe, targets"] in {f"{1 + k / 100:.2f}x usual" for k in range(-15, 16)}
-    assert facts["sick components"] == 0
+    assert facts["unhealthy components"] == 0
 
 
 def test_a_part_of_many_responses_says_the_same(lake, monkeypatch):

@@ -23,6 +23,7 @@ from ioweather.store.convert import encodable, literal, quote, register_frame
 from ioweather.store.database import Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_frame, from_query, written
 from ioweather.store.overlap import Extent, Keys, distinct_keys, extent_of
+from ioweather.store.table_files import newest_first
 from ioweather.tables.schema import TableSpec
 
 if TYPE_CHECKING:
@@ -102,11 +103,6 @@ def _one_each(
 
 def _is_shown() -> None:
     pass
-
-
-def newest_first(spec: TableSpec, arrival: str) -> str:
-    """The order of revisions of a row: by what they say, and of equals the one that came last."""
-    return ", ".join([*(f"{quote(name)} DESC NULLS LAST" for name in spec.revision), f"{arrival} DESC"])
 
 
 def _streams(spec: TableSpec, frame: Frame, source: str) -> frozenset[str]:

@@ -16,9 +16,9 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
 from ioweather.core.visibility import Owner
 from ioweather.store import layout
-from ioweather.store.delta import TableFiles, files_at, open_table
 from ioweather.store.lake import LEDGER_FIRST, Lake
 from ioweather.store.snapshot import Snapshot, T
+from ioweather.store.table_files import TableFiles, files_at, open_table
 from ioweather.tables import TABLES
 
 Mark: TypeAlias = tuple[int, ...]

@@ -13,9 +13,9 @@ from pathlib import Path
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.store import layout
 from ioweather.store.convert import literal
-from ioweather.store.delta import open_table
 from ioweather.store.lake import Lake
 from ioweather.store.panics import without_panics
+from ioweather.store.table_files import open_table
 from ioweather.tables import TABLES
 
 # Others are made of these, and would keep what they held.

@@ -23,8 +23,8 @@ from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
-from ioweather.store.delta import TableFiles
 from ioweather.store.inventory import IS_MINUTE, seal_of
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import METRICS, TABLES, ColumnSpec, Quality, concat
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.units import MINUTE_NS
 from ioweather.store import layout
 from ioweather.store.convert import literal
-from ioweather.store.delta import TableFiles
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import Quality
 
 if TYPE_CHECKING:

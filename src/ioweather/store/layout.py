@@ -27,7 +27,7 @@ from ioweather.core.clock import now_ns
 from ioweather.core.default_paths import default_lake_dir as default_lake_dir
 from ioweather.core.errors import LakeError, LakeVersionError, UnsafePlace
 from ioweather.core.private_directory import PrivateDirectory
-from ioweather.tables import SCHEMA_VERSION
+from ioweather.tables.schema import SCHEMA_VERSION
 
 _DRAFT = ".lake.json."
 # From version -> what to do to the directory to reach the next one. New nullable columns and new tables need no entry:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ioweather.core.visibility import Owner
 from ioweather.store.convert import literal, quote
-from ioweather.store.delta import TableFiles
+from ioweather.store.table_files import TableFiles
 
 if TYPE_CHECKING:
     import duckdb

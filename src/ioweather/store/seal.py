@@ -27,10 +27,10 @@ from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
 from ioweather.store.day_totals import has_sums, sums_of_rows, write_sums
-from ioweather.store.delta import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, numbered_rows, seal_of
 from ioweather.store.lake import Lake
 from ioweather.store.panics import without_panics
+from ioweather.store.table_files import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
 from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.

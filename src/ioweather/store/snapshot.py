@@ -20,8 +20,8 @@ from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
 from ioweather.store.database import connection
-from ioweather.store.delta import TableFiles
 from ioweather.store.per_user_view import note_who_owns_what, owned
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 if TYPE_CHECKING:

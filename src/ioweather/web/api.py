@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
-import re
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final, Literal
@@ -19,15 +16,16 @@ from ioweather.core.answer_schema import answer_schema
 from ioweather.core.cells import csv_text
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
-from ioweather.core.outcomes import EventOutcome, JobOutcome
+from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
 from ioweather.questions.catalogue import QUESTIONS, title_of
-from ioweather.web.errors import may_answer
 from ioweather.web.live import Feed
 from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory
 from ioweather.web.requests import Between, StudyParams, period_of
+from ioweather.web.shared_answers import JOB_ID, job_answers
 from ioweather.web.sqlpage import SqlQuestion, ask
+from ioweather.web.statuses import may_answer
 from ioweather.web.topics import topic_of
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OperatorView, OwnView, PublicView, View
@@ -35,7 +33,6 @@ from ioweather.workflows.analyse import ALL_TIME, Availability, availability, pa
 from ioweather.workflows.job_text import job_text
 
 router = APIRouter(prefix="/api/v1", responses=may_answer(400, 403, 404, 503))
-_JOB_ID: Final = r"[0-9]{1,18}([_+][0-9]{1,9})?"
 _BINARY: Final = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {
     "type": "string", "format": "binary"}}}}}  # fmt: skip
 _ANY_FORM: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {
@@ -45,7 +42,7 @@ _JSON: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/
 _TABLE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}, "text/csv": {}}}
 }
-JobId = Annotated[str, Path(pattern=f"^{_JOB_ID}$", examples=["4711"])]
+JobId = Annotated[str, Path(pattern=f"^{JOB_ID}$", examples=["4711"])]
 ExhibitId = Annotated[str, Path(max_length=100, description="As /exhibits lists them.", examples=["car11.fig7"])]
 Form = Annotated[Literal["json", "csv"], Query(alias="format")]
 
@@ -236,25 +233,6 @@ def job_as_text(view: OwnView, job_id: JobId, form: Literal["line", "block"] = "
         return (f"{found.line()}\n" if form == "line" else found.block()).encode()
 
     return PlainTextResponse(view.facilities.answered(view.name, ("job text", view.key, job_id, form), make))
-
-
-def job_answers(view: View, job_id: str) -> tuple[Answer | None, Answer]:
-    """Why it took so long, which a job without a log leaves open, and what it did. Only ids: a path would be read from
-    the server's own disk. Both parts of the job's page and its JSON show them; as bytes they take a twentieth of the
-    room."""
-    if re.fullmatch(_JOB_ID, job_id) is None:
-        raise UsageError(f"{job_id!r} is not a job id.", hint="Expected a number, such as 4711 or 22_1.")
-
-    def make() -> bytes:
-        given: dict[str, Any] = {}  # the job is looked for once
-        facts = view.ask("job", {"job": job_id}, given=given)
-        has_log = not isinstance(facts.result, JobOutcome) or facts.result.logs > 0
-        reason = view.ask("why", {"job": job_id}, given=given) if has_log else None
-        return zlib.compress(pickle.dumps((reason, facts)), 1)
-
-    made = view.facilities.remembered(view.name, ("job", view.key, job_id), make)
-    found: tuple[Answer | None, Answer] = pickle.loads(zlib.decompress(made))
-    return found
 
 
 @router.get("/projects/{name}")

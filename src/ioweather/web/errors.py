@@ -11,77 +11,20 @@ from typing import Any, Final
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ioweather.core.errors import (
-    AccessDenied,
-    Busy,
-    DataUnavailable,
-    FacilityError,
-    IoweatherError,
-    LakeError,
-    QueryRefused,
-    SlowSender,
-    SourceError,
-    TokenRefused,
-    UsageError,
-)
+from ioweather.core.errors import Busy, DataUnavailable, IoweatherError, UsageError
 from ioweather.web.shell import Html, page, problem
+from ioweather.web.statuses import status_of
 from ioweather.web.visible import public_view
 
 _LOG = logging.getLogger("ioweather.web")
-# The first class that fits.
-STATUS: Final[tuple[tuple[type[IoweatherError], int], ...]] = (
-    (DataUnavailable, 404),
-    (SourceError, 422),
-    (QueryRefused, 400),
-    (UsageError, 400),
-    (TokenRefused, 401),
-    (AccessDenied, 403),
-    (SlowSender, 408),
-    (Busy, 503),
-    (LakeError, 503),
-    (FacilityError, 503),
-    (IoweatherError, 500),
-)
 _HEADERS: Final = {
     401: {"www-authenticate": "Bearer"},
     408: {"connection": "close"},
     503: {"retry-after": str(Busy.after_seconds)},
 }
-
-
-class ErrorText(BaseModel):
-    kind: str
-    message: str
-    hint: str
-
-
-class ErrorBody(BaseModel):
-    error: ErrorText
-
-
-_MEANINGS: Final = {
-    400: "The request is wrong or refused.",
-    401: "A token is needed.",
-    403: "Whoever asks may not see this.",
-    404: "The data do not allow it.",
-    408: "The request came too slowly.",
-    413: "The body is too large.",
-    422: "The file cannot be read.",
-    503: "The lake cannot be opened, or too many ask at once.",
-}
-
-
-def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For the description of an endpoint."""
-    return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in statuses}
-
-
-def status_of(error: IoweatherError) -> int:
-    return next(status for kind, status in STATUS if isinstance(error, kind))
 
 
 def body(kind: str, message: str, hint: str = "") -> dict[str, Any]:

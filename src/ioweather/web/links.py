@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from ioweather.core.outcomes import EventOutcome, RunOutcome
+from ioweather.core.outcomes import EventOutcome, JobOutcome, RunOutcome
 from ioweather.core.placed import ComponentState
-from ioweather.core.results import Exhibit
-from ioweather.core.units import MINUTE_NS, format_time_ns
+from ioweather.core.results import Answer, Exhibit
+from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns
 from ioweather.studies.job.page import NOT_SHOWN
 from ioweather.web.shell import Listed, Place, headed, tables_part
 
@@ -113,3 +113,23 @@ def components_table(place: Place, components: Sequence[ComponentState]) -> List
     ]
     links = {"target": lambda row: place.to("components", row[0]), "server": lambda row: place.to("components", row[1])}
     return Listed("Targets", columns, rows, links)
+
+
+def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tuple[str, str, str]]:
+    """What the run belongs to, each with its page; the links show the time of the run."""
+    result = facts.result
+    if not isinstance(result, JobOutcome):
+        return
+    around = around_ns(result.start_ns, result.end_ns)
+    if result.user:
+        yield "user", result.user, place.to("users", result.user)
+    if result.project:
+        yield "project", result.project, place.to("projects", result.project)
+    if result.program:
+        yield "program", result.program, place.to("programs", result.program)
+    if filesystem:
+        yield "file system", filesystem, place.to("filesystems", filesystem, **around)
+    took = f"{format_time_ns(result.start_ns)[:16]}, {format_seconds((result.end_ns - result.start_ns) / 1e9)}"
+    yield "ran", took, place.link("/", **around)
+    if result.processes:
+        yield "processes", f"{result.processes:,}", ""

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.results import Answer
 from ioweather.figures import Drawn, answer_section, provenance_html
-from ioweather.web.errors import status_of
 from ioweather.web.facilities import Tell
 from ioweather.web.shell import Html, part, problem
+from ioweather.web.statuses import status_of
 from ioweather.web.visible import View
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ioweather.core.errors import IoweatherError
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_time_ns
 from ioweather.web.queries import TIMED_TABLES, last_ns
 from ioweather.web.requests import period_of
-from ioweather.web.visible import View
 from ioweather.workflows.analyse import ALL_TIME, Period
+
+if TYPE_CHECKING:
+    from ioweather.web.visible import View
 
 RANGE_NS: Final = DAY_NS  # of a page where nothing was chosen
 PRESETS: Final = {

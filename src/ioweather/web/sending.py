@@ -21,8 +21,8 @@ from ioweather.core.units import MIB, format_bytes
 from ioweather.sources.labelled.remote_write import MOST_BYTES as REMOTE_WRITE_BYTES
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.tokens import Token
-from ioweather.web.errors import may_answer
 from ioweather.web.facilities import MAIN, Facilities
+from ioweather.web.statuses import may_answer
 from ioweather.web.visible import Sender
 from ioweather.web.writer import LakeWriter
 from ioweather.workflows.ingest.pushed_samples import receive_samples

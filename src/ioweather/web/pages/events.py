@@ -13,11 +13,11 @@ from ioweather.core.outcomes import TROUBLES, EventOutcome, RunsOutcome
 from ioweather.core.results import Reference
 from ioweather.core.units import DAY_NS
 from ioweather.figures import exhibit_section
-from ioweather.web.errors import status_of
 from ioweather.web.links import around_ns, events_table, runs_table, where_address
 from ioweather.web.parts import failed, kept
 from ioweather.web.ranges import period_for
 from ioweather.web.shell import CHART_PX, Html, Place, page, part, problem, tables_part
+from ioweather.web.statuses import status_of
 from ioweather.web.visible import OwnView, PublicView, View
 from ioweather.workflows.analyse import ALL_TIME
 

@@ -13,11 +13,11 @@ from ioweather.core.papers import PAPERS, as_printed, exhibit_entry, published
 from ioweather.core.results import Exhibit, quantity_label
 from ioweather.core.units import format_value
 from ioweather.figures import exhibit_section
-from ioweather.web.errors import status_of
-from ioweather.web.pages.subjects import available
 from ioweather.web.parts import failed
 from ioweather.web.requests import RESERVED, Between, StudyParams, period_of
+from ioweather.web.shared_answers import available
 from ioweather.web.shell import Html, page, part, problem
+from ioweather.web.statuses import status_of
 from ioweather.web.visible import OwnView, PublicView
 from ioweather.workflows.analyse import parameters_of
 

@@ -15,8 +15,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.outcomes import JobOutcome, StorageOutcome
 from ioweather.core.results import Answer, Exhibit, ResultTable
 from ioweather.derive.system.run_environment import target_number
-from ioweather.web.links import around_ns
-from ioweather.web.pages.jobs import where_to
+from ioweather.web.links import around_ns, where_to
 from ioweather.web.parts import answer_part, kept
 from ioweather.web.shell import Html, Listed, Place, page, part
 from ioweather.web.visible import OwnView, PublicView, View

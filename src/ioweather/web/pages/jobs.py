@@ -12,11 +12,11 @@ from markupsafe import Markup
 from ioweather.core.errors import DataUnavailable, IoweatherError
 from ioweather.core.outcomes import JobOutcome, StorageOutcome, WhyOutcome
 from ioweather.core.results import Answer, Reference
-from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns
+from ioweather.core.units import MINUTE_NS
 from ioweather.figures import exhibit_section
-from ioweather.web.api import job_answers
-from ioweather.web.links import around_ns, files_part
+from ioweather.web.links import files_part, where_to
 from ioweather.web.parts import answer_part, failed, kept
+from ioweather.web.shared_answers import job_answers
 from ioweather.web.shell import CHART_PX, Html, Listed, Place, headed, lazy_part, page, part
 from ioweather.web.uploads import answers_for_log, few_at_once, received
 from ioweather.web.visible import OwnView, PublicView, View
@@ -99,26 +99,6 @@ def _counted_parts(view: View, facts: Answer) -> str:
             "job_parts.html", head=head, facts=list(where_to(Place(view, ""), None, facts)), tables=[], timeline="",
             answer=answer_part(facts, view.drawn(), headed=False), below="",
         )  # fmt: skip
-
-
-def where_to(place: Place, filesystem: str | None, facts: Answer) -> Iterator[tuple[str, str, str]]:
-    """What the run belongs to, each with its page; the links show the time of the run."""
-    result = facts.result
-    if not isinstance(result, JobOutcome):
-        return
-    around = around_ns(result.start_ns, result.end_ns)
-    if result.user:
-        yield "user", result.user, place.to("users", result.user)
-    if result.project:
-        yield "project", result.project, place.to("projects", result.project)
-    if result.program:
-        yield "program", result.program, place.to("programs", result.program)
-    if filesystem:
-        yield "file system", filesystem, place.to("filesystems", filesystem, **around)
-    took = f"{format_time_ns(result.start_ns)[:16]}, {format_seconds((result.end_ns - result.start_ns) / 1e9)}"
-    yield "ran", took, place.link("/", **around)
-    if result.processes:
-        yield "processes", f"{result.processes:,}", ""
 
 
 def _named(place: Place, reason: Answer) -> Iterator[Listed]:

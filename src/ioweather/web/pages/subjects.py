@@ -6,30 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from ioweather.core.errors import IoweatherError, UsageError
+from ioweather.core.errors import UsageError
 from ioweather.core.units import parse_size
 from ioweather.web.parts import answer_part, kept
+from ioweather.web.shared_answers import available
 from ioweather.web.shell import Html, page, part
 from ioweather.web.topics import TOPICS, Topic, exhibits_of
 from ioweather.web.visible import OwnView, PublicView, View
-from ioweather.workflows.analyse import Availability, availability, catalogue_only
 
 router = APIRouter(include_in_schema=False, default_response_class=Html)
-
-
-def available(view: View) -> tuple[list[Availability], IoweatherError | None]:
-    """What can be made, and what is wrong."""
-
-    def look() -> list[Availability]:
-        with view.lake.snapshot() as snapshot:
-            return availability(snapshot)
-
-    if view.name not in view.facilities.lakes:
-        return [], None
-    try:
-        return view.facilities.remembered(view.name, ("available", view.key), look), None
-    except IoweatherError as error:
-        return catalogue_only(), error
 
 
 def _subject_page(topic: Topic, view: View, request: Request) -> Html:

@@ -19,9 +19,9 @@ from ioweather.store import layout
 from ioweather.store.batches import Staged
 from ioweather.store.convert import literal
 from ioweather.store.database import connection
-from ioweather.store.delta import TableFiles, files_at, open_table
 from ioweather.store.forget import forget_runs
 from ioweather.store.lake import Lake
+from ioweather.store.table_files import TableFiles, files_at, open_table
 from ioweather.tables import TABLES
 
 # The fullest first; null is the log itself.
