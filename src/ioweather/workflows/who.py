@@ -7,6 +7,7 @@ was another job.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.advice.culprits.activity import Activity, RunAsked
-from ioweather.advice.culprits.blame import Party, Slowed, Suspects
+from ioweather.advice.culprits.blame import Party, Slowed, Suspects, attributable_share
 from ioweather.advice.verdict.explain import Explained
 from ioweather.advice.verdict.group_states import run_slowdowns
 from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
@@ -52,6 +53,9 @@ _REACH_DAYS: Final = 10
 _MOST_SLOWED: Final = 400
 # Where a period has more samples than these, what targets did beyond all records is not looked up. [ours]
 MOST_SAMPLES: Final = 3_000_000
+# With so many runs that were not slow they are compared. [ours]
+_MOST_COMPARED: Final = 100
+_TIMES: Final = ("io_seconds", "usual", "spread", "harm")
 _MAD_TO_SD: Final = 1.4826
 # With fewer similar runs nothing is usual.
 _LEAST_SIMILAR: Final = 4
@@ -197,41 +201,51 @@ def of_period(snapshot: Snapshot, filesystem: str | None, period: Period) -> Act
     filesystem = filesystem or choices.busiest_filesystem(whole) or _only_system(whole)
     everybody = runs_in(whole, "", days_about(whole, low, high, _REACH_DAYS))
     inside = active(everybody, low, high)
-    slowed = _slowed(everybody, low, high)
-    parties: tuple[Party, ...] = ()
-    found: list[Slowed] = []
-    if len(slowed["row"]):
-        rows = slowed["row"].astype(np.int64)
-        start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
-        windows = _united([(int(start[row]), max(int(end[row]), int(start[row]) + 1)) for row in rows.tolist()])
-        runs = active(everybody, windows[0][0], windows[-1][1])
-        if any(group.filesystem == filesystem and group.metric in choices.TRAFFIC for group in whole.series()):
-            runs = runs.take(_touching(runs, windows))  # without samples all logs say what targets can do
-        place = {digest: row for row, digest in enumerate(runs.text("log_digest").tolist())}
-        records = records_of(whole, filesystem, runs, files_of(whole, runs), windows)
-        parties = hide(records.parties, snapshot)
-        digests = everybody.text("log_digest").tolist()
-        asked = np.array([place[digests[row]] for row in rows.tolist()], np.int64)
-        measured = measured_work(whole, records, asked, most_rows=MOST_SAMPLES)
-        for number, row in enumerate(rows.tolist()):
-            at = place[digests[row]]
-            usual, spread = float(slowed["usual"][number]), float(slowed["spread"][number])
-            try:
-                suspects = _suspects(records, parties, at, measured.get(at), usual)
-            except DataUnavailable:
-                continue
-            found.append(Slowed(
-                parties[int(records.run_job[at])], float(slowed["io_seconds"][number]),
-                Amount(usual, usual * float(np.exp(-_TO_90 * spread)), usual * float(np.exp(_TO_90 * spread))), None,
-                float(slowed["harm"][number]), suspects, int(start[row]),
-            ))  # fmt: skip
+    found = _slowed_runs(snapshot, filesystem, everybody, (low, high))
     volumes, known = volumes_between(whole, filesystem, period, inside)
     hidden = hide([volume.party for volume in volumes], snapshot)
     shown = tuple(replace(volume, party=party) for party, volume in zip(hidden, volumes, strict=True))
     storms = storms_between(whole, filesystem, period, inside)
     storming = hide([storm.party for storm in storms], snapshot)
     storms = tuple(replace(storm, party=party) for party, storm in zip(storming, storms, strict=True))
-    return Activity(filesystem, low, high, tuple(found), shown, storms, inside.rows, known)
+    return Activity(filesystem, low, high, found, shown, storms, inside.rows, known)
+
+
+def _slowed_runs(snapshot: Snapshot, filesystem: str, everybody: Frame, period: Period) -> tuple[Slowed, ...]:
+    """Runs of the period that took longer than similar ones, with the jobs beside them. How often others met as much
+    work at the same time, and were not slow, says how far work explains slowness at all."""
+    times, whole = _beside_usual(everybody), snapshot.whole
+    late = times["io_seconds"] - times["usual"]
+    start, end = everybody.ints("start_ns"), everybody.ints("end_ns")
+    with np.errstate(invalid="ignore"):
+        slow = np.flatnonzero((start < period[1]) & (end > period[0]) & (late >= times["harm"]))
+    slow = slow[np.argsort(-late[slow], kind="stable")[:_MOST_SLOWED]]
+    if not len(slow):
+        return ()
+    windows = _united([(int(start[row]), max(int(end[row]), int(start[row]) + 1)) for row in slow.tolist()])
+    others = np.flatnonzero(np.isfinite(late) & (late < times["harm"]) & _within(everybody, windows))
+    others = others[np.unique(np.linspace(0, len(others) - 1, min(len(others), _MOST_COMPARED)).astype(np.int64))]
+    runs = active(everybody, windows[0][0], windows[-1][1])
+    if any(group.filesystem == filesystem and group.metric in choices.TRAFFIC for group in whole.series()):
+        runs = runs.take(_touching(runs, windows))  # without samples all logs say what targets can do
+    place = {digest: row for row, digest in enumerate(runs.text("log_digest").tolist())}
+    records = records_of(whole, filesystem, runs, files_of(whole, runs), windows)
+    parties = hide(records.parties, snapshot)
+    digests = everybody.text("log_digest").tolist()
+    asked = {row: place[digests[row]] for row in (*slow.tolist(), *others.tolist())}
+    measured = measured_work(whole, records, np.array(list(asked.values()), np.int64), most_rows=MOST_SAMPLES)
+    found: dict[int, Slowed] = {}
+    for row, at in asked.items():
+        seconds, usual, spread, harm = (float(times[name][row]) for name in _TIMES)
+        usually = Amount(usual, usual * float(np.exp(-_TO_90 * spread)), usual * float(np.exp(_TO_90 * spread)))
+        with suppress(DataUnavailable):
+            suspects = _suspects(records, parties, at, measured.get(at), usual)
+            party = parties[int(records.run_job[at])]
+            found[row] = Slowed(party, seconds, usually, None, harm, suspects, int(start[row]))
+    slowed = [found[row] for row in slow.tolist() if row in found]
+    calm = [found[row].met_work for row in others.tolist() if row in found]
+    share = attributable_share([each.met_work for each in slowed], calm)
+    return tuple(replace(each, attributable=share) for each in slowed)
 
 
 def _only_system(snapshot: Snapshot) -> str:
@@ -252,6 +266,13 @@ def _touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     )
 
 
+def _within(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
+    """Runs that lie in one of the windows."""
+    first, last = (np.array(edge, np.int64) for edge in zip(*windows, strict=True))
+    before = np.searchsorted(first, runs.ints("start_ns"), side="right") - 1
+    return np.asarray((before >= 0) & (runs.ints("end_ns") <= last[np.maximum(before, 0)]), np.bool_)
+
+
 def _united(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for low, high in sorted(windows):
@@ -269,9 +290,9 @@ def usual_times(runs: Frame) -> Floats:
     )
 
 
-def _slowed(runs: Frame, low: int, high: int) -> dict[str, Floats]:
-    """Runs in the period that took longer than similar runs: row, time, usual time, spread of the logarithm of similar
-    runs' times, and the least that counts as slower."""
+def _beside_usual(runs: Frame) -> dict[str, Floats]:
+    """Of each run its time, what is usual by similar runs, the spread of the logarithm of their times, and the least
+    that counts as slower; NaN where too few are similar."""
     groups = group_runs(runs, "similar")
     late, seconds = run_slowdowns(runs, groups, _LEAST_SIMILAR), runs.floats("io_seconds")
     spread = np.full(runs.rows, np.nan)
@@ -284,9 +305,4 @@ def _slowed(runs: Frame, low: int, high: int) -> dict[str, Floats]:
             spread[rows] = max(_MAD_TO_SD * float(np.median(np.abs(late[known]))), least)
     usual = seconds / np.exp(late)
     harm = np.maximum(HARM_SHARE * usual, HARM_MADS / _MAD_TO_SD * spread * usual)
-    inside = (runs.ints("start_ns") < high) & (runs.ints("end_ns") > low)
-    with np.errstate(invalid="ignore"):
-        rows = np.flatnonzero(inside & (seconds - usual >= harm))
-    rows = rows[np.argsort(-(seconds - usual)[rows], kind="stable")[:_MOST_SLOWED]]
-    columns = {"io_seconds": seconds, "usual": usual, "spread": spread, "harm": harm}
-    return {"row": rows.astype(np.float64), **{name: values[rows] for name, values in columns.items()}}
+    return dict(zip(_TIMES, (seconds, usual, spread, harm), strict=True))

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from ioweather.advice.culprits.blame import NAMED_FROM, Party, Slowed, Suspect, Suspects, accused, blame, tempered
+from ioweather.advice.culprits.blame import (
+    NAMED_FROM,
+    Party,
+    Slowed,
+    Suspect,
+    Suspects,
+    accused,
+    attributable_share,
+    blame,
+    tempered,
+)
 from ioweather.advice.culprits.words import culprits_of, party_words, silence_words, tell_words, without_words
 from ioweather.core.outcomes import Amount
 
@@ -51,6 +62,31 @@ def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
         assert least < found.probability < most
     heavy, light = (blame(run(suspect(1, data, evidence="log")))[0].probability for data in (60.0, 6.0))
     assert heavy > NAMED_FROM > light
+
+
+def test_where_work_explains_nothing_nobody_is_accused_of_it() -> None:
+    """As many of the runs that were not slow met as much work: the same evidence against a job counts for less."""
+    usually = run(suspect(1, 1000.0))
+    seldom = replace(usually, attributable=0.05)
+    (before,), (after,) = blame(usually), blame(seldom)
+    assert before.probability > 0.95
+    odds = before.probability / (1 - before.probability) * (0.05 / 0.95) / (0.8 / 0.2)
+    assert after.probability == pytest.approx(odds / (1 + odds))
+    assert after.probability < NAMED_FROM
+    assert after.low == 0.0 < before.low
+    assert blame(replace(usually, attributable=0.95)) == (before,), "it makes nobody more suspicious"
+
+
+def test_the_share_of_slow_runs_that_work_explains() -> None:
+    """Planted: two of a hundred are slow without any work, and of those that meet work a share more."""
+    rng = np.random.default_rng(5)
+    for planted in (0.0, 0.5, 0.9):
+        met = rng.random(200_000) < 0.4
+        slow = rng.random(200_000) < np.where(met, 0.02 / (1 - planted), 0.02)
+        found = attributable_share(met[slow].tolist(), met[~slow].tolist())
+        assert found == pytest.approx(planted, abs=0.05)
+    assert attributable_share([], []) == pytest.approx(0.8), "nothing was seen: as usual"
+    assert 0.3 < attributable_share([True, False], [True, False]) < 0.8, "few runs say little"
 
 
 def test_what_was_lost_tells_how_far_the_work_of_one_explains_it() -> None:

@@ -34,6 +34,12 @@ _OTHER_REASONS: Final = 0.05
 # 50% stays 50%. Fitted by maximum likelihood on the simulated facilities of seeds 205 to 208 of benchmarks/who.py
 # (518 pairs of a run and a job with servers' counts, 335 by logs alone), 2026-11-16.
 _TRUST: Final[dict[Evidence, float]] = {"servers": 0.75, "log": 0.65, "usual": 0.65}
+# Of slowed runs that met others' work, this share was slowed by it on those facilities. Where it is less, as where runs
+# beside much work are slow no more often than others, suspects are less likely by as much. [ours]
+_ATTRIBUTABLE: Final = 0.8
+# Before any run is seen: how many times the odds of meeting others' work are higher for slowed runs than for others at
+# the same time, and the standard deviation of its logarithm. [ours]
+_USUAL_ODDS, _ODDS_SPREAD = 1 / (1 - _ATTRIBUTABLE), 1.5
 _DRAWS: Final = 2000
 _LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
 # An accusation needs more evidence than silence. [ours]
@@ -90,10 +96,16 @@ class Suspects:
     has_servers: bool = False
     unrecorded_seconds: float = 0.0
 
+    @property
+    def seconds(self) -> float:
+        """Work of all others, recorded or not."""
+        return self.unrecorded_seconds + sum(each.data_seconds + each.metadata_seconds for each in self.found)
+
 
 @dataclass(frozen=True)
 class Slowed:
-    """A run that took longer than usual: its usual time and what its own change cost, with their 90% intervals."""
+    """A run that took longer than usual: its usual time and what its own change cost, with their 90% intervals.
+    `attributable`: the share of such runs beside others' work that would not have been slow without it."""
 
     party: Party
     io_seconds: float
@@ -102,6 +114,11 @@ class Slowed:
     harm_seconds: float
     suspects: Suspects
     start_ns: int = 0
+    attributable: float = _ATTRIBUTABLE
+
+    @property
+    def met_work(self) -> bool:
+        return self.suspects.seconds >= self.harm_seconds / 2
 
 
 @dataclass(frozen=True)
@@ -136,7 +153,7 @@ def blame(run: Slowed) -> tuple[Blame, ...]:
         metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
         work.append((suspect, suspect.data_seconds * factor + metadata))
     weight = _weights(lost, unrecorded + sum(each for _, each in work), run.harm_seconds)
-    result = [_blame(suspect, np.minimum(lost, each), lost, weight, run.harm_seconds) for suspect, each in work]
+    result = [_blame(suspect, np.minimum(lost, each), lost, weight, run) for suspect, each in work]
     return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
 
 
@@ -148,11 +165,11 @@ def _weights(lost: Floats, explained: Floats, harm_seconds: float) -> Floats:
     return np.asarray(weight / weight.sum())
 
 
-def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, harm_seconds: float) -> Blame:
+def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed) -> Blame:
     """As far as the draws are too sure of themselves, the job may have cost nothing."""
-    needed = needed_seconds(suspect.evidence, harm_seconds, lost)
-    share = float(weight[(seconds >= needed) & (lost >= harm_seconds)].sum())
-    probability = tempered(share, suspect.evidence)
+    needed = needed_seconds(suspect.evidence, run.harm_seconds, lost)
+    share = float(weight[(seconds >= needed) & (lost >= run.harm_seconds)].sum())
+    probability = _with_prior(tempered(share, suspect.evidence), run.attributable)
     nothing = max(0.0, 1.0 - probability / max(share, _SUREST))
     order = np.argsort(seconds)
     seconds, reached = seconds[order], np.cumsum(weight[order])
@@ -169,6 +186,23 @@ def tempered(share: float, evidence: Evidence) -> float:
     """The probability, of a share of the draws; a few draws more or less say nothing."""
     share = min(max(share, _SUREST), 1.0 - _SUREST)
     return float(1.0 / (1.0 + ((1.0 - share) / share) ** _TRUST[evidence]))
+
+
+def _with_prior(probability: float, attributable: float) -> float:
+    """Bayes' rule, with another share of slowed runs that others slowed than where probabilities were fitted."""
+    fewer = min(1.0, attributable * (1 - _ATTRIBUTABLE) / (_ATTRIBUTABLE * (1 - attributable)))
+    return probability * fewer / (1 - probability + probability * fewer)
+
+
+def attributable_share(slowed: Sequence[bool], others: Sequence[bool]) -> float:
+    """Of slowed runs that met others' work, the share that would not have been slow without it, by the odds ratio of a
+    case-control study (Miettinen 1974): whether each slowed run met such work, and whether others at the same time did.
+    Few runs say little beside what is usual."""
+    cases, controls = ((sum(each) + 0.5, len(each) - sum(each) + 0.5) for each in (slowed, others))
+    found = np.log(cases[0] * controls[1] / (cases[1] * controls[0]))
+    certainty, before = 1 / sum(1 / count for count in (*cases, *controls)), _ODDS_SPREAD**-2
+    ratio = np.exp((found * certainty + np.log(_USUAL_ODDS) * before) / (certainty + before))
+    return float(np.clip(1 - 1 / ratio, _SUREST, 1 - _SUREST))
 
 
 def needed_seconds(evidence: Evidence, harm_seconds: float, lost: Floats) -> Floats:
