@@ -197,7 +197,9 @@ def _with_prior(probability: float, attributable: float) -> float:
 def attributable_share(slowed: Sequence[bool], others: Sequence[bool]) -> float:
     """Of slowed runs that met others' work, the share that would not have been slow without it, by the odds ratio of a
     case-control study (Miettinen 1974): whether each slowed run met such work, and whether others at the same time did.
-    Few runs say little beside what is usual."""
+    Few runs say little beside what is usual, and without the one or the other nothing."""
+    if not slowed or not others:
+        return _ATTRIBUTABLE
     cases, controls = ((sum(each) + 0.5, len(each) - sum(each) + 0.5) for each in (slowed, others))
     found = np.log(cases[0] * controls[1] / (cases[1] * controls[0]))
     certainty, before = 1 / sum(1 / count for count in (*cases, *controls)), _ODDS_SPREAD**-2
