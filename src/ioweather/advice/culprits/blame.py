@@ -39,7 +39,7 @@ _TRUST: Final[dict[Evidence, float]] = {"servers": 0.75, "log": 0.65, "usual": 0
 _ATTRIBUTABLE: Final = 0.8
 # Before any run is seen: how many times the odds of meeting others' work are higher for slowed runs than for others at
 # the same time, and the standard deviation of its logarithm. [ours]
-_USUAL_ODDS, _ODDS_SPREAD = 1 / (1 - _ATTRIBUTABLE), 1.5
+_USUAL_ODDS, _ODDS_SPREAD = 1 / (1 - _ATTRIBUTABLE), 1.0
 _DRAWS: Final = 2000
 _LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
 # An accusation needs more evidence than silence. [ours]
@@ -118,7 +118,9 @@ class Slowed:
 
     @property
     def met_work(self) -> bool:
-        return self.suspects.seconds >= self.harm_seconds / 2
+        """In its usual time: who takes longer, for whatever reason, meets more of it."""
+        usual = self.io_seconds if self.usual.value is None else min(self.usual.value, self.io_seconds)
+        return self.suspects.seconds * usual / self.io_seconds >= self.harm_seconds / 2
 
 
 @dataclass(frozen=True)
