@@ -126,7 +126,7 @@ def from_frame(spec: TableSpec, frame: Frame, source: str, ingest_id: str, days:
                 arrow_table(rows, source=source, ingest_id=ingest_id), content, compression="zstd(1)",
                 max_row_group_size=spec.group_rows, dictionary_enabled=False, column_dictionary_enabled=texts,
             )  # fmt: skip
-            target.write_bytes(content.getbuffer())
+            target.write_bytes(content.getvalue())  # a view of it would outlive an error of the disk
         return rows.rows, _statistics(rows, source, ingest_id)
 
     return write
