@@ -17,6 +17,7 @@ from ioweather.cli.options import (
     open_lake_at,
     output_form,
     output_options,
+    paths_option,
     progress_bar,
 )
 from ioweather.cli.screen import say, say_json
@@ -54,14 +55,7 @@ Example: ioweather ingest iostat/ logs/*.darshan --zone Europe/Berlin
 @click.option("--host", help="Host the file speaks of, where it does not say.")
 @click.option("--system", help="File system the file speaks of, where it does not say.")
 @click.option("--cluster", help="Cluster of accounting that does not say (default: the facility's, if one).")
-@click.option(
-    "--paths",
-    "path_policy",
-    type=click.Choice(["keep", "hash", "drop"]),
-    default="keep",
-    show_default=True,
-    help="What to do with file paths in Darshan logs.",
-)
+@paths_option("What to do with file paths in Darshan logs.")
 @click.option("--raw", is_flag=True, help="Keep samples finer than a minute too, where a source reduces them.")
 @click.option(
     "--again",

@@ -36,6 +36,12 @@ def path_option(flag: str, metavar: str, text: str, name: str = "", **more: Any)
     return click.option(*names, metavar=metavar, help=text, type=click.Path(path_type=Path), **more)
 
 
+def paths_option(text: str) -> Callable[[F], F]:
+    """What becomes of the paths that are read, handed on as `path_policy`."""
+    policies = click.Choice(["keep", "hash", "drop"])
+    return click.option("--paths", "path_policy", type=policies, default="keep", show_default=True, help=text)
+
+
 def engine_options(default: str) -> Callable[[F], F]:
     """Where the work is done: --workers, --dask, --slurm; handed on as one `engine`, to be opened with `executor`.
 

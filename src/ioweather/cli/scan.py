@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioweather.cli.options import engine_options, executor, lake_option, output_form, output_options, progress_bar
+from ioweather.cli.options import (
+    engine_options,
+    executor,
+    lake_option,
+    output_form,
+    output_options,
+    paths_option,
+    progress_bar,
+)
 from ioweather.cli.screen import say, say_json
 from ioweather.core.errors import UsageError
 from ioweather.core.facility import ProjectRule
@@ -47,14 +55,7 @@ Example: ioweather scan /scratch --rate 50000 --project Earth='/scratch/es/*'
     metavar="NAME=GLOB",
     help="Paths that belong to a project, before what facility.toml says.",
 )
-@click.option(
-    "--paths",
-    "path_policy",
-    type=click.Choice(["keep", "hash", "drop"]),
-    default="keep",
-    show_default=True,
-    help="What to do with paths that are kept (largest files, entries).",
-)
+@paths_option("What to do with paths that are kept (largest files, entries).")
 def scan(
     path: Path,
     lake_dir: str | None,

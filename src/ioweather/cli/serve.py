@@ -91,12 +91,8 @@ Example: ioweather serve --lake /srv/weather
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8585, show_default=True, type=click.IntRange(0, 65535), help="Port to listen at.")
-@click.option(
-    "--socket",
-    "socket_path",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Listen at this socket for a proxy of the same group, and at no address.",
+@path_option(
+    "--socket", "PATH", "Listen at this socket for a proxy of the same group, and at no address.", "socket_path"
 )
 @click.option(
     "--allow-host",
@@ -105,13 +101,7 @@ Example: ioweather serve --lake /srv/weather
     metavar="NAME",
     help="Host name that requests may use for this server (default: this machine).",
 )
-@click.option(
-    "--demo",
-    "demo_dir",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A second, simulated lake to switch to (default: that of `ioweather demo`).",
-)
+@path_option("--demo", "DIR", "A second, simulated lake to switch to (default: that of `ioweather demo`).", "demo_dir")
 @click.pass_context
 def serve(
     context: click.Context,
