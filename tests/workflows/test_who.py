@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from ioweather.advice.culprits.activity import Activity
+from ioweather.advice.culprits.blame import Party, Slowed, Suspects
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import Amount, WhatIfOutcome, WhoOutcome, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
+from ioweather.questions.who import _findings
 from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.ask import ask
@@ -70,6 +74,13 @@ def test_about_a_time_and_over_a_period(lake: Lake) -> None:
     assert isinstance(users, WhoOutcome)
     assert {talker.user for talker in users.talkers} >= {"ben", "carl"}
     assert sum(talker.bytes_ratio or 0.0 for talker in users.talkers) == pytest.approx(1.0)
+
+
+def test_where_work_explains_little_it_is_said() -> None:
+    slowed = Slowed(Party("1"), 90.0, Amount(60.0, 55.0, 65.0), None, 9.0, Suspects(()), 0, 0.2)
+    for share, told in ((0.2, ["explained"]), (0.7, [])):
+        asked = Activity("scratch", 0, 1, (replace(slowed, attributable=share),), runs=5)
+        assert [finding.name for finding in _findings(asked, ())] == told
 
 
 def test_why_names_the_job_too(lake: Lake) -> None:

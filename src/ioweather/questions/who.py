@@ -286,11 +286,17 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
     yield from _told(found)
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
+    explained = min((run.attributable for run in asked.slowed), default=1.0)
+    if explained < _LITTLE:
+        text = "Runs beside much work of others were hardly slow more often than others at the same time"
+        yield Finding(f"{text}: such work explains about {explained:.0%} of the slow ones.", name="explained")
     if asked.known_ratio is not None:
         share = f"records of jobs explain {asked.known_ratio:.0%} of the bytes that storage moved."
         yield Finding(f"From {_when(asked)} {share}", name="known")
 
 
+# [ours] Of slow runs beside others' work; from here on work explains most of them.
+_LITTLE: Final = 0.5
 _CULPRIT_COLUMNS: Final = columns_of(
     "job_id: job; user [text]; project [text]; program [text]; probability [ratio]; seconds: cost others [seconds]; "
     "low: at least [seconds]; high: at most [seconds]; runs [count]; bytes_ratio: share of bytes [ratio]; "
