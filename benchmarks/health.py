@@ -23,7 +23,8 @@ from typing import Any
 
 import duckdb
 
-from ioweather.core.outcomes import HealthOutcome, Unhealthy, WhyOutcome
+from ioweather.core.outcomes import HealthOutcome
+from ioweather.core.run_outcomes import Unhealthy, WhyOutcome
 from ioweather.core.units import DAY_NS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named

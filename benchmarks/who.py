@@ -35,7 +35,7 @@ from ioweather.advice.culprits.words import slowed_run
 from ioweather.advice.verdict.explain import explain
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
-from ioweather.core.outcomes import WhyOutcome
+from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.core.units import NS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, Preset, preset_named

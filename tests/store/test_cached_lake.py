@@ -38,8 +38,8 @@ def age(lake) -> None:
 def opened(monkeypatch):
     """Which tables were opened."""
     names = []
-    real = cached_lake.open_table
-    monkeypatch.setattr(cached_lake, "open_table", lambda root, spec: names.append(spec.name) or real(root, spec))
+    real = cached_lake.files_in
+    monkeypatch.setattr(cached_lake, "files_in", lambda root, spec, at: names.append(spec.name) or real(root, spec, at))
     return names
 
 

@@ -8,6 +8,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import deltalake
 import numpy as np
 import pytest
 from deltalake.exceptions import TableNotFoundError
@@ -296,30 +297,54 @@ def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_pat
 def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monkeypatch):
     """Delta reports an error of the disk as a table that is not there."""
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    opened = table_files.DeltaTable
     fails = [True, True]
 
-    def fail(*arguments: object, **options: object) -> object:
-        if arguments[0].endswith("series") and fails and fails.pop():
-            raise TableNotFoundError("no log files")
-        return opened(*arguments, **options)
+    class Failing(deltalake.DeltaTable):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            if fails and fails.pop():
+                raise TableNotFoundError("no log files")
+            super().__init__(*arguments, **options)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(table_files, "DeltaTable", fail)
-        with pytest.raises(LakeError, match="`series` cannot be opened"):
-            lake.snapshot().tables()
-        fails.append(True)
-        with lake.snapshot() as snapshot:
-            assert snapshot.scalar("SELECT count(*) FROM series") == 2, "an error that has passed is no error"
+    monkeypatch.setattr(deltalake, "DeltaTable", Failing)
+    tables, series = layout.tables_dir(lake.root), TABLES["series"]
+    with pytest.raises(LakeError, match="`series` cannot be opened"):
+        table_files.open_table(tables, series)
+    fails.append(True)
+    assert table_files.open_table(tables, series) is not None, "an error that has passed is no error"
+
+
+@pytest.mark.parametrize("damage", ["{", ""])
+def test_a_log_that_cannot_be_read_is_not_taken_for_an_empty_table(lake, damage):
+    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
+    commit = lake.root / "tables/series/_delta_log/00000000000000000001.json"
+    commit.write_text(damage) if damage else commit.with_name("00000000000000000000.json").unlink()
+    with pytest.raises(LakeError, match="`series` cannot be opened"):
+        lake.snapshot().tables()
+
+
+def test_the_files_of_a_table_are_those_that_delta_names(lake):
+    """At each version, from commits alone, from a checkpoint, and where files were removed since."""
+    for day in range(4):
+        lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + day * DAY_NS), source="tts")
+    path = lake.root / "tables/series"
+    deltalake.DeltaTable(str(path)).create_checkpoint()
+    for day in range(2):
+        lake.append("series", series_frame(np.ones((3, 1)), start_ns=DAY + day * DAY_NS), source="tts")
+    deltalake.DeltaTable(str(path)).delete(f"start_ns < {DAY + DAY_NS}")
+    newest = table_files.newest_version(path.parent, TABLES["series"])
+    for version in range(newest + 1):
+        known = deltalake.DeltaTable(str(path), version=version)
+        found = table_files.files_in(path.parent, TABLES["series"], version)
+        assert found.uris == tuple(sorted(known.file_uris()))
+    assert len(found.uris) == 4
 
 
 def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake, monkeypatch):
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
     opened: list[str] = []
-    real = table_files.open_table
-    monkeypatch.setattr(table_files, "open_table", lambda *a: opened.append(a[1].name) or real(*a))
+    real = table_files._log
+    monkeypatch.setattr(table_files, "_log", lambda root, spec: opened.append(spec.name) or real(root, spec))
     with lake.snapshot() as snapshot:
-        assert opened == []
         lake.append("series", series_frame(np.ones((9, 1))), source="tts")
         opened.clear()
         assert snapshot.scalar("SELECT count(*) FROM series") == 2
@@ -334,7 +359,7 @@ def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read
 def test_a_checkpoint_alone_names_the_version_of_a_table(lake):
     for rows in (2, 3, 4):
         lake.append("series", series_frame(np.ones((rows, 1))), source="tts")
-    table = table_files.DeltaTable(str(lake.root / "tables/series"))
+    table = deltalake.DeltaTable(str(lake.root / "tables/series"))
     table.create_checkpoint()
     log = lake.root / "tables/series/_delta_log"
     for commit in log.glob("*.json"):

@@ -9,7 +9,8 @@ import pytest
 from store_lakes import DAY, series_frame
 
 from ioweather.core.arrays import Floats
-from ioweather.core.outcomes import HealthOutcome, StripeOutcome, Unhealthy
+from ioweather.core.outcomes import HealthOutcome, StripeOutcome
+from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import MIB, MINUTE_NS, NS
 from ioweather.derive.system.health import Incident
 from ioweather.stats.orderstats import BySize

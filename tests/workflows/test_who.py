@@ -14,8 +14,9 @@ from ioweather.advice.culprits.blame import Party, Slowed, Suspects
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.facility import Facility, FileSystem
 from ioweather.core.frames import Frame, Text
-from ioweather.core.outcomes import Amount, WhatIfOutcome, WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import WhatIfOutcome, WhoOutcome
 from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.core.visibility import Owner
 from ioweather.questions.who import _findings

@@ -19,8 +19,6 @@ from rich.text import Text
 from ioweather.cli.screen import say_csv, say_json, to_csv
 from ioweather.cli.sparks import bar, chart_lines
 from ioweather.core.cells import as_text, plain
-from ioweather.core.papers.claims import LEGEND
-from ioweather.core.papers.comparison import comparison_table
 from ioweather.core.printable import one_line
 from ioweather.core.results import Answer, Coverage, Estimate, Exhibit, ResultTable, quantity_label
 from ioweather.core.units import format_value
@@ -102,10 +100,14 @@ def print_exhibit(exhibit: Exhibit, form: str) -> None:
     if form == "csv":
         say_csv(exhibit_csv(exhibit))
         return
+    from ioweather.core.papers.claims import LEGEND  # answers need no papers
+    from ioweather.core.papers.comparison import comparison_table
+
     out = console()
     out.print(shown(f"{exhibit.id}  {exhibit.title}", style="bold"))
     _findings(out, exhibit)
-    _legend(out, exhibit)
+    if any(finding.claim for finding in exhibit.findings):
+        out.print(Padding(shown(LEGEND, style="dim"), (0, 0, 0, 2)))
     for chart in exhibit.charts[:1]:
         for line in chart_lines(chart, out.width - 2):
             out.print(Padding(shown(line, style="cyan"), (0, 0, 0, 2)))
@@ -135,11 +137,6 @@ def _findings(out: Console, result: Exhibit | Answer) -> None:
         line.add_column(overflow="fold")
         line.add_row(shown(mark, style=colour), shown(finding.text))
         out.print(Padding(line, (0, 0, 0, 2)))
-
-
-def _legend(out: Console, exhibit: Exhibit) -> None:
-    if any(finding.claim for finding in exhibit.findings):
-        out.print(Padding(shown(LEGEND, style="dim"), (0, 0, 0, 2)))
 
 
 def _estimates(out: Console, every: Sequence[Estimate], most: int = 16) -> None:

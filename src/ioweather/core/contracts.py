@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ioweather.core.outcomes import Outcome
+    from ioweather.core.run_outcomes import Outcome
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]
 

@@ -17,7 +17,7 @@ from ioweather.core.tabular import Tabular, frame_of_rows
 from ioweather.core.units import UNITS, format_value
 
 if TYPE_CHECKING:
-    from ioweather.core.outcomes import Outcome
+    from ioweather.core.run_outcomes import Outcome
 
 Cell: TypeAlias = str | int | float | bool | None
 ChartKind: TypeAlias = Literal[

@@ -18,7 +18,7 @@ from ioweather.collect.queue import Waiting, queue_dir, waiting
 from ioweather.collect.remote import Remote, remote_agents
 from ioweather.collect.status import BUCKETS_NS, OperationStatus, Status, TargetStatus, read_status
 from ioweather.core.errors import IoweatherError
-from ioweather.core.outcomes import VerdictKind
+from ioweather.core.run_outcomes import VerdictKind
 
 _KIND = ("target", "op", "request_bytes", "mode")
 # More than anybody probes from one host; what comes after is left out and counted.

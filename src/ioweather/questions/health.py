@@ -6,8 +6,9 @@ from typing import Final
 
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import HealthOutcome, Unhealthy
+from ioweather.core.outcomes import HealthOutcome
 from ioweather.core.results import Answer, Coverage, Exhibit, Fact, FactGroup, ResultTable, columns_of
+from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import format_time_ns
 from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 

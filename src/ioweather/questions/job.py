@@ -8,8 +8,8 @@ from ioweather.advice.advisor.advise import advise
 from ioweather.advice.advisor.words import advised_answer, brief_lines
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Finding
+from ioweather.core.run_outcomes import JobOutcome
 from ioweather.derive.jobs.server_io import ServerIo
 from ioweather.questions.parameters import JOB, LOG, PATHS, PROCESSES_PER_NODE, UID
 from ioweather.studies.job.chosen_files import only_files, target_exhibit

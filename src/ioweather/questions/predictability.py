@@ -9,8 +9,9 @@ import numpy as np
 
 from ioweather.core.contracts import Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount, PredictabilityOutcome
+from ioweather.core.outcomes import PredictabilityOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
+from ioweather.core.run_outcomes import Amount
 from ioweather.derive.jobs.duplicates import (
     LEAST_SETS,
     QUANTILES,

@@ -28,7 +28,7 @@ from ioweather.advice.verdict.judge import LEAST_RUNS
 from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount, Storm, Talker, WhoOutcome, WhyOutcome
+from ioweather.core.outcomes import Storm, Talker, WhoOutcome
 from ioweather.core.results import (
     Answer,
     Coverage,
@@ -40,6 +40,7 @@ from ioweather.core.results import (
     columns_of,
     numbered,
 )
+from ioweather.core.run_outcomes import Amount, WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.questions.parameters import UID
 

@@ -9,8 +9,8 @@ from ioweather.advice.verdict.as_of import with_recorded
 from ioweather.advice.verdict.explain import Explained, explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Reason, WhyOutcome
 from ioweather.core.results import Answer
+from ioweather.core.run_outcomes import Reason, WhyOutcome
 from ioweather.questions.parameters import JOB, LOG, UID
 from ioweather.studies.job.view import JobView
 

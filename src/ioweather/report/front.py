@@ -10,17 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import (
-    TROUBLES,
-    EventOutcome,
-    EventsOutcome,
-    JobOutcome,
-    RunOutcome,
-    RunsOutcome,
-    StorageOutcome,
-)
+from ioweather.core.outcomes import TROUBLES, EventOutcome, EventsOutcome, RunOutcome, RunsOutcome, StorageOutcome
 from ioweather.core.placed import FileSystemState
 from ioweather.core.results import Answer, Chart, ResultTable, columns_of
+from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import HOUR_NS, NS, format_time_ns, format_value
 from ioweather.store.lake import Lake
 from ioweather.studies.weather.now import SLOW

@@ -18,7 +18,7 @@ from ioweather.core.visibility import Owner
 from ioweather.store import layout
 from ioweather.store.lake import LEDGER_FIRST, Lake
 from ioweather.store.snapshot import Snapshot, T
-from ioweather.store.table_files import TableFiles, files_at, open_table
+from ioweather.store.table_files import TableFiles, files_in, newest_version
 from ioweather.tables import TABLES
 
 Mark: TypeAlias = tuple[int, ...]
@@ -84,7 +84,8 @@ class KeptLake(Lake):
         known = self._kept.tables.get(name)
         if known is None or not known.is_as_on_disk(changed_ns):
             read_ns = time.time_ns()
-            files = files_at(open_table(layout.tables_dir(self.root), TABLES[name]), TABLES[name])
+            root = layout.tables_dir(self.root)
+            files = files_in(root, TABLES[name], newest_version(root, TABLES[name]))
             known = self._kept.tables[name] = _Table(files, changed_ns, read_ns)
         return known.files
 

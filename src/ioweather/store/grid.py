@@ -65,7 +65,7 @@ class Selection:
     def of_metric(self, metric: str) -> tuple[SeriesGroup, ...]:
         return tuple(group for group in self.groups if group.metric == metric)
 
-    def regular(self, metrics: Sequence[str]) -> bool:
+    def regular(self, metrics: Collection[str]) -> bool:
         """Every row lies within one cell."""
         return all(g.regular and self.step_ns % g.interval_ns == 0 for g in self.groups if g.metric in metrics)
 
@@ -94,7 +94,10 @@ class Selection:
             for (source, kind, selection, systems, listed), several in terms.items()
         ]
         stretches = self.windows or ((self.start_ns, self.end_ns),)
-        period = " OR ".join(f"(start_ns < {high} AND start_ns + interval_ns > {low})" for low, high in stretches)
+        on_grid = self.regular(metrics) and not any(low % self.step_ns for low, _ in stretches)
+        # On a grid no row reaches over its lines, and what a file says of its times is compared with this as it is.
+        begun = "start_ns >= {}" if on_grid else "start_ns + interval_ns > {}"
+        period = " OR ".join(f"(start_ns < {high} AND {begun.format(low)})" for low, high in stretches)
         quality = f" AND quality & {self.excluded_quality} = 0" if self.excluded_quality else ""
         return f"({' OR '.join(clauses) or 'FALSE'}) AND ({period}){quality}"
 

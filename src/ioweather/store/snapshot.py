@@ -45,6 +45,8 @@ class Snapshot:
     owner: Owner | None = None
     _series: list[SeriesGroup] | None = field(default=None, repr=False)
     _shown: set[str] = field(default_factory=set, repr=False)
+    # What was read and is likely to be asked for again, by whoever reads it.
+    memory: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self.root}: {sum(bool(files.uris) for files in self.pinned.values())} tables with rows>"
@@ -64,7 +66,7 @@ class Snapshot:
     @cached_property
     def whole(self) -> Snapshot:
         """The same rows as an operator sees them. Whoever uses it must hide whose they are (`workflows.hiding`)."""
-        return self if self.owner is None else replace(self, owner=None, _shown=set())
+        return self if self.owner is None else replace(self, owner=None, _shown=set(), memory={})
 
     def query(self, sql: str, values: Sequence[Cell] = ()) -> duckdb.DuckDBPyConnection:
         """The answer to a question in SQL. A view is made of each table that it names, and of no other."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from ioweather.core.outcomes import EventOutcome, JobOutcome, RunOutcome
+from ioweather.core.outcomes import EventOutcome, RunOutcome
 from ioweather.core.placed import ComponentState
 from ioweather.core.results import Answer, Exhibit
+from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import MINUTE_NS, format_seconds, format_time_ns
 from ioweather.studies.job.page import NOT_SHOWN
 from ioweather.web.shell import Listed, Place, headed, tables_part

@@ -8,8 +8,8 @@ import zlib
 from typing import Any, Final
 
 from ioweather.core.errors import IoweatherError, UsageError
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer
+from ioweather.core.run_outcomes import JobOutcome
 from ioweather.web.visible import View
 from ioweather.workflows.analyse import Availability, availability, catalogue_only
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ioweather.core.contracts import ALL_TIME, Param, Period, Question, StudyData
-from ioweather.core.papers import exhibit_entry
 from ioweather.core.results import Answer, Exhibit, Provenance
 from ioweather.questions.catalogue import QUESTIONS, title_of
 from ioweather.studies.job.view import JobView
@@ -61,7 +60,11 @@ def ask(
 
 def _titled(exhibit: Exhibit) -> Exhibit:
     """An exhibit of a paper has the title that the paper's file gives."""
-    return exhibit if exhibit.title else replace(exhibit, title=exhibit_entry(exhibit.id).title)
+    if exhibit.title:
+        return exhibit
+    from ioweather.core.papers import exhibit_entry  # few answers have one
+
+    return replace(exhibit, title=exhibit_entry(exhibit.id).title)
 
 
 def zone_of(lake: Lake | str | os.PathLike[str] | None) -> str:

@@ -18,6 +18,7 @@ from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
+from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.jobs.groups import group_runs
 from ioweather.derive.system.capped_targets import STEP_NS, capped_targets
 from ioweather.derive.system.evidence import (
@@ -301,12 +302,12 @@ def _runs(search: _Search, components: Sequence[str]) -> _Runs:
     if not days:
         return _Runs()
     runs = runs_in(snapshot, "", days)
-    files = snapshot.frame("files", FILE_COLUMNS, days=days)
-    own = own_target_bytes(runs, files, components)
+    records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))
+    own = own_target_bytes(records, components)
     chosen = own.sum(axis=1) > 0
     slow = run_slowdowns(runs, group_runs(runs, "similar"))
     first, last = io_times(runs)
-    contrast = target_contrast(runs, files, components)
+    contrast = target_contrast(records, components)
     return _Runs(
         tuple(components), first[chosen], last[chosen], runs.floats("io_seconds")[chosen], slow[chosen], own[chosen],
         contrast[chosen],

@@ -20,7 +20,6 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.io_spans import on_mounts
 from ioweather.derive.jobs.signatures import program_of
-from ioweather.derive.system.health import EVENT_COLUMNS
 from ioweather.derive.system.shared_work import (
     AMOUNTS,
     Capacity,
@@ -38,8 +37,9 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.association.data import monitored_mounts
 from ioweather.studies.shared import choices
 from ioweather.tables import ColumnSpec, Quality
-from ioweather.tables.schema import specs_of
+from ioweather.tables.schema import build_column, specs_of
 from ioweather.workflows.capacity import REQUESTS, capacity_of, metadata_capacity
+from ioweather.workflows.system_during_runs import health_events
 
 FILES: Final = names_of("""
     log_digest record_id rank module standard_stream mount read_bytes write_bytes read_count write_count open_count
@@ -171,6 +171,8 @@ def _server_rows(snapshot: Snapshot, filesystem: str, windows: Sequence[tuple[in
     of which there is nothing finer."""
     spanned = {utc_day(t) for low, high in windows for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
     days = spanned & set(snapshot.pinned["job_operations"].days())
+    if not days:
+        return Frame({spec.name: build_column(spec, (), 0) for spec in _COUNTED})
     listed = ", ".join(str(window) for window in windows)
     life = int(Quality.WHOLE_LIFE)
     rows = snapshot.rows("job_operations", {"filesystem": filesystem}, days=days)
@@ -195,9 +197,9 @@ def _sick_targets(
     snapshot: Snapshot, filesystem: str, components: Sequence[str], period_ns: tuple[int, int]
 ) -> tuple[Sick, ...]:
     """Incidents of targets and servers that were found in the period."""
-    events = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health", "start_ns <": period_ns[1]})
+    events = health_events(snapshot)
     found = []
-    for event in events.records():
+    for event in events.take(events.ints("start_ns") < period_ns[1]).records():
         details = json.loads(event["details"] or "{}")
         if details.get("direction") not in _DOES_LESS or snapshot.facility.filesystem_of(event["system"]) != filesystem:
             continue

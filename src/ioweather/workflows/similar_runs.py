@@ -11,7 +11,7 @@ from ioweather.advice.verdict.explain import Explained
 from ioweather.advice.verdict.patterns import sync_counts
 from ioweather.advice.verdict.pool import MOST_SIMILAR, compared_rows, pool_of
 from ioweather.core.arrays import Bools, Ints
-from ioweather.core.clock import utc_day
+from ioweather.core.clock import day_start_ns, utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
@@ -92,12 +92,17 @@ def similar_runs(view: JobView, snapshot: Snapshot, as_of_ns: int | None = None)
 
 
 def runs_in(snapshot: Snapshot, but: str, days: set[str]) -> Frame:
-    """All runs in these days of the lake but one."""
-    applications = snapshot.frame("applications", _RUN_COLUMNS, days=days)
-    applications = applications.take(~applications.text("log_digest").equals(but))
-    metrics = snapshot.frame("job_io", _METRICS, days=days)
-    place = rows_of(applications.text("log_digest"), metrics.text("log_digest"))
-    return _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
+    """All runs in these days of the lake but one. A verdict asks for many days, and then for some of them."""
+    read, runs = snapshot.memory.get("runs", (set(), Frame({})))
+    if not read or not days <= read:
+        applications = snapshot.frame("applications", _RUN_COLUMNS, days=days)
+        metrics = snapshot.frame("job_io", _METRICS, days=days)
+        place = rows_of(applications.text("log_digest"), metrics.text("log_digest"))
+        runs = _joined(applications.take(place[place >= 0]), metrics.take(place >= 0))
+        snapshot.memory["runs"] = days, runs
+    wanted = np.array([day_start_ns(day) // DAY_NS for day in days], np.int64)
+    kept: Frame = runs.take(np.isin(runs.ints("start_ns") // DAY_NS, wanted) & ~runs.text("log_digest").equals(but))
+    return kept
 
 
 def _on_filesystem_of(mine: Frame, runs: Frame, facility: Facility) -> Bools:

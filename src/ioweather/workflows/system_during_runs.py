@@ -18,8 +18,9 @@ from ioweather.core.arrays import Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Cells, Frame
-from ioweather.core.outcomes import Unhealthy
+from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.derive.jobs.file_records import FileRecords, file_records
 from ioweather.derive.jobs.groups import group_runs, program_names
 from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans, on_mounts
 from ioweather.derive.system.grid import SystemGrid
@@ -101,8 +102,10 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
         places = files.text("mount")
         files = files.take(on_mounts(places, mounts) | (places.codes < 0))
     ends = io_ends(spans)
-    targets, own = _targets(samples, runs, files, system, spans)
-    found = found.with_columns(**_on_targets(targets, own, files, runs, found, ends))
+    records = file_records(runs, files)
+    targets = _targets(samples, system, spans)
+    own = own_target_bytes(records, targets.components)
+    found = found.with_columns(**_on_targets(targets, own, records, found, ends))
     components = targets.components
     means = _probe_means(snapshot, servers.filesystem, *ends)
     slowdowns = probe_slowdowns(means, runs.rows, own, components)
@@ -142,8 +145,16 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
     return {metric: values[np.isfinite(values)] for metric, values in rates.items()}
 
 
+def health_events(snapshot: Snapshot) -> Frame:
+    """All that was found of components."""
+    if "health_events" not in snapshot.memory:
+        snapshot.memory["health_events"] = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health"})
+    found: Frame = snapshot.memory["health_events"]
+    return found
+
+
 def _sick_components(snapshot: Snapshot, filesystem: str) -> Frame:
-    events = snapshot.frame("events", EVENT_COLUMNS, {"kind": "component_health"})
+    events = health_events(snapshot)
     known = [None if name is None else snapshot.facility.filesystem_of(name) for name in events.text("system").tolist()]
     return events.take(np.array([name == filesystem for name in known], np.bool_))
 
@@ -183,23 +194,20 @@ def _grid(samples: Cells, asked: tuple[int, int]) -> SystemGrid:
     return SystemGrid(int(first[0]), samples.step_ns, values)
 
 
-def _targets(
-    samples: Cells, runs: Frame, files: Frame, system: SystemGrid, spans: IoSpans
-) -> tuple[TargetAmounts, Floats]:
-    """What each component did during each run, and each run's own bytes on them."""
+def _targets(samples: Cells, system: SystemGrid, spans: IoSpans) -> TargetAmounts:
+    """What each component did during each run."""
     stretches = io_steps(system, spans)
-    found = target_amounts(samples, stretches, (system.stamp(stretches.first), system.stamp(stretches.last + 1)))
-    return found, own_target_bytes(runs, files, found.components)
+    return target_amounts(samples, stretches, (system.stamp(stretches.first), system.stamp(stretches.last + 1)))
 
 
 def _on_targets(
-    targets: TargetAmounts, own: Floats, files: Frame, runs: Frame, system: Frame, ends: tuple[Ints, Ints]
+    targets: TargetAmounts, own: Floats, records: FileRecords, system: Frame, ends: tuple[Ints, Ints]
 ) -> dict[str, Floats]:
     used, steps = used_targets(own), system.ints("d_d_steps")
     device_bytes, peak_bytes = on_targets(targets, used, choices.TRAFFIC, steps)
     device_ops, peak_ops = on_targets(targets, used, OPERATIONS, steps)
     busiest, own_there, peak_there = on_busiest_target(targets, own, used, choices.TRAFFIC, steps)
-    contrast = target_contrast(runs, files, targets.components)
+    contrast = target_contrast(records, targets.components)
     return {
         "device_busiest": busiest, "own_busiest": own_there, "peak_busiest": peak_there,
         "device_bytes": device_bytes, "peak_bytes": peak_bytes, "device_ops": device_ops, "peak_ops": peak_ops,
@@ -239,7 +247,8 @@ def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -
         WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned}"""
     names = f"SELECT place, any_value(op) AS op, any_value(component) AS component FROM ({sql}) GROUP BY place"
     probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")
-    return probe_means(probes, fetch_frame(snapshot.bare, f"{names} ORDER BY place", _SERIES), first, last)
+    series = fetch_frame(snapshot.bare, f"{names} ORDER BY place", _SERIES, keep="many")
+    return probe_means(probes, series, first, last)
 
 
 def _neighbours(runs: Frame, ends: tuple[Ints, Ints], everybody: Frame, step_ns: int) -> tuple[Floats, Ints]:

@@ -18,8 +18,8 @@ from ioweather._version import __version__
 from ioweather.advice.verdict.judge import MODEL_VERSION
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import Amount, Reason, RecordedVerdict, VerdictKind, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.run_outcomes import Amount, Reason, RecordedVerdict, VerdictKind, WhyOutcome
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store.convert import literal
 from ioweather.store.lake import Lake

@@ -24,7 +24,7 @@ from ioweather.core.clock import utc_day
 from ioweather.core.contracts import ALL_TIME, Period
 from ioweather.core.errors import DataUnavailable, UsageError
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Amount
+from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.derive.jobs.groups import group_runs
 from ioweather.store.snapshot import Snapshot

@@ -11,7 +11,7 @@ from ioweather.advice.culprits.activity import Activity
 from ioweather.advice.culprits.blame import Party, Slowed, Suspect, Suspects
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount
+from ioweather.core.run_outcomes import Amount
 from ioweather.questions.triage import QUESTION
 from ioweather.tables import concat
 from planted_advice import LARGE, SMALL, each, requests, view_of

@@ -14,8 +14,8 @@ from ioweather.advice.advisor.record import Promise
 from ioweather.advice.advisor.rule import Advice
 from ioweather.advice.advisor.words import advice_facts, advice_findings, brief_lines, with_advice
 from ioweather.cli.main import run as command
-from ioweather.core.outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.results import Answer, to_jsonable
+from ioweather.core.run_outcomes import Amount, Change, SplitSeconds, WhyOutcome
 from ioweather.core.units import format_seconds
 from planted_advice import GOOD, each, own, requests, view_of
 

@@ -19,7 +19,7 @@ from ioweather.advice.culprits.blame import (
     tempered,
 )
 from ioweather.advice.culprits.words import culprits_of, party_words, silence_words, tell_words, without_words
-from ioweather.core.outcomes import Amount
+from ioweather.core.run_outcomes import Amount
 
 
 def suspect(job: int, data: float, metadata: float = 0.0, evidence: str = "servers") -> Suspect:

@@ -14,7 +14,7 @@ from ioweather.advice.verdict.model import _typical
 from ioweather.advice.verdict.patterns import MEASURES, patterns_of
 from ioweather.advice.verdict.pool import _beyond_day
 from ioweather.advice.verdict.states import _quantile
-from ioweather.core.outcomes import Reason
+from ioweather.core.run_outcomes import Reason
 from planted_pools import planted_pool
 
 

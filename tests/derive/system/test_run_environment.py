@@ -9,6 +9,7 @@ import pytest
 
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS
+from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.system.run_environment import (
     neighbour_slowdown,
     own_target_bytes,
@@ -55,12 +56,12 @@ def test_bytes_lie_evenly_on_the_stripes_and_count_once():
         (1, 3, "POSIX", 50, None), (2, 4, "POSIX", 60, "1,77"),  # a target that was not sampled keeps its part
         (9, 5, "POSIX", 99, "0"),  # of no run that was asked for
     ])  # fmt: skip
-    found = own_target_bytes(applications(3), table, COMPONENTS)
+    found = own_target_bytes(file_records(applications(3), table), COMPONENTS)
     assert found.tolist() == [[30, 30, 42], [0, 0, 0], [0, 30, 0]]
 
 
 def test_no_files():
-    assert own_target_bytes(applications(2), files([]), COMPONENTS).tolist() == [[0, 0, 0]] * 2
+    assert own_target_bytes(file_records(applications(2), files([])), COMPONENTS).tolist() == [[0, 0, 0]] * 2
 
 
 def text(values):

@@ -7,6 +7,7 @@ import pytest
 
 from ioweather.core.frames import Cells
 from ioweather.core.units import NS
+from ioweather.derive.jobs.file_records import file_records
 from ioweather.derive.system.job_system import Stretches
 from ioweather.derive.system.run_environment import used_targets
 from ioweather.derive.system.run_targets import (
@@ -90,7 +91,7 @@ def test_only_differences_within_a_run_tell_of_a_target():
         (0, 100, 1, "0"), (0, 100, 4, "1"), (0, 100, 1, "2"), (1, 100, 9, "0"), (1, 100, 9, "1"), (2, 100, 50, "1"),
         (3, 100, 3, "0,1,2"), (3, 100, 9, "0,1,2"),
     ])  # fmt: skip
-    found = target_contrast(runs(4), table, COMPONENTS)
+    found = target_contrast(file_records(runs(4), table), COMPONENTS)
     assert np.exp(found[0]) == pytest.approx([1, 4, 1])
     assert np.isnan(found[1:]).all()
 
@@ -111,4 +112,4 @@ def test_what_others_found_at_a_target_fades():
 def test_no_targets_at_all():
     nothing = shared_contrast(np.zeros((2, 0)), (np.array([0, 0]), np.array([1, 1])), np.zeros((2, 0), bool), 1.0)
     assert np.isnan(nothing).all()
-    assert target_contrast(runs(2), files([(0, 1, 1, None)]), COMPONENTS).shape == (2, 3)
+    assert target_contrast(file_records(runs(2), files([(0, 1, 1, None)])), COMPONENTS).shape == (2, 3)

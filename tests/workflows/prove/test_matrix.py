@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ioweather.core.outcomes import Reason
+from ioweather.core.run_outcomes import Reason
 from ioweather.workflows.prove.plan import EXPECTED, Cause, shuffled
 from ioweather.workflows.prove.prove import Answers, Said, compare
 

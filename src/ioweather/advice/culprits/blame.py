@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.core.arrays import Floats
-from ioweather.core.outcomes import Amount
+from ioweather.core.run_outcomes import Amount
 
 Evidence: TypeAlias = Literal["servers", "log", "usual"]
 # Standard deviations of the logarithm of a job's work on the right targets at the right time, by how it is known:

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ioweather.advice.culprits.blame import CAPACITY_SPREAD, WORK_SPREAD, Evidence, Party
-from ioweather.core.outcomes import Amount
+from ioweather.core.run_outcomes import Amount
 
 Kind: TypeAlias = Literal["without", "move", "stripe"]
 _DRAWS: Final = 500

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from ioweather.advice.culprits.blame import Accused, Blame, Party, Slowed, Suspect, Suspects, accused, blame
-from ioweather.core.outcomes import Amount, Culprit, WhyOutcome
 from ioweather.core.printable import one_line
 from ioweather.core.results import Answer, Finding
+from ioweather.core.run_outcomes import Amount, Culprit, WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds
 
 _SMALL_REQUEST_BYTES: Final = 64 * 1024

@@ -33,7 +33,7 @@ from ioweather.advice.forecast.horizons import (
     without_maintenance,
 )
 from ioweather.core.facility import Facility
-from ioweather.core.outcomes import Amount, Burst, ForecastOutcome, Horizon
+from ioweather.core.outcomes import Burst, ForecastOutcome, Horizon
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -49,6 +49,7 @@ from ioweather.core.results import (
     ResultTable,
     columns_of,
 )
+from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import DAY_NS, HOUR_NS, MINUTE_NS, format_seconds, format_time_ns, ns_to_datetime
 from ioweather.derive.system.calendar import facility_zone, local_clock
 from ioweather.stats.analogues import expected, periods

@@ -10,8 +10,8 @@ import numpy as np
 from ioweather.core.contracts import StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Outcome
 from ioweather.core.results import Answer, Coverage
+from ioweather.core.run_outcomes import Outcome
 from ioweather.core.units import format_bytes
 from ioweather.studies.responses.fits import FittedSample, choices, fit_samples
 from ioweather.studies.responses.samples import ResponseSample, Samples, largest_place, samples_of

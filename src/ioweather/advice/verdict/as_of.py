@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ioweather.advice.verdict.judge import MODEL_VERSION
-from ioweather.core.outcomes import RecordedVerdict, WhyOutcome
 from ioweather.core.results import Answer, Finding
+from ioweather.core.run_outcomes import RecordedVerdict, WhyOutcome
 from ioweather.core.units import format_time_ns
 
 

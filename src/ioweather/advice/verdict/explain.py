@@ -15,7 +15,6 @@ from ioweather.advice.verdict.patterns import difference_words, differences, pat
 from ioweather.advice.verdict.pool import Pool
 from ioweather.core.arrays import Floats
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
 from ioweather.core.results import (
     Answer,
     Cell,
@@ -28,6 +27,7 @@ from ioweather.core.results import (
     Finding,
     ResultTable,
 )
+from ioweather.core.run_outcomes import Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
 from ioweather.core.units import GIB, format_seconds
 from ioweather.derive.jobs.groups import program_names
 from ioweather.derive.jobs.ratios import quotient

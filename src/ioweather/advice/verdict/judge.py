@@ -26,7 +26,7 @@ from ioweather.advice.verdict.posterior import HARM_SHARE, KINDS, Kind, Posterio
 from ioweather.advice.verdict.sizes import at_size_of
 from ioweather.advice.verdict.states import find_states
 from ioweather.core.arrays import Bools
-from ioweather.core.outcomes import Reason
+from ioweather.core.run_outcomes import Reason
 
 __all__ = ["KINDS", "Kind", "Seconds", "Verdict", "judge"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame
-from ioweather.core.outcomes import Change
+from ioweather.core.run_outcomes import Change
 from ioweather.core.units import format_bytes
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.file_records import file_records

@@ -22,7 +22,7 @@ import numpy as np
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix
-from ioweather.core.outcomes import Unhealthy
+from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.derive.system.capped_targets import Capped
 from ioweather.derive.system.evidence import Evidence, Observations, merged

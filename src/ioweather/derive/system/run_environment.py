@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
-from ioweather.derive.jobs.file_records import FileRecords, file_records
+from ioweather.derive.jobs.file_records import FileRecords
 
 # A target counts as used from this share of an even spread of the run's bytes on.
 _LEAST_SHARE: Final = 0.01
@@ -38,9 +38,8 @@ def target_number(component: str) -> int | None:
     return int(found.group(1), 16) if found else None
 
 
-def own_target_bytes(runs: Frame, files: Frame, components: Sequence[str]) -> Floats:
+def own_target_bytes(records: FileRecords, components: Sequence[str]) -> Floats:
     """(run, component): each file's bytes spread evenly over its recorded stripes; 0 where nothing is recorded."""
-    records = file_records(runs, files)
     moved = records.ints("read_bytes") + records.ints("write_bytes")
     (found,) = spread_over_targets(records, records.counted & (moved > 0), components, moved)
     return found
@@ -88,24 +87,27 @@ def probe_means(probes: Frame, series: Frame, first: Ints, last: Ints) -> Frame:
     How far from the run a probe may lie follows the series' own interval. Probes of a series follow one another.
     """
     probes = probes.take(np.lexsort([probes.ints(name) for name in ("duration_ns", "start_ns", "place")]))
-    start, place = probes.ints("start_ns"), probes.ints("place")
+    start, place, took = (probes.ints(name) for name in ("start_ns", "place", "duration_ns"))
+    end, log_seconds = start + took, np.log(took / 1e9)
     bounds = np.flatnonzero(np.diff(place, prepend=-1, append=-1))
+    # Steps from one probe to the next, of its series and day.
+    same_day = (np.diff(place, append=-1) == 0) & (np.diff(start // DAY_NS, append=-1) == 0)
+    steps = np.where(same_day, np.diff(start, append=0), 0)
+    counted, passed = (np.add.reduceat(each, bounds[:-1]) for each in (same_day.astype(np.int64), steps))
+    near = _PROBE_INTERVALS * passed // np.maximum(counted, 1)
     runs = np.flatnonzero(last > 0)
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("run", "series", "log_seconds")}
-    for number, (low, high) in enumerate(itertools.pairwise(bounds)):
-        begins, took = start[low:high], probes.ints("duration_ns")[low:high]
-        day = begins // DAY_NS
-        same_day = np.diff(day) == 0
-        near = _PROBE_INTERVALS * int(np.diff(begins)[same_day].sum()) // max(int(same_day.sum()), 1)
-        before = np.searchsorted(np.maximum.accumulate(begins + took), first[runs] - near, side="left")
-        after = np.searchsorted(begins, last[runs] + near, side="right")
-        sums = np.concatenate([[0.0], np.cumsum(np.log(took / 1e9))])
-        there = np.flatnonzero(after > before)
-        columns["run"].append(runs[there])
-        columns["series"].append(np.full(len(there), number))
-        columns["log_seconds"].append((sums[after] - sums[before])[there] / (after - before)[there])
-    joined = {name: np.concatenate(parts) if parts else np.zeros(0, np.int64) for name, parts in columns.items()}
-    return Frame({**joined, **{name: series.text(name)[joined["series"]] for name in ("op", "component")}})
+    first, last = first[runs], last[runs]
+    shape = len(near), len(runs)
+    count, total = np.zeros(shape, np.int64), np.zeros(shape)
+    for number, (low, high) in enumerate(itertools.pairwise(bounds.tolist())):
+        before = np.maximum.accumulate(end[low:high]).searchsorted(first - near[number])
+        after = start[low:high].searchsorted(last + near[number], side="right")
+        sums = np.zeros(high - low + 1)
+        np.cumsum(log_seconds[low:high], out=sums[1:])
+        count[number], total[number] = after - before, sums[after] - sums[before]
+    row, run = np.nonzero(count > 0)
+    names = {name: series.text(name)[row] for name in ("op", "component")}
+    return Frame({"run": runs[run], "series": row, "log_seconds": total[row, run] / count[row, run], **names})
 
 
 def probe_slowdowns(means: Frame, runs: int, own: Floats, components: Sequence[str]) -> dict[str, Floats]:
@@ -188,13 +190,11 @@ def _means(values: Floats, group: Ints, groups: int) -> Floats:
 
 def _medians(values: Floats, group: Ints, groups: int) -> Floats:
     """Median by group; NaN where a group is empty."""
-    found = np.full(groups, np.nan)
-    order = np.lexsort((values, group))
-    values, group = values[order], group[order]
-    first = np.searchsorted(group, np.arange(groups), side="left")
-    last = np.searchsorted(group, np.arange(groups), side="right")
-    there = last > first
-    middle = (first + last - 1) / 2
-    low, high = np.floor(middle[there]).astype(np.int64), np.ceil(middle[there]).astype(np.int64)
-    found[there] = 0.5 * (values[low] + values[high])
-    return found
+    count = np.bincount(group, minlength=groups)
+    order = np.argsort(group, kind="stable")
+    group = group[order]
+    table = np.full((groups, int(count.max(initial=1))), np.nan)  # which are sorted last
+    table[group, np.arange(len(group)) - (np.cumsum(count) - count)[group]] = values[order]
+    table.sort(axis=1)
+    low, high = (table[np.arange(groups), np.maximum(at, 0)] for at in ((count - 1) // 2, count // 2))
+    return np.asarray(0.5 * (low + high))

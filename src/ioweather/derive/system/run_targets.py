@@ -16,7 +16,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.frames import Cells, Frame
-from ioweather.derive.jobs.file_records import file_records
+from ioweather.derive.jobs.file_records import FileRecords
 from ioweather.derive.system.job_system import Stretches
 from ioweather.derive.system.run_environment import spread_over_targets
 
@@ -135,13 +135,12 @@ def _service_slowdowns(found: TargetAmounts, shape: tuple[int, ...]) -> tuple[Fl
     return np.log((spent + pad) / (expected + pad)), counted
 
 
-def target_contrast(runs: Frame, files: Frame, components: Sequence[str]) -> Floats:
+def target_contrast(records: FileRecords, components: Sequence[str]) -> Floats:
     """(run, component): logarithm of the time per byte of the run's files on that target over the median of its
     targets; NaN for runs whose files lie on one target, or all alike over the same ones.
 
     Only differences within a run count, so a run that is slow for reasons of its own says nothing of its targets.
     """
-    records = file_records(runs, files)
     moved = (records.ints("read_bytes") + records.ints("write_bytes")).astype(np.float64)
     spent = records.seconds("read_seconds") + records.seconds("write_seconds") + records.seconds("meta_seconds")
     chosen = records.counted & (moved > 0) & (spent > 0)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ioweather.core.outcomes import JobOutcome
 from ioweather.core.results import Answer, Exhibit, Fact, FactGroup, Finding, numbered
+from ioweather.core.run_outcomes import JobOutcome
 from ioweather.core.units import MIB, NS, format_bytes, format_seconds, format_time_ns, format_value
 from ioweather.derive.jobs.bandwidth import Verb, bandwidth_caveats, passed_seconds
 from ioweather.derive.jobs.file_records import file_records

@@ -12,8 +12,9 @@ from fastapi import APIRouter, Query
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import JobOutcome, StorageOutcome
+from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.results import Answer, Exhibit, ResultTable
+from ioweather.core.run_outcomes import JobOutcome
 from ioweather.derive.system.run_environment import target_number
 from ioweather.web.links import around_ns, where_to
 from ioweather.web.parts import answer_part, kept

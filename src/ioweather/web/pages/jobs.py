@@ -10,8 +10,9 @@ from fastapi import APIRouter, Request
 from markupsafe import Markup
 
 from ioweather.core.errors import DataUnavailable, IoweatherError
-from ioweather.core.outcomes import JobOutcome, StorageOutcome, WhyOutcome
+from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.results import Answer, Reference
+from ioweather.core.run_outcomes import JobOutcome, WhyOutcome
 from ioweather.core.units import MINUTE_NS
 from ioweather.figures import exhibit_section
 from ioweather.web.links import files_part, where_to

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from ioweather.core.outcomes import VerdictKind
+from ioweather.core.run_outcomes import VerdictKind
 
 ProbeSaid: TypeAlias = Literal["as usual", "slower", "silent"]
 

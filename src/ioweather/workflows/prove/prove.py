@@ -21,8 +21,9 @@ import numpy as np
 
 from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
 from ioweather.core.errors import DataUnavailable
-from ioweather.core.outcomes import JobOutcome, Reason, StorageOutcome, VerdictKind, WhyOutcome
+from ioweather.core.outcomes import StorageOutcome
 from ioweather.core.progress import Progress, silent
+from ioweather.core.run_outcomes import JobOutcome, Reason, VerdictKind, WhyOutcome
 from ioweather.core.units import format_bytes
 from ioweather.store import layout
 from ioweather.store.lake import Lake, open_lake

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioweather.core.errors import UsageError
-from ioweather.core.outcomes import WhyOutcome
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer
+from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.store import layout

@@ -1,0 +1,157 @@
+"""What a program reads of an answer about one run: `why` and `job`, and what other answers have in common with them.
+
+They are apart from `core.outcomes`, for a dataclass takes half a millisecond to make, and these are asked for most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from ioweather.core.advised import AdviceItem
+
+VerdictKind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
+
+
+class Reason(StrEnum):
+    """Why there is no verdict."""
+
+    NO_LAKE = "no_lake"
+    NO_SYSTEM_DATA = "no_system_data"
+    NO_IO_TIME = "no_io_time"
+    FEW_SIMILAR_RUNS = "few_similar_runs"
+    PARTLY_SAMPLED = "partly_sampled"
+    COARSE_SAMPLES = "coarse_samples"
+    COST_NOT_KNOWN = "cost_not_known"
+    LOW_PROBABILITY = "low_probability"
+
+
+class Outcome:
+    """The base of all: `Answer.result` is one of these."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A value with its 90% interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class SplitSeconds:
+    """Where the I/O time went. None: not known."""
+
+    usual: Amount | None = None
+    system: Amount | None = None
+    own: Amount | None = None
+    unexplained: Amount | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A measure of the run's I/O pattern that differs from similar runs."""
+
+    name: str
+    value: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A job that loaded the storage during the run."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    probability: float | None
+    seconds: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Unhealthy:
+    """A component that was unhealthy. `kind` is how it showed: slow, stalled (its device is not slow), capped, absent,
+    busy (its processors), overloaded. `factor`: how many times longer operations took than expected; `runs` that used
+    it lost `lost_seconds` together."""
+
+    component: str | None
+    kind: str | None
+    cause: str
+    start_ns: int
+    end_ns: int | None
+    probability: float | None = None
+    filesystem: str | None = None
+    factor: float | None = None
+    runs: int | None = None
+    lost_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordedVerdict:
+    """A verdict that the lake holds. `as_of_ns`: only runs that had ended by then were compared; `at_end`: that is the
+    end of the run. `probability` is that of `likeliest`."""
+
+    as_of_ns: int
+    at_end: bool
+    kind: VerdictKind
+    likeliest: VerdictKind
+    probability: float | None
+    headline: str
+    model_version: int
+    judged_ns: int
+
+
+@dataclass(frozen=True)
+class WhyOutcome(Outcome):
+    """`probability` is that of `kind`, or of `likeliest` where `kind` is unknown; `n` counts the similar runs;
+    `coverage` is the share of the run in which the system was sampled; `as_of_ns` is None where every run counts;
+    `recorded` are the verdicts that were made before, the first as of the run's end."""
+
+    kind: VerdictKind
+    reason: Reason | None
+    likeliest: VerdictKind = "unknown"
+    probability: float | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    filesystem: str | None = None
+    io_seconds: float | None = None
+    harm_seconds: float | None = None
+    seconds: SplitSeconds = SplitSeconds()
+    changed: tuple[Change, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    unhealthy: tuple[Unhealthy, ...] = ()
+    n: int = 0
+    coverage: float | None = None
+    worth: tuple[AdviceItem, ...] = ()
+    model_version: int | None = None
+    as_of_ns: int | None = None
+    recorded: tuple[RecordedVerdict, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobOutcome(Outcome):
+    """`seen` are all patterns that the log shows, the costliest first; `worth` those that are worth changing. Without
+    a log (`logs` 0) the amounts are what the servers counted."""
+
+    job_id: int | None
+    user: str | None
+    project: str | None
+    program: str
+    logs: int
+    processes: int | None
+    nodes: int | None
+    start_ns: int
+    end_ns: int
+    run_seconds: float | None
+    io_seconds: float | None
+    read_bytes: int
+    write_bytes: int
+    bytes_per_s: float | None
+    metadata_ratio: float | None
+    files: int
+    seen: tuple[AdviceItem, ...] = ()
+    worth: tuple[AdviceItem, ...] = ()
