@@ -31,7 +31,7 @@ import duckdb
 import numpy as np
 
 from ioweather.advice.culprits.blame import NAMED_FROM, Blame, blame
-from ioweather.advice.culprits.words import slowed_run
+from ioweather.advice.culprits.words import or_by_verdict
 from ioweather.advice.verdict.explain import explain
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import IoweatherError
@@ -44,7 +44,8 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.job_lake import Which, view_in, view_of_run
 from ioweather.workflows.similar_runs import conditions, similar_runs
 from ioweather.workflows.simulated import ingest_simulated
-from ioweather.workflows.who import of_period, suspects_beside
+from ioweather.workflows.slowed_runs import slowed_run
+from ioweather.workflows.who import of_period
 
 HARM_SHARE = 0.15
 # Two sick components a week among many jobs and transfers: noise, shared stripes, several suspects.
@@ -89,17 +90,14 @@ class Asked:
 
 def blames(snapshot: Snapshot, view: Any) -> tuple[tuple[Blame, ...], float, str | None]:
     """As `who JOB` finds them; the peer's answer too."""
-    found = conditions(similar_runs(view, snapshot), snapshot)
-    suspects = suspects_beside(snapshot, view, found)
+    similar = similar_runs(view, snapshot)
+    found = conditions(similar, snapshot)
     result = explain(view, view.main_run, found).result
     assert isinstance(result, WhyOutcome)
-    run = slowed_run(result, suspects)
-    loud = max(suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)
-    return (
-        (blame(run), run.harm_seconds, loud.party.key if loud else None)
-        if run is not None
-        else ((), float("inf"), loud.party.key if loud else None)
-    )
+    run = or_by_verdict(slowed_run(snapshot, similar, found.filesystem), result)
+    loud = max(run.suspects.found, key=lambda each: each.read_bytes + each.write_bytes, default=None)
+    harm = run.harm_seconds if np.isfinite(run.harm_seconds) else float("inf")
+    return blame(run), harm, loud.party.key if loud else None
 
 
 def without_job_stats(snapshot: Snapshot) -> Snapshot:

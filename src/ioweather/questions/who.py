@@ -6,26 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-import numpy as np
-
 from ioweather.advice.culprits.activity import Activity, MetadataStorm, RunAsked, Volume
-from ioweather.advice.culprits.blame import NAMED_FROM, Accused, Party, Slowed, Suspects, accused, blame
+from ioweather.advice.culprits.blame import NAMED_FROM, Accused, Party, accused, blame
 from ioweather.advice.culprits.words import (
     NOT_ADDITIVE,
     as_culprit,
     culprits_of,
     findings_of,
+    or_by_verdict,
     party_words,
     pattern_words,
     silence_words,
-    slowed_run,
     sure,
     tell_words,
     without_words,
 )
-from ioweather.advice.verdict.explain import Explained, explain
-from ioweather.advice.verdict.judge import LEAST_RUNS
-from ioweather.advice.verdict.posterior import HARM_MADS, HARM_SHARE
+from ioweather.advice.verdict.explain import explain
 from ioweather.core.contracts import Need, Param, Params, Question, StudyData
 from ioweather.core.facility import Facility
 from ioweather.core.outcomes import Storm, Talker, WhoOutcome
@@ -40,7 +36,7 @@ from ioweather.core.results import (
     columns_of,
     numbered,
 )
-from ioweather.core.run_outcomes import Amount, WhyOutcome
+from ioweather.core.run_outcomes import WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds, format_time_ns
 from ioweather.questions.parameters import UID
 
@@ -60,7 +56,7 @@ def _of_run(asked: RunAsked) -> Answer:
     question = f"Who slowed {asked.view.label}?"
     row = asked.view.main_run
     start, end = (int(asked.view.job_io.ints(name)[row]) for name in ("start_ns", "end_ns"))
-    if asked.found is None or asked.suspects is None:
+    if asked.found is None or asked.run is None:
         return Answer(
             question,
             f"Unknown: {asked.lacking or 'no samples of the system'}.",
@@ -70,23 +66,22 @@ def _of_run(asked: RunAsked) -> Answer:
         )
     said = explain(asked.view, row, asked.found).result
     assert isinstance(said, WhyOutcome)
-    suspects = asked.suspects
-    run = slowed_run(said, suspects) or _beside_similar(asked.found, suspects)
-    found = culprits_of(run) if run is not None else ()
-    lost = None if run is None or run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
+    run = or_by_verdict(asked.run, said)
+    suspects, found = run.suspects, culprits_of(run)
+    lost = None if run.usual.value is None else max(0.0, run.io_seconds - run.usual.value)
     evidence: Literal["servers", "logs", "none"] = (
         "servers" if suspects.has_servers else "logs" if suspects.found else "none"
     )
-    findings = [*(findings_of(run, found) if run is not None else ()), *_told(found)]
+    findings = [*findings_of(run, found), *_told(found)]
     if suspects.known_ratio is not None:
         text = f"Records of jobs explain {suspects.known_ratio:.0%} of what its targets did meanwhile."
         findings.append(Finding(text, name="known"))
-    if run is None:
+    if lost is None:
         headline = "Unknown: too few similar runs tell what is usual."
     elif found:
         headline = without_words(run, found[0].worst)
     else:
-        headline = f"Nobody is named: {silence_words(run, suspects)}."
+        headline = f"Nobody is named: {silence_words(run)}."
     beside = sorted(suspects.found, key=lambda each: -(each.data_seconds + each.metadata_seconds))[:_MOST_CULPRITS]
     facts = numbered(
         Fact("active", party_words(each.party), each.read_bytes + each.write_bytes, "bytes", each.bytes_ratio,
@@ -99,25 +94,11 @@ def _of_run(asked: RunAsked) -> Answer:
         coverage=(Coverage(1, 1, "runs with samples of the system"),),
         result=WhoOutcome(
             "run", suspects.filesystem, start, end, tuple(map(as_culprit, found)),
-            tuple(map(as_culprit, _by_user([run] if run is not None else []))), io_seconds=said.io_seconds,
-            lost_seconds=lost, runs=1, slowed=int(bool(lost and said.harm_seconds and lost >= said.harm_seconds)),
+            tuple(map(as_culprit, accused([(run, blame(run))], lambda party: party.user))), io_seconds=run.io_seconds,
+            lost_seconds=lost, runs=1, slowed=int(run.is_slow),
             known_ratio=suspects.known_ratio, evidence=evidence,
         ),
     )  # fmt: skip
-
-
-def _beside_similar(found: Explained, suspects: Suspects) -> Slowed | None:
-    """Without a verdict, as where few similar runs were sampled: the run beside the times of similar runs alone."""
-    seconds = found.runs.floats("io_seconds")
-    others = np.delete(seconds, found.this)
-    others = others[np.isfinite(others) & (others > 0)]
-    if len(others) < LEAST_RUNS or not seconds[found.this] > 0:
-        return None
-    usual = float(np.median(others))
-    low, high = (float(each) for each in np.quantile(others, (0.05, 0.95)))
-    harm = max(HARM_SHARE * usual, HARM_MADS * float(np.median(np.abs(others - usual))))
-    usually = Amount(usual, min(low, usual), max(high, usual))
-    return Slowed(Party("this run"), float(seconds[found.this]), usually, None, harm, suspects)
 
 
 _KNOWN_BY: Final = {"servers": "servers' counts", "log": "Darshan log", "usual": "usual I/O"}
@@ -131,10 +112,6 @@ def _told(found: Sequence[Accused]) -> Iterator[Finding]:
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         text = f"To {party_words(each.party)}: {tell_words(each.worst.suspect)}"
         yield Finding(text, name=f"tell_{number}")
-
-
-def _by_user(runs: Sequence[Slowed]) -> tuple[Accused, ...]:
-    return accused([(run, blame(run)) for run in runs], lambda party: party.user)
 
 
 def _of_period(asked: Activity, params: Params) -> Answer:
@@ -287,10 +264,10 @@ def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
     yield from _told(found)
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
-    explained = min((run.attributable for run in asked.slowed), default=1.0)
-    if explained < _LITTLE:
-        text = "Runs beside much work of others were hardly slow more often than others at the same time"
-        yield Finding(f"{text}: such work explains about {explained:.0%} of the slow ones.", name="explained")
+    due = [run.attributable for run in asked.slowed]
+    if due and sum(due) < _LITTLE * len(due):
+        text = "Runs beside as much work of others were hardly slow more often than the rest"
+        yield Finding(f"{text}: it explains about {sum(due) / len(due):.0%} of the slow ones.", name="explained")
     if asked.known_ratio is not None:
         share = f"records of jobs explain {asked.known_ratio:.0%} of the bytes that storage moved."
         yield Finding(f"From {_when(asked)} {share}", name="known")

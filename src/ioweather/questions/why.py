@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioweather.advice.advisor.words import with_advice
-from ioweather.advice.culprits.blame import Suspects
+from ioweather.advice.culprits.blame import Slowed
 from ioweather.advice.culprits.words import with_culprits
 from ioweather.advice.verdict.as_of import with_recorded
 from ioweather.advice.verdict.explain import Explained, explain
@@ -21,8 +21,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     reason, detail = Reason.NO_SYSTEM_DATA, data.lacking.get("conditions", "")
     if "similar" in data.lacking:
         reason, detail = Reason.NO_LAKE, "no system data for this period (there is no lake)"
-    suspects = data.of("suspects", Suspects) if "suspects" in data.given else None
-    judged = with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), suspects), view)
+    run = data.of("suspects", Slowed) if "suspects" in data.given else None
+    judged = with_advice(with_culprits(explain(view, view.main_run, found, reason, detail), run), view)
     return with_recorded(judged, data.given.get("recorded", ()), params["as_of"])
 
 

@@ -23,7 +23,8 @@ _MOST_TARGETS: Final = 5
 class Beside:
     """A run among others. `others` is work and `amounts` what was done, by job (rows are `jobs`) and target; `own` is
     the run's own work, `rest` what nobody's record explains, `used` the targets that it moved bytes on. `data` and
-    `metadata` are what it waited for in pieces of its time; of each piece it did I/O in a `share`."""
+    `metadata` are what it waited for in pieces of its time; of each piece it did I/O in a `share`. `met` is others'
+    work (data, metadata) that it meets in its usual time."""
 
     records: Records
     job: int
@@ -38,11 +39,19 @@ class Beside:
     share: Floats
     data: Waiting
     metadata: Waiting
+    met: tuple[float, float]
 
     @property
     def columns(self) -> Ints:
         """Targets that `data` and then `metadata` are about."""
         return np.append(np.flatnonzero(self.used), len(self.rest) - 1).astype(np.int64)
+
+    @property
+    def on_sick(self) -> bool:
+        """One of its targets was found sick meanwhile."""
+        first, last = int(self.pieces.first_ns.min()), int(self.pieces.last_ns.max())
+        sick = self.records.capacity.sick
+        return any(each.start_ns < last and each.end_ns > first and self.used[each.targets].any() for each in sick)
 
     def longer_with(
         self, job: int, instead: JobLoads, work: Floats, kept: Floats, *, all_waiting: bool
@@ -106,12 +115,15 @@ def run_beside(records: Records, row: int, measured: Measured | None, usual_seco
     in_pieces = work[:, counted][:, 0] if counted.any() else (
         logged.in_time(records.capacity.work(records.by_run), columns, width).sum(axis=1)
     )  # fmt: skip
-    share, data, metadata = _waiting(
+    usual = min(usual_seconds, io_seconds)
+    waiting = (
         pieces.seconds, in_pieces * _ratio(own[columns], own_before[columns]),
         _fitted(work, before[:, columns], others[:, columns], busy), rest[columns] / busy,
-        (io_seconds, min(usual_seconds, io_seconds)),
     )  # fmt: skip
-    return Beside(records, me, jobs, amounts, others, own, rest, used, known_ratio, pieces, share, data, metadata)
+    share, data, metadata = _waiting(*waiting, (io_seconds, usual))
+    _, *usually = _waiting(*waiting, (usual, usual))
+    met = usually[0].met_seconds, usually[1].met_seconds
+    return Beside(records, me, jobs, amounts, others, own, rest, used, known_ratio, pieces, share, data, metadata, met)
 
 
 def _fitting(more: Floats, room: Floats) -> Floats:
@@ -169,6 +181,7 @@ def suspects_of(run: Beside, parties: Sequence[Party], metadata_ratio: float) ->
         _found(run, parties, data, metadata), run.known_ratio,
         records.components[int(load.argmax())] if load.max(initial=0.0) > 0 else None,
         metadata_ratio, records.filesystem, records.has_servers, float(data[-1]),
+        run.met[0] + min(run.met[1], metadata_ratio * float(run.data.seconds.sum())), run.on_sick,
     )  # fmt: skip
 
 

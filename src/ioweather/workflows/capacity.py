@@ -1,5 +1,5 @@
-"""What targets and metadata servers can do: the most that they did in a second, on a few days. Of sealed days the
-highest rates are kept among the lake's records."""
+"""What targets and metadata servers can do: the most that they did in a second, on a few days of a calendar month, so
+that all questions about a month know the same. Of sealed days the highest rates are kept among the lake's records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ioweather.core.arrays import Floats
+from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.units import DAY_NS
 from ioweather.derive.system.shared_work import AMOUNTS, Capacity
@@ -36,25 +37,23 @@ _ALL: Final = "all"
 _EXCLUDED: Final = int(Quality.OVER_LIMIT | Quality.RESET)
 
 
-def capacity_of(
-    snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
-) -> tuple[tuple[str, ...], Capacity | None]:
-    """Components of the file system and the most that each did; none where nothing was sampled."""
+def capacity_of(snapshot: Snapshot, filesystem: str, moment_ns: int) -> tuple[tuple[str, ...], Capacity | None]:
+    """Components of the file system and the most that each did about then; none where nothing was sampled."""
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": filesystem})
-        components, most = _peaks(snapshot, filesystem, kind, _OF_DATA, period_ns)
+        components, most = _peaks(snapshot, filesystem, kind, _OF_DATA, moment_ns)
     except DataUnavailable:
         return (), None
     # What a target did is the least it can do: one that had less to do can do as much as its peers.
     peers = np.quantile(most, _PEER_QUANTILE, axis=1, keepdims=True) if most.size else np.zeros((len(AMOUNTS), 1))
     most = np.maximum(most, peers)
     most[:2] = np.maximum(most[:2], _OTHER_DIRECTION * most[1::-1])
-    metadata = metadata_capacity(snapshot, filesystem, period_ns)
+    metadata = metadata_capacity(snapshot, filesystem, moment_ns)
     per_second = {name: np.append(most[i], metadata if name == "requests" else 0.0) for i, name in enumerate(AMOUNTS)}
     return components, Capacity(per_second)
 
 
-def metadata_capacity(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> float:
+def metadata_capacity(snapshot: Snapshot, filesystem: str, moment_ns: int) -> float:
     """The most operations in a second that metadata targets did; 0 where they were not sampled."""
     groups = [g for g in snapshot.series() if g.filesystem == filesystem and g.metric == "open_ops"]
     kind = next((kind for kind in _METADATA if any(g.component_kind == kind for g in groups)), None)
@@ -62,24 +61,26 @@ def metadata_capacity(snapshot: Snapshot, filesystem: str, period_ns: tuple[int,
         return 0.0
     metrics = sorted({g.metric for g in snapshot.series() if g.component_kind == kind and g.metric.endswith("_ops")})
     try:
-        _, most = _peaks(snapshot, filesystem, kind, {_ALL: tuple(metrics)}, period_ns)
+        _, most = _peaks(snapshot, filesystem, kind, {_ALL: tuple(metrics)}, moment_ns)
     except DataUnavailable:
         return 0.0
     return float(most.max(initial=0.0))
 
 
 def _peaks(
-    snapshot: Snapshot, filesystem: str, kind: str, amounts: Mapping[str, Sequence[str]], period_ns: tuple[int, int]
+    snapshot: Snapshot, filesystem: str, kind: str, amounts: Mapping[str, Sequence[str]], moment_ns: int
 ) -> tuple[tuple[str, ...], Floats]:
-    """Components and, by amount and component, the highest rates: those of days of the period, spread evenly where it
-    has many. The amount `all` is of all components together."""
+    """Components and, by amount and component, the highest rates: those of a few days of the month, or of the nearest
+    that was sampled. The amount `all` is of all components together."""
     metrics = {metric for several in amounts.values() for metric in several}
     groups = [
         g for g in snapshot.series() if g.filesystem == filesystem and g.component_kind == kind and g.metric in metrics
     ]
-    days = sorted({g.day for g in groups if g.first_ns < period_ns[1] and g.end_ns > period_ns[0]})
-    if not days:
-        raise DataUnavailable(f"no samples of {filesystem} in this period")
+    if not groups:
+        raise DataUnavailable(f"no samples of {filesystem}")
+    month = utc_day(moment_ns)[:7]
+    nearest = min(groups, key=lambda g: (g.day[:7] != month, abs(g.first_ns - moment_ns))).day[:7]
+    days = sorted({g.day for g in groups if g.day[:7] == nearest})
     chosen = sorted({days[round(i)] for i in np.linspace(0, len(days) - 1, min(len(days), _DAYS)).tolist()})
     step = max(1, min(group.interval_ns for group in groups if group.interval_ns > 0))
     found = [_highest(snapshot, filesystem, kind, amounts, day, step) for day in chosen]

@@ -49,8 +49,6 @@ FILES: Final = names_of("""
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000
-# Jobs are looked for that began so long before: longer runs than these are few.
-_LONGEST_DAYS: Final = 3
 
 
 # Bytes and requests of data; operations of metadata targets are `requests` of no target.
@@ -113,9 +111,10 @@ class Records:
 def records_of(
     snapshot: Snapshot, filesystem: str, runs: Frame, files: Frame, windows: Sequence[tuple[int, int]]
 ) -> Records:
-    """`runs` and their `files` are the logs that count; what servers counted is read within the windows."""
+    """`runs` and their `files` are the logs that count; what servers counted is read within the windows, which begin in
+    one month."""
     period = min(low for low, _ in windows), max(high for _, high in windows)
-    components, capacity = capacity_of(snapshot, filesystem, period)
+    components, capacity = capacity_of(snapshot, filesystem, period[0])
     files = _on_filesystem(files, snapshot, filesystem)
     rows = _server_rows(snapshot, filesystem, windows)
     components = components or rows.text("component").categories or ("all targets",)
@@ -137,8 +136,8 @@ def records_of(
     if capacity is None:
         capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
     if not is_sampled or not capacity.per_second["requests"][-1]:
-        capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period))
-    capacity = replace(capacity.at_least(counts), sick=_sick_targets(snapshot, filesystem, components, period))
+        capacity = capacity.with_metadata(_metadata_by_logs(snapshot, period[0]))
+    capacity = replace(capacity, sick=_sick_targets(snapshot, filesystem, components, period))
     return Records(
         filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
         tuple("servers" if known else "log" for known in counted.tolist()), loads,
@@ -211,10 +210,10 @@ def _sick_targets(
     return tuple(found)
 
 
-def _metadata_by_logs(snapshot: Snapshot, period_ns: tuple[int, int]) -> float:
-    """The most files in a second that a run opened or looked at, of the runs about then."""
-    period = max(period_ns[0] - _LONGEST_DAYS * DAY_NS, 0), period_ns[1] + DAY_NS
-    rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, period)
+def _metadata_by_logs(snapshot: Snapshot, moment_ns: int) -> float:
+    """The most files in a second that a run opened or looked at, of the runs of that month."""
+    days = {day for day in snapshot.pinned["job_io"].days() if day[:7] == utc_day(moment_ns)[:7]}
+    rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, days=days)
     ((most,),) = snapshot.bare.sql(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
     return float(most or 0.0)
 
@@ -353,7 +352,7 @@ def storms_between(
 ) -> tuple[MetadataStorm, ...]:
     """Jobs that asked the metadata servers for a large part of the most that they did, by servers' counts, else by
     logs (`runs`); the strongest stretch of each. Without samples of these servers nobody knows what is much."""
-    capacity = metadata_capacity(snapshot, filesystem, period_ns)
+    capacity = metadata_capacity(snapshot, filesystem, period_ns[0])
     if capacity <= 0:
         return ()
     rows = _metadata_rows(snapshot, filesystem, period_ns, capacity)

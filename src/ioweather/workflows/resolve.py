@@ -140,9 +140,9 @@ def _conditions(request: Request, need: Need) -> Any:
 
 
 def _suspects(request: Request, need: Need) -> Any:
-    from ioweather.workflows.who import suspects_beside
+    from ioweather.workflows.slowed_runs import slowed_run
 
-    return suspects_beside(request.place.snapshot, request.found["job"], request.found[need.after])
+    return slowed_run(request.place.snapshot, request.found["similar"], request.found[need.after].filesystem)
 
 
 def _recorded(request: Request, need: Need) -> Any:

@@ -21,7 +21,7 @@ from ioweather.workflows.beside import Beside, run_beside
 from ioweather.workflows.hiding import hide
 from ioweather.workflows.job_records import Records, files_of, measured_work, records_of
 from ioweather.workflows.similar_runs import runs_in
-from ioweather.workflows.who import MOST_SAMPLES, active, days_about, usual_times
+from ioweather.workflows.slowed_runs import MOST_SAMPLES, REACH_DAYS, days_about, usual_times
 
 # How often what everybody gained is looked at again. [ours]
 _ROUNDS: Final = 3
@@ -44,15 +44,15 @@ def supposed(snapshot: Snapshot, values: Mapping[str, Any], period: Period) -> S
     filesystem = values["filesystem"] or choices.busiest_filesystem(whole)
     if filesystem is None:
         raise DataUnavailable("no system data")
-    everybody = runs_in(whole, "", days_about(whole, low, high, 10))
-    inside = active(everybody, low, high)
+    everybody = runs_in(whole, "", days_about(whole, low, high, REACH_DAYS))
+    is_inside = np.flatnonzero((everybody.ints("start_ns") < high) & (everybody.ints("end_ns") > low))
+    inside = everybody.take(is_inside)
     records = records_of(whole, filesystem, inside, files_of(whole, inside), [(low, high)])
     number = next((i for i, party in enumerate(records.parties) if party.job_id == job), None)
     parties = hide(records.parties, snapshot)
     if number is None or parties[number].hidden:
         raise DataUnavailable(f"The lake shows no I/O of job {job} on {filesystem} in this period.")
-    usual_of = dict(zip(everybody.text("log_digest").tolist(), usual_times(everybody).tolist(), strict=True))
-    usual = np.array([usual_of[digest] for digest in records.runs.text("log_digest").tolist()], np.float64)
+    usual = usual_times(everybody, is_inside).usual
     seconds = records.runs.floats("io_seconds")
     # Where too few runs are similar, it may have lost all but its own work.
     lost = np.where(np.isfinite(usual), np.maximum(0.0, seconds - usual), seconds)

@@ -62,13 +62,6 @@ def test_what_servers_counted_is_put_where_the_logs_show_it() -> None:
     assert within_logs(counted, logs.of_jobs(np.zeros(3, np.bool_))).first_ns.tolist() == counted.first_ns.tolist()
 
 
-def test_what_jobs_did_by_servers_counts_a_target_can_do() -> None:
-    counted = loads((0, 0, 10, 0, 4000.0), (1, 0, 10, 1, 10.0))
-    found = CAPACITY.at_least(counted)
-    assert found.per_second["write_bytes"].tolist() == [400.0, 100.0, 0.0]
-    assert found.per_second["read_bytes"].tolist() == CAPACITY.per_second["read_bytes"].tolist()
-
-
 def test_work_of_bytes_alone_leaves_metadata_operations() -> None:
     made = loads((0, 0, 10, 0, 100.0), (0, 0, 10, 2, 0.0))
     made = replace(made, amounts={**made.amounts, "requests": np.array([100.0, 40.0])})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ioweather.advice.culprits.blame import Party, Slowed, Suspects
+from ioweather.advice.culprits.blame import Party, Slowed
 from ioweather.advice.verdict.explain import Explained
 from ioweather.studies.job.view import JobView
 
@@ -48,9 +48,9 @@ class Activity:
 
 @dataclass(frozen=True, eq=False)
 class RunAsked:
-    """One run; `found` and `suspects` are None where the lake does not say, and `lacking` tells why."""
+    """One run; `found` and `run` are None where the lake does not say, and `lacking` tells why."""
 
     view: JobView
     found: Explained | None
-    suspects: Suspects | None
+    run: Slowed | None
     lacking: str = ""

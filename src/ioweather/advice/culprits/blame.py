@@ -2,9 +2,9 @@
 
 What a run lost is D - B - J: its I/O time beyond the usual, less what its own change cost. Without job k it would have
 taken k's work on the targets it waited for less, but not less than the usual: seconds(k) = min(D - B - J, work(k)).
-The probability is that the run lost h or more, the least that counts as a slowdown, and that k took a good part of it:
-h / 2 where servers counted its work. A job known by its log alone must have taken half of what was lost, or h, for
-others may have left no record. Errors of B, of J and of the work are drawn, and draws count for more in which
+The probability is the product of two: that a run which met so much work of others was slowed by it at all, as far as
+work explains slowness at this facility (`slowness`); and if so, that the run lost h or more, the least that counts as
+a slowdown, and that k took h / 2 of it. Errors of B, of J and of the work are drawn, and draws count for more in which
 everybody's work together, recorded or not, explains what was lost. Seconds of several jobs need not add up: without
 either of two the run may still wait for the other.
 """
@@ -12,11 +12,12 @@ either of two the run may still wait for the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from ioweather.advice.culprits.slowness import Slowness
 from ioweather.core.arrays import Floats
 from ioweather.core.run_outcomes import Amount
 
@@ -30,23 +31,13 @@ CAPACITY_SPREAD: Final = 0.3
 # runs, which lose time for other reasons. [ours]
 _LOSS_SPREAD: Final = 0.6
 _OTHER_REASONS: Final = 0.05
-# What is drawn is too sure of itself, for errors that are not drawn: the logarithm of the odds counts for so much, and
-# 50% stays 50%. Fitted by maximum likelihood on the simulated facilities of seeds 205 to 208 of benchmarks/who.py
-# (518 pairs of a run and a job with servers' counts, 335 by logs alone), 2026-11-16.
-_TRUST: Final[dict[Evidence, float]] = {"servers": 0.75, "log": 0.65, "usual": 0.65}
-# Of slowed runs that met others' work, this share was slowed by it on those facilities. Where it is less, as where runs
-# beside much work are slow no more often than others, suspects are less likely by as much. [ours]
-_ATTRIBUTABLE: Final = 0.8
-# Before any run is seen: how many times the odds of meeting others' work are higher for slowed runs than for others at
-# the same time, and the standard deviation of its logarithm. [ours]
-_USUAL_ODDS, _ODDS_SPREAD = 1 / (1 - _ATTRIBUTABLE), 1.0
 _DRAWS: Final = 2000
 _LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
 # An accusation needs more evidence than silence. [ours]
 NAMED_FROM: Final = 0.5
+SURE_FROM: Final = 0.9
 # Who did less than this share of a slowdown's worth of work is no suspect.
 _LEAST_SHARE: Final = 0.1
-_SUREST: Final = 0.005
 _TO_SD: Final = 3.29  # width of a 90% interval of a normal distribution, in standard deviations
 
 
@@ -86,7 +77,8 @@ class Suspect:
 class Suspects:
     """Of one run: `known_ratio` is the share of what its targets did meanwhile that anybody's record explains, None
     where nothing was sampled; `busiest` is the target with most work of others. Without work that is in nobody's
-    record the run would have waited `unrecorded_seconds` less."""
+    record the run would have waited `unrecorded_seconds` less. `met_seconds` is all others' work that it meets in its
+    usual time: who takes longer, for whatever reason, meets more. `on_sick`: one of its targets was found sick then."""
 
     found: tuple[Suspect, ...]
     known_ratio: float | None = None
@@ -95,17 +87,14 @@ class Suspects:
     filesystem: str = ""
     has_servers: bool = False
     unrecorded_seconds: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Work of all others, recorded or not."""
-        return self.unrecorded_seconds + sum(each.data_seconds + each.metadata_seconds for each in self.found)
+    met_seconds: float = 0.0
+    on_sick: bool = False
 
 
 @dataclass(frozen=True)
 class Slowed:
-    """A run that took longer than usual: its usual time and what its own change cost, with their 90% intervals.
-    `attributable`: the share of such runs beside others' work that would not have been slow without it."""
+    """A run beside its usual time and what its own change cost, with their 90% intervals; a usual time without a value
+    is not known. `here` is how far work explains slowness about then."""
 
     party: Party
     io_seconds: float
@@ -114,13 +103,21 @@ class Slowed:
     harm_seconds: float
     suspects: Suspects
     start_ns: int = 0
-    attributable: float = _ATTRIBUTABLE
+    here: Slowness = field(default_factory=Slowness)
 
     @property
-    def met_work(self) -> bool:
-        """In its usual time: who takes longer, for whatever reason, meets more of it."""
-        usual = self.io_seconds if self.usual.value is None else min(self.usual.value, self.io_seconds)
-        return self.suspects.seconds * usual / self.io_seconds >= self.harm_seconds / 2
+    def is_slow(self) -> bool:
+        return self.usual.value is not None and self.io_seconds - self.usual.value >= self.harm_seconds
+
+    @property
+    def met_work(self) -> float:
+        """In h."""
+        return self.suspects.met_seconds / self.harm_seconds
+
+    @property
+    def attributable(self) -> float:
+        """The share of runs so slow, beside as much work of others, that would not have been slow without it."""
+        return self.here.due_to_work(self.met_work)
 
 
 @dataclass(frozen=True)
@@ -134,9 +131,38 @@ class Blame:
 
 def blame(run: Slowed) -> tuple[Blame, ...]:
     """Of each suspect, the one with most seconds first."""
+    work, lost, weight = _drawn(run)
+    due = run.attributable
+    result = [_blame(suspect, np.minimum(lost, each), lost, weight, run, due) for suspect, each in work]
+    return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Two suspects of whom one did it, though of neither alone that is as sure."""
+
+    parties: tuple[Party, Party]
+    probability: float
+
+
+def one_of_two(run: Slowed) -> OneOf | None:
+    work, lost, weight = _drawn(run)
+    took = [(lost >= run.harm_seconds) & (np.minimum(lost, each) >= run.harm_seconds / 2) for _, each in work]
+    alone = [float(weight[each].sum()) for each in took]
+    first, *others = sorted(range(len(work)), key=lambda which: -alone[which])[:2] or [-1]
+    if not others:
+        return None
+    due, second = run.attributable, others[0]
+    both = due * float(weight[took[first] | took[second]].sum())
+    told = due * alone[first] < SURE_FROM <= both
+    return OneOf((work[first][0].party, work[second][0].party), both) if told else None
+
+
+def _drawn(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
+    """Suspects with draws of their work, draws of what was lost, and how much each draw counts."""
     found, usual = run.suspects.found, run.usual
     if not found or usual.value is None:
-        return ()
+        return [], np.zeros(0), np.zeros(0)
     rng = np.random.default_rng(1)
     lost = run.io_seconds - _draws(usual, rng)
     if run.own is not None and run.own.value is not None:
@@ -147,16 +173,15 @@ def blame(run: Slowed) -> tuple[Blame, ...]:
     spread = WORK_SPREAD["log"]
     unrecorded = run.suspects.unrecorded_seconds * capacity * np.exp(spread * rng.standard_normal(_DRAWS))
     work = []
-    for suspect in found:
+    # In an order that does not depend on who asks: each has its own draws.
+    for suspect in sorted(found, key=lambda each: (-each.data_seconds, -each.metadata_seconds)):
         if suspect.data_seconds + suspect.metadata_seconds < _LEAST_SHARE * run.harm_seconds:
             continue
         factor = capacity * np.exp(WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
         # Time in close() counts as metadata, and waits for data.
         metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
         work.append((suspect, suspect.data_seconds * factor + metadata))
-    weight = _weights(lost, unrecorded + sum(each for _, each in work), run.harm_seconds)
-    result = [_blame(suspect, np.minimum(lost, each), lost, weight, run) for suspect, each in work]
-    return tuple(sorted(result, key=lambda each: (-each.seconds, -each.probability, each.suspect.party.key)))
+    return work, lost, _weights(lost, unrecorded + sum(each for _, each in work), run.harm_seconds)
 
 
 def _weights(lost: Floats, explained: Floats, harm_seconds: float) -> Floats:
@@ -167,12 +192,10 @@ def _weights(lost: Floats, explained: Floats, harm_seconds: float) -> Floats:
     return np.asarray(weight / weight.sum())
 
 
-def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed) -> Blame:
-    """As far as the draws are too sure of themselves, the job may have cost nothing."""
-    needed = needed_seconds(suspect.evidence, run.harm_seconds, lost)
-    share = float(weight[(seconds >= needed) & (lost >= run.harm_seconds)].sum())
-    probability = _with_prior(tempered(share, suspect.evidence), run.attributable)
-    nothing = max(0.0, 1.0 - probability / max(share, _SUREST))
+def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run: Slowed, due: float) -> Blame:
+    """As far as others' work does not explain slowness here, the job may have cost nothing."""
+    probability = due * float(weight[(seconds >= run.harm_seconds / 2) & (lost >= run.harm_seconds)].sum())
+    nothing = 1.0 - due
     order = np.argsort(seconds)
     seconds, reached = seconds[order], np.cumsum(weight[order])
 
@@ -182,37 +205,6 @@ def _blame(suspect: Suspect, seconds: Floats, lost: Floats, weight: Floats, run:
     low, high = (quantile((level - nothing) / (1.0 - nothing)) if level > nothing else 0.0 for level in (_LOW, _HIGH))
     middle = quantile(_MIDDLE)
     return Blame(suspect, probability, middle, min(low, middle), max(high, middle))
-
-
-def tempered(share: float, evidence: Evidence) -> float:
-    """The probability, of a share of the draws; a few draws more or less say nothing."""
-    share = min(max(share, _SUREST), 1.0 - _SUREST)
-    return float(1.0 / (1.0 + ((1.0 - share) / share) ** _TRUST[evidence]))
-
-
-def _with_prior(probability: float, attributable: float) -> float:
-    """Bayes' rule, with another share of slowed runs that others slowed than where probabilities were fitted."""
-    fewer = min(1.0, attributable * (1 - _ATTRIBUTABLE) / (_ATTRIBUTABLE * (1 - attributable)))
-    return probability * fewer / (1 - probability + probability * fewer)
-
-
-def attributable_share(slowed: Sequence[bool], others: Sequence[bool]) -> float:
-    """Of slowed runs that met others' work, the share that would not have been slow without it, by the odds ratio of a
-    case-control study (Miettinen 1974): whether each slowed run met such work, and whether others at the same time did.
-    Few runs say little beside what is usual, and without the one or the other nothing."""
-    if not slowed or not others:
-        return _ATTRIBUTABLE
-    cases, controls = ((sum(each) + 0.5, len(each) - sum(each) + 0.5) for each in (slowed, others))
-    found = np.log(cases[0] * controls[1] / (cases[1] * controls[0]))
-    certainty, before = 1 / sum(1 / count for count in (*cases, *controls)), _ODDS_SPREAD**-2
-    ratio = np.exp((found * certainty + np.log(_USUAL_ODDS) * before) / (certainty + before))
-    return float(np.clip(1 - 1 / ratio, _SUREST, 1 - _SUREST))
-
-
-def needed_seconds(evidence: Evidence, harm_seconds: float, lost: Floats) -> Floats:
-    """The least that a job must have cost a run that lost so much to be blamed for it."""
-    half = np.full(len(lost), harm_seconds / 2)
-    return half if evidence == "servers" else np.clip(lost / 2, half, harm_seconds)
 
 
 def _draws(amount: Amount, rng: np.random.Generator) -> Floats:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ioweather.advice.culprits.blame import Accused, Blame, Party, Slowed, Suspect, Suspects, accused, blame
+from ioweather.advice.culprits.blame import Accused, Blame, Party, Slowed, Suspect, accused, blame, one_of_two
 from ioweather.core.printable import one_line
 from ioweather.core.results import Answer, Finding
-from ioweather.core.run_outcomes import Amount, Culprit, WhyOutcome
+from ioweather.core.run_outcomes import Culprit, WhyOutcome
 from ioweather.core.units import format_bytes, format_seconds
 
 _SMALL_REQUEST_BYTES: Final = 64 * 1024
@@ -74,33 +74,34 @@ def as_culprit(found: Blame | Accused) -> Culprit:
     return Culprit(party.job_id, party.user, party.project, found.probability, found.seconds, found.low, found.high)
 
 
-def slowed_run(result: WhyOutcome, suspects: Suspects) -> Slowed | None:
-    """The run of a verdict, where it has a usual time to compare with."""
-    usual, own = result.seconds.usual, result.seconds.own
-    if usual is None or usual.value is None or result.io_seconds is None or result.harm_seconds is None:
-        return None
-    known = own if own is not None else Amount(0.0, 0.0, 0.0)
-    return Slowed(Party("this run"), result.io_seconds, usual, known, result.harm_seconds, suspects)
+def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:
+    """Where too few similar runs tell what is usual, as of one that did something else, its verdict may."""
+    usual = result.seconds.usual
+    if run.usual.value is not None or usual is None or usual.value is None or result.harm_seconds is None:
+        return run
+    return replace(run, usual=usual, own=result.seconds.own, harm_seconds=result.harm_seconds)
 
 
 def culprits_of(run: Slowed) -> tuple[Accused, ...]:
     return tuple(each for each in accused([(run, blame(run))], lambda party: party.key) if each.may_be_named)
 
 
-def with_culprits(answer: Answer, suspects: Suspects | None) -> Answer:
+def with_culprits(answer: Answer, run: Slowed | None) -> Answer:
     """The verdict's answer, and who it was where the system took the seconds."""
     result = answer.result
-    if suspects is None or not isinstance(result, WhyOutcome) or result.kind not in ("system", "both"):
+    if run is None or not isinstance(result, WhyOutcome) or result.kind not in ("system", "both"):
         return answer
-    run = slowed_run(result, suspects)
-    found = culprits_of(run) if run is not None else ()
-    if run is None or not found:
-        return answer
+    run = or_by_verdict(run, result)
+    found = culprits_of(run)
     said = replace(result, culprits=tuple(as_culprit(each) for each in found))
     return replace(answer, result=said, findings=(*findings_of(run, found), *answer.findings))
 
 
 def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
+    either = one_of_two(run)
+    if either is not None:
+        one, other = (party_words(party) for party in either.parties)
+        yield Finding(f"One of {one} and {other} slowed it ({sure(either.probability)}).", "note", "one_of")
     for number, each in enumerate(found[:_MOST_SENTENCES], 1):
         suspect = each.worst.suspect
         words = f"{without_words(run, each.worst)} {pattern_words(suspect)}"
@@ -109,12 +110,15 @@ def findings_of(run: Slowed, found: Sequence[Accused]) -> Iterator[Finding]:
         yield Finding(NOT_ADDITIVE, name="not_additive")
 
 
-def silence_words(run: Slowed | None, suspects: Suspects) -> str:
+def silence_words(run: Slowed) -> str:
     """Why nobody is named."""
-    if run is not None and run.usual.value is not None and run.io_seconds - run.usual.value < run.harm_seconds:
+    suspects = run.suspects
+    if not run.is_slow:
         return "it was not slowed: its I/O took as long as usual"
     if not suspects.found:
         return "no record shows another job at work beside it"
     if suspects.known_ratio is not None and suspects.known_ratio < 0.5:
         return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in nobody's record"
+    if run.attributable < 0.5:
+        return "runs that met as much work of others are hardly slow more often here than the rest"
     return "what the jobs beside it did does not explain the time it lost"

@@ -231,16 +231,6 @@ class Capacity:
         of = loads.stretch[chosen]
         return self.work_of(loads.target[chosen], amounts, loads.first_ns[of], loads.last_ns[of])
 
-    def at_least(self, loads: JobLoads) -> Capacity:
-        """What jobs did on a target by its servers' own counts it can do. Samples of a few days do not show all of it:
-        to ask for as many small requests as one job does is rare."""
-        found = {}
-        for name in AMOUNTS:
-            most = self.per_second[name].copy()
-            np.maximum.at(most, loads.target, loads.amounts[name] / np.maximum(loads.seconds[loads.stretch], 1.0))
-            found[name] = most
-        return replace(self, per_second=found)
-
     def work_of(self, target: Ints, amounts: Mapping[str, Floats], first_ns: Ints, last_ns: Ints) -> Floats:
         """For the bytes, or for the requests where these are small; longer while a target was sick."""
         parts = {}

@@ -139,6 +139,11 @@ class Waiting:
         used = self.used.reshape(len(self.used), *(1,) * (work.ndim - 2), -1)
         return np.asarray(np.where(used, work, 0.0).max(axis=-1, initial=0.0))
 
+    @property
+    def met_seconds(self) -> float:
+        """What others' work adds to its own on the busiest target."""
+        return float((self._longest(self._total) - self._longest(self.own)).sum())
+
     def without_each(self) -> Floats:
         """Seconds that it would wait less without each of the others and, last, without the rest."""
         parts = np.concatenate([self.others, self.rest[:, None, :]], axis=1)

@@ -104,6 +104,14 @@ def _search_health(lake: Lake, since_ns: int) -> int:
     return find_sick_components(lake, since_ns)
 
 
+def _learn_slowness(lake: Lake, since_ns: int) -> int:
+    """After what is sick is known. It is kept beside the tables."""
+    from ioweather.workflows.slowed_runs import learn_slowness
+
+    learn_slowness(lake, since_ns)
+    return 0
+
+
 def _search_episodes(lake: Lake, _since_ns: int) -> int:
     from ioweather.workflows.events import find_episodes
 
@@ -114,6 +122,7 @@ FOLLOWS_ROWS: Final = (FollowsRows("responses", "response_rollups", refresh_roll
 FOLLOWS_MAPPING: Final = (FollowsMapping("scan_entries", "scans", tally_entries),)
 FOLLOWS_ARRIVAL: Final = (
     FollowsArrival(("series", "responses", "applications", "job_operations"), "events", _search_health),
+    FollowsArrival(("series", "applications", "job_operations"), "events", _learn_slowness),
     FollowsArrival(("responses",), "events", _search_episodes),
 )
 SEARCHED: Final = frozenset(table for each in FOLLOWS_ARRIVAL for table in each.tables)
