@@ -104,8 +104,21 @@ def test_stopped_work_leaves_nothing_running_and_goes_on_later(cluster, logs, al
 
 def test_a_task_that_kills_every_worker_is_given_up(cluster):
     with opened(dask=cluster.scheduler_address) as executor:
-        inputs = [(text,) for text in ("1", "__import__('os')._exit(9)", "3")]
+        # Dask does not replace a worker that dies in the moment in which it came.
+        inputs = [(text,) for text in ("1", "__import__('time').sleep(0.5), __import__('os')._exit(9)", "3")]
         assert list(in_order(executor, eval, inputs, lost=lambda text: "lost")) == [1, "lost", 3]
+
+
+def test_a_cluster_without_workers_is_named_rather_than_waited_for(monkeypatch):
+    monkeypatch.setattr("ioweather.engine.run._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("ioweather.engine.dask_cluster._COUNT_SECONDS", 0.1)
+    monkeypatch.setattr("ioweather.engine.dask_cluster._EMPTY_SECONDS", 0.5)
+    with (
+        loopback_cluster(workers=0) as empty,
+        opened(dask=empty.scheduler_address) as executor,
+        pytest.raises(IoweatherError, match="no worker for"),
+    ):
+        list(in_order(executor, abs, [(1,)]))
 
 
 def test_a_worker_of_another_version_is_refused(cluster, monkeypatch):

@@ -39,6 +39,8 @@ _LIFETIME_SHARE, _STAGGER_SHARE = 0.85, 0.1
 _LOOK_SECONDS = 0.5
 # The number of workers is asked for over the network.
 _COUNT_SECONDS = 2.0
+# Workers that were killed come back within seconds, if anybody starts them again.
+_EMPTY_SECONDS = 300.0
 
 
 def _require_dask(*modules: str) -> None:
@@ -174,6 +176,7 @@ class DaskExecutor(Executor):
         self._planned = planned
         self._folder, self._trouble = folder, False
         self._known, self._counted = 1, -1e9
+        self._worked = time.monotonic()  # when there was a worker last
 
     @property
     def threads(self) -> int:
@@ -183,13 +186,21 @@ class DaskExecutor(Executor):
     @property
     def workers(self) -> int:
         """At least those that were ordered: they come one by one, and work must wait for them, not they for work."""
-        if time.monotonic() - self._counted > _COUNT_SECONDS:
+        now = time.monotonic()
+        if now - self._counted > _COUNT_SECONDS:
             try:
-                self._known = max(self.threads, self._planned, 1)
+                self._known = max(self.threads, self._planned)
             except OSError:
                 raise _gone() from None
-            self._counted = time.monotonic()
-        return self._known
+            self._counted = now
+            if self._known:
+                self._worked = now
+        if now - self._worked > _EMPTY_SECONDS:
+            raise IoweatherError(
+                f"The Dask cluster has had no worker for {_EMPTY_SECONDS / 60:.0f} minutes.",
+                hint="Start workers (`dask worker ADDRESS`) and run the same command again: it goes on.",
+            )
+        return max(self._known, 1)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         # Not pure: two equal calls are two tasks, and no result is kept for a third.

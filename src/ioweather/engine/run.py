@@ -20,6 +20,8 @@ T = TypeVar("T")
 DEATHS_BORNE = 3
 # Per worker: one that it runs, one that waits for it, one whose result waits for its turn.
 _IN_FLIGHT = 3
+# How often it is asked whether there is still somebody to work, while a result is awaited.
+_LOOK_SECONDS = 10.0
 
 
 class WorkersDied(IoweatherError):
@@ -72,6 +74,8 @@ def in_order(
                 if head.future is None:
                     head.is_alone = True
                     head.future = _submit(executor, task, head.arguments)
+                while not wait((head.future,), _LOOK_SECONDS).done:
+                    workers_of(executor)
                 result = head.future.result()
             except TaskLost:
                 if not head.is_alone:
