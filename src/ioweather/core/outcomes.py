@@ -391,8 +391,8 @@ class ClaimsOutcome(Outcome):
 
 @dataclass(frozen=True)
 class PredictabilityOutcome(Outcome):
-    """Shares by which 68% and 95% of equal runs differ at most: `noise_` of those that ran at the same time, `spread_`
-    whenever they ran. `moment_ratio` is what of the variance goes away for runs at the same time."""
+    """Shares by which 68% and 95% of equal runs differ at most: `noise_` of those that ran at the same quiet time,
+    `spread_` whenever they ran. `moment_ratio` is what of the variance goes away for runs at the same time."""
 
     equal_count: int
     set_count: int

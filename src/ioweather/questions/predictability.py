@@ -21,6 +21,7 @@ from ioweather.derive.jobs.duplicates import (
     deviations,
     equal_runs,
     spread,
+    while_quiet,
 )
 from ioweather.studies.shared.runs import NEEDS, instances_of
 
@@ -29,7 +30,8 @@ _PUBLISHED: Final = (("theta", "Theta (ALCF)", 0.057), ("cori", "Cori (NERSC)", 
 _CAVEATS: Final = (
     "Equal runs have the same user, program, processes, files, bytes and requests; equal in the log need not be equal "
     "on the disk.",
-    "At the same time means that their I/O began within five minutes.",
+    "At the same quiet time means that their I/O began within 20 minutes, and that on average they took no longer than "
+    "the fastest third of such runs: others hardly held them up.",
     "Equal runs at the same time may slow each other down; that counts as noise here.",
 )
 
@@ -42,7 +44,8 @@ def answer(data: StudyData, facility: Facility, params: Params) -> Answer:
     group = equal_runs(runs) if runs.rows else np.zeros(0, np.int64)
     ever = deviations(seconds, group)
     began = np.ma.masked_array(runs.array("first_open_ns"))
-    together = deviations(seconds, at_the_same_time(group, np.where(began.mask, runs.ints("start_ns"), began.data)))
+    at_once = at_the_same_time(group, np.where(began.mask, runs.ints("start_ns"), began.data))
+    together = deviations(seconds, while_quiet(seconds, group, at_once))
     floor, whole = _spreads(together), _spreads(ever)
     spreads = (_amount(floor[0]), _amount(floor[1]), _amount(whole[0]), _amount(whole[1]))
     counts = (len(ever.values), ever.sets, len(together.values), together.sets)
@@ -81,9 +84,11 @@ def _headline(floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]
     if whole[0] is None:
         return "Too few equal runs to say how predictable they are."
     if floor[0] is None:
-        return f"Equal runs differ by {_percent(whole[0])} (68% of them); too few ran at one time to know the noise."
+        return (
+            f"Equal runs differ by {_percent(whole[0])} (68% of them); too few ran at one quiet time to know the noise."
+        )
     return (
-        f"Equal runs at the same time differ by {_percent(floor[0])} (68% of them): no forecast can be nearer. "
+        f"Equal runs at the same quiet time differ by {_percent(floor[0])} (68% of them): no forecast can be nearer. "
         f"Whenever they ran it is {_percent(whole[0])}."
     )
 
@@ -96,7 +101,12 @@ def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
     together = f"{outcome.together_count:,} runs in {outcome.together_set_count:,} sets"
     ever = f"{outcome.equal_count:,} runs in {outcome.set_count:,} sets"
     rows = (
-        ("at_the_same_time", f"Equal runs at the same time: noise ({together})", outcome.noise_68, outcome.noise_95),
+        (
+            "at_the_same_time",
+            f"Equal runs at the same quiet time: noise ({together})",
+            outcome.noise_68,
+            outcome.noise_95,
+        ),
         ("ever", f"Equal runs, whenever they ran ({ever})", outcome.spread_68, outcome.spread_95),
     )
     groups = []
@@ -126,7 +136,7 @@ def _findings(
     together: Deviations, floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]
 ) -> list[Finding]:
     if floor[0] is None:
-        words = f"{together.sets} sets of equal runs at the same time are too few; {LEAST_SETS} are needed."
+        words = f"{together.sets} sets of equal runs at the same quiet time are too few; {LEAST_SETS} are needed."
         return [Finding(words, "undecided", name="few_at_the_same_time")]
     if whole[0] is not None and floor[0].high < whole[0].low:
         return [Finding("When a run runs matters more than chance gives.", name="time_matters")]
@@ -144,7 +154,7 @@ QUESTION = Question(
     help="""Say how well any model could foretell the I/O time of a run here.
 
     Equal runs differ for two reasons: the state of the system at the time, and
-    noise. Those that ran at the same time show the noise alone.""",
+    noise. Those that ran at the same quiet time show the noise alone.""",
     epilog="Example: ioweather predictability --from 2026-01-01",
     seen_by="public",
 )

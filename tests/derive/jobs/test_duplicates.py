@@ -7,13 +7,13 @@ import pytest
 
 from ioweather.core.frames import Frame
 from ioweather.core.units import MINUTE_NS
-from ioweather.derive.jobs.duplicates import at_the_same_time, deviations, equal_runs, spread
+from ioweather.derive.jobs.duplicates import at_the_same_time, deviations, equal_runs, spread, while_quiet
 from ioweather.tables.schema import encode_text
 
 
-def test_runs_whose_io_begins_within_five_minutes_are_one_set():
+def test_runs_whose_io_begins_within_twenty_minutes_are_one_set():
     group = np.array([0, 0, 0, 1, 0, 1])
-    minutes = np.array([0, 4, 30, 4, 6, 100])
+    minutes = np.array([0, 19, 70, 4, 21, 100])
     assert at_the_same_time(group, minutes * MINUTE_NS).tolist() == [0, 0, 2, 3, 1, 4]
 
 
@@ -47,3 +47,16 @@ def test_planted_noise_is_found_in_sets_of_any_size(size):
     assert found.value == pytest.approx(np.expm1(0.0571), rel=0.07)
     ever = spread(deviations(seconds, np.zeros(sets * size, np.int64) + np.arange(sets * size) % 7), 0.6827)
     assert ever.value == pytest.approx(np.expm1(np.hypot(0.5, 0.0571)), rel=0.2)
+
+
+def test_noise_is_found_beside_others_who_come_and_go():
+    """In half of the sets others hold up one run or both, by up to three times; the noise is that of the rest."""
+    rng = np.random.default_rng(3)
+    sets, group = np.repeat(np.arange(600), 2), np.repeat(np.arange(20), 60)
+    held_up = np.where(np.repeat(rng.random(600) < 0.5, 2), rng.uniform(0, np.log(3), 1200), 0.0)
+    seconds = np.exp(held_up + rng.normal(0, 0.057, 1200) + group)
+    assert spread(deviations(seconds, sets), 0.6827).low > 0.08
+    found = spread(deviations(seconds, while_quiet(seconds, group, sets)), 0.6827)
+    assert found.low < np.expm1(0.057) < found.high
+    assert found.value == pytest.approx(np.expm1(0.057), rel=0.15)
+    assert while_quiet(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)).size == 0

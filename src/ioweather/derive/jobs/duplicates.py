@@ -1,8 +1,8 @@
 """How much equal runs differ, whenever they ran and when they ran at the same time (after Isakov et al., SC'22).
 
 Equal runs asked for the same, in the same requests. What they differ by is the state of the system at the time, and
-noise. Those whose I/O began at the same time met the same state: what is left is the noise, which no model of the
-system can explain.
+noise. Those whose I/O began at about the same time met about the same state, and where they were fast it hardly held
+them up: what is left is the noise, which no model of the system can explain.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ioweather.core.units import MINUTE_NS
 from ioweather.derive.jobs.groups import group_runs, program_names
 
 QUANTILES: Final = (0.68, 0.95)
-# [ours] Most states of a system last longer, and fewer minutes leave few runs.
-SAME_TIME_NS: Final = 5 * MINUTE_NS
+# [ours] Fewer minutes leave few runs. In as many, others come and go: that shows less in the fastest third.
+SAME_TIME_NS: Final = 20 * MINUTE_NS
+QUIET: Final = 1 / 3
 _REQUESTS: Final = ("read_count", "write_count", "common_access_bytes", "io_rank_count")
 LEVEL: Final = 0.9
 _REPLICATES: Final = 400
@@ -77,6 +78,17 @@ def at_the_same_time(group: Ints, began_ns: Ints) -> Ints:
         if group[row] != current or began_ns[row] - first > SAME_TIME_NS:
             number, current, first = number + 1, int(group[row]), int(began_ns[row])
         found[row] = number
+    return found
+
+
+def while_quiet(seconds: Floats, group: Ints, of_set: Ints) -> Ints:
+    """The sets whose mean is among the fastest of their group; the others are -1. A set is chosen by its mean, which
+    says nothing of how far its runs are from it."""
+    logs, found = np.log(seconds), of_set.copy()
+    mean = np.bincount(of_set, logs) / np.maximum(np.bincount(of_set), 1) if len(logs) else logs
+    for each in np.unique(group):
+        rows = np.flatnonzero(group == each)
+        found[rows[mean[of_set[rows]] > np.quantile(logs[rows], QUIET)]] = -1
     return found
 
 
