@@ -16,7 +16,9 @@ from ioweather.stats.tails.families import Cauchy, Normal
 from ioweather.stats.tails.gaps import largest_gap
 from ioweather.stats.tails.heads import truncated_head
 from ioweather.stats.tails.sample import sample_of
+from ioweather.stats.tails.splits import HeadName
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
+from ioweather.studies.responses.fits import parameter_estimates
 
 PLANTED = Mixture(TruncatedHead(Normal(1.0, 0.12), 1.3), PowerLaw(1.3, 3.0), 0.15)
 
@@ -40,9 +42,8 @@ def test_a_planted_mixture_is_found(fit: MixtureFit) -> None:
     assert fit.minimum_group == 50
     low, high = fit.intervals["tail_alpha"].low, fit.intervals["tail_alpha"].high
     assert low < 3.0 < high
-    assert "40 replicates" in fit.intervals["pivot"].method
-    assert fit.intervals["pivot"].method.endswith("of pivot it holds more often than 95%")
-    assert "more often" not in fit.intervals["tail_alpha"].method
+    assert "40 replicates" in fit.intervals["tail_alpha"].method
+    assert fit.intervals["pivot"].method == "distances near the least, by 40 samples drawn from fits"
 
 
 def test_the_distances_are_those_of_the_groups(fit: MixtureFit) -> None:
@@ -199,31 +200,27 @@ def test_hostile_samples_get_a_finite_answer(kind: str, n: int) -> None:
 
 
 @pytest.mark.slow
-def test_planted_parameters_lie_in_their_intervals() -> None:
-    """200 repetitions; nominal .95, 150 replicates. At least .90 of the intervals hold the truth, of each parameter."""
+@pytest.mark.parametrize("n", [1_000, 10_000])
+@pytest.mark.parametrize("head", ["normal", "truncated_normal"])
+def test_planted_parameters_lie_in_their_intervals(n: int, head: HeadName) -> None:
+    """200 repetitions; nominal .90, 40 replicates. The paper's Normal does not end at the pivot, and shifts it."""
     held = []
     for seed in range(200):
-        fit = fit_mixture(
-            drawn(1_500, seed), heads=["truncated_normal"], tails=["power_law"], replicates=150, seed=seed
-        )
+        fit = fit_mixture(drawn(n, seed), heads=[head], tails=["power_law"], replicates=40, seed=seed, level=0.9)
         held.append([fit.intervals[k].low <= v <= fit.intervals[k].high for k, v in PLANTED.parameters.items()])
     rates = dict(zip(PLANTED.parameters, np.mean(held, axis=0), strict=True))
-    assert min(rates.values()) >= 0.90, rates
+    assert min(rates.values()) >= 0.82, rates
+    assert max(rates.values()) <= 0.97, rates
 
 
-@pytest.mark.slow
-def test_the_papers_head_has_intervals_that_hold_too() -> None:
-    """100 repetitions of 10,000 times; nominal .90, 60 replicates. Such a Normal shifts the pivot."""
-    held = []
-    for seed in range(100):
-        times = drawn(10_000, seed)
-        fit = fit_mixture(times, heads=["normal"], tails=["power_law"], replicates=60, seed=seed, level=0.9)
-        held.append([fit.intervals[k].low <= v <= fit.intervals[k].high for k, v in PLANTED.parameters.items()])
-    rates = dict(zip(PLANTED.parameters, np.mean(held, axis=0), strict=True))
-    assert min(rates.values()) >= 0.83, rates
+def test_where_a_cauchy_ends_has_no_interval() -> None:
+    fit = fit_mixture(drawn(300), heads=["cauchy"], tails=["power_law"], replicates=3)
+    assert fit.intervals.keys() == {"head_location", "head_scale", "tail_alpha"}
+    method = {estimate.name: estimate.method for estimate in parameter_estimates(fit)}["pivot"]
+    assert method == "no interval: a Cauchy head does not tell where it ends"
 
 
 def test_the_interval_of_a_shifted_pivot_reaches_the_true_one(fit: MixtureFit) -> None:
     assert fit.intervals["pivot"].low < 1.3 < fit.intervals["pivot"].high
     assert fit.intervals["pivot"].low <= fit.pivot <= fit.intervals["pivot"].high
-    assert "ends there and one that does not" in fit.intervals["pivot"].method
+    assert "ends there and one that does not" in fit.intervals["head_scale"].method

@@ -8,13 +8,14 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ioweather.core.arrays import Floats
 from ioweather.stats.tails.bounded import BoundedFamily, BoundedWeibull
 from ioweather.stats.tails.boundedfit import fit_weibull_tail
 from ioweather.stats.tails.families import Cauchy, Family, Normal
@@ -165,41 +166,89 @@ def fit_mixture(
     if not replicates:
         return fit
     again = bootstrap(sample, fit, range(replicates), seed=seed)
-    return replace(fit, intervals=percentile_intervals(again, level))
+    return replace(fit, intervals=intervals_of(sample, fit, [again], level))
 
 
 def _aic_order(pair: PairFit) -> tuple[bool, float]:
     return pair.collapsed, pair.aic
 
 
-def bootstrap(sample: Sample, fit: MixtureFit, replicates: range, *, seed: int = 0) -> tuple[PairFit, ...]:
-    """The winning pair on observations drawn again, its pivot searched again each time, and where the head is a Normal
-    once more with one that ends at the pivot: the paper's does not, and shifts it. This takes the observations
-    to be independent. Replicates are numbered, and each is the same whichever others are made beside it."""
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """`pairs`: the winning pair on observations drawn again, its pivot searched again each time, and where the head is
+    a Normal once more with one that ends at the pivot: the paper's does not, and shifts it. `excess` (k, 2): on a sample
+    drawn from each of these last, by how much the distance at its pivot, and at its share, exceeds the least."""
+
+    pairs: tuple[PairFit, ...]
+    excess: Floats
+
+
+def bootstrap(sample: Sample, fit: MixtureFit, replicates: range, *, seed: int = 0) -> Replicates:
+    """Observations are taken to be independent. Replicates are numbered, and each is the same whichever others are made
+    beside it."""
     drawn = [sample.resampled(np.random.default_rng([seed, number])) for number in replicates]
     head = _head_name(fit.best.head)
     heads: tuple[HeadName, ...] = ("normal", "truncated_normal") if head == "normal" else (head,)
-    return tuple(refitted(again, fit, each) for each in heads for again in drawn)
+    pairs = tuple(refitted(again, fit, each) for each in heads for again in drawn)
+    if head == "cauchy":
+        return Replicates(pairs, np.empty((0, 2)))
+    excess = []
+    for number, ends in zip(replicates, pairs[-len(drawn) :], strict=True):
+        again = sample_of(ends.distribution.sample(fit.n, np.random.default_rng([seed, number, 1])))
+        splits = _replicate_splits(again, fit)
+        pivots, shares = _pivots_and_shares(splits)
+        rows = [int(np.abs(a - b).argmin()) for a, b in ((pivots, ends.pivot), (shares, ends.tail_share))]
+        least = splits.least("truncated_normal", _tail_name(fit), fit.combination).value
+        excess.append(_distances(splits, fit, rows) - least)
+    return Replicates(pairs, np.array(excess))
 
 
-def percentile_intervals(fits: Sequence[PairFit], level: float = 0.95) -> Mapping[str, Interval]:
-    """Intervals of the parameters of the distribution, from bootstrap fits: from the least to the greatest of what the
-    heads say that were tried."""
+def intervals_of(
+    sample: Sample, fit: MixtureFit, made: Sequence[Replicates], level: float = 0.95
+) -> Mapping[str, Interval]:
+    """Percentiles of the replicates: from the least to the greatest of what the heads say that were tried. Of pivot and
+    share, where the distance hardly has a least, those that exceed it by no more than true ones do."""
     rows: dict[HeadName, list[Mapping[str, float]]] = {}
-    for pair in fits:
+    for pair in (pair for each in made for pair in each.pairs):
         rows.setdefault(_head_name(pair.head), []).append(pair.distribution.parameters)
-    count = len(fits) // len(rows)
+    count = sum(len(each.pairs) for each in made) // len(rows)
     method = f"percentile bootstrap, {count} replicates, pivot searched again in each"
     if len(rows) > 1:
         method += ", with a head that ends there and one that does not"
-
-    def interval(name: str) -> Interval:
+    found = {}
+    for name in fit.distribution.parameters.keys() - {"pivot", "tail_share"}:
         ends = [np.quantile([row[name] for row in each], [(1 - level) / 2, (1 + level) / 2]) for each in rows.values()]
-        # Two searches do not agree on where one distribution ends (docs/explanation/tails.md).
-        wide = f"; of {name} it holds more often than {level:.0%}" if name in ("pivot", "tail_share") else ""
-        return Interval(float(min(low for low, _ in ends)), float(max(high for _, high in ends)), level, method + wide)
+        found[name] = Interval(float(min(low for low, _ in ends)), float(max(high for _, high in ends)), level, method)
+    excess = np.concatenate([each.excess for each in made])
+    if not len(excess):
+        return found
+    splits = _replicate_splits(sample, fit)
+    distance = _distances(splits, fit, range(len(splits.cuts)))
+    method = f"distances near the least, by {len(excess)} samples drawn from fits"
+    both = zip(("pivot", "tail_share"), _pivots_and_shares(splits), np.quantile(excess, level, axis=0), strict=True)
+    for name, values, most in both:
+        inside = np.append(values[distance - distance.min() <= most], fit.distribution.parameters[name])
+        found[name] = Interval(float(inside.min()), float(inside.max()), level, method)
+    return found
 
-    return {name: interval(name) for name in fits[0].distribution.parameters}
+
+def _replicate_splits(sample: Sample, fit: MixtureFit) -> Splits:
+    return Splits(sample, thinned(candidate_cuts(sample, fit.minimum_group, fit.minimum_group), _REPLICATE_CUTS))
+
+
+def _pivots_and_shares(splits: Splits) -> tuple[Floats, Floats]:
+    sample = splits.sample
+    return sample.values[splits.cuts], 1 - sample.below[splits.cuts + 1] / sample.n
+
+
+def _distances(splits: Splits, fit: MixtureFit, rows: Iterable[int]) -> Floats:
+    """Combined distances of a head that ends at the pivot and of the tail."""
+    groups, combine = (splits.head("truncated_normal"), splits.tail(_tail_name(fit))), splits.combine(fit.combination)
+    return np.array([combine(np.array([r]), [np.array([g.gap(r).distance]) for g in groups])[0] for r in rows])
+
+
+def _tail_name(fit: MixtureFit) -> TailName:
+    return fit.best.tail.name  # type: ignore[return-value]
 
 
 def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
@@ -211,12 +260,10 @@ def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
 
 def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> PairFit:
     """The winning pair of `fit`, with another head if one is named, fitted to another sample of the same size."""
-    cuts = thinned(candidate_cuts(sample, fit.minimum_group, fit.minimum_group), _REPLICATE_CUTS)
-    if not cuts.size:
+    splits = _replicate_splits(sample, fit)
+    if not splits.cuts.size:
         return fit.best
-    splits = Splits(sample, cuts)
-    tail: TailName = fit.best.tail.name  # type: ignore[assignment]
-    found = search_pair(splits, splits, head or _head_name(fit.best.head), tail, fit.combination)
+    found = search_pair(splits, splits, head or _head_name(fit.best.head), _tail_name(fit), fit.combination)
     return _pair_fit(sample, found, fit.combination)
 
 

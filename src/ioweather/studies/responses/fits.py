@@ -12,7 +12,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
-from ioweather.stats.mixture import MixtureFit, PairFit, Selection, bootstrap, fit_mixture, percentile_intervals
+from ioweather.stats.mixture import MixtureFit, PairFit, Replicates, Selection, bootstrap, fit_mixture, intervals_of
 from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.splits import Combination
 from ioweather.studies.responses.samples import ResponseSample
@@ -65,9 +65,10 @@ def fit_samples(
     drawn = spread(_again, ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches))
     fitted = []
     for seed, fit in split:
-        again = tuple(pair for _ in batches for pair in next(drawn))
-        whole = replace(fit, intervals=percentile_intervals(again, LEVEL)) if again else fit
-        same = tuple(pair for pair in again if type(pair.head) is type(fit.best.head))
+        made = [next(drawn) for _ in batches]
+        sample = sample_of(samples[seed].seconds)
+        whole = replace(fit, intervals=intervals_of(sample, fit, made, LEVEL)) if made else fit
+        same = tuple(pair for again in made for pair in again.pairs if type(pair.head) is type(fit.best.head))
         fitted.append(FittedSample(samples[seed], whole, same))
     refused = [f"{sample.label}: {fit}." for sample, fit in zip(samples, fits, strict=True) if isinstance(fit, str)]
     return fitted, refused
@@ -86,7 +87,7 @@ def _fit(seconds: Floats, combination: Combination, select: Selection) -> Mixtur
         return str(error)
 
 
-def _again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> tuple[PairFit, ...]:
+def _again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> Replicates:
     return bootstrap(sample_of(seconds), fit, replicates, seed=seed)
 
 
@@ -123,6 +124,7 @@ def parameter_estimates(fit: MixtureFit) -> tuple[Estimate, ...]:
     for name, value in fit.distribution.parameters.items():
         interval = fit.intervals.get(name)
         low, high, level = (interval.low, interval.high, interval.level) if interval else (None, None, None)
-        method = interval.method if interval else "no interval asked for"
+        missing = "no interval: a Cauchy head does not tell where it ends" if fit.intervals else "no interval asked for"
+        method = interval.method if interval else missing
         found.append(Estimate(name, value, units.get(name, ""), low, high, level, fit.n, method))
     return tuple(found)
