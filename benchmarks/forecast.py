@@ -219,14 +219,15 @@ def foreseen(
 ) -> Floats:
     """As `by_jobs`, with what the jobs that are known did move."""
     assert jobs is not None
+    every = seen.window_ns // jobs.step_ns
     work, count = jobs.work, len(seen.values)
-    rows = np.flatnonzero(work.present & (work.window < count))
+    rows = np.flatnonzero(work.present & (work.window < count * every) & (work.window % every == every - 1))
     total = np.concatenate([[0.0], np.cumsum(work.amount)])
-    own = np.bincount(work.window[work.window < count], work.amount[work.window < count], count)
+    own = np.bincount(work.window // every, work.amount / every, count)[:count]
     out = []
     for horizon in horizons:
-        came = (total[rows + horizon + 1] - total[rows + 1]) / horizon if mean else work.amount[rows + horizon]
-        amount = np.bincount(work.window[rows], came, count)
+        last, width = rows + horizon * every + 1, (horizon if mean else 1) * every
+        amount = np.bincount(work.window[rows] // every, (total[last] - total[last - width]) / width, count)
         out.append([quantity.forward(amount), quantity.forward(amount + np.maximum(seen.values - own, 0.0))])
     return np.array(out)
 
@@ -246,10 +247,11 @@ def recorded(path: Path) -> Ways:
 
 
 class Counter:
-    """What each job moves in windows of five minutes, by (job, window, read or write): a watcher of the model."""
+    """What each job moves in steps of so many seconds, by (job, step, read or write): a watcher of the model."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, seconds: int) -> None:
         self.osts, self.moved = world.resources.osts, defaultdict[tuple[str, int, str], float](float)
+        self.seconds = seconds
         world.fluid.watcher = self.watch
 
     def watch(self, now: float, until: float, flows: list[Flow], pace: Floats) -> None:
@@ -258,9 +260,9 @@ class Counter:
             self.spread(job_key(flow), flow.kind, now, until, rate * flow.moved_ratio)
 
     def spread(self, key: str, kind: str, start: float, end: float, rate: float) -> None:
-        for window in range(int(start // 300), int(-(-end // 300))):
-            span = min(end, (window + 1) * 300) - max(start, window * 300)
-            self.moved[key, window, kind] += span * rate / 300
+        for step in range(int(start // self.seconds), int(-(-end // self.seconds))):
+            span = min(end, (step + 1) * self.seconds) - max(start, step * self.seconds)
+            self.moved[key, step, kind] += span * rate / self.seconds
 
 
 def simulated(what: str, days: int | None) -> Ways:
@@ -269,7 +271,7 @@ def simulated(what: str, days: int | None) -> Ways:
     preset, _, seed = what.partition(":")
     chosen = preset_named(preset) if days is None else for_days(preset_named(preset), days)
     world = World(chosen, int(seed or 1))
-    counter, logged = Counter(world), Counter(World(chosen, 0))
+    counter, logged = Counter(world, 60), Counter(World(chosen, 0), 300)
     jobs: list[Job] = []
     parts: dict[str, list[Floats]] = {"read": [], "write": []}
     for window in world.windows():
@@ -297,6 +299,7 @@ def simulated(what: str, days: int | None) -> Ways:
 
 
 def _known(jobs: list[Job], counter: Counter, kinds: tuple[str, ...], windows: int, *, live: bool) -> KnownJobs:
+    seconds = counter.seconds
     numbers = {str(job.number): place for place, job in enumerate(jobs)}
     programs = [job.program.name for job in jobs]
     moved = [(key, window, amount) for (key, window, kind), amount in counter.moved.items() if kind in kinds]
@@ -307,14 +310,13 @@ def _known(jobs: list[Job], counter: Counter, kinds: tuple[str, ...], windows: i
     codes = {name: code for code, name in enumerate(dict.fromkeys(programs))}
     rest = [math.nan] * (len(programs) - len(jobs))
     submitted, began, ended = (
-        np.array([*(math.inf if moment is None else moment / 300 for moment in moments), *rest])
+        np.array([*(math.inf if moment is None else moment / seconds for moment in moments), *rest])
         for moments in zip(*((job.submit, job.start, job.end) for job in jobs), strict=True)
     )
     table = Jobs(submitted, began, ended, np.array([codes[name] for name in programs]))
     job, window, amount = (np.array(part) for part in zip(*((numbers[key], w, a) for key, w, a in moved), strict=True))
-    return KnownJobs(
-        laid_out(table, (job, window, amount), windows, BURST_WINDOWS[-1], live=live), tuple(codes), 5 * MINUTE_NS
-    )
+    work = laid_out(table, (job, window, amount), windows * 300 // seconds, 7200 // seconds, live=live)
+    return KnownJobs(work, tuple(codes), seconds * 10**9)
 
 
 def main() -> None:

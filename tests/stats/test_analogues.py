@@ -38,7 +38,7 @@ def by_a_loop(work: Work, windows: int, horizon: int) -> np.ndarray:
     """Every moment against every other one that had taught by then."""
     state, lasted = states(work)
     rows = [row for row in range(len(work.amount)) if work.present[row] and work.window[row] < windows]
-    length = {row: min(int(lasted[row]), 24) + round(4 * np.log2(max(lasted[row] / 24, 1))) for row in rows}
+    length = {row: min(int(lasted[row]), 60) + round(4 * np.log2(max(lasted[row] / 60, 1))) for row in rows}
     out = np.zeros(windows)
     for row in rows:
         guess = 0.0
@@ -117,6 +117,18 @@ def test_the_mean_of_the_next_windows_is_that():
     assert not single.any()  # all have ended
     one = expected(work, WINDOWS, (1,), mean=True).amount
     np.testing.assert_array_equal(one, expected(work, WINDOWS, (1,), mean=False).amount)
+
+
+def test_windows_of_several_steps_are_their_means():
+    """What comes in a window is the sum over its steps, seen from the end of the window before."""
+    work = planted()
+    single = expected(work, WINDOWS, tuple(range(1, 13)), mean=False).amount
+    wide = expected(work, WINDOWS, (1, 2), mean=False, every=6).amount
+    assert wide.shape == (2, WINDOWS // 6)
+    np.testing.assert_allclose(wide[0], expected(work, WINDOWS, (6,), mean=True).amount[0, 5::6])
+    # Later steps were seen less often; where programs have taught enough both say the same.
+    late = slice(60, 75)
+    np.testing.assert_allclose(wide[1, late].sum(), single[6:12, 5::6][:, late].mean(axis=0).sum(), rtol=0.1)
 
 
 def test_work_without_accounts_is_there_while_it_moves():

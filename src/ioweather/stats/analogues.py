@@ -20,8 +20,8 @@ WAITING, STARTED, BURST, PAUSE = range(4)
 # [ours] How many moments alike the wider group counts for; how many windows are told apart one by one, before longer
 # times are taken together; and how many bursts make a period.
 _SHRINK: Final = 2.0
-_EACH: Final = 24
-_MOST: Final = 48
+_EACH: Final = 60
+_MOST: Final = 120
 _LEAST_BURSTS: Final = 4
 
 
@@ -107,8 +107,9 @@ class Expected:
     of_job: Floats
 
 
-def expected(work: Work, windows: int, horizons: tuple[int, ...], *, mean: bool) -> Expected:
-    """What jobs known at the end of a window move in the one `h` later; with `mean`, on average in the next `h`."""
+def expected(work: Work, windows: int, horizons: tuple[int, ...], *, mean: bool, every: int = 1) -> Expected:
+    """What jobs known at the end of a window move in the one `h` later; with `mean`, on average in the next `h`. Of
+    `windows` of the work, `every` so many are one of those."""
     state, lasted = states(work)
     rows = np.flatnonzero(work.present & (work.window < windows))
     now, job, state, lasted = work.window[rows], work.job[rows], state[rows], lasted[rows]
@@ -120,13 +121,14 @@ def expected(work: Work, windows: int, horizons: tuple[int, ...], *, mean: bool)
     keys = (state, program * 4 + state, program * kinds + alike, job * kinds + alike)
     groups = [_Past(key, now, teaches, windows) for key in keys]
     total = np.concatenate([[0.0], np.cumsum(work.amount)])
-    amount, of_job = np.zeros((len(horizons), windows)), np.zeros((len(horizons), len(work.program)))
-    for place, horizon in enumerate(horizons):
-        came = (total[rows + horizon + 1] - total[rows + 1]) / horizon if mean else work.amount[rows + horizon]
+    amount, of_job = np.zeros((len(horizons), windows // every)), np.zeros((len(horizons), len(work.program)))
+    for place, horizon in enumerate(every * h for h in horizons):
+        width = horizon if mean else every
+        came = (total[rows + horizon + 1] - total[rows + horizon - width + 1]) / width
         guess = np.zeros(len(rows))
         for group in groups:
             guess = group.drawn(came, horizon if work.live else 0, guess)
-        amount[place] = np.bincount(now, guess, minlength=windows)
+        amount[place] = np.bincount(now, guess, minlength=windows)[every - 1 :: every]
         of_job[place, job[now == windows - 1]] = guess[now == windows - 1]
     return Expected(amount, of_job)
 

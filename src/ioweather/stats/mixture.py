@@ -176,8 +176,8 @@ def _aic_order(pair: PairFit) -> tuple[bool, float]:
 @dataclass(frozen=True, eq=False)
 class Replicates:
     """`pairs`: the winning pair on observations drawn again, its pivot searched again each time, and where the head is
-    a Normal once more with one that ends at the pivot: the paper's does not, and shifts it. `excess` (k, 2): on a sample
-    drawn from each of these last, by how much the distance at its pivot, and at its share, exceeds the least."""
+    a Normal once more with one that ends at the pivot: the paper's does not, and shifts it. `excess` (k, 2): on a
+    sample drawn from each of these last, by how much the distance at its pivot, and at its share, exceeds the least."""
 
     pairs: tuple[PairFit, ...]
     excess: Floats

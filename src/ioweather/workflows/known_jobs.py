@@ -8,7 +8,7 @@ import numpy as np
 
 from ioweather.advice.forecast.horizons import AHEAD_NS, History, KnownJobs
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.stats.analogues import Jobs, laid_out
 from ioweather.stats.climatology import MEMORY_DAYS
 from ioweather.store.convert import fetch_frame
@@ -20,6 +20,8 @@ _MOVED: Final = (
     ColumnSpec("key", "text", ""), ColumnSpec("exe", "text", "", nullable=True), ColumnSpec("slot", "int64", ""),
     ColumnSpec("bytes", "float64", ""),
 )  # fmt: skip
+# [ours] Minutes of all jobs together: more take seconds, and hundreds of megabytes.
+_MOST_MINUTES: Final = 3_000_000
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
 
 
@@ -29,11 +31,14 @@ def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...],
     The jobs are everybody's, since the load is; they have names only for who may see everybody's."""
     whole = snapshot.whole
     period = max(seen.start_ns, seen.end_ns - MEMORY_DAYS * DAY_NS), seen.end_ns
-    counted = _counted(whole, filesystem, operations, seen, period)
-    live = counted is not None and counted.rows > 0
     accounts = whole.frame("jobs", _ACCOUNTED, {"step": "", "submit_ns <": period[1]}).records()
     accounts = [row for row in accounts if row["raw_job_id"] is not None and (row["end_ns"] or 2**62) > period[0]]
-    moved = counted if live else _logged(whole, filesystem, operations, seen, period) if accounts else None
+    where: dict[str, Any] = {"filesystem": filesystem, "operation": operations, "interval_ns <=": seen.window_ns}
+    counts = whole.rows("job_operations", where, period) if whole.filled(["job_operations"]) else ""
+    step, moved = _counted(whole, counts, _minutes(accounts, seen), seen) if counts else (seen.window_ns, None)
+    live = moved is not None and moved.rows > 0
+    if not live:
+        step, moved = seen.window_ns, _logged(whole, filesystem, operations, seen, period) if accounts else None
     if moved is None or not moved.rows:
         return None
     numbers = {str(row["raw_job_id"]): place for place, row in enumerate(accounts)}
@@ -47,32 +52,37 @@ def known_jobs(snapshot: Snapshot, filesystem: str, operations: tuple[str, ...],
     rows = np.flatnonzero(job >= 0)
     unaccounted = [float("nan")] * (len(programs) - len(accounts))
     submitted, began, ended = (
-        np.array([*(_windows(row[name], seen) for row in accounts), *unaccounted])
+        np.array([*(_since(row[name], seen.start_ns) / step for row in accounts), *unaccounted])
         for name in ("submit_ns", "start_ns", "end_ns")
     )
     jobs = Jobs(submitted, began, ended, np.array([codes[program] for program in programs], np.int64))
-    amounts = job[rows], moved.ints("slot")[rows], moved.floats("bytes")[rows] / (seen.window_ns / 1e9)
-    work = laid_out(jobs, amounts, len(seen.values), AHEAD_NS // seen.window_ns, live=live)
+    amounts = job[rows], moved.ints("slot")[rows], moved.floats("bytes")[rows] / (step / 1e9)
+    work = laid_out(jobs, amounts, len(seen.values) * (seen.window_ns // step), AHEAD_NS // step, live=live)
     names = tuple(name for _, name in codes) if snapshot.owner is None else ("",) * len(codes)
-    return KnownJobs(work, names, seen.window_ns)
+    return KnownJobs(work, names, step)
 
 
-def _windows(moment_ns: int | None, seen: History) -> float:
-    return float("inf") if moment_ns is None else (moment_ns - seen.start_ns) / seen.window_ns
+def _since(moment_ns: int | None, start_ns: int) -> float:
+    return float("inf") if moment_ns is None else float(moment_ns - start_ns)
 
 
-def _counted(
-    snapshot: Snapshot, filesystem: str, operations: tuple[str, ...], seen: History, period: tuple[int, int]
-) -> Frame | None:
-    """Counts of intervals no longer than a window, each in the window of its middle."""
-    if not snapshot.filled(["job_operations"]):
-        return None
-    where: dict[str, Any] = {"filesystem": filesystem, "operation": operations, "interval_ns <=": seen.window_ns}
+def _minutes(accounts: list[dict[str, Any]], seen: History) -> float:
+    """That jobs wait and run, and may yet move something."""
+    ends = (min(row["end_ns"] or seen.end_ns, seen.end_ns) for row in accounts)
+    return float(sum(end - row["submit_ns"] + AHEAD_NS for end, row in zip(ends, accounts, strict=True))) / MINUTE_NS
+
+
+def _counted(snapshot: Snapshot, counts: str, minutes: float, seen: History) -> tuple[int, Frame]:
+    """Counts, each in the step of its middle: the minute, where they are made as often, and not too many; else the
+    window."""
+    usual = snapshot.bare.execute(f"SELECT median(interval_ns) FROM ({counts})").fetchall()[0][0]
+    often = usual is not None and usual <= MINUTE_NS and seen.window_ns % MINUTE_NS == 0
+    step = MINUTE_NS if often and minutes <= _MOST_MINUTES else seen.window_ns
     sql = f"""SELECT coalesce(job_id::VARCHAR, job_key) AS key, any_value(exe) AS exe,
-            (start_ns + interval_ns // 2 - {seen.start_ns}) // {seen.window_ns} AS slot, sum(bytes)::DOUBLE AS bytes
-        FROM ({snapshot.rows("job_operations", where, period)})
+            (start_ns + interval_ns // 2 - {seen.start_ns}) // {step} AS slot, sum(bytes)::DOUBLE AS bytes
+        FROM ({counts})
         WHERE quality & {int(Quality.WHOLE_LIFE)} = 0 AND bytes > 0 GROUP BY 1, 3 ORDER BY 1, 3"""
-    return fetch_frame(snapshot.bare, sql, _MOVED)
+    return step, fetch_frame(snapshot.bare, sql, _MOVED)
 
 
 def _logged(

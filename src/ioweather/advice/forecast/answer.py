@@ -125,16 +125,19 @@ def burst_finding(outlooks: Sequence[BurstOutlook]) -> Iterator[Finding]:
         yield Finding(f"A burst, load above its 90th percentile, comes with a probability of {told}.", name="bursts")
 
 
-def _jobs_finding(jobs: KnownJobs | None, windows: int) -> Iterator[Finding]:
+def _jobs_finding(jobs: KnownJobs | None, history: History) -> Iterator[Finding]:
     """Which jobs the next two hours are foretold from, and how regular they are."""
-    now = None if jobs is None else jobs.work.present & (jobs.work.window == windows - 1)
-    if jobs is None or now is None or not now.any():
+    if jobs is None:
+        return
+    steps = len(history.values) * (history.window_ns // jobs.step_ns)
+    now = jobs.work.present & (jobs.work.window == steps - 1)
+    if not now.any():
         return
     work, hours = jobs.work, AHEAD_NS // HOUR_NS
     running, waiting = (int((now & (work.waits == waits)).sum()) for waits in (False, True))
-    amount = expected(work, windows, (AHEAD_NS // jobs.window_ns,), mean=True).of_job[0]
+    amount = expected(work, steps, (AHEAD_NS // jobs.step_ns,), mean=True).of_job[0]
     by_program = np.bincount(work.program, amount, minlength=len(jobs.programs))
-    period = periods(work) * jobs.window_ns / MINUTE_NS
+    period = periods(work) * jobs.step_ns / MINUTE_NS
     most = [each for each in np.argsort(-by_program)[:MOST_PROGRAMS].tolist() if by_program[each] > 0]
     told = ", ".join(
         (jobs.programs[each] or "a program") + (f" (every {period[each]:.0f} minutes)" if period[each] > 0 else "")
@@ -187,7 +190,7 @@ def forecast_answer(
         findings=(
             *_findings(outlooks),
             *burst_finding(bursts),
-            *(_jobs_finding(given.jobs, len(seen.values)) if skilled else ()),
+            *(_jobs_finding(given.jobs, seen) if skilled else ()),
             best_start_finding(start, what),
         ),
         caveats=(*caveats, *_caveats(quantity, seen, zone_name, given.jobs)),

@@ -70,12 +70,12 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class KnownJobs:
-    """Jobs and what each moved, in bytes per second by windows of the history; names of their programs, '' where they
-    are not to be shown."""
+    """Jobs and what each moved, in bytes per second by steps of the windows of the history; names of their programs, ''
+    where they are not to be shown."""
 
     work: Work
     programs: tuple[str, ...]
-    window_ns: int
+    step_ns: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +95,10 @@ def by_jobs(
     of the load staying as it is."""
     if jobs is None:
         return None
-    work, windows = jobs.work, len(history.values)
-    inside = work.window < windows
-    own = np.bincount(work.window[inside], work.amount[inside], minlength=windows) if work.live else 0.0
+    work, windows, every = jobs.work, len(history.values), history.window_ns // jobs.step_ns
+    own = np.bincount(work.window // every, work.amount / every, minlength=windows)[:windows] if work.live else 0.0
     rest = np.maximum(history.values - own, 0.0)
-    amount = expected(work, windows, horizons, mean=mean).amount
+    amount = expected(work, windows * every, horizons, mean=mean, every=every).amount
     return np.stack([quantity.forward(amount), quantity.forward(amount + rest)], axis=1)
 
 
