@@ -236,7 +236,7 @@ def scans(entries: int, rounds: int) -> Iterator[Line]:
     )
     share = ceiling / asked
     yield Line(
-        "the file system of that, without delay",
+        "the file system of that, alone, by its processor time",
         f"{ceiling:,.0f} operations/s",
         "what the scan asked",
         f"{asked:,.0f} operations/s",

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ioweather.sources.scan import process_walkers, scanner, walker
+from ioweather.sources.scan import scanner, walker
 from ioweather.sources.scan.bins import HISTOGRAMS
 from ioweather.sources.scan.scanner import Scan, plan_scan
 from ioweather.sources.scan.state import ScanState
@@ -131,8 +131,6 @@ def test_processes_find_what_one_finds(tree, workers, monkeypatch):
     alone = counted(scanned(root, now))
     for name, value in (("_ALONE_ENTRIES", 50), ("_TASK", 200), ("_SMALL_TASK", 50), ("_DIRECTORIES", 4)):
         monkeypatch.setattr(scanner, name, value)
-    # Else this process would have done it all before the others start.
-    monkeypatch.setattr(process_walkers.Crew, "ready", True)
     together = scanned(root, now, workers)
     assert counted(together) == alone == Naive(root, now).cells
     assert together.counts["entries"] == 2000 + 1 + 200 + 7 + 35

@@ -36,12 +36,6 @@ def small_tasks(monkeypatch):
 
 
 @pytest.fixture
-def only_others_walk(monkeypatch):
-    """While other processes start, this one would walk the small trees of tests to their end."""
-    monkeypatch.setattr(crews.Crew, "ready", True)
-
-
-@pytest.fixture
 def tree(tmp_path):
     return runs_tree(tmp_path / "tree", 40), int(time.time()) + 1
 
@@ -73,10 +67,10 @@ def test_a_crash_anywhere_costs_only_what_was_not_saved(tree, tmp_path, small_ta
 def test_on_a_slow_file_system_a_task_ends_by_time_and_the_scan_goes_on(tree, tmp_path, monkeypatch):
     """Each task reads one directory, however long it took, and gives the others back."""
     root, now = tree
-    monkeypatch.setattr(walker, "_TASK_SECONDS", 0.0)
+    monkeypatch.setattr(scanner, "TASK_SECONDS", 0.0)
     assert counted(scan_of(root, now, tmp_path / "state").run()) == Naive(root, now).cells
     parts = []
-    tally = walker.Walker(plan_scan(root, start_ns=now * 10**9)).walk([ROOT_ITEM], 10**6, parts.append)
+    tally = walker.Walker(plan_scan(root, start_ns=now * 10**9)).walk([ROOT_ITEM], 10**6, parts.append, 0.0)
     assert tally.counts["directories"] == 1
     assert {name for part in parts for item in part.items for name in item.names} == {
         path.name for path in root.iterdir() if path.is_dir()
@@ -108,41 +102,33 @@ def test_ctrl_c_saves_and_resume_goes_on(tree, tmp_path, small_tasks):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(
-    tree, tmp_path, small_tasks, only_others_walk, monkeypatch
-):
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_process_that_dies_is_replaced_and_its_work_done_by_others(tree, tmp_path, small_tasks, monkeypatch):
     root, now = tree
     killed = []
-    real = crews.Member.give
+    real = crews.Crew.messages
 
-    def give_and_kill(self, *arguments):
-        if len(killed) < 3:
-            killed.append(self.process.pid)
-            self.process.kill()
-            self.process.wait()
-        real(self, *arguments)
+    def kill_and_listen(crew, seconds):
+        walkers = {child for process in crew.processes for child in children(process.pid)}.difference(killed)
+        if walkers and len(killed) < 3:
+            killed.append(walkers.pop())
+            os.kill(killed[-1], signal.SIGKILL)
+        return real(crew, 0.01)
 
-    monkeypatch.setattr(crews.Member, "give", give_and_kill)
+    monkeypatch.setattr(crews.Crew, "messages", kill_and_listen)
     tally = scan_of(root, now, tmp_path / "state", workers=2).run()
     assert len(set(killed)) == 3
     assert counted(tally) == Naive(root, now).cells
 
 
-def test_processes_that_keep_dying_end_the_scan_with_a_sentence(
-    tree, tmp_path, small_tasks, only_others_walk, monkeypatch
-):
+def test_processes_that_keep_dying_end_the_scan_with_a_sentence(tree, tmp_path, small_tasks, monkeypatch):
     root, now = tree
     monkeypatch.setattr(crews, "_MODULE", "ioweather.sources.scan.absent")
     with pytest.raises(SourceError, match="keep dying"):
         scan_of(root, now, tmp_path / "state", workers=2).run()
-
-
-def test_where_no_other_process_can_start_this_one_does_it_all(tree, tmp_path, small_tasks, monkeypatch):
-    root, now = tree
-    monkeypatch.setattr(crews, "_MODULE", "ioweather.sources.scan.absent")
-    monkeypatch.setattr(crews, "_DEATHS_BORNE", 10**6)
-    tally = scan_of(root, now, tmp_path / "state", workers=2).run()
-    assert counted(tally) == Naive(root, now).cells
 
 
 def test_the_listing_has_every_entry_after_a_crash(tree, tmp_path, small_tasks):
@@ -171,14 +157,16 @@ def test_the_queue_gives_the_latest_first_and_nothing_twice():
     ids, items = state.take(10)
     assert items == [ROOT_ITEM]
     assert state.take(10) == ([], [])
-    state.arrived(1, [Item("", 1, tuple(f"d{i}" for i in range(18))), Item("d\udcff", 2, ("x\udcfe",))])
+    many = tuple(f"d{i}" for i in range(1000))  # in rows of eight; of few each has its own
+    state.arrived(1, [Item("a", 1, many), Item("", 1, ("b", "c")), Item("d\udcff", 2, ("x\udcfe",))])
     assert state.left(10) == 0
     state.done(1, ids)
-    assert state.left(10) == 4
-    ids, items = state.take(8)
-    assert items == [Item("d\udcff", 2, ("x\udcfe",)), Item("", 1, ("d16", "d17"))]
+    assert state.left(1000) == 125 + 2 + 1
+    ids, items = state.take(9)
+    assert items == [Item("d\udcff", 2, ("x\udcfe",)), Item("", 1, ("c",)), Item("", 1, ("b",))]
+    assert state.take(9)[1] == [Item("a", 1, many[-8:])]
     state.lost(2, ids)
-    assert state.left(10) == 4
+    assert state.left(1000) == 125 - 1 + 3
     state.close()
 
 
@@ -211,10 +199,9 @@ def test_a_damaged_state_is_refused_with_a_hint(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from ioweather.sources.scan import process_walkers, scanner
+from ioweather.sources.scan import scanner
 from ioweather.sources.scan.state import ScanState
 scanner._ALONE_ENTRIES, scanner._TASK, scanner._SMALL_TASK = 50, 100, 50
-process_walkers.Crew.ready = True
 plan = scanner.plan_scan(Path(sys.argv[1]), start_ns=int(sys.argv[2]) * 10**9, rate=float(sys.argv[4]))
 scan = scanner.Scan(plan, ScanState(Path(sys.argv[3])), 2, checkpoint_seconds=0.1)
 scan.run()
@@ -229,12 +216,13 @@ def test_a_scan_that_is_killed_goes_on_and_leaves_no_process_behind(tree, tmp_pa
     for _ in range(3):
         process = subprocess.Popen([*command, "30"], env=environment)
         time.sleep(2.5)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert children
+        (mother,) = children(process.pid)
+        assert len(children(mother)) == 2
+        started = [mother, *children(mother)]
         process.kill()
         process.wait()
         deadline = time.monotonic() + 20
-        while any(Path(f"/proc/{child}").exists() for child in children):
+        while any(Path(f"/proc/{child}").exists() for child in started):
             assert time.monotonic() < deadline, "a walker outlived its scan"
             time.sleep(0.1)
     state = ScanState(tmp_path / "state")

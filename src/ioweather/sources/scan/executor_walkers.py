@@ -55,7 +55,6 @@ class HiredMember:
     task: int = 0
     ids: list[int] = field(default_factory=list)
     future: Future[Found] | None = None
-    ready: bool = True
 
     @property
     def idle(self) -> bool:
@@ -67,8 +66,6 @@ class HiredMember:
 
 
 class HiredCrew:
-    ready = True
-
     def __init__(self, plan: Plan, executor: Executor, size: int) -> None:
         self._plan, self._executor = plan, executor
         self._deaths = 0

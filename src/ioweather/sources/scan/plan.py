@@ -11,7 +11,7 @@ from ioweather.sources.scan.directory import SNAPSHOTS
 if TYPE_CHECKING:
     from ioweather.core.facility import ProjectRule
 
-_CHUNK: Final = 2048  # entries of a directory that are looked at together
+_CHUNK: Final = 512  # entries of a directory that are looked at together: what the processor's caches hold
 
 
 @dataclass(frozen=True)

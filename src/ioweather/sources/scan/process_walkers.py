@@ -1,12 +1,13 @@
 """The processes of a scan and who walks what: each gets directories as it runs out of them.
 
-Started by spawn (a fresh interpreter). Nobody waits for a process at the end: one that hangs in a dead file system
-cannot be waited for.
+A fresh interpreter starts and makes a copy of itself for each walker, in a fiftieth of the time that it took to start.
+Nobody waits for a process at the end: one that hangs in a dead file system cannot be waited for.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,12 +26,9 @@ _DEATHS_BORNE: Final = 5
 
 @dataclass
 class Member:
-    """One process. `task` is what it is at, `ids` the rows of the state that it has taken. `ready`: it has said that
-    it has started."""
+    """One walker. `task` is what it is at, `ids` the rows of the state that it has taken."""
 
-    process: subprocess.Popen[bytes]
     connection: Connection
-    ready: bool = False
     task: int = 0
     ids: list[int] = field(default_factory=list)
 
@@ -40,46 +38,40 @@ class Member:
 
     def give(self, task: int, ids: list[int], items: list[Item], budget: int) -> None:
         self.task, self.ids = task, ids
-        self._send((items, budget))
+        self.tell((items, budget))
 
-    def tell(self, plan: Plan) -> None:
-        self._send(plan)
-
-    def _send(self, message: object) -> None:
+    def tell(self, message: object) -> None:
         """To a process that has died nothing can be said; listening to it will show that."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(message)
 
 
 class Crew:
+    cpu_seconds = 0.0  # none but what the system counts as ours
+
     def __init__(self, plan: Plan, size: int) -> None:
         self._plan = plan
         self._deaths = 0
+        self.processes: list[subprocess.Popen[bytes]] = []  # each has walkers as children, and is a group with them
         self.members: list[Member] = []
-        try:
-            for _ in range(size):
-                self.members.append(self._start())
-        except BaseException:
-            self.close()
-            raise
+        self._start(size)
 
-    def _start(self) -> Member:
-        ours, theirs = Pipe()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
+    def _start(self, size: int) -> None:
+        pairs = [Pipe() for _ in range(size)]
+        theirs = [there.fileno() for _, there in pairs]
+        self.processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", _MODULE, *map(str, theirs)],
+                pass_fds=theirs,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                process_group=0,
+            )
         )
-        theirs.close()
-        member = Member(process, ours)
-        member.tell(self._plan)
-        return member
-
-    @property
-    def ready(self) -> bool:
-        return all(member.ready for member in self.members)
+        for here, there in pairs:
+            there.close()
+            self.members.append(Member(here))
+            self.members[-1].tell(self._plan)
 
     def messages(self, timeout_seconds: float) -> Iterator[tuple[Member, Part | Tally | None]]:
         """What came within the time. None: the process died; another one is in its place, and its task is undone."""
@@ -92,31 +84,29 @@ class Crew:
                 yield member, None
                 self._replace(member)
                 continue
-            if message is None:
-                member.ready = True
-            else:
-                yield member, message
+            yield member, message
 
     def _replace(self, member: Member) -> None:
         self._deaths += 1
-        code = member.process.wait()
         member.connection.close()
         self.members.remove(member)
         if self._deaths > _DEATHS_BORNE:
             raise SourceError(
-                f"Processes that scan {self._plan.root} keep dying (the last one with status {code}).",
+                f"Processes that scan {self._plan.root} keep dying.",
                 hint="Look for a lack of memory; --resume goes on from the last checkpoint.",
             )
-        self.members.append(self._start())
+        self._start(1)
 
     def close(self) -> None:
         for member in self.members:
             member.connection.close()
-            member.process.kill()
-        for member in self.members:
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self.processes:
             try:
-                member.process.wait(timeout=2)
+                process.wait(timeout=2)
             except subprocess.TimeoutExpired:
                 # In the kernel, waiting for a server. It ends when that answers; ours to forget, not to wait for.
-                member.process.returncode = -9
+                process.returncode = -9
         self.members.clear()

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.sources.mounts import mount_points_below
-from ioweather.sources.scan.executor_walkers import HiredCrew, HiredMember
 from ioweather.sources.scan.plan import ROOT_ITEM, Part, Plan
-from ioweather.sources.scan.process_walkers import Crew, Member
 from ioweather.sources.scan.state import ScanState
 from ioweather.sources.scan.tally import Tally, linked_tally
-from ioweather.sources.scan.walker import Walker
+from ioweather.sources.scan.walker import TASK_SECONDS, Walker
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ioweather.core.facility import ProjectRule
+    from ioweather.sources.scan.executor_walkers import HiredCrew, HiredMember
+    from ioweather.sources.scan.process_walkers import Crew, Member
 
 # Entries of one task: much more than its trip costs, little enough to share and to lose. Small ones while there is
 # less left than there are hands.
@@ -34,7 +34,7 @@ _TASK, _SMALL_TASK = 20_000, 2_000
 _DIRECTORIES: Final = 64
 # What is walked before another process could start.
 _ALONE_ENTRIES: Final = 10_000
-_ALONE_SECONDS: Final = 0.5
+_ALONE_SECONDS: Final = 0.1
 _CHECKPOINT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.5
 
@@ -107,7 +107,7 @@ class Scan:
         with self._held_signals(), self._own_walker() as walker:
             self._alone(walker)
             if not self._stopping and self.state.left(1):
-                self._together(walker)
+                self._together()
             self._save()
         if self._stopping:
             raise KeyboardInterrupt
@@ -158,52 +158,49 @@ class Scan:
     def _alone(self, walker: Walker) -> None:
         """In this process: all of a small tree, and everything where one process is asked for."""
         entries = self.tally.counts["entries"] + _ALONE_ENTRIES
-        seconds = time.monotonic() + _ALONE_SECONDS
-        budget = _TASK if self.workers == 1 else _SMALL_TASK
+        begun = time.monotonic()
         while not self._stopping:
-            if self.workers > 1 and (self.tally.counts["entries"] >= entries or time.monotonic() > seconds):
+            if self.workers == 1:
+                budget, seconds = _TASK, TASK_SECONDS
+            else:
+                budget, seconds = _SMALL_TASK, begun + _ALONE_SECONDS - time.monotonic()
+                if seconds <= 0 or self.tally.counts["entries"] >= entries:
+                    return
+            ids, items = self.state.take(_DIRECTORIES)
+            if not items:
                 return
-            if not self._walk_some(walker, budget):
-                return
-
-    def _walk_some(self, walker: Walker, budget: int) -> bool:
-        """One task in this process; false if nothing is left to take."""
-        ids, items = self.state.take(_DIRECTORIES)
-        if items:
             self._task += 1
-            self._result(self._task, ids, walker.walk(items, budget, self._own_part))
-        return bool(items)
+            self._result(self._task, ids, walker.walk(items, budget, self._own_part, seconds))
 
     def _own_part(self, part: Part) -> None:
         self._part(self._task, part)
 
-    def _together(self, walker: Walker) -> None:
+    def _together(self) -> None:
         rate = self.plan.entries_per_s
         plan = replace(self.plan, entries_per_s=rate / self.workers) if rate else self.plan
-        crew = Crew(plan, self.workers) if self.executor is None else HiredCrew(plan, self.executor, self.workers)
+        crew = _crew(plan, self.workers, self.executor)
         try:
             while not self._stopping:
                 self._give_work(crew)
-                # Until the others have started, this process goes on walking; then it has enough to do with them.
-                walked = not crew.ready and self._walk_some(walker, _SMALL_TASK)
-                if not walked and not self.state.left(1) and all(member.idle for member in crew.members):
+                if all(member.idle for member in crew.members):
                     return
-                for member, message in crew.messages(0.0 if walked else _LOOK_SECONDS):
+                for member, message in crew.messages(_LOOK_SECONDS):
                     self._hear(member, message)
                 self._look_at_clock()
         finally:
-            if isinstance(crew, HiredCrew):
-                self._spent += crew.cpu_seconds
+            self._spent += crew.cpu_seconds
             crew.close()
 
     def _give_work(self, crew: Crew | HiredCrew) -> None:
-        plenty = self.state.left(4 * self.workers) >= 4 * self.workers
+        """To each its share of what is left, so that there is something for all."""
+        left = self.state.left(2 * _DIRECTORIES * self.workers)
+        share = left // (2 * self.workers)
         for member in crew.members:
-            if member.ready and member.idle:
-                ids, items = self.state.take(_DIRECTORIES if plenty else 1)
+            if member.idle:
+                ids, items = self.state.take(max(1, share))
                 if items:
                     self._task += 1
-                    member.give(self._task, ids, items, _TASK if plenty else _SMALL_TASK)
+                    member.give(self._task, ids, items, _TASK if share > 1 else _SMALL_TASK)
 
     def _hear(self, member: Member | HiredMember, message: Part | Tally | None) -> None:
         if isinstance(message, Part):
@@ -245,3 +242,14 @@ class Scan:
         self.state.note("cpu_seconds", self.cpu_seconds)
         self.state.checkpoint(self.tally)
         self._saved = self.clock()
+
+
+def _crew(plan: Plan, size: int, executor: Executor | None) -> Crew | HiredCrew:
+    """Loaded when needed: one process alone has no use for either."""
+    if executor is None:
+        from ioweather.sources.scan.process_walkers import Crew
+
+        return Crew(plan, size)
+    from ioweather.sources.scan.executor_walkers import HiredCrew
+
+    return HiredCrew(plan, executor, size)

@@ -34,7 +34,7 @@ SET depth = excluded.depth, extension = excluded.extension, project = excluded.p
 WHERE (excluded.depth, excluded.extension, excluded.project) < (links.depth, links.extension, links.project)
 """
 # A row of many names is cut, so that several walkers can share the directories of one.
-_NAMES_PER_ROW: Final = 8
+_NAMES_PER_ROW, _ROWS = 8, 128
 
 
 class ScanState:
@@ -143,8 +143,9 @@ class ScanState:
 
 def _rows(items: Iterable[Item]) -> Iterator[tuple[bytes, int, bytes]]:
     for item in items:
-        for first in range(0, len(item.names), _NAMES_PER_ROW):
-            names = item.names[first : first + _NAMES_PER_ROW]
+        each = min(_NAMES_PER_ROW, 1 + len(item.names) // _ROWS)
+        for first in range(0, len(item.names), each):
+            names = item.names[first : first + each]
             yield os.fsencode(item.parent), item.depth, os.fsencode("\0".join(names))
 
 

@@ -25,7 +25,6 @@ LARGEST_KEPT: Final = 20
 TROUBLES_KEPT: Final = 20
 # Names with random endings must not fill the memory; beyond this many, new extensions count as other.
 EXTENSIONS_KEPT: Final = 2000
-_MANY, _SIZE_AGES = 500, 64 << AGE_BITS
 LARGEST_KINDS: Final = ("directories_by_bytes", "directories_by_entries", "files")
 
 
@@ -93,18 +92,16 @@ class Tally:
         self, own: dict[str, Cells], sizes: Sequence[int], mtime: Sequence[int], values: list[int]
     ) -> None:
         """Both at once give either alone: one addition per file instead of three."""
-        # Of many files a list is faster, of few a mapping.
-        joint: list[int] | defaultdict[int, int] = [0] * _SIZE_AGES if len(sizes) > _MANY else defaultdict(int)
+        joint: defaultdict[int, int] = defaultdict(int)
         now = self.now
         for size, moment, value in zip(sizes, mtime, values, strict=True):
             joint[size.bit_length() << AGE_BITS | ((now - moment) // DAY_SECONDS).bit_length()] += value
-        found = dict(joint) if isinstance(joint, dict) else {i: value for i, value in enumerate(joint) if value}
         by_size, by_age = own.setdefault("size", {}), own.setdefault("mtime", {})
-        for index, value in found.items():
+        for index, value in joint.items():
             size_bin, age_bin = split_size_age(index)
             by_size[size_bin] = by_size.get(size_bin, 0) + value
             by_age[age_bin] = by_age.get(age_bin, 0) + value
-        _merge(self.whole["age_size"], found)
+        _merge(self.whole["age_size"], joint)
 
     def _add_overhead(self, sizes: Sequence[int], capacities: Sequence[int]) -> None:
         positive, negative = [0] * 65, [0] * 65

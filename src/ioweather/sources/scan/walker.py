@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from ioweather.sources.scan.directory import GONE, error_name, joined, open_below, open_to_read
 from ioweather.sources.scan.names import extension_of_name
@@ -19,14 +19,14 @@ from ioweather.sources.scan.owners import Owner, Projects
 from ioweather.sources.scan.plan import Item, LinkRecord, Pace, Part, Plan
 from ioweather.sources.scan.tally import Files, Tally
 
-_BATCH: Final = 4096  # files of one owner that are counted together
-_TASK_SECONDS: Final = 0.5
+_BATCH: Final = 1024  # files of one owner that are counted together
+TASK_SECONDS: Final = 0.5
 _LEVELS: Final = 100  # descriptors open at once; deeper directories are given back
 _NAMES_HELD: Final = 10_000
 _RECORDS_HELD: Final = 5_000
 _LISTING_HELD: Final = 1 << 20
 _SIGN_OF_LIFE: Final = 50_000  # entries after which a giant directory reports that it is being read
-_MOST_BLOCKS: Final = (1 << 60) >> 9
+_MOST_BYTES: Final = 1 << 60
 _FARTHEST_NS: Final = 1 << 63  # the table has no later times
 _REGULAR, _LINK, _FOLDER = 0o10, 0o12, 0o4
 _KINDS: Final = {_REGULAR: "f", _LINK: "l", _FOLDER: "d", 0o1: "p", 0o14: "s", 0o2: "c", 0o6: "b"}
@@ -51,18 +51,15 @@ class _Place:
     held_bytes: int = 0
 
 
-class _Columns:
-    """Files of one owner that wait to be counted."""
+class _Waiting(NamedTuple):
+    """Columns of files of one owner that wait to be counted."""
 
-    __slots__ = ("atime", "capacity", "ctime", "mtime", "names", "size")
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.size: list[int] = []
-        self.capacity: list[int] = []
-        self.mtime: list[int] = []
-        self.atime: list[int] = []
-        self.ctime: list[int] = []
+    names: list[str]
+    size: list[int]
+    capacity: list[int]
+    mtime: list[int]
+    atime: list[int]
+    ctime: list[int]
 
 
 class Walker:
@@ -75,13 +72,13 @@ class Walker:
         self._projects = Projects(plan.rules)
         self._root_fd = open_to_read(plan.root)
         self._tally = Tally(plan.now_seconds)
-        self._waiting: dict[Owner, _Columns] = {}
+        self._waiting: dict[Owner, _Waiting] = {}
         self._names: list[str] = []
         self._part = Part()
         self._emit: Callable[[Part], None] = lambda part: None
         self._held_names = 0
         self._left = 0
-        self._begun = 0.0
+        self._begun = self._seconds = 0.0
         self._has_entered = False
 
     @property
@@ -93,10 +90,12 @@ class Walker:
     def close(self) -> None:
         os.close(self._root_fd)
 
-    def walk(self, items: Iterable[Item], budget: int, emit: Callable[[Part], None]) -> Tally:
-        """Count the items and what is below them, about `budget` entries; the rest is emitted as items."""
+    def walk(
+        self, items: Iterable[Item], budget: int, emit: Callable[[Part], None], seconds: float = TASK_SECONDS
+    ) -> Tally:
+        """Count the items and what is below them, about `budget` entries or so long; the rest is emitted as items."""
         self._tally, self._emit, self._left = Tally(self._plan.now_seconds), emit, budget
-        self._begun, self._has_entered = time.monotonic(), False
+        self._begun, self._seconds, self._has_entered = time.monotonic(), seconds, False
         for item in items:
             if self._is_over:
                 self._give_back(item)
@@ -109,7 +108,7 @@ class Walker:
     @property
     def _is_over(self) -> bool:
         """Never before a directory was read: where one takes longer than a task, the scan goes on too."""
-        return self._left <= 0 or (self._has_entered and time.monotonic() - self._begun > _TASK_SECONDS)
+        return self._left <= 0 or (self._has_entered and time.monotonic() - self._begun > self._seconds)
 
     def _walk_item(self, item: Item) -> None:
         try:
@@ -201,15 +200,8 @@ class Walker:
             stats = [entry.stat(follow_symlinks=False) for entry in rest]
         except OSError:
             folders, rest, stats = self._one_by_one(entries, place)
-        if stats and not _are_possible(stats):
-            rest, stats = self._without_impossible(rest, stats, place)
-        names = [entry.name for entry in rest]
-        self._names += names
         if stats:
-            self._count_files(names, stats, place)
-            if self._plan.listing:
-                for name, found in zip(names, stats, strict=True):
-                    self._list(found, _inside(place, name))
+            self._count_files([entry.name for entry in rest], stats, place)
         number = len(entries)
         place.entries += number
         self._tally.counts["entries"] += number
@@ -256,48 +248,54 @@ class Walker:
             stats.append(found)
         return folders, rest, stats
 
-    def _without_impossible(
-        self, rest: list[os.DirEntry[str]], stats: list[os.stat_result], place: _Place
-    ) -> tuple[list[os.DirEntry[str]], list[os.stat_result]]:
-        """A size below zero would be taken from the sum of all others."""
-        good = []
-        for entry, found in zip(rest, stats, strict=True):
-            if _are_possible([found]):
-                good.append((entry, found))
-            else:
-                self._tally.counts["not_examined"] += 1
-                self._tally.trouble(_inside(place, entry.name), "impossible size")
-        return [entry for entry, _ in good], [found for _, found in good]
-
     def _count_files(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
         """Mostly all entries are plain files of one owner: then their columns are taken as they are."""
         mode, _, _, links, uid, gid, size, atime, mtime, ctime = zip(*stats, strict=True)
+        capacity = [found.st_blocks << 9 for found in stats]
+        if not _are_possible(size, capacity):
+            self._count_possible(names, stats, place)
+            return
+        self._names += names
         number = len(stats)
-        plain = (
+        if (
             links.count(1) == number
             and uid.count(uid[0]) == number
             and gid.count(gid[0]) == number
             and all(bits >> 12 == _REGULAR for bits in set(mode))
-        )
-        if not plain:
+        ):
+            waiting = self._waiting_of(uid[0], gid[0], place)
+            waiting.names.extend(names)
+            waiting.size.extend(size)
+            waiting.capacity.extend(capacity)
+            waiting.mtime.extend(mtime)
+            waiting.atime.extend(atime)
+            waiting.ctime.extend(ctime)
+            place.files += number
+            place.held_bytes += sum(size)
+            bar = self._tally.bar("files")
+            if max(size) > bar:
+                for index, amount in enumerate(size):
+                    if amount > bar:
+                        self._tally.note("files", amount, _inside(place, names[index]), uid[0])
+            if len(waiting.names) >= _BATCH:
+                self._count_waiting()
+        else:
             self._count_mixed(names, stats, place)
-            return
-        columns = self._columns(self._projects.owner(uid[0], gid[0], place.path))
-        columns.names += names
-        columns.size += size
-        columns.capacity += [found.st_blocks << 9 for found in stats]
-        columns.mtime += mtime
-        columns.atime += atime
-        columns.ctime += ctime
-        place.files += number
-        place.held_bytes += sum(size)
-        bar = self._tally.bar("files")
-        if max(size) > bar:
-            for index, amount in enumerate(size):
-                if amount > bar:
-                    self._tally.note("files", amount, _inside(place, names[index]), uid[0])
-        if len(columns.names) >= _BATCH:
-            self._count_waiting()
+        if self._plan.listing:
+            for name, found in zip(names, stats, strict=True):
+                self._list(found, _inside(place, name))
+
+    def _count_possible(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
+        """A size below zero would be taken from the sum of all others."""
+        good = []
+        for name, found in zip(names, stats, strict=True):
+            if _are_possible([found.st_size], [found.st_blocks << 9]):
+                good.append((name, found))
+            else:
+                self._tally.counts["not_examined"] += 1
+                self._tally.trouble(_inside(place, name), "impossible size")
+        if good:
+            self._count_files([name for name, _ in good], [found for _, found in good], place)
 
     def _count_mixed(self, names: list[str], stats: list[os.stat_result], place: _Place) -> None:
         for name, found in zip(names, stats, strict=True):
@@ -310,17 +308,17 @@ class Walker:
             elif found.st_nlink > 1:
                 self._count_linked(name, found, place)
             else:
-                columns = self._columns(self._projects.owner(found.st_uid, found.st_gid, place.path))
-                columns.names.append(name)
-                columns.size.append(found.st_size)
-                columns.capacity.append(found.st_blocks << 9)
-                columns.mtime.append(found.st_mtime_ns // 10**9)
-                columns.atime.append(found.st_atime_ns // 10**9)
-                columns.ctime.append(found.st_ctime_ns // 10**9)
+                waiting = self._waiting_of(found.st_uid, found.st_gid, place)
+                waiting.names.append(name)
+                waiting.size.append(found.st_size)
+                waiting.capacity.append(found.st_blocks << 9)
+                waiting.mtime.append(found.st_mtime_ns // 10**9)
+                waiting.atime.append(found.st_atime_ns // 10**9)
+                waiting.ctime.append(found.st_ctime_ns // 10**9)
                 place.files += 1
                 place.held_bytes += found.st_size
                 self._tally.note("files", found.st_size, _inside(place, name), found.st_uid)
-        if sum(len(columns.names) for columns in self._waiting.values()) >= _BATCH:
+        if sum(len(waiting.names) for waiting in self._waiting.values()) >= _BATCH:
             self._count_waiting()
 
     def _count_linked(self, name: str, found: os.stat_result, place: _Place) -> None:
@@ -348,20 +346,14 @@ class Walker:
         """As the machine knows it where the scan began."""
         return self._plan.device if found.st_dev == self._own_device else found.st_dev
 
-    def _columns(self, owner: Owner) -> _Columns:
-        found = self._waiting.get(owner)
-        if found is None:
-            found = self._waiting[owner] = _Columns()
-        return found
+    def _waiting_of(self, uid: int, gid: int, place: _Place) -> _Waiting:
+        owner = self._projects.owner(uid, gid, place.path)
+        return self._waiting.get(owner) or self._waiting.setdefault(owner, _Waiting([], [], [], [], [], []))
 
     def _count_waiting(self) -> None:
         seen = int(time.time())
         for owner, waiting in self._waiting.items():
-            self._tally.add_files(
-                owner,
-                Files(waiting.names, waiting.size, waiting.capacity, waiting.mtime, waiting.atime, waiting.ctime),
-                seen,
-            )
+            self._tally.add_files(owner, Files(*waiting), seen)
         self._waiting.clear()
         self._count_names()
 
@@ -408,10 +400,9 @@ class Walker:
         self._held_names = 0
 
 
-def _are_possible(stats: list[os.stat_result]) -> bool:
+def _are_possible(size: Sequence[int], capacity: Sequence[int]) -> bool:
     """What the table of entries takes (`FILE_SIZE`, `AMOUNT`): the kernel may pass on whatever a server said."""
-    blocks = [found.st_blocks for found in stats]
-    return min([found.st_size for found in stats]) >= 0 and min(blocks) >= 0 and max(blocks) <= _MOST_BLOCKS
+    return min(size) >= 0 and min(capacity) >= 0 and max(capacity) <= _MOST_BYTES
 
 
 def _inside(place: _Place, name: str) -> str:
