@@ -33,6 +33,8 @@ _LOSS_SPREAD: Final = 0.6
 _OTHER_REASONS: Final = 0.05
 _DRAWS: Final = 2000
 _LOW, _MIDDLE, _HIGH = 0.05, 0.5, 0.95
+# Of what logs show beside a run on a sick target, this share counts. [ours]
+_ON_SICK: Final = 0.25
 # An accusation needs more evidence than silence. [ours]
 NAMED_FROM: Final = 0.5
 SURE_FROM: Final = 0.9
@@ -116,8 +118,10 @@ class Slowed:
 
     @property
     def attributable(self) -> float:
-        """The share of runs so slow, beside as much work of others, that would not have been slow without it."""
-        return self.here.due_to_work(self.met_work)
+        """The share of runs so slow, beside as much work of others, that would not have been slow without it. On a target
+        that was found sick, logs do not tell what it did from what jobs did to it."""
+        blurred = self.suspects.on_sick and not self.suspects.has_servers
+        return self.here.due_to_work(self.met_work) * (_ON_SICK if blurred else 1.0)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,8 @@ def silence_words(run: Slowed) -> str:
         return "no record shows another job at work beside it"
     if suspects.known_ratio is not None and suspects.known_ratio < 0.5:
         return f"{1 - suspects.known_ratio:.0%} of the load on its targets is in nobody's record"
+    if suspects.on_sick and not suspects.has_servers:
+        return "one of its targets was sick, and nobody counted what jobs did to it"
     if run.attributable < 0.5:
         return "runs that met as much work of others are hardly slow more often here than the rest"
     return "what the jobs beside it did does not explain the time it lost"
