@@ -24,7 +24,7 @@ from ioweather.store.lake import Lake
 from ioweather.store.snapshot import Snapshot
 from ioweather.workflows.ask import ask
 from ioweather.workflows.job_records import _on_filesystem
-from ioweather.workflows.slowed_runs import touching
+from ioweather.workflows.slowed_runs import shortest_half, touching
 from ioweather.workflows.what_if import _met
 from planted_association import START_NS
 from planted_culprit import BEGAN, HEAVY, LIGHT, MINUTES, SLOWED, make_culprit_lake
@@ -153,6 +153,19 @@ def test_what_is_no_job_and_no_event_is_said(lake: Lake) -> None:
         who(lake, job="somebody")
     with pytest.raises(DataUnavailable):
         who(lake, job="1")
+
+
+def test_what_is_usual_where_many_were_slowed() -> None:
+    """Beside what a normal distribution has: the median, and two thirds of a standard deviation."""
+    rng = np.random.default_rng(3)
+    calm = rng.normal(2.0, 0.1, 4001)
+    middle, half = shortest_half(calm)
+    assert middle == pytest.approx(2.0, abs=0.05)
+    assert half == pytest.approx(0.6745 * 0.1, rel=0.05)
+    slowed = np.where(rng.random(4001) < 0.4, calm + rng.exponential(2.0, 4001), calm)
+    assert shortest_half(slowed)[0] == pytest.approx(2.0, abs=0.06)
+    assert np.median(slowed) > 2.06
+    assert shortest_half(np.array([1.0, 1.1, 1.2, 9.0])) == (pytest.approx(1.1), pytest.approx(0.1))
 
 
 def test_runs_that_reach_into_a_window() -> None:

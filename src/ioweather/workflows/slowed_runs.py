@@ -90,10 +90,20 @@ def usual_times(runs: Frame, rows: Ints) -> UsualTimes:
             continue
         near = near[(np.abs(day[near] - day[row]) <= REACH_DAYS) & alike_patterns(patterns[near], patterns[row])]
         if len(near) >= _LEAST_SIMILAR:
-            usual[at] = np.median(seconds[near])
-            off = np.median(np.abs(np.log(seconds[near] / usual[at])))
-            spread[at] = max(_MAD_TO_SD * float(off), _CHANCE_SPREAD / len(near))  # few may agree by chance
+            middle, half = shortest_half(np.log(seconds[near]))
+            usual[at] = np.exp(middle)
+            spread[at] = max(_MAD_TO_SD * half, _CHANCE_SPREAD / len(near))  # few may agree by chance
     return UsualTimes(seconds[rows], usual, spread)
+
+
+def shortest_half(values: Floats) -> tuple[float, float]:
+    """Median and half the length of the shortest interval that holds more than half of the values. Where many runs were
+    slowed the median of all is not what is usual; else these are the median and its median deviation."""
+    ordered = np.sort(values)
+    count = len(ordered) // 2 + 1
+    lengths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
+    at = int(np.argmin(lengths))
+    return float(np.median(ordered[at : at + count])), float(lengths[at]) / 2
 
 
 def beside_usual(

@@ -47,7 +47,7 @@ def test_a_job_costs_its_work_but_no_more_than_was_lost() -> None:
     assert heavy.seconds == pytest.approx(150.0, abs=2.0)
     assert light.seconds == pytest.approx(50.0, rel=0.2)
     assert light.low < light.seconds < light.high <= heavy.high + 1e-9
-    assert heavy.probability > 0.95
+    assert heavy.probability > 0.9
 
 
 def test_a_run_that_lost_nothing_accuses_nobody() -> None:
@@ -65,7 +65,7 @@ def test_a_light_job_beside_a_sick_target_is_not_accused() -> None:
 
 def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
     """Of 15 s lost, of which 9 count as a slowdown, 7 are a good part, and a log says it less surely than servers."""
-    here = learned(np.array([0.0] * 40 + [1.0] * 20), np.array([False] * 40 + [True] * 20))
+    here = learned(np.array([0.0] * 40 + [0.1] * 20), np.array([False] * 40 + [True] * 20))
     chances = {}
     for evidence in ("servers", "log"):
         (found,) = blame(replace(run(suspect(1, 7.0, evidence=evidence), took=75.0), here=here))
@@ -78,7 +78,7 @@ def test_a_job_is_blamed_for_a_good_part_of_what_was_lost() -> None:
 def test_where_work_explains_nothing_nobody_is_accused_of_it() -> None:
     """As many of the runs that met no work were slow: the same evidence against a job counts for less."""
     usually = run(suspect(1, 60.0))
-    work, slow = np.tile([0.0, 7.0], 50), np.tile([False, False, False, True, True], 20)
+    work, slow = np.tile([0.0, 1.0], 50), np.tile([False, False, False, True, True], 20)
     seldom = replace(usually, here=learned(work, slow))
     (before,), (after,) = blame(usually), blame(seldom)
     assert before.probability > 0.9
@@ -89,15 +89,15 @@ def test_where_work_explains_nothing_nobody_is_accused_of_it() -> None:
     assert "hardly slow more often" in silence_words(seldom)
 
 
-@pytest.mark.parametrize(("theta", "p0"), [(2.0, 0.01), (5.0, 0.05), (30.0, 0.15)])
+@pytest.mark.parametrize(("theta", "p0"), [(0.3, 0.01), (0.7, 0.05), (4.0, 0.15)])
 def test_the_share_of_slow_runs_that_work_explains(theta: float, p0: float) -> None:
     """Planted: of runs that would not have been slow, those that met more work are slowed by it more often."""
     rng = np.random.default_rng(5)
-    work = rng.exponential(2.0, 3000)
+    work = rng.exponential(0.3, 3000)
     by_others = rng.random(3000) < 1 - np.exp(-((work / theta) ** 1.75))
     slow = by_others | (rng.random(3000) < p0)
     here = learned(work, slow)
-    for low, high in ((0.5, 2.0), (2.0, 4.0), (4.0, 8.0)):
+    for low, high in ((0.08, 0.3), (0.3, 0.6), (0.6, 1.2)):
         asked = slow & (work >= low) & (work < high)
         said = np.mean([here.due_to_work(each) for each in work[asked].tolist()])
         assert said == pytest.approx(by_others[asked].mean(), abs=0.12)
@@ -105,16 +105,16 @@ def test_the_share_of_slow_runs_that_work_explains(theta: float, p0: float) -> N
 
 
 def test_few_runs_say_little_beside_what_is_usual() -> None:
-    usual = Slowness().due_to_work(5.0)
-    one = learned(np.array([5.0]), np.array([False])).due_to_work(5.0)
-    many = learned(np.repeat([0.0, 5.0], 400), np.tile([True] + [False] * 19, 40)).due_to_work(5.0)
+    usual = Slowness().due_to_work(0.7)
+    one = learned(np.array([0.7]), np.array([False])).due_to_work(0.7)
+    many = learned(np.repeat([0.0, 0.7], 400), np.tile([True] + [False] * 19, 40)).due_to_work(0.7)
     assert usual > one > 0.9 * usual
     assert many < 0.4
 
 
 def test_one_of_two_did_it() -> None:
     """By their logs each of two may have done it, and they share no error but that of the targets."""
-    here = learned(np.repeat([0.0, 2.0], 200), np.repeat([False, True], 200))
+    here = learned(np.repeat([0.0, 0.2], 200), np.repeat([False, True], 200))
     two = replace(run(suspect(1, 8.0, evidence="log"), suspect(2, 8.0, evidence="log"), took=80.0), here=here)
     found = one_of_two(two)
     assert found is not None

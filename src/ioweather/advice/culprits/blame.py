@@ -113,13 +113,13 @@ class Slowed:
 
     @property
     def met_work(self) -> float:
-        """In h."""
-        return self.suspects.met_seconds / self.harm_seconds
+        """Of the usual time, in which a target does no more than that."""
+        return min(1.0, self.suspects.met_seconds / (self.usual.value or self.io_seconds))
 
     @property
     def attributable(self) -> float:
-        """The share of runs so slow, beside as much work of others, that would not have been slow without it. On a target
-        that was found sick, logs do not tell what it did from what jobs did to it."""
+        """The share of runs so slow, beside as much work of others, that would not have been slow without it. On a
+        target that was found sick, logs do not tell what it did from what jobs did to it."""
         blurred = self.suspects.on_sick and not self.suspects.has_servers
         return self.here.due_to_work(self.met_work) * (_ON_SICK if blurred else 1.0)
 

@@ -1,7 +1,7 @@
 """How much of a facility's slowness is due to others' work. Pure.
 
 Runs that met much work of others in their usual time are slow more often than runs that met none; the rest are slow
-for reasons of their own. With x, the work met over h, the least that counts as a slowdown,
+for reasons of their own. With x, the work met as a share of the usual time,
 
     P(slow | x) = p0 + (1 - p0) g(x),    g(x) = 1 - exp(-(x / theta)^1.75)
 
@@ -19,12 +19,12 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 
-_THETA: Final = np.geomspace(1.0, 60.0, 40)[:, None]
+_THETA: Final = np.geomspace(0.15, 9.0, 40)[:, None]
 _P0: Final = np.geomspace(0.002, 0.4, 30)[None, :]
 _STEEPNESS: Final = 1.75
 # Before any run is seen: the median of theta and the spread of its logarithm; p0 as of half a slow run among twenty.
 # With the steepness chosen on the simulated facilities of seeds 208 to 245 of benchmarks/who.py. [ours]
-_USUAL_THETA, _THETA_SPREAD = 4.0, 1.0
+_USUAL_THETA, _THETA_SPREAD = 0.6, 1.0
 _SLOW_BEFORE, _RUNS_BEFORE = 0.5, 20.0
 
 
@@ -45,14 +45,14 @@ class Slowness:
     log_odds: Floats = field(default_factory=_before)
 
     def due_to_work(self, work: float) -> float:
-        """Of slow runs that met so much work (in h), the share that would not have been slow without it."""
+        """Of slow runs that met so much work (in usual times), the share that would not have been slow without it."""
         weight = np.exp(self.log_odds - self.log_odds.max())
         by_work = (1.0 - _P0) * _harmful(work)
         return float((weight * by_work / (_P0 + by_work)).sum() / weight.sum())
 
 
 def learned(work: Floats, slow: Bools) -> Slowness:
-    """From runs of a facility: the work that each met in its usual time, in h, and whether it was slow."""
+    """From runs of a facility: the work that each met in its usual time, as a share of it, and whether it was slow."""
     found = _before()
     for met, was_slow in zip(work.tolist(), slow.tolist(), strict=True):
         chance = _P0 + (1.0 - _P0) * _harmful(met)
