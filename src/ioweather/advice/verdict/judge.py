@@ -22,7 +22,7 @@ import numpy as np
 from ioweather.advice.verdict.changes import Changes, find_changes
 from ioweather.advice.verdict.model import predict
 from ioweather.advice.verdict.pool import Pool
-from ioweather.advice.verdict.posterior import HARM_SHARE, KINDS, Kind, Posterior, Seconds, weigh
+from ioweather.advice.verdict.posterior import KINDS, Kind, Posterior, Seconds, weigh
 from ioweather.advice.verdict.sizes import at_size_of
 from ioweather.advice.verdict.states import find_states
 from ioweather.core.arrays import Bools
@@ -31,14 +31,16 @@ from ioweather.core.run_outcomes import Reason
 __all__ = ["KINDS", "Kind", "Seconds", "Verdict", "judge"]
 
 # Raised with every change that makes other verdicts of the same data: stored ones say by which version they are.
-MODEL_VERSION: Final = 5
+MODEL_VERSION: Final = 6
 # With fewer similar runs nothing is usual. From here to about ten the groups of other programs carry most of it.
 LEAST_RUNS: Final = 3
 LEAST_COVERAGE: Final = 0.8
 LEAST_PROBABILITY: Final = 0.7
-# Nobody is told that all was normal, or that it was not the system, where the other is as likely as this. [ours]
-_LEAST_NORMAL: Final = 0.75
+# Nobody is told that it was not the system where that is as likely as this. [ours]
 _MOST_BY_SYSTEM: Final = 0.15
+# What is said must hold with the errors of the ranges, too. Nobody is cleared or named by what these may undo; that
+# nothing explains a run clears and names nobody. [ours]
+_LEAST_WIDE: Final[Mapping[Kind, float]] = {"normal": 0.8, "system": 0.5, "you": 0.6, "both": 0.6, "unexplained": 0.0}
 # Of the sampling intervals with its I/O a run must fill this share, else their samples speak of other times. [ours]
 LEAST_INSIDE: Final = 0.2
 # One run with such a change is no estimate of what it costs: something else may have happened to it. [ours]
@@ -129,6 +131,6 @@ def _doubt(pool: Pool, row: int, found: Posterior, changes: Changes, covered: fl
     by_system = found.chances["system"] + found.chances["both"]
     if likeliest not in ("system", "both") and by_system >= _MOST_BY_SYSTEM:
         return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but it may be the system's with {by_system:.0%}"
-    if likeliest == "normal" and found.surely_normal < _LEAST_NORMAL:
-        return Reason.LOW_PROBABILITY, f"it may be normal, or slower than usual by a little more than {HARM_SHARE:.0%}"
+    if found.wide[likeliest] < _LEAST_WIDE[likeliest]:
+        return Reason.LOW_PROBABILITY, f"{likeliest} is likeliest, but small errors of what is usual would undo that"
     return None, ""

@@ -9,7 +9,7 @@ run in the usual state no effect of the system, whatever its time was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from ioweather.advice.verdict.changes import Changes
 from ioweather.advice.verdict.pool import Pool
 from ioweather.advice.verdict.states import States
 from ioweather.advice.verdict.time_split import MAD_TO_SD, STUDENT, Split, same_part, split_of
-from ioweather.core.arrays import Floats
+from ioweather.core.arrays import Floats, Ints
 from ioweather.stats.nonnegative import nonnegative_minimum
 
 # Standard deviations before any run is seen, in logarithms of time. [ours]
@@ -47,6 +47,9 @@ _CLEARLY: Final = 3.0
 _FOR_OTHERS: Final = ("service", "stalled", "probe_data", "probe_targets", "neighbours")
 _ROUNDS: Final = 2
 _MIDDLE: Final = (0.4, 0.6)
+_STATE_ROOT: Final = 0.5
+# What is usual is taken off the effect of the system: where the one is off, the other is off the other way.
+_SHIFTED: Final = (1.0, 0.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,42 +96,64 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     wider = np.hypot(noise, scatter * effect)[known]
     fit = _fit((free + change)[np.ix_(known, known)], design[known], times - centre, wider, late, fit.trust)
     # The level is that of a typical run, not of one to which nothing of all that is measured happened.
-    typical = _typical(beyond[known[mine[known] & ~changes.changed[known]]], fit.slopes[beyond.shape[1] :])
-    here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row] - typical])
-    usually = np.concatenate([np.zeros(beyond.shape[1]), typical])
     towards = np.stack([part[row, known] for part in (level, change)])
-    mean = np.append(towards @ fit.weights + np.array([centre + usually @ fit.slopes, 0.0]), here @ fit.slopes)
+    found = towards @ fit.weights + np.array([centre, 0.0])
+    slopes, like = fit.slopes[beyond.shape[1] :], known[mine[known] & ~changes.changed[known]]
+    middle = _typical(beyond[like], slopes, np.log(pool.io_seconds[like]) - found[0], noise[like], scatter[like])
+    here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row] - middle.state])
+    usually = np.concatenate([np.zeros(beyond.shape[1]), middle.state])
+    mean = np.append(found + np.array([middle.effect, 0.0]), beyond[row] @ slopes - middle.effect)
     by_slope = np.stack([usually, np.zeros(len(usually))]) - towards @ fit.inverse @ design[known]
-    covariance = np.zeros((3, 3))
-    covariance[:2, :2] = np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
+    covariance = middle.error**2 * np.outer(_SHIFTED, _SHIFTED)
+    covariance[:2, :2] += np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
     both = np.concatenate([by_slope, here[None, :]])
     covariance += both @ fit.slope_covariance @ both.T
     return Prediction(
         mean, covariance, float(noise[row]), mad, bool(changes.changed[row]),
-        _direction((beyond[row] - typical) * fit.slopes[beyond.shape[1] :]), float(scatter[row]),
+        _direction(np.append((beyond[row] - middle.state) * slopes, middle.state @ slopes - middle.effect)), float(scatter[row]),
         max([0.0, *(float(beyond[row, i]) for i, name in enumerate(states.names) if name in _FOR_OTHERS)]),
-        _split(pool, changes, states, row),
+        _split(pool, changes, states, row, like, middle),
     )  # fmt: skip
 
 
-def _split(pool: Pool, changes: Changes, states: States, row: int) -> Split | None:
+def _split(pool: Pool, changes: Changes, states: States, row: int, like: Ints, middle: _Typical) -> Split | None:
+    """Against quiet runs, where there are enough, which the system slowed less than a typical one."""
     if changes.changed[row] or not len(pool.split):
         return None
-    usual = (pool.group == 0) & ~changes.changed & (np.arange(pool.rows) != row)
-    return split_of(pool.split, usual & states.quiet, row) or split_of(pool.split, usual, row)
+    for rows, effects in ((like[states.quiet[like]], middle.effects[states.quiet[like]]), (like, middle.effects)):
+        found = split_of(pool.split, rows, row)
+        if found is not None:
+            offset = middle.effect - float(np.median(effects))
+            return replace(found, offset=offset, noise=float(np.hypot(found.noise, middle.error)))
+    return None
 
 
-def _typical(beyond: Floats, slopes: Floats) -> Floats:
-    """State of the runs in the middle by what it does. Of ten measures each may be usual in most runs and none in all:
-    where all of them are usual, it is quieter than usual."""
+@dataclass(frozen=True, eq=False)
+class _Typical:
+    """Of the usual runs the middle one by what the system did to it: its state, the effect, and the error of that.
+    `effects` are those of all."""
+
+    effects: Floats
+    state: Floats
+    effect: float
+    error: float
+
+
+def _typical(beyond: Floats, slopes: Floats, late: Floats, noise: Floats, scatter: Floats) -> _Typical:
+    """Of ten measures each may be usual in most runs and none in all: where all of them are usual, it is quieter than
+    usual. What a state did to a run is what such a state does, put right by how late that run was."""
     if not len(beyond):
-        return np.zeros(len(slopes))
+        return _Typical(np.zeros(0), np.zeros(len(slopes)), 0.0, 0.0)
     effect = beyond @ slopes
+    variance = (scatter * effect) ** 2 + _STATE_ROOT**2 * np.abs(effect)
+    effect = effect + variance / (variance + noise**2) * (late - effect)
     low, high = np.quantile(effect, _MIDDLE)
     middle = (effect >= low) & (effect <= high)
     if not middle.any():  # an even number, and few: the two in the middle
         middle = np.argsort(effect)[len(effect) // 2 - 1 : len(effect) // 2 + 1]
-    return np.asarray(beyond[middle].mean(axis=0))
+    apart = 0.5 / np.sqrt(len(effect))  # one standard error of the rank of the median
+    below, above = np.quantile(effect, (max(0.0, 0.5 - apart), min(1.0, 0.5 + apart)))
+    return _Typical(effect, beyond[middle].mean(axis=0), float(np.median(effect)), 0.5 * float(above - below))
 
 
 def _state_scatter(pool: Pool) -> Floats:

@@ -59,7 +59,7 @@ class _Errors:
     change_scatter: float = 0.0
 
 
-_OF_RANGES: Final = _Errors(0.05, 0.5, 0.9, 0.2)
+_OF_RANGES: Final = _Errors(0.02, 0.25, 0.9, 0.35)
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Posterior:
-    """`chances` add up to 1; `surely_normal` is that of normal with the errors of the ranges."""
+    """`chances` add up to 1; `wide` are those with the errors of the ranges."""
 
     chances: Mapping[Kind, float]
-    surely_normal: float
+    wide: Mapping[Kind, float]
     usual: Seconds
     system: Seconds
     own: Seconds
@@ -90,23 +90,29 @@ class Posterior:
 
 def weigh(found: Prediction, duration: float) -> Posterior:
     weight, usual, by_state, by_change, harm = _weighed(found, duration, _Errors())
+    chances = _less_certain(_shares(duration, weight, usual, by_state, by_change, harm))
+    middle = _interval(harm, weight).value
+    weight, usual, by_state, by_change, harm = _weighed(found, duration, _OF_RANGES)
+    wide = _shares(duration, weight, usual, by_state, by_change, harm)
+    together = 0.5 * by_state * by_change / usual
+    parts = (usual, by_state + together, by_change + together)
+    rest = duration - parts[0] - parts[1] - parts[2]
+    seconds = [_interval(part, weight) for part in (*parts, rest)]
+    return Posterior(chances, wide, seconds[0], seconds[1], seconds[2], seconds[3], middle)
+
+
+def _shares(
+    duration: float, weight: Floats, usual: Floats, by_state: Floats, by_change: Floats, harm: Floats
+) -> dict[Kind, float]:
     late = duration - usual >= harm
     system, own = late & (by_state >= harm), late & (by_change >= harm)
-    shares: dict[Kind, float] = {
+    return {
         "normal": float(weight[~late].sum()),
         "system": float(weight[system & ~own].sum()),
         "you": float(weight[own & ~system].sum()),
         "both": float(weight[own & system].sum()),
         "unexplained": float(weight[late & ~own & ~system].sum()),
     }
-    middle = _interval(harm, weight).value
-    weight, usual, by_state, by_change, harm = _weighed(found, duration, _OF_RANGES)
-    normal = float(weight[duration - usual < harm].sum())
-    together = 0.5 * by_state * by_change / usual
-    parts = (usual, by_state + together, by_change + together)
-    rest = duration - parts[0] - parts[1] - parts[2]
-    seconds = [_interval(part, weight) for part in (*parts, rest)]
-    return Posterior(_less_certain(shares), normal, seconds[0], seconds[1], seconds[2], seconds[3], middle)
 
 
 def _less_certain(shares: Mapping[Kind, float]) -> dict[Kind, float]:
