@@ -214,7 +214,27 @@ def test_patterns_of_no_runs():
 def test_a_typical_run_of_few(runs):
     """Of an even number none may lie in the middle fifth."""
     beyond = np.arange(2.0 * runs).reshape(runs, 2)
-    assert _typical(beyond, np.ones(2)) == pytest.approx(np.median(beyond, axis=0))
+    late, spread = beyond.sum(axis=1), np.full((2, runs), 0.1)
+    effects, state, effect, _ = _typical(beyond, np.ones(2), late, spread)
+    assert state == pytest.approx(np.median(beyond, axis=0))
+    assert effects == pytest.approx(late)
+    assert effect == pytest.approx(np.median(late))
+
+
+def test_what_a_state_did_to_usual_runs_is_put_right_by_how_late_they_were():
+    """Half of the runs meet a state that does three times what it is thought to do; a hidden cause at a quiet time is
+    not the state's."""
+    rng = np.random.default_rng(5)
+    busy = np.arange(60) < 33
+    late = np.where(busy, 0.6, 0.0) + 0.05 * rng.standard_normal(60)
+    late[-3:] += 1.0
+    beyond, spread = np.where(busy, 1.0, 0.0)[:, None], np.array([[0.05] * 60, [0.3] * 60])
+    effects, _, effect, error = _typical(beyond, np.array([0.2]), late, spread)
+    assert effects[~busy] == pytest.approx(0.0)
+    assert effect == pytest.approx(0.55, abs=0.1)
+    assert error > 0.2  # one run in twenty less, and the middle one is quiet
+    *_, effect, error = _typical(0.0 * beyond, np.array([0.2]), late, spread)
+    assert (effect, error) == (0.0, 0.0)
 
 
 def test_a_slow_target_in_an_otherwise_quiet_system_is_the_system():

@@ -13,7 +13,6 @@ from all groups at once, `posterior` makes the classes, their probabilities and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +21,7 @@ import numpy as np
 from ioweather.advice.verdict.changes import Changes, find_changes
 from ioweather.advice.verdict.model import predict
 from ioweather.advice.verdict.pool import Pool
-from ioweather.advice.verdict.posterior import KINDS, Kind, Posterior, Seconds, weigh
+from ioweather.advice.verdict.posterior import KINDS, Chances, Kind, Posterior, Seconds, weigh
 from ioweather.advice.verdict.sizes import at_size_of
 from ioweather.advice.verdict.states import find_states
 from ioweather.core.arrays import Bools
@@ -40,7 +39,7 @@ LEAST_PROBABILITY: Final = 0.7
 _MOST_BY_SYSTEM: Final = 0.15
 # What is said must hold with the errors of the ranges, too. Nobody is cleared or named by what these may undo; that
 # nothing explains a run clears and names nobody. [ours]
-_LEAST_WIDE: Final[Mapping[Kind, float]] = {"normal": 0.8, "system": 0.5, "you": 0.6, "both": 0.6, "unexplained": 0.0}
+_LEAST_WIDE: Final[Chances] = {"normal": 0.8, "system": 0.5, "you": 0.6, "both": 0.6, "unexplained": 0.0}
 # Of the sampling intervals with its I/O a run must fill this share, else their samples speak of other times. [ours]
 LEAST_INSIDE: Final = 0.2
 # One run with such a change is no estimate of what it costs: something else may have happened to it. [ours]
@@ -55,7 +54,7 @@ class Verdict:
 
     kind: Kind
     probability: float
-    probabilities: Mapping[Kind, float]
+    probabilities: Chances
     io_seconds: float
     usual: Seconds | None
     system: Seconds | None

@@ -18,7 +18,7 @@ from ioweather.advice.verdict.changes import Changes
 from ioweather.advice.verdict.pool import Pool
 from ioweather.advice.verdict.states import States
 from ioweather.advice.verdict.time_split import MAD_TO_SD, STUDENT, Split, same_part, split_of
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.stats.nonnegative import nonnegative_minimum
 
 # Standard deviations before any run is seen, in logarithms of time. [ours]
@@ -46,7 +46,7 @@ _CLEARLY: Final = 3.0
 # What took longer for others too, as long as a run that waits for the same.
 _FOR_OTHERS: Final = ("service", "stalled", "probe_data", "probe_targets", "neighbours")
 _ROUNDS: Final = 2
-_MIDDLE: Final = (0.4, 0.6)
+_MIDDLE: Final = (0.4, 0.5, 0.6)
 _STATE_ROOT: Final = 0.5
 # What is usual is taken off the effect of the system: where the one is off, the other is off the other way.
 _SHIFTED: Final = (1.0, 0.0, -1.0)
@@ -99,61 +99,48 @@ def predict(pool: Pool, changes: Changes, states: States, row: int) -> Predictio
     towards = np.stack([part[row, known] for part in (level, change)])
     found = towards @ fit.weights + np.array([centre, 0.0])
     slopes, like = fit.slopes[beyond.shape[1] :], known[mine[known] & ~changes.changed[known]]
-    middle = _typical(beyond[like], slopes, np.log(pool.io_seconds[like]) - found[0], noise[like], scatter[like])
-    here = np.concatenate([np.zeros(beyond.shape[1]), beyond[row] - middle.state])
-    usually = np.concatenate([np.zeros(beyond.shape[1]), middle.state])
-    mean = np.append(found + np.array([middle.effect, 0.0]), beyond[row] @ slopes - middle.effect)
+    spread = np.stack([noise, scatter])[:, like]
+    effects, state, typical, error = _typical(beyond[like], slopes, np.log(pool.io_seconds[like]) - found[0], spread)
+    usually, here = (np.append(np.zeros(len(slopes)), each) for each in (state, beyond[row] - state))
+    sides = np.append((beyond[row] - state) * slopes, state @ slopes - typical)
+    mean = np.append(found + np.array([typical, 0.0]), beyond[row] @ slopes - typical)
     by_slope = np.stack([usually, np.zeros(len(usually))]) - towards @ fit.inverse @ design[known]
-    covariance = middle.error**2 * np.outer(_SHIFTED, _SHIFTED)
+    covariance = np.outer(_SHIFTED, _SHIFTED) * error**2
     covariance[:2, :2] += np.diag([part[row, row] for part in (level, change)]) - towards @ fit.inverse @ towards.T
     both = np.concatenate([by_slope, here[None, :]])
     covariance += both @ fit.slope_covariance @ both.T
+    told = len(pool.split) > 0 and not changes.changed[row]
     return Prediction(
-        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]),
-        _direction(np.append((beyond[row] - middle.state) * slopes, middle.state @ slopes - middle.effect)), float(scatter[row]),
+        mean, covariance, float(noise[row]), mad, bool(changes.changed[row]), _direction(sides), float(scatter[row]),
         max([0.0, *(float(beyond[row, i]) for i, name in enumerate(states.names) if name in _FOR_OTHERS)]),
-        _split(pool, changes, states, row, like, middle),
+        _split(pool, states.quiet, row, like, typical - effects, error) if told else None,
     )  # fmt: skip
 
 
-def _split(pool: Pool, changes: Changes, states: States, row: int, like: Ints, middle: _Typical) -> Split | None:
-    """Against quiet runs, where there are enough, which the system slowed less than a typical one."""
-    if changes.changed[row] or not len(pool.split):
-        return None
-    for rows, effects in ((like[states.quiet[like]], middle.effects[states.quiet[like]]), (like, middle.effects)):
-        found = split_of(pool.split, rows, row)
+def _split(pool: Pool, quiet: Bools, row: int, like: Ints, less: Floats, error: float) -> Split | None:
+    """Against the quiet of the runs `like` it, where there are enough. The system slowed these by `less` than usual."""
+    for chosen in (quiet[like], np.ones(len(like), np.bool_)):
+        found = split_of(pool.split, like[chosen], row)
         if found is not None:
-            offset = middle.effect - float(np.median(effects))
-            return replace(found, offset=offset, noise=float(np.hypot(found.noise, middle.error)))
+            return replace(found, offset=float(np.median(less[chosen])), noise=float(np.hypot(found.noise, error)))
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class _Typical:
-    """Of the usual runs the middle one by what the system did to it: its state, the effect, and the error of that.
-    `effects` are those of all."""
-
-    effects: Floats
-    state: Floats
-    effect: float
-    error: float
-
-
-def _typical(beyond: Floats, slopes: Floats, late: Floats, noise: Floats, scatter: Floats) -> _Typical:
-    """Of ten measures each may be usual in most runs and none in all: where all of them are usual, it is quieter than
-    usual. What a state did to a run is what such a state does, put right by how late that run was."""
+def _typical(beyond: Floats, slopes: Floats, late: Floats, spread: Floats) -> tuple[Floats, Floats, float, float]:
+    """What the system did to usual runs; of the middle one its state, what that did, and the error of this. Of ten
+    measures each may be usual in most runs and none in all: where all of them are usual, it is quieter than usual.
+    What a state did to a run is what such a state does, put right by how late that run was."""
     if not len(beyond):
-        return _Typical(np.zeros(0), np.zeros(len(slopes)), 0.0, 0.0)
-    effect = beyond @ slopes
-    variance = (scatter * effect) ** 2 + _STATE_ROOT**2 * np.abs(effect)
-    effect = effect + variance / (variance + noise**2) * (late - effect)
-    low, high = np.quantile(effect, _MIDDLE)
+        return np.zeros(0), np.zeros(len(slopes)), 0.0, 0.0
+    expected, (noise, scatter) = beyond @ slopes, spread
+    variance = (scatter * expected) ** 2 + _STATE_ROOT**2 * np.abs(expected)
+    effect = expected + variance / (variance + noise**2) * (late - expected)
+    apart = 0.5 / np.sqrt(len(effect))  # one standard error of the rank of the median
+    low, median, high, below, above = np.quantile(effect, (*_MIDDLE, 0.5 - apart, 0.5 + apart))
     middle = (effect >= low) & (effect <= high)
     if not middle.any():  # an even number, and few: the two in the middle
         middle = np.argsort(effect)[len(effect) // 2 - 1 : len(effect) // 2 + 1]
-    apart = 0.5 / np.sqrt(len(effect))  # one standard error of the rank of the median
-    below, above = np.quantile(effect, (max(0.0, 0.5 - apart), min(1.0, 0.5 + apart)))
-    return _Typical(effect, beyond[middle].mean(axis=0), float(np.median(effect)), 0.5 * float(above - below))
+    return effect, beyond[middle].mean(axis=0), float(median), 0.5 * float(above - below)
 
 
 def _state_scatter(pool: Pool) -> Floats:

@@ -26,6 +26,7 @@ from ioweather.advice.verdict.time_split import STUDENT
 from ioweather.core.arrays import Floats
 
 Kind: TypeAlias = Literal["normal", "system", "you", "both", "unexplained", "unknown"]
+Chances: TypeAlias = Mapping[Kind, float]
 
 KINDS: Final[tuple[Kind, ...]] = ("normal", "system", "you", "both", "unexplained")
 HARM_SHARE: Final = 0.15
@@ -75,8 +76,8 @@ class Seconds:
 class Posterior:
     """`chances` add up to 1; `wide` are those with the errors of the ranges."""
 
-    chances: Mapping[Kind, float]
-    wide: Mapping[Kind, float]
+    chances: Chances
+    wide: Chances
     usual: Seconds
     system: Seconds
     own: Seconds
@@ -89,9 +90,8 @@ class Posterior:
 
 
 def weigh(found: Prediction, duration: float) -> Posterior:
-    weight, usual, by_state, by_change, harm = _weighed(found, duration, _Errors())
-    chances = _less_certain(_shares(duration, weight, usual, by_state, by_change, harm))
-    middle = _interval(harm, weight).value
+    drawn = _weighed(found, duration, _Errors())
+    chances, middle = _less_certain(_shares(duration, *drawn)), _interval(drawn[-1], drawn[0]).value
     weight, usual, by_state, by_change, harm = _weighed(found, duration, _OF_RANGES)
     wide = _shares(duration, weight, usual, by_state, by_change, harm)
     together = 0.5 * by_state * by_change / usual
@@ -101,21 +101,14 @@ def weigh(found: Prediction, duration: float) -> Posterior:
     return Posterior(chances, wide, seconds[0], seconds[1], seconds[2], seconds[3], middle)
 
 
-def _shares(
-    duration: float, weight: Floats, usual: Floats, by_state: Floats, by_change: Floats, harm: Floats
-) -> dict[Kind, float]:
+def _shares(duration: float, weight: Floats, usual: Floats, state: Floats, change: Floats, harm: Floats) -> Chances:
     late = duration - usual >= harm
-    system, own = late & (by_state >= harm), late & (by_change >= harm)
-    return {
-        "normal": float(weight[~late].sum()),
-        "system": float(weight[system & ~own].sum()),
-        "you": float(weight[own & ~system].sum()),
-        "both": float(weight[own & system].sum()),
-        "unexplained": float(weight[late & ~own & ~system].sum()),
-    }
+    place = np.where(late, 1 + (state >= harm) + 2 * (change >= harm), 0)
+    found = np.bincount(place, weight, len(KINDS)).tolist()
+    return dict(zip(("normal", "unexplained", "system", "you", "both"), found, strict=True))
 
 
-def _less_certain(shares: Mapping[Kind, float]) -> dict[Kind, float]:
+def _less_certain(shares: Chances) -> Chances:
     """What the likeliest has too much accuses nobody: it may be unexplained, or else normal."""
     likeliest = max(shares, key=lambda kind: shares[kind])
     excess = max(0.0, shares[likeliest] - _MOST_CERTAIN)
