@@ -70,14 +70,23 @@ def looks(day: int, probes: int, rng: np.random.Generator) -> Frame:
     )  # fmt: skip
 
 
-def write_logs(folder: Path, logs: list[DarshanLog], day: int, count: int) -> None:
+def write_logs(
+    folder: Path, logs: list[DarshanLog], count: int, first_id: int, start_ns: int, length_ns: int = DAY_NS
+) -> None:
+    """These logs again and again, evenly over a stretch of time, with numbers of their own."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for n in range(count):
-        log, start = logs[n % len(logs)], FIRST + day * DAY_NS + n * DAY_NS // count
+        log, start = logs[(first_id + n) % len(logs)], start_ns + n * length_ns // count
         times = {"start_ns": start, "end_ns": start + log.job.end_ns - log.job.start_ns}
-        job = type(log.job)(**{**vars(log.job), **times, "job_id": day * count + n + 1})
+        job = type(log.job)(**{**vars(log.job), **times, "job_id": first_id + n})
         write_log(folder / f"{n:06}.darshan", job, log.modules, dict(log.names))
+
+
+def logs_of_two_days(folder: Path) -> list[DarshanLog]:
+    """Small ones of a simulated facility."""
+    made = generate(for_days(LAPTOP, 2), folder)
+    return [log for log in map(read_log, sorted(made.data.rglob("*.darshan"))) if records_of(log) <= 64]
 
 
 def stored(lake: Lake) -> int:
@@ -89,7 +98,7 @@ def one_day(lake: Lake, folder: Path, logs: list[DarshanLog], day: int, options:
     rng = np.random.default_rng(day)
     counters = [day_frame(day, options.osts, metric, rng) for metric in ("read_bytes", "write_bytes")]
     seen, count = looks(day, options.probes, rng), options.logs // options.days
-    write_logs(folder / "logs", logs, day, count)
+    write_logs(folder / "logs", logs, count, day * count + 1, FIRST + day * DAY_NS)
 
     def measured() -> None:
         lake.append("responses", seen, source="spool")
@@ -118,8 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        made = generate(for_days(LAPTOP, 2), folder / "facility")
-        logs = [log for log in map(read_log, sorted(made.data.rglob("*.darshan"))) if records_of(log) <= 64]
+        logs = logs_of_two_days(folder / "facility")
         lake = open_lake(options.keep or folder / "lake", create=True)
         print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; {options.osts:,} OSTs, {options.logs:,} logs")
         print(f"{'day':>4}{''.join(f'{name:>10}' for name in WORK)}{'all, s':>10}{'MB':>9}{'peak MiB':>10}", flush=True)

@@ -1,44 +1,42 @@
-"""What an ingest, a question and a page cost as a facility's days add up: 1, 8 and 64 days, on one chart.
+"""What an ingest, questions and pages cost as days and runs add up in a lake, on one chart.
 
-    python benchmarks/growth.py [--days 1 8 64] [--svg docs/images/growth.svg]
+    python benchmarks/growth.py [--runs 100000 1000000] [--results FILE] [--svg docs/images/growth.svg]
 
-Processor seconds of whole commands and their children, the least of two; each starts Python and loads what it needs, so
-that small lakes cost as much as that. The peer is one day: the slope is the exponent p of cost ~ days^p between the two
-largest lakes, 0 for a cost that does not grow and 1 for one that grows as the data do.
+One lake grows. First days: 1, 10 and 100, each with 100 runs, the counters of 16 OSTs every 60 s and what four probes
+measured. Then runs: more and more in the same 100 days. Logs are those of a simulated facility again and again, under
+their own numbers and times. Processor seconds: of an ingest all so far, with the search for unhealthy components and
+sealing; of a question those of the whole command, which starts Python, the least of two. The slope is the exponent p of
+cost ~ size^p between the two largest sizes: 0 for a cost that does not grow, 1 for one that grows as the data do.
+
+Every size is written to --results when it is done; the table and the chart are made of what is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
-import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import vl_convert
 
-from ioweather.simulate.generate import generate
-from ioweather.simulate.presets import LAPTOP, for_days
+import centre
+import lake as lake_days
+from ioweather.core.units import DAY_NS
 from ioweather.store.lake import Lake, open_lake
-from table import IOWEATHER, cost
-
-INGEST = """
-import sys
-from pathlib import Path
-from ioweather.core.clock import zone_named
-from ioweather.core.contracts import ReadContext
-from ioweather.store.lake import open_lake
 from ioweather.store.seal import compact
 from ioweather.workflows.ingest.ingest import ingest
-lake = open_lake(Path(sys.argv[1]), create=True)
-assert not ingest(lake, [Path(sys.argv[2])], context=ReadContext(zone=zone_named(sys.argv[3]))).bad
-compact(lake)
-"""
+from table import IOWEATHER, cost
+
+DAYS = (1, 10, 100)
+RUNS_A_DAY = 100
+AT_ONCE = 50_000  # logs on disk
 PAGES = """
 import sys
 from pathlib import Path
@@ -50,70 +48,126 @@ with TestClient(create_app(Path(sys.argv[1]), hosts=("testserver",))) as client:
 """
 
 
-def measure(folder: Path, days: int) -> dict[str, float]:
-    preset = replace(
-        for_days(LAPTOP, days), detail_day=None, probe_seconds=1200, sampler_seconds=21_600, scan_files=200
-    )
-    made = generate(preset, folder / "facility", seed=5)
-    root = folder / "lake"
-    found = {"ingest and sealing": cost([sys.executable, "-c", INGEST, root, made.data, made.zone], 1)[0]}
-    shutil.copy(made.facility, root / "facility.toml")
-    job, first, last = middle_run(open_lake(root))
-    found["`why JOB`"] = cost([IOWEATHER, "why", job, "--lake", root], 2)[0]
-    found["`who`, of an hour"] = cost([IOWEATHER, "who", "--from", f"@{first}", "--to", f"@{last}", "--lake", root], 2)[
-        0
-    ]
-    found["`job JOB`"] = cost([IOWEATHER, "job", job, "--lake", root], 2)[0]
-    found["two pages of a new server"] = cost([sys.executable, "-c", PAGES, root], 2)[0]
-    return found
-
-
-def middle_run(lake: Lake) -> tuple[str, int, int]:
-    """Its job, and the hour in seconds that it began in."""
+def questions(lake: Lake, spool: Path) -> dict[str, float]:
     with lake.snapshot() as snapshot:
         runs = snapshot.query("SELECT job_id, start_ns FROM applications ORDER BY start_ns").fetchall()
     job, start_ns = runs[len(runs) // 2]
     hour = start_ns // 10**9 // 3600 * 3600
-    return str(job), hour, hour + 3600
+    asked: dict[str, list[object]] = {
+        # Its exit code says how storage is.
+        "`now`": ["sh", "-c", f"{IOWEATHER} now --spool {spool} --lake {lake.root} || true"],
+        "`why JOB`": [IOWEATHER, "why", job, "--lake", lake.root],
+        "`who`, of an hour": [IOWEATHER, "who", "--from", f"@{hour}", "--to", f"@{hour + 3600}", "--lake", lake.root],
+        "`job JOB`": [IOWEATHER, "job", job, "--lake", lake.root],
+        "two pages of a new server": [sys.executable, "-c", PAGES, lake.root],
+    }
+    return {name: cost([str(part) for part in command], 2)[0] for name, command in asked.items()}
 
 
-def chart(costs: dict[int, dict[str, float]]) -> str:
-    values = [{"days": n, "work": work, "seconds": s} for n, found in costs.items() for work, s in found.items()]
-    scale = {"type": "log"}
+def more_runs(lake: Lake, folder: Path, logs: list[centre.DarshanLog], known: int, wanted: int) -> float:
+    """Spread over all days; processor seconds of reading and sealing them."""
+    seconds = 0.0
+    for first in range(known, wanted, AT_ONCE):
+        count = min(AT_ONCE, wanted - first)
+        centre.write_logs(folder / "logs", logs, count, first + 1, centre.FIRST + first, DAYS[-1] * DAY_NS)
+        seconds += centre.spent(lambda: ingest(lake, [folder / "logs"], search=False))
+    return seconds + centre.spent(lambda: compact(lake, everything=True))
+
+
+def grow(folder: Path, runs: list[int], results: Path) -> None:
+    found: list[dict[str, object]] = []
+    spool = folder / "spool"
+    subprocess.run([IOWEATHER, "probe", folder, "--spool", spool, "--for", "5s"], check=True, stdout=subprocess.DEVNULL)
+    # The newest day is yesterday, so that `now` has something to compare with.
+    centre.FIRST = lake_days.FIRST = (time.time_ns() // DAY_NS - DAYS[-1]) * DAY_NS
+    logs = centre.logs_of_two_days(folder / "facility")
+    lake = open_lake(folder / "lake", create=True)
+    options = argparse.Namespace(osts=16, probes=4, days=DAYS[-1], logs=DAYS[-1] * RUNS_A_DAY)
+    seconds = 0.0
+
+    def note(by: str, size: int) -> None:
+        asked = {"ingest and sealing, all so far": seconds, **questions(lake, spool)}
+        found.append({"by": by, "size": size, "seconds": asked, "load": os.getloadavg()[0]})
+        results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(found[-1], flush=True)
+
+    for day in range(DAYS[-1]):
+        # The newest days first, for the lake of a day has those that `now` looks at.
+        seconds += sum(centre.one_day(lake, folder, logs, DAYS[-1] - 1 - day, options))
+        if day + 1 in DAYS:
+            note("days", day + 1)
+    known = DAYS[-1] * RUNS_A_DAY
+    found.append({**found[-1], "by": "runs", "size": known})
+    for wanted in runs:
+        seconds += more_runs(lake, folder, logs, known, wanted)
+        known = wanted
+        note("runs", wanted)
+
+
+TITLES = {"days": f"days, {RUNS_A_DAY} runs in each", "runs": f"runs in {DAYS[-1]} days"}
+
+
+def chart(found: list[dict[str, dict[str, float]]]) -> str:
+    panels = []
+    for by, title in TITLES.items():
+        sizes = [each for each in found if each["by"] == by]
+        values = [
+            {"size": each["size"], "work": work.replace("`", ""), "seconds": seconds}
+            for each in sizes
+            for work, seconds in each["seconds"].items()
+        ]
+        panels.append({
+            "width": 300, "height": 300, "data": {"values": values}, "mark": {"type": "line", "point": True},
+            "encoding": {
+                "x": {"field": "size", "type": "quantitative", "scale": {"type": "log"}, "title": title,
+                      "axis": {"values": [each["size"] for each in sizes], "format": ",d"}},
+                "y": {"field": "seconds", "type": "quantitative", "scale": {"type": "log"},
+                      "title": "processor seconds" if by == "days" else None},
+                "color": {"field": "work", "title": None, "sort": [w.replace("`", "") for w in found[0]["seconds"]],
+                          "legend": {"orient": "bottom", "columns": 3, "labelLimit": 260}},
+            },
+        })  # fmt: skip
     spec = {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "width": 460, "height": 300, "background": "white", "data": {"values": values},
-        "mark": {"type": "line", "point": True},
-        "encoding": {
-            "x": {"field": "days", "type": "quantitative", "scale": scale, "title": "days in the lake",
-                  "axis": {"values": sorted(costs)}},
-            "y": {"field": "seconds", "type": "quantitative", "scale": scale, "title": "processor seconds"},
-            "color": {"field": "work", "title": None, "sort": [*costs[min(costs)]]},
-        },
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "background": "white", "hconcat": panels,
+        "resolve": {"scale": {"y": "shared"}},
     }  # fmt: skip
     return vl_convert.vegalite_to_svg(json.dumps(spec))
 
 
+def table(found: list[dict[str, dict[str, float]]]) -> str:
+    lines = []
+    for by, title in TITLES.items():
+        sizes = [each for each in found if each["by"] == by]
+        lines += [
+            f"| {title} | {' | '.join(format(each['size'], ',') for each in sizes)} | slope |",
+            f"|---|{'---|' * (len(sizes) + 1)}",
+        ]
+        for work in found[0]["seconds"]:
+            costs = [each["seconds"][work] for each in sizes]
+            pairs = [*itertools.pairwise(zip((each["size"] for each in sizes), costs, strict=True))]
+            (small, less), (large, more) = pairs[-1] if pairs else ((1, 1.0), (2, math.nan))
+            slope = math.log(more / less) / math.log(large / small)
+            lines.append(f"| {work} | {' | '.join(f'{each:.2f} s' for each in costs)} | {slope:.2f} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--days", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--runs", type=int, nargs="*", default=[100_000, 1_000_000])
+    parser.add_argument("--results", type=Path, default=Path("growth.json"))
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--drawn", action="store_true", help="of results that are there, nothing is measured")
     arguments = parser.parse_args()
-    costs: dict[int, dict[str, float]] = {}
-    for days in sorted(arguments.days):
+    if not arguments.drawn:
         with tempfile.TemporaryDirectory() as folder:
-            costs[days] = measure(Path(folder), days)
-        print(days, costs[days], flush=True)
-    listed = sorted(costs)
-    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"| work | {' | '.join(f'{days} days' for days in listed)} | slope |")
-    print(f"|---|{'---|' * (len(listed) + 1)}")
-    for work in costs[listed[0]]:
-        found = [costs[days][work] for days in listed]
-        slope = math.log(found[-1] / found[-2]) / math.log(listed[-1] / listed[-2]) if len(found) > 1 else math.nan
-        print(f"| {work} | {' | '.join(f'{each:.2f} s' for each in found)} | {slope:.2f} |")
+            grow(Path(folder), sorted(arguments.runs), arguments.results)
+    found = json.loads(arguments.results.read_text(encoding="utf-8"))
+    print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load {min(each['load'] for each in found):.1f} to "
+          f"{max(each['load'] for each in found):.1f}")  # fmt: skip
+    print(table(found))
     if arguments.svg:
-        arguments.svg.write_text(chart(costs), encoding="utf-8")
+        arguments.svg.write_text(chart(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

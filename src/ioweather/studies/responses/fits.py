@@ -12,7 +12,7 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
-from ioweather.stats.mixture import MixtureFit, PairFit, Replicates, Selection, bootstrap, fit_mixture, intervals_of
+from ioweather.stats.mixture import MixtureFit, PairFit, Selection, bootstrap, fit_mixture, intervals_of, refitted
 from ioweather.stats.tails.sample import sample_of
 from ioweather.stats.tails.splits import Combination
 from ioweather.studies.responses.samples import ResponseSample
@@ -38,11 +38,12 @@ FAMILY_LABELS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class FittedSample:
-    """`again` holds the winning pair on each bootstrap replicate; empty where none were asked for."""
+    """`again` holds the winning pair on each bootstrap replicate, drawn with `seed`; empty where none were asked for."""
 
     sample: ResponseSample
     fit: MixtureFit
     again: tuple[PairFit, ...]
+    seed: int
 
     @property
     def shares(self) -> Floats:
@@ -65,11 +66,8 @@ def fit_samples(
     drawn = spread(_again, ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches))
     fitted = []
     for seed, fit in split:
-        made = [next(drawn) for _ in batches]
-        sample = sample_of(samples[seed].seconds)
-        whole = replace(fit, intervals=intervals_of(sample, fit, made, LEVEL)) if made else fit
-        same = tuple(pair for again in made for pair in again.pairs if type(pair.head) is type(fit.best.head))
-        fitted.append(FittedSample(samples[seed], whole, same))
+        again = tuple(pair for _ in batches for pair in next(drawn))
+        fitted.append(FittedSample(samples[seed], fit, again, seed))
     refused = [f"{sample.label}: {fit}." for sample, fit in zip(samples, fits, strict=True) if isinstance(fit, str)]
     return fitted, refused
 
@@ -87,8 +85,9 @@ def _fit(seconds: Floats, combination: Combination, select: Selection) -> Mixtur
         return str(error)
 
 
-def _again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> Replicates:
-    return bootstrap(sample_of(seconds), fit, replicates, seed=seed)
+def _again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> tuple[PairFit, ...]:
+    sample = sample_of(seconds)
+    return tuple(refitted(sample.resampled(np.random.default_rng([seed, number])), fit) for number in replicates)
 
 
 def choices(fit: MixtureFit) -> str:
@@ -117,14 +116,18 @@ def parameters_text(parameters: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in parameters.items())
 
 
-def parameter_estimates(fit: MixtureFit) -> tuple[Estimate, ...]:
-    """The parameters of the fitted distribution, whose head ends at the pivot."""
+def parameter_estimates(item: FittedSample) -> tuple[Estimate, ...]:
+    """The parameters of the fitted distribution, whose head ends at the pivot, with their intervals: these take several
+    times as long as the fit, and of most fits nobody asks for them."""
+    fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.again))
+    made = [bootstrap(sample, fit, replicates, seed=item.seed)] if item.again else []
+    intervals = intervals_of(sample, fit, made, LEVEL) if made else {}
     units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
     found = []
     for name, value in fit.distribution.parameters.items():
-        interval = fit.intervals.get(name)
+        interval = intervals.get(name)
         low, high, level = (interval.low, interval.high, interval.level) if interval else (None, None, None)
-        missing = "no interval: a Cauchy head does not tell where it ends" if fit.intervals else "no interval asked for"
+        missing = "no interval: a Cauchy head does not tell where it ends" if intervals else "no interval asked for"
         method = interval.method if interval else missing
         found.append(Estimate(name, value, units.get(name, ""), low, high, level, fit.n, method))
     return tuple(found)

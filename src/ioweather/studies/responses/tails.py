@@ -102,7 +102,7 @@ def _partition(samples: Samples, item: FittedSample, caveats: tuple[str, ...]) -
             rows,
             sample.label,
         ),
-        parameter_estimates(fit),
+        parameter_estimates(item),
     )
     yield Finding(
         f"{sample.label}: {fit.tail_share:.1%} of requests take longer than {format_seconds(fit.pivot)} and "
