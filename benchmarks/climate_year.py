@@ -22,6 +22,7 @@ import resource
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -313,11 +314,12 @@ def build_lake(path: Path, days: int, targets: int = TARGETS) -> None:
         seal_as_it_is(path, TABLES["series"], utc, files)
 
 
-def timed(path: Path, *, use_cache: bool) -> tuple[list[Exhibit], float]:
-    """All exhibits, and processor seconds; what was kept of them before is not used, what days left is."""
+def timed(path: Path, *, use_cache: bool, ids: Sequence[str] = ()) -> tuple[list[Exhibit], float]:
+    """Exhibits, all if none is named, and processor seconds; what was kept of them before is not used, what days left
+    is."""
     shutil.rmtree(path / "exhibits", ignore_errors=True)
     begun = time.process_time()
-    made = make_exhibits(open_lake(path), STUDIES["climate"].exhibits, use_cache=use_cache)
+    made = make_exhibits(open_lake(path), ids or STUDIES["climate"].exhibits, use_cache=use_cache)
     return made, time.process_time() - begun
 
 
@@ -332,13 +334,18 @@ def run_through_lake(path: Path, days: int, targets: int) -> None:
     _, first = timed(path, use_cache=True)
     again, kept = timed(path, use_cache=True)
     check({exhibit.id: exhibit for exhibit in made})
-    same = all(a.estimates == b.estimates for a, b in zip(made, again, strict=True))
+    alone = {exhibit.id: timed(path, use_cache=True, ids=[exhibit.id]) for exhibit in again}
+    same = all(
+        a.estimates == b.estimates == alone[a.id][0][0].estimates and b.findings == alone[a.id][0][0].findings
+        for a, b in zip(made, again, strict=True)
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     records = sum(file.stat().st_size for file in (path / "records").iterdir()) / 2**20
     print(f"{days} days of {targets} targets through the lake, {len(made)} exhibits, {peak:.2f} GiB at most")
     print(
         f"  processor seconds: {plain:.2f} with nothing kept, {first:.2f} the first time, {kept:.2f} of what days left"
     )
+    print(f"  one alone: {', '.join(f'{name} {seconds:.2f}' for name, (_, seconds) in alone.items())}")
     print(f"  {plain / kept:.1f} times less; {records:.1f} MiB of records; numbers {'equal' if same else 'NOT EQUAL'}")
 
 

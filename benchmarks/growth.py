@@ -2,11 +2,11 @@
 
     python benchmarks/growth.py [--runs 100000 1000000] [--results FILE] [--svg docs/images/growth.svg]
 
-One lake grows. First days: 1, 10 and 100, each with 100 runs, the counters of 16 OSTs every 60 s and what four probes
-measured. Then runs: more and more in the same 100 days. Logs are those of a simulated facility again and again, under
-their own numbers and times. Processor seconds: of an ingest all so far, with the search for unhealthy components and
-sealing; of a question those of the whole command, which starts Python, the least of two. The slope is the exponent p of
-cost ~ size^p between the two largest sizes: 0 for a cost that does not grow, 1 for one that grows as the data do.
+Lakes of 1, 10 and 100 days, each day with 100 runs, the counters of 16 OSTs every 60 s and what four probes measured.
+Then more and more runs in the 100 days. Logs are those of a simulated facility again and again, under their own numbers
+and times. Processor seconds: of an ingest all so far, with the search for unhealthy components and sealing; of others
+those of the whole command, which starts Python, the least of two. The slope is the exponent p of cost ~ size^p between
+the two largest sizes: 0 for a cost that does not grow, 1 for one that grows as the data do.
 
 Every size is written to --results when it is done; the table and the chart are made of what is there.
 """
@@ -76,14 +76,9 @@ def more_runs(lake: Lake, folder: Path, logs: list[centre.DarshanLog], known: in
 
 def grow(folder: Path, runs: list[int], results: Path) -> None:
     found: list[dict[str, object]] = []
-    spool = folder / "spool"
+    spool, seconds = folder / "spool", 0.0
     subprocess.run([IOWEATHER, "probe", folder, "--spool", spool, "--for", "5s"], check=True, stdout=subprocess.DEVNULL)
-    # The newest day is yesterday, so that `now` has something to compare with.
-    centre.FIRST = lake_days.FIRST = (time.time_ns() // DAY_NS - DAYS[-1]) * DAY_NS
     logs = centre.logs_of_two_days(folder / "facility")
-    lake = open_lake(folder / "lake", create=True)
-    options = argparse.Namespace(osts=16, probes=4, days=DAYS[-1], logs=DAYS[-1] * RUNS_A_DAY)
-    seconds = 0.0
 
     def note(by: str, size: int) -> None:
         asked = {"ingest and sealing, all so far": seconds, **questions(lake, spool)}
@@ -91,12 +86,13 @@ def grow(folder: Path, runs: list[int], results: Path) -> None:
         results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(found[-1], flush=True)
 
-    for day in range(DAYS[-1]):
-        # The newest days first, for the lake of a day has those that `now` looks at.
-        seconds += sum(centre.one_day(lake, folder, logs, DAYS[-1] - 1 - day, options))
-        if day + 1 in DAYS:
-            note("days", day + 1)
-    known = DAYS[-1] * RUNS_A_DAY
+    for days in DAYS:
+        # The newest day is yesterday, so that `now` has something to compare with.
+        centre.FIRST = lake_days.FIRST = (time.time_ns() // DAY_NS - days) * DAY_NS
+        lake, known = open_lake(folder / f"lake{days}", create=True), days * RUNS_A_DAY
+        options = argparse.Namespace(osts=16, probes=4, days=days, logs=known)
+        seconds = sum(sum(centre.one_day(lake, folder, logs, day, options)) for day in range(days))
+        note("days", days)
     found.append({**found[-1], "by": "runs", "size": known})
     for wanted in runs:
         seconds += more_runs(lake, folder, logs, known, wanted)

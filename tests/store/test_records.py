@@ -29,18 +29,18 @@ def files(lake) -> list:
 
 def test_what_was_put_is_got(lake, monkeypatch):
     kept = LakeRecords(lake.root)
-    assert kept.get("p", "k") is None
+    assert kept.get("p", "k", dict) is None
     kept.put("p", "k", RECORD)
-    found = kept.get("p", "k")
+    found = kept.get("p", "k", dict)
     assert found is not None
     assert list(found) == list(RECORD)
     for name, values in RECORD.items():
         np.testing.assert_array_equal(found[name], values)
         assert found[name].dtype == values.dtype
-    assert kept.get("p", "other") is None
-    assert kept.get("other", "k") is None
+    assert kept.get("p", "other", dict) is None
+    assert kept.get("other", "k", dict) is None
     monkeypatch.setattr(records, "__version__", "9.9")
-    assert kept.get("p", "k") is None, "another version of the software works it out again"
+    assert kept.get("p", "k", dict) is None, "another version of the software works it out again"
 
 
 def test_what_is_cut_damaged_or_no_array_is_not_there(lake):
@@ -50,11 +50,11 @@ def test_what_is_cut_damaged_or_no_array_is_not_there(lake):
     whole = file.read_bytes()
     for body in (b"", whole[:20], whole[:-40], whole.replace(np.float64(3.0).tobytes(), np.float64(9.0).tobytes())):
         file.write_bytes(body)
-        assert kept.get("p", "k") is None
+        assert kept.get("p", "k", dict) is None
     np.savez(file, a=np.array([print], dtype=object))
-    assert kept.get("p", "k") is None
+    assert kept.get("p", "k", dict) is None
     kept.put("p", "k", RECORD)
-    assert kept.get("p", "k") is not None
+    assert kept.get("p", "k", dict) is not None
 
 
 def test_of_one_place_few_are_held(lake):
@@ -64,15 +64,15 @@ def test_of_one_place_few_are_held(lake):
         kept.put("p", f"k{number}", RECORD)
         for age, file in enumerate(sorted(files(lake), key=lambda path: path.stat().st_mtime_ns)):
             os.utime(file, ns=(0, age))
-    assert [bool(kept.get("p", f"k{number}")) for number in range(5)] == [False, False, False, True, True]
-    assert kept.get("q", "k") is not None
+    assert [bool(kept.get("p", f"k{number}", dict)) for number in range(5)] == [False, False, False, True, True]
+    assert kept.get("q", "k", dict) is not None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_who_may_only_read_keeps_nothing(lake):
     lake.root.chmod(0o550)
     LakeRecords(lake.root).put("p", "k", RECORD)
-    assert LakeRecords(lake.root).get("p", "k") is None
+    assert LakeRecords(lake.root).get("p", "k", dict) is None
 
 
 def test_a_stretch_is_known_by_the_files_of_its_days(lake):

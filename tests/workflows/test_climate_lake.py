@@ -13,10 +13,11 @@ from store_lakes import DAY, series_frame
 
 from ioweather.core.results import Exhibit, Provenance
 from ioweather.core.units import DAY_NS, HOUR_NS
-from ioweather.store import grid
+from ioweather.store import grid, records
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import compact
 from ioweather.studies.climate import stretches, targets_in_one_pass
+from ioweather.studies.climate.study import STUDY
 from ioweather.tables import Quality
 from ioweather.workflows.analyse import make_exhibits
 
@@ -130,3 +131,33 @@ def test_a_sealed_lake_is_passed_over_once(tmp_path: Path, monkeypatch: pytest.M
     assert shown() == changed
     assert len(made) == 3
     assert value(changed[0], "max_over_min_read") != value(first[0], "max_over_min_read")
+
+
+def test_one_exhibit_alone_is_the_same_and_reads_its_own_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = filled(tmp_path)
+    compact(lake, everything=True)
+    together = make_exhibits(lake, STUDY.exhibits)
+    read: dict[str, set[str]] = {}
+    unpacked = records.unpacked
+
+    def noted(path: Path, take: Any) -> Any:
+        """With the names of the arrays that were asked for."""
+
+        class Asked(dict[str, Any]):
+            def __getitem__(self, name: str) -> Any:
+                read[exhibit.id].add(name.partition("_")[0])
+                return super().__getitem__(name)
+
+        return unpacked(path, lambda held: take(Asked(held)))
+
+    monkeypatch.setattr(records, "unpacked", noted)
+    for exhibit in together:
+        read[exhibit.id] = set()
+        shutil.rmtree(lake.root / "exhibits")
+        (alone,) = make_exhibits(lake, [exhibit.id])
+        assert replace(alone, provenance=exhibit.provenance) == exhibit
+    parts = {"total", "degree", "lag", "nearest"}
+    assert {name: asked & parts for name, asked in read.items() if asked & parts} == {
+        "pat19.fig10": {"total", "nearest"}, "pat19.fig11": {"degree"}, "pat19.table1": {"degree"},
+        "pat19.sensitivity": {"degree"}, "pat19.fig12": {"lag", "nearest"}, "pat19.observations": parts,
+    }  # fmt: skip

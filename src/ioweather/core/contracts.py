@@ -105,15 +105,16 @@ Params: TypeAlias = Mapping[str, Any]
 
 class Records(Protocol):
     """What was worked out before of times that do not change any more: arrays by name. `place` says of what, `key` all
-    that it depends on; of one place few are held."""
+    that it depends on; of one place few are held. `get` gives what `take` makes of them, which are read as it asks for
+    them; None where they are not there, or it fails."""
 
-    def get(self, place: str, key: str) -> Mapping[str, Any] | None: ...
+    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], Given]) -> Given | None: ...
 
     def put(self, place: str, key: str, record: Mapping[str, Any]) -> None: ...
 
 
 class _NoRecords:
-    def get(self, place: str, key: str) -> None:
+    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], Given]) -> None:
         return None
 
     def put(self, place: str, key: str, record: Mapping[str, Any]) -> None: ...
@@ -239,7 +240,8 @@ class StudyData:
     `period_ns` is [first, last) of what was asked for; `step_ns` the grid of matrices and rollups. An optional need
     that the lake cannot meet is absent from the mappings, and `lacking` says why. `given` has needs of other shapes.
     `spread(task, inputs)` gives task(*input) of each input in their order, like `starmap`, perhaps from other
-    processes: task is a function of a module, inputs can be pickled. `records` holds what was worked out before.
+    processes: task is a function of a module, inputs can be pickled. `records` holds what was worked out before. Of
+    exhibits those in `wanted` are asked for (empty: all); a study may make others too.
     """
 
     frames: Mapping[str, Frame] = field(default_factory=dict)
@@ -251,6 +253,11 @@ class StudyData:
     records: Records = NO_RECORDS
     given: Mapping[str, Any] = field(default_factory=dict)
     lacking: Mapping[str, str] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
+
+    def wants(self, *exhibits: str) -> bool:
+        """Whether one of them is asked for."""
+        return not self.wanted or not self.wanted.isdisjoint(exhibits)
 
     def of(self, name: str, kind: type[Given]) -> Given:
         """A need of another shape than frames and matrices."""

@@ -24,5 +24,5 @@ def unpacked(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             return take(held)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile):
         return None

@@ -7,14 +7,14 @@ is worked out again. Whoever may only read a lake keeps nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ioweather._version import __version__
 from ioweather.core.errors import UnsafePlace
 from ioweather.store import layout
-from ioweather.store.array_files import packed, unpacked
+from ioweather.store.array_files import T, packed, unpacked
 
 # Of one place: what holds now, and what held before a late file came, for a reader of that state.
 _MOST_KEPT: Final = 2
@@ -27,8 +27,8 @@ class LakeRecords:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def get(self, place: str, key: str) -> Mapping[str, Any] | None:
-        return unpacked(layout.records_dir(self._root) / _file(place, key), dict)
+    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], T]) -> T | None:
+        return unpacked(layout.records_dir(self._root) / _file(place, key), take)
 
     def put(self, place: str, key: str, record: Mapping[str, Any]) -> None:
         try:

@@ -247,7 +247,8 @@ def _run(
     _require(snapshot, study, wanted)
     # Of all time there is one set of stretches; of any other period they would lie elsewhere, and never be used again.
     records = LakeRecords(snapshot.root) if use_cache and period == ALL_TIME else NO_RECORDS
-    data = replace(fetch(snapshot, study.needs, values, period), spread=spread, records=records)
+    data = fetch(snapshot, study.needs, values, period)
+    data = replace(data, spread=spread, records=records, wanted=frozenset(wanted))
     results = {}
     for exhibit in study.run(data, facility, values):
         full = replace(
@@ -260,7 +261,7 @@ def _run(
         )
         results[full.id] = full
         _cache(snapshot, full.id, provenance, full)
-    for exhibit_id in set(study.exhibits) - set(results):
+    for exhibit_id in set(wanted) - set(results):
         _cache(snapshot, exhibit_id, provenance, None)
     return results
 

@@ -116,8 +116,8 @@ def _highest(
     place = f"peaks-{day}-{_digest([filesystem, kind, list(amounts.items())])[:12]}"
     key = _digest([most, _EXCLUDED, groups, [uri.rsplit("/", 1)[1] for uri in files]])
     records = LakeRecords(snapshot.root)
-    kept = records.get(place, key)
-    if kept is not None and {"components", "counts", "rates"} <= kept.keys():
+    kept = records.get(place, key, lambda held: {name: held[name] for name in ("components", "counts", "rates")})
+    if kept is not None:
         return kept
     together = _ALL in amounts
     sums = ", ".join(

@@ -199,8 +199,10 @@ def learn_slowness(lake: Lake, since_ns: int) -> None:
 
 
 def _kept(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, Any] | None:
-    found = LakeRecords(snapshot.root).get(*_place(snapshot, filesystem, month))
-    return found if found is not None and {"work", "slow", "runs"} <= found.keys() else None
+    place, key = _place(snapshot, filesystem, month)
+    return LakeRecords(snapshot.root).get(
+        place, key, lambda held: {name: held[name] for name in ("work", "slow", "runs")}
+    )
 
 
 def _place(snapshot: Snapshot, filesystem: str, month: str) -> tuple[str, str]:

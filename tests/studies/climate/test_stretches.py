@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import Any
@@ -43,8 +44,9 @@ class Memory:
     worked: list[tuple[int, int]] = field(default_factory=list)
     exact: dict[Any, Targets] = field(default_factory=dict)
 
-    def get(self, place: str, key: str) -> Mapping[str, Any] | None:
-        return self.held.get((place, key))
+    def get(self, place: str, key: str, take: Callable[[Mapping[str, Any]], Any]) -> Any:
+        with suppress(KeyError, ValueError, TypeError, IndexError):
+            return take(self.held[place, key])
 
     def put(self, place: str, key: str, record: Mapping[str, Any]) -> None:
         self.held[place, key] = {name: np.array(values) for name, values in record.items()}
@@ -130,7 +132,7 @@ def check(seed: int, rows: int, targets: int, limits: Limits, forgotten: set[int
             elif number == damaged:
                 memory.held[key] = {name: values[:-1] for name, values in memory.held[key].items()}
         assert_same(pass_over_targets(matrices, limits, memory.work()), exact)
-        assert len(memory.worked) == len([n for n in forgotten if n < len(walked)])
+        assert len(memory.worked) == len([n for n in {*forgotten, damaged} if n < len(walked)])
         assert len(memory.held) == len(walked), "what was missing or damaged is there again"
         loads = Sealed("cpu_ratio", 0, STEP, matrices["read_bytes"].components,
                        matrices["read_bytes"].values / np.exp(23), matrices["read_bytes"].coverage)  # fmt: skip

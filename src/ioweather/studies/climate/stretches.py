@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
 from typing import Any, Final, Protocol, TypeVar
 
@@ -176,24 +177,18 @@ def walked(
     """What each stretch leaves, in the order of time: what is kept of it, else task(*given, first, last)."""
     stretches = walk.stretches()
     keys = [walk.key(*bounds) for bounds in stretches]
-    kept = [None if key is None else work.records.get(*key) for key in keys]
+    kept = [
+        None if key is None else work.records.get(*key, partial(_restored, empty(*bounds)))
+        for key, bounds in zip(keys, stretches, strict=True)
+    ]
     fresh = work.spread(task, [(*given, *bounds) for bounds, held in zip(stretches, kept, strict=True) if held is None])
-    for bounds, key, held in zip(stretches, keys, kept, strict=True):
-        left: L | None = next(fresh) if held is None else _restored(empty(*bounds), held)
-        if left is None:
-            left = task(*given, *bounds)
-        elif held is not None:
-            yield left
-            continue
-        if key is not None:
+    for key, held in zip(keys, kept, strict=True):
+        left = next(fresh) if held is None else held
+        if held is None and key is not None:
             work.records.put(*key, left.record())
         yield left
 
 
-def _restored(left: L, record: Mapping[str, Any]) -> L | None:
-    """None where the record is of something else, or damaged."""
-    try:
-        left.restore(record)
-    except (KeyError, ValueError, TypeError, IndexError):
-        return None
+def _restored(left: L, record: Mapping[str, Any]) -> L:
+    left.restore(record)
     return left

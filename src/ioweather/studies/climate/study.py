@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import chain
+from typing import Any
 
 from ioweather.core.contracts import Need, Param, Params, Study, StudyData
 from ioweather.core.facility import Facility
@@ -45,31 +48,36 @@ _NO_STEP = "No step of the period has samples of the targets that can be used."
 def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit]:
     """Cheap exhibits first, so that whoever wants one of them need not wait for the pass over all targets."""
     parts: list[Part] = []
+    if "pat19.observations" in data.wanted:  # it is made of all others
+        data = replace(data, wanted=frozenset())
     for part in chain(_metadata(data, params), _servers(data, params)):
         parts.append(part)
         yield part.exhibit
-    climate = _climate(data, facility, params)
+    climate = _climate(data, facility, params) if data.wants(*_OF_TARGETS, "pat19.observations") else None
+    made = set()
     if climate is not None:
-        for part in _system(climate):
+        for part in _system(climate, data):
             parts.append(part)
             yield part.exhibit
-        yield observations(parts, climate.caveats, climate.coverage())
-    made = {"pat19.observations" if climate is not None else "", *(part.exhibit.id for part in parts)}
-    for name in [name for name in STUDY.exhibits if name not in made]:
+        if data.wants("pat19.observations"):
+            made.add("pat19.observations")
+            yield observations(parts, climate.caveats, climate.coverage())
+    made |= {part.exhibit.id for part in parts}
+    for name in [name for name in STUDY.exhibits if data.wants(name) and name not in made]:
         why = _NO_STEP if climate is None and name not in _BESIDE_TARGETS else _NOTHING[name]
         yield Exhibit(name, findings=(Finding(why, "undecided", name="nothing_to_show"),))
 
 
 def _metadata(data: StudyData, params: Params) -> Iterator[Part]:
     frame = data.frames.get("metadata")
-    if frame is not None and frame.rows:
+    if frame is not None and frame.rows and data.wants("pat19.fig13", "pat19.fig14"):
         steps = steps_of(frame, METADATA, data.step_ns, data.period_ns)
         yield from metadata_parts(steps, on=bool(params["intervals"]), caveats=data.caveats)
 
 
 def _servers(data: StudyData, params: Params) -> Iterator[Part]:
     matrix = data.matrices.get("servers", {}).get("cpu_ratio")
-    if matrix is not None and matrix.steps:
+    if matrix is not None and matrix.steps and data.wants("pat19.fig15", "pat19.fig16"):
         yield from server_parts(
             pass_over_servers(matrix, Work(data.spread, data.records)),
             on=bool(params["intervals"]),
@@ -84,7 +92,8 @@ def _climate(data: StudyData, facility: Facility, params: Params) -> Climate | N
         return None
     filesystem = str(params["filesystem"])
     limits = limits_of(facility, filesystem, data.step_ns or matrices[choices.TRAFFIC[0]].step_ns)
-    targets = pass_over_targets(matrices, limits, Work(data.spread, data.records))
+    parts = {part for name, (_, *needed) in _OF_TARGETS.items() if data.wants(name) for part in needed}
+    targets = pass_over_targets(matrices, limits, Work(data.spread, data.records), parts)
     if not targets.system.usable.any():
         return None
     steps = targets.system
@@ -116,20 +125,11 @@ def _limit_caveats(limits: Limits, filesystem: str) -> tuple[str, ...]:
     )
 
 
-def _system(climate: Climate) -> Iterator[Part]:
-    yield Part(cumulative(climate))
-    yield Part(rate_distribution(climate))
-    for part in (hours_of_day(climate), days_of_week(climate)):
+def _system(climate: Climate, data: StudyData) -> Iterator[Part]:
+    for name, (make, *_) in _OF_TARGETS.items():
+        part = make(climate) if data.wants(name) else None
         if part is not None:
-            yield part
-    yield phase_part(climate, "high")
-    yield phase_part(climate, "low")
-    yield _system_correlations(climate)
-    yield totals(climate)
-    yield Part(degree_distribution(climate))
-    yield Part(high_phase_counts(climate))
-    yield Part(sensitivity(climate))
-    yield correlations(climate)
+            yield part if isinstance(part, Part) else Part(part)
 
 
 def _system_correlations(climate: Climate) -> Part:
@@ -165,6 +165,21 @@ def _history(climate: Climate, found: Correlations) -> tuple[Finding, ...]:
     return tuple(out)
 
 
+# How each is made, and of which parts of the pass over targets.
+_OF_TARGETS: Mapping[str, tuple[Any, ...]] = {
+    "pat19.fig3": (cumulative,),
+    "pat19.fig4": (rate_distribution,),
+    "pat19.fig5": (hours_of_day,),
+    "pat19.fig6": (days_of_week,),
+    "pat19.fig7": (partial(phase_part, side="high"),),
+    "pat19.fig8": (partial(phase_part, side="low"),),
+    "pat19.fig9": (_system_correlations,),
+    "pat19.fig10": (totals, "totals", "nearest"),
+    "pat19.fig11": (degree_distribution, "degrees"),
+    "pat19.table1": (high_phase_counts, "degrees"),
+    "pat19.sensitivity": (sensitivity, "degrees"),
+    "pat19.fig12": (correlations, "lags", "nearest"),
+}
 STUDY = Study(
     name="climate",
     exhibits=names_of("""

@@ -6,11 +6,11 @@ step, totals per day and target, counts of clusters per step, and the sums that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -60,6 +60,10 @@ class Targets:
     over_limit_cells: int
 
 
+# What of it is asked for by some exhibits alone.
+PARTS: Final = ("totals", "degrees", "lags", "nearest")
+
+
 @dataclass(frozen=True)
 class Limits:
     """Amounts per step that cannot be real, and steps that do not count. None: not known, nothing excluded."""
@@ -86,13 +90,17 @@ def limits_of(facility: Facility, filesystem: str, step_ns: int) -> Limits:
     )
 
 
-def pass_over_targets(matrices: Mapping[str, BlockwiseMatrix], limits: Limits, work: Work = ALONE) -> Targets:
-    """Stretches of time are passed over one by one, and added up in their order."""
+def pass_over_targets(
+    matrices: Mapping[str, BlockwiseMatrix], limits: Limits, work: Work = ALONE, parts: Collection[str] = PARTS
+) -> Targets:
+    """Stretches of time are passed over one by one, and added up in their order. Beside `system` there are these parts
+    alone: of what was kept, no others are read."""
     ordered = [matrices[metric] for metric in TRAFFIC]
     grid = common_grid(ordered)
-    whole = _Collected(grid, 0, grid.steps)
+    collected = partial(_Collected, grid, parts)
+    whole = collected(0, grid.steps)
     walk = Walk("targets1", ordered, grid, whole.unit, WINDOWS[-1], LAGS * WINDOWS[-1], limits.between)
-    for part in walked(walk, work, _pass_over, (ordered, limits), partial(_Collected, grid)):
+    for part in walked(walk, work, _pass_over, (ordered, limits), collected):
         whole.add(part)
     return whole.finish()
 
@@ -109,7 +117,7 @@ def _pass_over(matrices: Sequence[BlockwiseMatrix], limits: Limits, first: int, 
 class _Collected:
     """What the steps [first, last) of the grid leave: little, and sums of it are what more steps leave."""
 
-    def __init__(self, grid: CommonGrid, first: int, last: int) -> None:
+    def __init__(self, grid: CommonGrid, parts: Collection[str], first: int, last: int) -> None:
         self.grid = grid
         self.rows = slice(first, last)
         self.unit = unit_steps(grid.steps, 3.6e12 / grid.step_ns)
@@ -120,27 +128,30 @@ class _Collected:
         self.silent = np.zeros(last - first, np.bool_)  # steps in which nothing was seen to move
         self.reasons: dict[str, int] = {}
         self.over_limit_cells = 0
-        self.totals = {metric: np.zeros((units, targets)) for metric in TRAFFIC}
-        self.lags = {(pair, window): LaggedCorrelation(targets, LAGS) for pair in PAIRS for window in WINDOWS}
-        self.nearest = {pair: np.zeros((units, 6, targets)) for pair in PAIRS}
+        pairs = PAIRS if "lags" in parts else ()
+        self.totals = {metric: np.zeros((units, targets)) for metric in TRAFFIC if "totals" in parts}
+        self.lags = {(pair, window): LaggedCorrelation(targets, LAGS) for pair in pairs for window in WINDOWS}
+        self.nearest = {pair: np.zeros((units, 6, targets)) for pair in PAIRS if "nearest" in parts}
         keys = ((TOLERANCE, 1), (WIDE_TOLERANCE, 1), *((TOLERANCE, window) for window in WINDOWS[1:]))
-        self.degrees = {(metric, *key): ParallelismCounts(targets, key[0]) for metric in TRAFFIC for key in keys}
+        kinds = [(metric, *key) for metric in TRAFFIC for key in keys] if "degrees" in parts else []
+        self.degrees = {kind: ParallelismCounts(targets, kind[1]) for kind in kinds}
 
     def add(self, part: _Collected) -> None:
         """What steps within these leave; the parts come in time order."""
         self.silent[part.rows] = part.silent
         for metric in TRAFFIC:
             self.system[metric][part.rows] = part.system[metric]
-            self.totals[metric][part.units] += part.totals[metric]
+        for metric, total in self.totals.items():
+            total[part.units] += part.totals[metric]
         for reason, steps in part.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + steps
         self.over_limit_cells += part.over_limit_cells
-        for key, lags in part.lags.items():
-            self.lags[key].sums += lags.sums
-        for pair, sums in part.nearest.items():
-            self.nearest[pair][part.units] += sums
-        for name, counts in part.degrees.items():
-            self.degrees[name].merge(counts)
+        for key, lags in self.lags.items():
+            lags.sums += part.lags[key].sums
+        for pair, sums in self.nearest.items():
+            sums[part.units] += part.nearest[pair]
+        for name, counts in self.degrees.items():
+            counts.merge(part.degrees[name])
 
     def record(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -207,7 +218,7 @@ class _Collector:
 
     def __init__(self, grid: CommonGrid, limits: Limits, first: int, last: int) -> None:
         self.grid, self.limits = grid, limits
-        self.collected = _Collected(grid, first, last)
+        self.collected = _Collected(grid, PARTS, first, last)
         self.unit = self.collected.unit
         self.row = first
         self.streams = {(metric, window): LagStream(LAGS) for metric in TRAFFIC for window in WINDOWS}

@@ -38,7 +38,7 @@ FAMILY_LABELS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class FittedSample:
-    """`again` holds the winning pair on each bootstrap replicate, drawn with `seed`; empty where none were asked for."""
+    """`again`: the winning pair on each bootstrap replicate, drawn with `seed`; empty where none were asked for."""
 
     sample: ResponseSample
     fit: MixtureFit
