@@ -322,7 +322,7 @@ def cause_of(incident: Incident) -> str:
     what = "operations" if {"metadata", "metadata_served"} & {*incident.shown_by} else "requests"
     if incident.kind == "absent":
         later = f", and its targets were slow afterwards (by {by})" if by else ""
-        return f"{name} did not report while others did{later}"
+        return f"no samples of {name} came while those of others did: it was down or cut off{later}"
     if incident.kind == "capped":
         level = 1 / (incident.factor or 1)
         return f"{name} worked at {level:.0%} of its usual ceiling and never above, while others did"
