@@ -49,8 +49,8 @@ def to_pandas(module: Module, paths: Sequence[str | None] | None = None) -> Any:
     """With `paths`, one per row, they are the first column."""
     pandas = needed("pandas", _INSTEAD)
     create = getattr(getattr(pandas.api, "internals", None), "create_dataframe_from_blocks", None)  # since pandas 3
-    if create and module.segments is None and not module.ragged and (runs := _runs(module.records.dtype)):
-        return _of_blocks(pandas, create, module.records, runs, paths)
+    if create and module.segments is None and (runs := _runs(module.records.dtype)):
+        return _of_blocks(pandas, create, module, runs, paths)
     frame = pandas.DataFrame(columns_of(module))
     if paths is not None:
         frame.insert(0, "path", list(paths))
@@ -71,15 +71,20 @@ def _runs(dtype: np.dtype[Any]) -> tuple[tuple[np.dtype[Any], int, int], ...]:
 def _of_blocks(
     pandas: Any,
     create: Any,
-    records: np.ndarray[Any, Any],
+    module: Module,
     runs: tuple[tuple[np.dtype[Any], int, int], ...],
     paths: Sequence[str | None] | None,
 ) -> Any:
     """A block of memory for each run of fields: 90 columns one by one take twenty times as long."""
+    records = module.records
     words = records.view(np.int64).reshape(len(records), -1)
     # A copy: the frame is the caller's to change, and columns lie together in it.
     blocks = [np.array(words[:, first:end].T, order="C").view(kind) for kind, first, end in runs]
-    places, names = _axes(records.dtype, paths is not None)
+    if module.ragged:
+        blocks.append(np.empty((len(module.ragged), len(records)), dtype=object))
+        for block, lists in zip(blocks[-1], module.ragged.values(), strict=True):
+            block[:] = list(lists)
+    places, names = _axes(records.dtype, paths is not None, tuple(module.ragged))
     placed = list(zip(blocks, places, strict=True))
     if paths is not None:
         column = pandas.Series(paths).values
@@ -89,10 +94,13 @@ def _of_blocks(
 
 # What frames of one layout or length share, and cannot change: a third of the time that pandas takes for a small one.
 @lru_cache
-def _axes(dtype: np.dtype[Any], with_paths: bool) -> tuple[list[np.ndarray[Any, Any]], Any]:
+def _axes(dtype: np.dtype[Any], with_paths: bool, lists: tuple[str, ...]) -> tuple[list[np.ndarray[Any, Any]], Any]:
     """The place of each block's columns, and the names of all."""
+    names = (*["path"] * with_paths, *(dtype.names or ()), *lists)
     places = [np.arange(first, end) + with_paths for _, first, end in _runs(dtype)]
-    return places, needed("pandas", _INSTEAD).Index([*["path"] * with_paths, *(dtype.names or ())])
+    if lists:
+        places.append(np.arange(len(names) - len(lists), len(names)))
+    return places, needed("pandas", _INSTEAD).Index(names)
 
 
 @lru_cache

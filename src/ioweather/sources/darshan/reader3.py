@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -112,6 +113,12 @@ def _uniform(words: Ints, shape: _Shape) -> Ints | None:
 
 def _split(words: Ints, starts: Ints, head_words: int) -> tuple[Ints, Ints]:
     """Heads as rows, and all that stands between them."""
+    if len(starts) <= _FEW_RECORDS:  # slices of bytes take a tenth of the time of that many array operations
+        raw, size = words.tobytes(), 8 * head_words
+        edges = [8 * start for start in (*starts.tolist(), len(words))]
+        head = bytearray().join([raw[start : start + size] for start in edges[:-1]])
+        rest = bytearray().join([raw[start + size : end] for start, end in pairwise(edges)])
+        return np.frombuffer(head, words.dtype).reshape(-1, head_words), np.frombuffer(rest, words.dtype)
     heads = np.empty((len(starts), head_words), dtype=words.dtype)
     between = np.ones(len(words), dtype=np.bool_)
     for index in range(head_words):  # word by word: all positions at once are as large as the heads themselves
@@ -138,14 +145,7 @@ def _alternating(first: Ints, second: Ints) -> Bools:
 
 
 def _lustre_v1(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
-    starts = _starts("LUSTRE", words, _LUSTRE_V1)
-    if len(starts) <= _FEW_RECORDS:  # slices of bytes take a tenth of the time of that many array operations
-        raw, edges = words.tobytes(), [*starts.tolist(), len(words)]
-        heads = np.frombuffer(b"".join([raw[8 * at : 8 * at + 56] for at in edges[:-1]]), LUSTRE_V1_DTYPE)
-        lists = b"".join([raw[8 * at + 56 : 8 * end] for at, end in pairwise(edges)])
-        offsets = np.array([at - 7 * place for place, at in enumerate(edges)])
-        return heads, {"ost_ids": Ragged(offsets, np.frombuffer(lists, np.int64))}
-    split, ost_ids = _split(words, starts, 7)
+    split, ost_ids = _split(words, _starts("LUSTRE", words, _LUSTRE_V1), 7)
     records = split.view(LUSTRE_V1_DTYPE)[:, 0]
     return records, {"ost_ids": Ragged(_offsets(records["LUSTRE_STRIPE_WIDTH"]), ost_ids)}
 
@@ -186,17 +186,23 @@ def _dxt(
     item_words = len(fields)
     starts = _starts(name, words, _Shape(_DXT_HEAD_WORDS, ((11, item_words), (12, item_words))))
     heads, rest = _split(words, starts, _DXT_HEAD_WORDS)
-    # Text keeps its bytes whatever the byte order of the log.
-    heads[:, _HOSTNAME_WORDS] = stored[starts[:, None] + np.arange(_DXT_HEAD_WORDS)[_HOSTNAME_WORDS]].view("=i8")
-    records = heads.view(DXT_DTYPE)[:, 0]
+    if words is not stored:  # text keeps its bytes whatever the byte order of the log
+        heads[:, _HOSTNAME_WORDS] = stored[starts[:, None] + np.arange(_DXT_HEAD_WORDS)[_HOSTNAME_WORDS]].view("=i8")
     items = rest.reshape(-1, item_words)
-    kept = [(position, field, kind) for position, (field, kind) in enumerate(fields) if field]
-    segments = np.empty(len(items), [("record", "i8"), ("write", "?"), *((field, kind) for _, field, kind in kept)])
-    segments["record"] = np.repeat(np.arange(len(records)), records["writes"] + records["reads"])
-    segments["write"] = _alternating(records["writes"], records["reads"])
-    for position, field, kind in kept:
-        segments[field] = items[:, position].view(kind)
-    return records, segments
+    segments = np.empty(len(items), _segment_dtype(fields))
+    # Each record has its writes, then its reads.
+    kinds = np.arange(2 * len(heads)).repeat(heads[:, 11:].ravel())
+    segments["record"] = kinds >> 1
+    segments["write"] = kinds & 1 == 0
+    for position, (field, kind) in enumerate(fields):
+        if field:
+            segments[field] = items[:, position].view(kind)
+    return heads.view(DXT_DTYPE)[:, 0], segments
+
+
+@cache
+def _segment_dtype(fields: tuple[tuple[str, str], ...]) -> np.dtype[Any]:
+    return np.dtype([("record", "i8"), ("write", "?"), *(field for field in fields if field[0])])
 
 
 _READ: Final = frozenset(name for name, _ in (*FIXED, *VARIABLE))
