@@ -61,7 +61,7 @@ class _Here:
 
     results = call
 
-    def start(self) -> None: ...
+    def start(self, count=0) -> None: ...
 
     rest = stop = start
 

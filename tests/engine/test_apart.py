@@ -34,6 +34,17 @@ def test_a_child_lives_long_and_gives_what_is_computed(apart):
         apart.call(divmod, 1, 0)
 
 
+def test_as_many_as_are_needed_soon_are_started_and_then_used(apart):
+    apart.start(2)
+    apart.start(2)
+    started = {child._process.pid for child in apart._idle}
+    assert len(started) == 2
+    stream = apart.results(iter, [1, 2])
+    assert next(stream) == 1  # one is at work
+    assert apart.call(eval, _PID) in started
+    assert {child._process.pid for child in (*apart._idle, *apart._busy)} == started
+
+
 def test_a_loop_is_ended_and_the_piece_named_and_another_child_goes_on(apart):
     before = apart.call(eval, _PID)
     with pytest.raises(ChildDied) as death:

@@ -105,11 +105,10 @@ class Children:
             (result,) = child.results(task, args)
         return cast(T, result)
 
-    def start(self) -> None:
-        """One that will be needed soon."""
+    def start(self, count: int) -> None:
+        """So many will be needed soon."""
         with self._lock:
-            if not self._idle:
-                self._idle.append(_Child(self._module))
+            self._idle += [_Child(self._module) for _ in range(count - len(self._idle))]
 
     @contextmanager
     def _taken(self) -> Iterator[_Child]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from ioweather.store.lake import open_lake
 from ioweather.tables import TABLES
 from ioweather.workflows.ingest import what_follows
@@ -46,3 +48,18 @@ def test_a_line_of_the_table_is_all_that_is_needed(tmp_path, monkeypatch):
     assert (report.rows_added["scans"], report.rows_added["scan_bins"]) == (7, 5)
     ingest(lake, [tmp_path / "some.csv"], mapping=("series", mapping))
     assert seen == [("rows", 2), ("mapping", None), ("mapping", None)]
+
+
+def test_what_runs_meet_is_learned_only_beside_series(tmp_path, monkeypatch):
+    """Neither of logs alone nor of series alone: there is nothing to compare, and what compares is not loaded."""
+    from ioweather.workflows import slowed_runs
+
+    learned = []
+    monkeypatch.setattr(slowed_runs, "learn_slowness", lambda lake, since_ns: learned.append(since_ns))
+    lake = open_lake(tmp_path / "lake", create=True)
+    (learn,) = (each for each in what_follows.FOLLOWS_ARRIVAL if each.make is what_follows._learn_slowness)
+    for tables, calls in ((set(), 0), ({"series"}, 0), ({"job_io"}, 0), ({"series", "job_io"}, 1)):
+        pinned = {name: SimpleNamespace(uris=["file"] if name in tables else []) for name in ("series", "job_io")}
+        monkeypatch.setattr(type(lake), "pinned", lambda self, pinned=pinned: pinned)
+        assert learn.make(lake, 5) == 0
+        assert learned == [5] * calls

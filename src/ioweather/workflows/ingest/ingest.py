@@ -203,15 +203,16 @@ def ingest(
     started = time.monotonic()
     _check_asked(lake, context or ReadContext(), source, mapping)
     files = find_files(paths)
+    pool = _suited(executor, files)
     if files:
-        readers().start()  # which takes as long as opening the lake
+        # Which takes as long as opening the lake. Workers of a cluster have readers of their own.
+        readers().start(pool.workers if isinstance(pool, Threads) else 1)
         _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     limits, staging = limits_of(lake.facility), Staging.of(lake.root)
     reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
     report = IngestReport()
     writer = _Writer(lake, report)
     known = {} if again else _known_digests(lake, known_since_ns)
-    pool = _suited(executor, files)
     try:
         for outcomes, frames in _read(pool, files, known, reading, report):
             writer.add(_first_of_each(outcomes, known, report), frames)
@@ -257,7 +258,7 @@ def _suited(executor: Executor | None, files: Sequence[Found]) -> Executor:
     if executor is not None and place_of(executor) not in ("process", "processes"):
         return executor
     small = len(files) <= _SMALL_FILES and sum(file.bytes for file in files) <= _SMALL_BYTES
-    workers = 1 if small else workers_of(executor or local_executor())
+    workers = 1 if small else min(len(files), workers_of(executor or local_executor()))
     return Serial() if workers == 1 else Threads(workers)
 
 

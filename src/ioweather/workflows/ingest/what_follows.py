@@ -105,7 +105,10 @@ def _search_health(lake: Lake, since_ns: int) -> int:
 
 
 def _learn_slowness(lake: Lake, since_ns: int) -> int:
-    """After what is sick is known. It is kept beside the tables."""
+    """After what is sick is known: of runs beside what servers did. It is kept beside the tables."""
+    tables = lake.pinned()
+    if not (tables["series"].uris and tables["job_io"].uris):
+        return 0
     from ioweather.workflows.slowed_runs import learn_slowness
 
     learn_slowness(lake, since_ns)
