@@ -20,7 +20,7 @@ import click
 import ioweather
 from ioweather.advice.advisor.rules.catalogue import RULES
 from ioweather.cli.main import COMMANDS, cli
-from ioweather.core.answer_schema import answer_schema
+from ioweather.questions.answer_schema import answer_schema
 from ioweather.core.contracts import Need, Param, Question, Study
 from ioweather.core.frames import Frame
 from ioweather.core.papers import PAPERS, published

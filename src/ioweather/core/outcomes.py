@@ -12,7 +12,7 @@ from typing import Final, Literal
 from ioweather.core.advised import FixedItem, OthersItem, TriageItem
 from ioweather.core.claimed import SiteClaims
 from ioweather.core.placed import ComponentState, FileSystemState, FileToMove
-from ioweather.core.run_outcomes import Amount, Culprit, JobOutcome, Outcome, Unhealthy, VerdictKind, WhyOutcome
+from ioweather.core.run_outcomes import Amount, Culprit, Outcome, Unhealthy, VerdictKind
 
 
 @dataclass(frozen=True)
@@ -417,25 +417,3 @@ class TriageOutcome(Outcome):
     programs: tuple[TriageItem, ...]
     fixed: tuple[FixedItem, ...]
     others: tuple[OthersItem, ...] = ()
-
-
-OUTCOMES: Mapping[str, type[Outcome]] = {
-    "claims": ClaimsOutcome,
-    "compare": CompareOutcome,
-    "events": EventsOutcome,
-    "forecast": ForecastOutcome,
-    "health": HealthOutcome,
-    "job": JobOutcome,
-    "now": NowOutcome,
-    "predict": PredictOutcome,
-    "predictability": PredictabilityOutcome,
-    "project": ProjectOutcome,
-    "relieve": RelieveOutcome,
-    "runs": RunsOutcome,
-    "storage": StorageOutcome,
-    "stripe": StripeOutcome,
-    "triage": TriageOutcome,
-    "what_if": WhatIfOutcome,
-    "who": WhoOutcome,
-    "why": WhyOutcome,
-}

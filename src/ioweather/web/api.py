@@ -12,13 +12,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from ioweather._version import __version__
-from ioweather.core.answer_schema import answer_schema
 from ioweather.core.cells import csv_text
 from ioweather.core.contracts import Question
 from ioweather.core.errors import UsageError
 from ioweather.core.outcomes import EventOutcome
 from ioweather.core.papers import PAPERS, exhibit_entry, published
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit, result_json, to_jsonable
+from ioweather.questions.answer_schema import answer_schema
 from ioweather.questions.catalogue import QUESTIONS, title_of
 from ioweather.web.live import Feed
 from ioweather.web.queries import JOB_COLUMNS, find_jobs, inventory

@@ -22,7 +22,7 @@ from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.derive.jobs.file_records import FileRecords, file_records
 from ioweather.derive.jobs.groups import group_runs, program_names
-from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, IoSpans, io_spans, on_mounts
+from ioweather.derive.jobs.io_spans import SPAN_COLUMNS, io_spans, on_mounts
 from ioweather.derive.system.grid import SystemGrid
 from ioweather.derive.system.health import EVENT_COLUMNS, unhealthy_of
 from ioweather.derive.system.job_system import io_ends, io_steps, job_system
@@ -103,7 +103,8 @@ def run_conditions(snapshot: Snapshot, runs: Frame, files: Frame, everybody: Fra
         files = files.take(on_mounts(places, mounts) | (places.codes < 0))
     ends = io_ends(spans)
     records = file_records(runs, files)
-    targets = _targets(samples, system, spans)
+    stretches = io_steps(system, spans)
+    targets = target_amounts(samples, stretches, (system.stamp(stretches.first), system.stamp(stretches.last + 1)))
     own = own_target_bytes(records, targets.components)
     found = found.with_columns(**_on_targets(targets, own, records, found, ends))
     components = targets.components
@@ -192,12 +193,6 @@ def _grid(samples: Cells, asked: tuple[int, int]) -> SystemGrid:
             enough = samples.coverage[name] >= MIN_COVERAGE - 1e-9
             values[name][place[enough]] = np.nansum(samples.values[name][enough], axis=1)
     return SystemGrid(int(first[0]), samples.step_ns, values)
-
-
-def _targets(samples: Cells, system: SystemGrid, spans: IoSpans) -> TargetAmounts:
-    """What each component did during each run."""
-    stretches = io_steps(system, spans)
-    return target_amounts(samples, stretches, (system.stamp(stretches.first), system.stamp(stretches.last + 1)))
 
 
 def _on_targets(

@@ -8,9 +8,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from ioweather.core.outcomes import OUTCOMES
 from ioweather.core.results import SCHEMA_VERSION, Answer, Exhibit
 from ioweather.core.run_outcomes import Outcome
+from ioweather.questions.catalogue import QUESTIONS, TITLES
 
 # JSON Schema of dataclasses, as `to_jsonable` writes them: what is published cannot differ from what is made.
 
@@ -73,7 +73,7 @@ def answer_schema() -> dict[str, Any]:
     """Either an answer, whose result is that of its question, or an exhibit."""
     definitions: dict[str, Any] = {"Outcome": {}}
     answer, exhibit = (schema_of(kind, definitions) for kind in (Answer, Exhibit))
-    results = {name: schema_of(kind, definitions) for name, kind in OUTCOMES.items()}
+    results = {name: schema_of(QUESTIONS[name].result, definitions) for name in TITLES}
     definitions["Outcome"] = {"anyOf": list(results.values())}
     by_question = [
         {"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"result": result}}}
