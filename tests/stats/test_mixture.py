@@ -211,8 +211,8 @@ def test_planted_parameters_lie_in_their_intervals(n: int, head: HeadName) -> No
         fit = fit_mixture(drawn(n, seed), heads=[head], tails=["power_law"], replicates=40, seed=seed, level=0.9)
         held.append([fit.intervals[k].low <= v <= fit.intervals[k].high for k, v in PLANTED.parameters.items()])
     rates = dict(zip(PLANTED.parameters, np.mean(held, axis=0), strict=True))
-    assert min(rates.values()) >= 0.82, rates
-    assert max(rates.values()) <= 0.97, rates
+    assert min(rates.values()) >= 0.80, rates
+    assert max(rates.values()) <= 0.99, rates
 
 
 def test_where_a_cauchy_ends_has_no_interval() -> None:

@@ -23,6 +23,7 @@ from ioweather.stats.analogues import expected
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES, encode_text
 from ioweather.tables.responses import RESPONSES
+from ioweather.workflows import known_jobs
 from ioweather.workflows.forecast import history
 from ioweather.workflows.ingest.ingest import ingest
 
@@ -225,6 +226,23 @@ def test_a_job_that_saves_regularly_is_foretold_and_named(saving: Lake) -> None:
     assert "saves" not in hidden
     assert "a program (every 30 minutes)" in hidden
     assert nobody.headline == answer.headline
+
+
+def test_jobs_are_told_apart_by_the_minute_unless_they_are_too_many(
+    saving: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"of": "load", "at": None, "filesystem": None, "op": "write", "window": 5 * MINUTE_NS}
+    found = []
+    for most in (10**9, 0):
+        monkeypatch.setattr(known_jobs, "_MOST_MINUTES", most)
+        with saving.snapshot() as snapshot:
+            jobs = history(snapshot, asked).jobs
+        assert jobs is not None
+        found.append(jobs)
+    assert [jobs.step_ns // MINUTE_NS for jobs in found] == [1, 5]
+    fine, coarse = (jobs.work for jobs in found)
+    assert fine.amount.sum() / 5 == pytest.approx(coarse.amount.sum())
+    assert set((fine.window[fine.amount > 0] % 5).tolist()) == {2}
 
 
 def test_logs_of_ended_jobs_tell_what_a_running_one_will_do(tmp_path: Path) -> None:

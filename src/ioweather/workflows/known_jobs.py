@@ -21,7 +21,7 @@ _MOVED: Final = (
     ColumnSpec("bytes", "float64", ""),
 )  # fmt: skip
 # [ours] Minutes of all jobs together: more take seconds, and hundreds of megabytes.
-_MOST_MINUTES: Final = 3_000_000
+_MOST_MINUTES: Final = 2_000_000
 _ACCOUNTED: Final = ("raw_job_id", "user", "uid", "name", "submit_ns", "start_ns", "end_ns")
 
 
