@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -274,6 +275,10 @@ def answers(lake: Path, repeat: int) -> Iterator[Line]:
     cost(show, 1)
     yield seconds("`show car11.fig7`, kept", cost(show, repeat)[0], peer, least, 0.4)
     yield seconds("`--help`", cost([IOWEATHER, "--help"], repeat)[0], peer, least, 0.1)
+    with tempfile.TemporaryDirectory() as place:
+        copy = shutil.copytree(lake, Path(place) / "lake", ignore=shutil.ignore_patterns("exhibits"))
+        report = [IOWEATHER, "report", "--lake", copy, "--out", Path(place) / "report.html"]
+        yield seconds("`report`, nothing kept", cost(report, 1)[0], peer, least, 10.0)
 
 
 def pages(lake: Path, repeat: int) -> Iterator[Line]:
@@ -302,6 +307,11 @@ def climate(days: int) -> Iterator[Line]:
         yield seconds(work, kept, "the same, nothing kept", plain, 5.0)
     else:
         yield times(work, kept, "the same, nothing kept", plain, 6)
+    alone = {name: float(took) for name, took in re.findall(r"(pat19\.\w+) ([\d.]+)", told.partition("one alone:")[2])}
+    alone.pop("pat19.observations")  # which is made of all others
+    name, most = max(alone.items(), key=lambda each: each[1])
+    ours, theirs, share = f"{most:.2f} s", f"{kept:.2f} s", f"{most / kept:.2f} of it"
+    yield Line(f"the costliest of them alone, {name}", ours, "all 17", theirs, share, "<= 0.5 of it", most <= kept / 2)
 
 
 def machine() -> str:
