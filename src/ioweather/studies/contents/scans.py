@@ -10,6 +10,7 @@ import numpy as np
 
 from ioweather.core.arrays import Bools, Ints
 from ioweather.core.contracts import Inventory, Need, Param, Params
+from ioweather.core.errors import DataUnavailable
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.results import Cell
@@ -84,10 +85,11 @@ class Bins:
     def without(self, other: Bins) -> Bins:
         """What is left when another histogram of a part of the same files is taken away."""
         count, size = self.count.copy(), self.bytes.copy()
-        place = {int(low): index for index, low in enumerate(self.low)}
-        for low, n, held in zip(other.low, other.count, other.bytes, strict=True):
-            count[place[int(low)]] -= n
-            size[place[int(low)]] -= held
+        if not np.isin(other.low, self.low).all():
+            raise DataUnavailable("A project's files have sizes that no file of the scan has.")
+        place = np.searchsorted(self.low, other.low)
+        np.subtract.at(count, place, other.count)
+        np.subtract.at(size, place, other.bytes)
         return Bins(self.low, self.high, count, size)
 
 
