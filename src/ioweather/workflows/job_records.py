@@ -120,10 +120,7 @@ def records_of(
     components = components or rows.text("component").categories or ("all targets",)
     keys: dict[str, int] = {}
     run_job = np.array([keys.setdefault(str(i), len(keys)) for i in runs.ints("job_id").tolist()], np.int64)
-    row_keys = [
-        str(job) if job is not None else str(key)
-        for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
-    ]
+    row_keys = _keys_of(rows)
     row_job = np.array([keys.setdefault(key, len(keys)) for key in row_keys], np.int64)
     counted = np.zeros(len(keys), np.bool_)
     counted[row_job] = True
@@ -319,10 +316,7 @@ def volumes_between(
     low, high = period_ns
     rows = _server_totals(snapshot, filesystem, period_ns)
     keys: dict[str, list[float]] = {}
-    row_keys = [
-        str(job) if job is not None else str(key)
-        for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
-    ]
+    row_keys = _keys_of(rows)
     for key, *amounts in zip(
         row_keys, *(np.nan_to_num(rows.floats(n)).tolist() for n in (*AMOUNTS[:2], "metadata")), strict=True
     ):
@@ -356,10 +350,7 @@ def storms_between(
     if capacity <= 0:
         return ()
     rows = _metadata_rows(snapshot, filesystem, period_ns, capacity)
-    row_keys = [
-        str(job) if job is not None else str(key)
-        for job, key in zip(rows.array("job_id").tolist(), rows.text("job_key").tolist(), strict=True)
-    ]
+    row_keys = _keys_of(rows)
     best: dict[str, tuple[float, int, int]] = {}
     numbers = (rows.ints("start_ns"), rows.ints("interval_ns"), rows.floats("requests"))
     for key, start, length, count in zip(row_keys, *(column.tolist() for column in numbers), strict=True):
@@ -380,14 +371,23 @@ def storms_between(
     return tuple(sorted(storms, key=lambda storm: -storm.operations_per_s))
 
 
-def _metadata_rows(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], capacity: float) -> Frame:
+def _keys_of(rows: Frame) -> list[str]:
+    """What each row's job is called: its number, else the servers' name for it."""
+    jobs, keys = rows.array("job_id").tolist(), rows.text("job_key").tolist()
+    return [str(key if job is None else job) for job, key in zip(jobs, keys, strict=True)]
+
+
+def _rows_until(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> str:
+    """SQL of what servers counted on the days of the period, and the day before."""
     low, high = period_ns
     days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
-    rows = snapshot.rows(
-        "job_operations",
-        {"filesystem": filesystem, "start_ns <": high},
-        days=days & set(snapshot.pinned["job_operations"].days()),
-    )
+    known = days & set(snapshot.pinned["job_operations"].days())
+    return snapshot.rows("job_operations", {"filesystem": filesystem, "start_ns <": high}, days=known)
+
+
+def _metadata_rows(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int], capacity: float) -> Frame:
+    low = period_ns[0]
+    rows = _rows_until(snapshot, filesystem, period_ns)
     sql = f"""SELECT job_key, any_value(job_id) AS job_id, any_value(uid) AS uid, any_value(exe) AS exe, start_ns,
             interval_ns, sum(count)::DOUBLE AS requests
         FROM ({rows}) WHERE component_kind <> 'ost' AND start_ns + interval_ns > {low} AND interval_ns > 0
@@ -403,12 +403,7 @@ _TOTALS: Final = (*_COUNTED[:4], *_COUNTED[7:9], ColumnSpec("metadata", "float64
 
 def _server_totals(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]) -> Frame:
     low, high = period_ns
-    days = {utc_day(t) for t in (max(low - DAY_NS, 0), *range(low, high, DAY_NS), high)}
-    rows = snapshot.rows(
-        "job_operations",
-        {"filesystem": filesystem, "start_ns <": high},
-        days=days & set(snapshot.pinned["job_operations"].days()),
-    )
+    rows = _rows_until(snapshot, filesystem, period_ns)
     life = int(Quality.WHOLE_LIFE)
     share = f"(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low})) / interval_ns"
     sql = f"""WITH counted AS (SELECT *, CASE WHEN interval_ns > 0 THEN {share} ELSE 1.0 END AS share
