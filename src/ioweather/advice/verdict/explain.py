@@ -54,7 +54,6 @@ _WORDS: Final = {
     "you": "You, not the system",
     "both": "Both you and the system",
     "unexplained": "Unexplained",
-    "unknown": "Unknown",
 }
 
 
@@ -178,24 +177,23 @@ def attributed(verdict: Verdict) -> tuple[float, float, float]:
     return system, own, beyond - system - own
 
 
-def _amount(seconds: Seconds) -> str:
-    return format_seconds(max(0.0, seconds.value))
+def _amount(seconds: Seconds | None) -> str:
+    return format_seconds(max(0.0, seconds.value)) if seconds is not None else "unknown"
 
 
 def _against(found: Explained, states: GroupRuns, verdict: Verdict) -> Iterator[Fact]:
-    note = "same user, program, processes; bytes within 25%"
-    yield Fact("similar_runs", "similar runs", verdict.n, "count", note=note)
+    alike = "same user, program, processes; bytes within 25%"
+    yield Fact("similar_runs", "similar runs", verdict.n, "count", note=alike)
     if verdict.usual is None:
         return
     others = _others(states.io_seconds, found.this)
     slower = float(np.mean(others < verdict.io_seconds)) if len(others) else None
-    note = "at the system's usual state"
-    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note=note)
+    yield Fact("usual_io_seconds", "usual I/O time", verdict.usual.value, "seconds", note="at the system's usual state")
     if slower is not None:
         note = f"slower than {slower:.0%} of them"
         yield Fact("this_run", "this run", verdict.io_seconds, "seconds", slower, note)
-    note = "15%, or twice the usual spread"
-    yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=note)
+    least = "15%, or twice the usual spread"
+    yield Fact("harm_seconds", "slowdown counted from", verdict.harm_seconds, "seconds", note=least)
 
 
 def _others(values: NDArray[Any], this: int) -> Floats:
@@ -313,8 +311,6 @@ def _what_would_help(verdict: Verdict) -> str:
 def _turning_point(verdict: Verdict) -> str:
     """What would change the verdict, in seconds."""
     assert verdict.harm_seconds is not None
-    assert verdict.system is not None
-    assert verdict.own is not None
     harm = format_seconds(verdict.harm_seconds)
     if verdict.kind == "system":
         return f'The verdict would change to "both" if its own change cost {harm} or more (now {_amount(verdict.own)}).'

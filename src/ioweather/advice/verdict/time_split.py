@@ -45,12 +45,9 @@ class Split:
         """Of effects on the logarithm of the time, up to a factor; `on_data` is one that no metadata feel."""
         metadata, data = self.metadata_ratio, 1.0 - self.metadata_ratio
         by_system = by_system + self.offset
-        moved = (-_on_part(data, by_system), _on_part(metadata, by_system), np.zeros(len(by_system)))
-        total = np.zeros(len(by_system))
-        for chance, by_state in zip(_BY_SYSTEM, moved, strict=True):
-            distance = (self.shift - by_state + _on_part(data, on_data)) / self.noise
-            total += chance * (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0))
-        return total
+        moved = np.stack([-_on_part(data, by_system), _on_part(metadata, by_system), np.zeros(len(by_system))])
+        distance = (self.shift - moved + _on_part(data, on_data)) / self.noise
+        return np.asarray(_BY_SYSTEM @ (1.0 + distance**2 / STUDENT) ** (-0.5 * (STUDENT + 1.0)))
 
 
 def _on_part(share: float, effect: Floats) -> Floats:
