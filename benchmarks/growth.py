@@ -118,8 +118,10 @@ def chart(found: list[dict[str, dict[str, float]]]) -> str:
                 "x": {"field": "size", "type": "quantitative", "scale": {"type": "log"}, "title": title,
                       "axis": {"values": [each["size"] for each in sizes], "format": ",d"}},
                 "y": {"field": "seconds", "type": "quantitative", "scale": {"type": "log"},
-                      "title": "processor seconds" if by == "days" else None},
-                "color": {"field": "work", "title": None, "sort": [w.replace("`", "") for w in found[0]["seconds"]],
+                      "title": "processor seconds" if by == "days" else None,
+                      "axis": {"values": [10.0**k for k in range(-1, 4)], "format": "~g"}},
+                "color": {"field": "work", "type": "nominal", "title": None,
+                          "sort": [work.replace("`", "") for work in found[0]["seconds"]],
                           "legend": {"orient": "bottom", "columns": 3, "labelLimit": 260}},
             },
         })  # fmt: skip
