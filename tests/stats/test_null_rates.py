@@ -70,9 +70,9 @@ def peak_hour(days: int, rng: np.random.Generator) -> bool:
     return float(cycles.sum(axis=0).max()) > chance_bound(turned_sums(cycles, 99).max(axis=1), 1 - LEVEL)
 
 
-def not_normal(n: int, rng: np.random.Generator, keeps: float = ALIKE) -> bool:
+def not_normal(n: int, rng: np.random.Generator, keeps: float = ALIKE) -> bool | None:
     found = moments(autoregressive(rng, n, keeps))
-    return found is not None and found.p_value <= LEVEL
+    return None if found is None else found.p_value <= LEVEL
 
 
 Draw = Callable[[np.random.Generator], bool | None]
@@ -95,6 +95,7 @@ CASES: dict[str, tuple[Draw, int, float, float]] = {
     "not Normal, 400": (partial(not_normal, 400), 1000, 0.02, 0.08),
     "not Normal, 2000": (partial(not_normal, 2000), 1000, 0.02, 0.08),
     "not Normal, 50 independent": (partial(not_normal, 50, keeps=0.0), 1000, 0.02, 0.08),
+    "not Normal, 50": (partial(not_normal, 50), 1000, 0.02, 0.08),
 }  # fmt: skip
 
 
@@ -153,7 +154,8 @@ def test_independent_values_have_jarque_and_beras_statistic():
         assert found is not None
         assert found.statistic == pytest.approx(jarque_bera(values).statistic, rel=0.05)
         assert found.p_value < 1e-6
-    assert moments(np.ones(9)) is None
+    assert moments(np.ones(50)) is None
+    assert moments(np.random.default_rng(1).random(24)) is None, "too few"
 
 
 def test_the_better_of_several_needs_pairs_that_vary():

@@ -191,7 +191,9 @@ def _histograms(samples: Samples, shown: Sequence[ResponseSample]) -> Iterator[P
         rows += zip([panel] * _BINS, cells(edges[:-1]), cells(edges[1:]), cells(share), strict=True)
         shape = moments(seconds)
         if shape is None:
-            findings.append(Finding(f"{sample.label}: all times are equal.", name="equal_times"))
+            equal = seconds.min() == seconds.max()
+            words = "all times are equal" if equal else "too few times are independent to tell their shape"
+            findings.append(Finding(f"{sample.label}: {words}.", name="equal_times" if equal else "few_times"))
             continue
         skew = shape.skewness
         estimates.append(plain(f"skewness[{sample.label}]", skew, "", n=sample.n, method="third standardised moment"))
