@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -170,10 +171,7 @@ class Scan:
             if not items:
                 return
             self._task += 1
-            self._result(self._task, ids, walker.walk(items, budget, self._own_part, seconds))
-
-    def _own_part(self, part: Part) -> None:
-        self._part(self._task, part)
+            self._result(self._task, ids, walker.walk(items, budget, partial(self._part, self._task), seconds))
 
     def _together(self) -> None:
         rate = self.plan.entries_per_s

@@ -41,7 +41,7 @@ class Files:
     mtime: Column = None
     atime: Column = None
     ctime: Column = None
-    named: bool = True
+    named: bool = field(default=True, kw_only=True)
 
 
 class Tally:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from ioweather.sources.scan.directory import GONE, error_name, joined, open_below, open_to_read
 from ioweather.sources.scan.names import extension_of_name
@@ -51,17 +51,6 @@ class _Place:
     held_bytes: int = 0
 
 
-class _Waiting(NamedTuple):
-    """Columns of files of one owner that wait to be counted."""
-
-    names: list[str]
-    size: list[int]
-    capacity: list[int]
-    mtime: list[int]
-    atime: list[int]
-    ctime: list[int]
-
-
 class Walker:
     """Stateless between calls of `walk` but for the open root."""
 
@@ -72,7 +61,7 @@ class Walker:
         self._projects = Projects(plan.rules)
         self._root_fd = open_to_read(plan.root)
         self._tally = Tally(plan.now_seconds)
-        self._waiting: dict[Owner, _Waiting] = {}
+        self._waiting: dict[Owner, list[list[Any]]] = {}  # columns of `Files` that are not counted yet
         self._names: list[str] = []
         self._part = Part()
         self._emit: Callable[[Part], None] = lambda part: None
@@ -264,12 +253,9 @@ class Walker:
             and all(bits >> 12 == _REGULAR for bits in set(mode))
         ):
             waiting = self._waiting_of(uid[0], gid[0], place)
-            waiting.names.extend(names)
-            waiting.size.extend(size)
-            waiting.capacity.extend(capacity)
-            waiting.mtime.extend(mtime)
-            waiting.atime.extend(atime)
-            waiting.ctime.extend(ctime)
+            columns: tuple[Sequence[Any], ...] = (names, size, capacity, mtime, atime, ctime)
+            for column, values in zip(waiting, columns, strict=True):
+                column += values
             place.files += number
             place.held_bytes += sum(size)
             bar = self._tally.bar("files")
@@ -277,7 +263,7 @@ class Walker:
                 for index, amount in enumerate(size):
                     if amount > bar:
                         self._tally.note("files", amount, _inside(place, names[index]), uid[0])
-            if len(waiting.names) >= _BATCH:
+            if len(waiting[0]) >= _BATCH:
                 self._count_waiting()
         else:
             self._count_mixed(names, stats, place)
@@ -309,16 +295,20 @@ class Walker:
                 self._count_linked(name, found, place)
             else:
                 waiting = self._waiting_of(found.st_uid, found.st_gid, place)
-                waiting.names.append(name)
-                waiting.size.append(found.st_size)
-                waiting.capacity.append(found.st_blocks << 9)
-                waiting.mtime.append(found.st_mtime_ns // 10**9)
-                waiting.atime.append(found.st_atime_ns // 10**9)
-                waiting.ctime.append(found.st_ctime_ns // 10**9)
+                row = (
+                    name,
+                    found.st_size,
+                    found.st_blocks << 9,
+                    found[8],
+                    found[7],
+                    found[9],
+                )  # times in whole seconds
+                for column, value in zip(waiting, row, strict=True):
+                    column.append(value)
                 place.files += 1
                 place.held_bytes += found.st_size
                 self._tally.note("files", found.st_size, _inside(place, name), found.st_uid)
-        if sum(len(waiting.names) for waiting in self._waiting.values()) >= _BATCH:
+        if sum(len(names) for names, *_ in self._waiting.values()) >= _BATCH:
             self._count_waiting()
 
     def _count_linked(self, name: str, found: os.stat_result, place: _Place) -> None:
@@ -346,9 +336,8 @@ class Walker:
         """As the machine knows it where the scan began."""
         return self._plan.device if found.st_dev == self._own_device else found.st_dev
 
-    def _waiting_of(self, uid: int, gid: int, place: _Place) -> _Waiting:
-        owner = self._projects.owner(uid, gid, place.path)
-        return self._waiting.get(owner) or self._waiting.setdefault(owner, _Waiting([], [], [], [], [], []))
+    def _waiting_of(self, uid: int, gid: int, place: _Place) -> list[list[Any]]:
+        return self._waiting.setdefault(self._projects.owner(uid, gid, place.path), [[], [], [], [], [], []])
 
     def _count_waiting(self) -> None:
         seen = int(time.time())

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from ioweather.sources.scan.plan import Part, Plan
+from ioweather.sources.scan.plan import Plan
 from ioweather.sources.scan.walker import Walker
 
 
@@ -20,13 +20,9 @@ def serve(connection: Connection) -> None:
     """First the plan comes, then (items, budget) again and again."""
     plan: Plan = connection.recv()
     walker = Walker(plan)
-
-    def emit(part: Part) -> None:
-        connection.send(part)
-
     while True:
         items, budget = connection.recv()
-        connection.send(walker.walk(items, budget, emit))
+        connection.send(walker.walk(items, budget, connection.send))
 
 
 def main() -> None:
