@@ -165,9 +165,13 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
     return f"{who[0].upper()}{who[1:]} cost {others} of others {cost}; {runs}."
 
 
+def _of_most(each: Accused, found: Sequence[Accused]) -> float:
+    return each.seconds / max(most.seconds for most in found) if each.seconds else 0.0
+
+
 def _cost_facts(found: Sequence[Accused]) -> Iterator[Fact]:
     yield from numbered(
-        Fact("culprit", party_words(each.party), each.seconds, "seconds", each.probability,
+        Fact("culprit", party_words(each.party), each.seconds, "seconds", _of_most(each, found),
              f"{format_seconds(each.low)} to {format_seconds(each.high)}, {_runs(each.runs)}; {sure(each.probability)}")
         for each in found[:_MOST_CULPRITS]
     )  # fmt: skip
@@ -175,7 +179,7 @@ def _cost_facts(found: Sequence[Accused]) -> Iterator[Fact]:
 
 def _user_facts(found: Sequence[Accused]) -> Iterator[Fact]:
     yield from numbered(
-        Fact("user", str(each.party.user), each.seconds, "seconds", each.probability,
+        Fact("user", str(each.party.user), each.seconds, "seconds", _of_most(each, found),
              f"{format_seconds(each.low)} to {format_seconds(each.high)}")
         for each in found[:_MOST_CULPRITS]
     )  # fmt: skip

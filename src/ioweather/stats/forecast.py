@@ -274,12 +274,16 @@ class Intervals:
 def rolling_intervals(
     rolling: Rolling, candidate: int, level: float = LEVEL, memory_days: int = MEMORY_DAYS
 ) -> Intervals:
-    """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often."""
+    """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often; never
+    beyond what was seen before."""
     past, value = rolling.past, rolling.point[candidate]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
-    for _, now, table in daily_classes(value, past):
+    for today, now, table in daily_classes(value, past):
+        # Errors of high forecasts beside a higher one would reach beyond all that was ever seen.
+        seen = past.truth[past.target_day < today]
         bounds = value[now] + table.quantiles(value[now], (alpha / 2, 1 - alpha / 2))
+        bounds = np.clip(bounds, np.nanmin(seen), np.nanmax(seen))
         truth = past.truth[now]
         within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
         # A point forecast outside its own interval would puzzle; the interval is widened to it after being judged.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from ioweather.core.errors import UsageError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.results import Answer
 from ioweather.core.run_outcomes import WhyOutcome
+from ioweather.core.units import NS
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP
 from ioweather.store import layout
@@ -52,13 +54,17 @@ class Step:
 
 
 def tour(lake: Lake) -> Iterator[Step]:
-    """A slow job, who slowed it, which component is unhealthy, and which program to mend first."""
+    """A slow job, which component is unhealthy, who slowed others, and which program to mend first."""
     found = first_verdict(lake)
     if found is not None:
         job, verdict = found
         yield Step(f"Why was job {job} slow?", f"why {job}", verdict)
-        yield Step("Who slowed it?", f"who {job}", ask("who", lake, {"job": job}))
     yield Step("Is a server or target unhealthy?", "health", ask("health", lake))
+    first = dt.datetime.fromisoformat(f"{PRESET.first_day}T00:00Z")
+    last = first + dt.timedelta(PRESET.days)
+    period_ns = (int(first.timestamp()) * NS, int(last.timestamp()) * NS)
+    command = f"who --from {first:%F} --to {last:%F}"
+    yield Step("Who slowed others?", command, ask("who", lake, period_ns=period_ns))
     yield Step("Where does a fix win most?", "triage", ask("triage", lake))
 
 
