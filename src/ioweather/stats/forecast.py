@@ -274,8 +274,8 @@ class Intervals:
 def rolling_intervals(
     rolling: Rolling, candidate: int, level: float = LEVEL, memory_days: int = MEMORY_DAYS
 ) -> Intervals:
-    """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often; never
-    beyond what was seen before."""
+    """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often;
+    never beyond what was seen before."""
     past, value = rolling.past, rolling.point[candidate]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
