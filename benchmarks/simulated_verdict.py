@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import binom
 
 from ioweather.advice.verdict.judge import KINDS, judge
 from ioweather.advice.verdict.patterns import sync_counts
@@ -74,13 +75,35 @@ def line(name: str, runs: list[Judged]) -> None:
         cells.append(f"{right} of {len(answered)} of {len(mine)}")
     errors = [error(runs, which) for which in ("system", "own")]
     held = [in_range(runs, which) for which in ("usual", "system", "own")]
-    sure = [run for run in given if run.said.kind in ("you", "both") and run.said.probability >= 0.9]
-    accused = f"{sum(run.truth.kind in ('you', 'both') for run in sure)} of {len(sure)}"
+    sure = surely_accused(runs)
+    accused = f"{sum(map(is_right, sure))} of {len(sure)}"
     low, high = between(given)
     found = (
         f"{len(given) / len(runs):.2f} | {balanced_accuracy(given):.3f} ({low:.2f} to {high:.2f}) | {alone(given):.3f}"
     )
     print(f"| {name} | {len(runs)} | {found} | {' | '.join([*cells, accused, *held, *errors])} |")
+
+
+def surely_accused(runs: list[Judged]) -> list[Judged]:
+    return [run for run in runs if run.said.kind in ("you", "both") and run.said.probability >= 0.9]
+
+
+def is_right(run: Judged) -> bool:
+    return run.truth.kind in ("you", "both")
+
+
+def risk(weeks: list[list[Judged]]) -> tuple[float, float]:
+    """Share of a week's sure accusations that are wrong, in the mean, and what it is at most with 95% confidence.
+
+    The unit is the week, for runs of one share its mistakes: Hoeffding-Bentkus, as in Learn then Test (Angelopoulos et
+    al. 2021).
+    """
+    sure, n = [surely_accused(runs) for runs in weeks], len(weeks)
+    mean = float(np.mean([np.mean([not is_right(run) for run in runs]) if runs else 0.0 for runs in sure]))
+    most = np.linspace(mean + 1e-4, 1 - 1e-4, 10_000)
+    apart = (mean * np.log(mean / most) if mean else 0.0) + (1 - mean) * np.log((1 - mean) / (1 - most))
+    chance = np.minimum(np.exp(-n * apart), np.e * binom.cdf(np.ceil(n * mean), n, most))
+    return mean, float(most[np.argmax(chance <= 0.05)])
 
 
 def between(given: list[Judged]) -> tuple[float, float]:
@@ -133,13 +156,17 @@ def main() -> None:
         "| B in its range | S | J | S off | J off |"
     )
     print("|" + "---|" * (11 + len(KINDS)))
-    everything: list[Judged] = []
+    weeks: list[list[Judged]] = []
     for preset in given.preset:
         for seed in given.seeds:
-            runs = judged(preset, seed, given.all)
-            line(f"{preset} {seed}", runs)
-            everything += runs
+            weeks.append(judged(preset, seed, given.all))
+            line(f"{preset} {seed}", weeks[-1])
+    everything = [run for runs in weeks for run in runs]
     line("all", everything)
+    mean, most = risk(weeks)
+    print(
+        f"\nOf a facility's sure accusations {mean:.1%} are wrong in the mean, with 95% confidence at most {most:.1%}."
+    )
     calibration([(run.said, str(run.truth.kind)) for run in everything])
 
 
