@@ -264,8 +264,9 @@ def _storm(found: MetadataStorm) -> Storm:
 
 def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
-        yield Finding(f"{party_words(each.party)}: {pattern_words(each.worst.suspect)}", name=f"did_{number}")
-    yield from _told(found)
+        suspect = each.worst.suspect
+        did = f"{party_words(each.party)}: {pattern_words(suspect)} {tell_words(suspect)}"
+        yield Finding(did[0].upper() + did[1:], name=f"did_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
     due = [run.attributable for run in asked.slowed]
