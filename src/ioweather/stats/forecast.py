@@ -42,6 +42,8 @@ LEVEL: Final = 0.9
 # Shares of persistence, climatology and regression in the blend; the first where all are as good.
 WEIGHTS: Final = np.array([(p, c, 8 - p - c) for p in range(8, -1, -1) for c in range(9 - p)]) / 8
 # Step of adaptive conformal inference (Gibbs & Candes 2021, Eq. 2), here once a day.
+# An interval ends where nothing was ever seen, and so much of the range farther. [ours]
+_BEYOND: Final = 0.1
 ADAPTATION: Final = 0.05
 
 
@@ -275,15 +277,17 @@ def rolling_intervals(
     rolling: Rolling, candidate: int, level: float = LEVEL, memory_days: int = MEMORY_DAYS
 ) -> Intervals:
     """Adaptive conformal intervals: what past forecasts alike were off by, wider after days that missed too often;
-    never beyond what was seen before."""
+    not far beyond what was seen before."""
     past, value = rolling.past, rolling.point[candidate]
     low, high, inside = (np.full(len(value), np.nan) for _ in range(3))
     alpha = 1 - level
     for today, now, table in daily_classes(value, past):
-        # Errors of high forecasts beside a higher one would reach beyond all that was ever seen.
+        # Errors of high forecasts beside a higher one would reach far beyond all that was ever seen.
         seen = past.truth[past.target_day < today]
+        least, most = np.nanmin(seen), np.nanmax(seen)
+        room = _BEYOND * (most - least)
         bounds = value[now] + table.quantiles(value[now], (alpha / 2, 1 - alpha / 2))
-        bounds = np.clip(bounds, np.nanmin(seen), np.nanmax(seen))
+        bounds = np.clip(bounds, least - room, most + room)
         truth = past.truth[now]
         within = np.where(np.isfinite(truth), (truth >= bounds[0]) & (truth <= bounds[1]), np.nan)
         # A point forecast outside its own interval would puzzle; the interval is widened to it after being judged.
