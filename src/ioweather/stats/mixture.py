@@ -224,7 +224,9 @@ def intervals_of(
         return found
     splits = _replicate_splits(sample, fit)
     distance = _distances(splits, fit, range(len(splits.cuts)))
-    method = f"distances near the least, by {len(excess)} samples drawn from fits"
+    # As measured on planted mixtures of 1,000 and 10,000 values (docs/explanation/tails.md).
+    held = "planted values lay in 84% to 98% of such 90% intervals"
+    method = f"distances near the least, by {len(excess)} samples drawn from fits; {held}"
     both = zip(("pivot", "tail_share"), _pivots_and_shares(splits), np.quantile(excess, level, axis=0), strict=True)
     for name, values, most in both:
         inside = np.append(values[distance - distance.min() <= most], fit.distribution.parameters[name])

@@ -40,13 +40,13 @@ def _harmful(work: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Slowness:
-    """How likely each pair of theta and p0 is here."""
+    """How likely each pair of theta and p0 is here: the logarithm, but for a constant."""
 
-    log_odds: Floats = field(default_factory=_before)
+    log_weight: Floats = field(default_factory=_before)
 
     def due_to_work(self, work: float) -> float:
         """Of slow runs that met so much work (in usual times), the share that would not have been slow without it."""
-        weight = np.exp(self.log_odds - self.log_odds.max())
+        weight = np.exp(self.log_weight - self.log_weight.max())
         by_work = (1.0 - _P0) * _harmful(work)
         return float((weight * by_work / (_P0 + by_work)).sum() / weight.sum())
 
