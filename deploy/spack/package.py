@@ -16,7 +16,6 @@ class PyIoweather(PythonPackage):
     version("main", branch="main")
 
     variant("dask", default=False, description="Work on the nodes of a cluster")
-    variant("forest", default=False, description="Draw the forest curve of mad17.fig6")
     variant("mysql", default=False, description="Read LMT from a live MySQL server")
 
     depends_on("python@3.11:", type=("build", "run"))
@@ -43,7 +42,5 @@ class PyIoweather(PythonPackage):
         depends_on("py-distributed@2024.4.1:", type=("build", "run"))
         depends_on("py-dask-jobqueue@0.9:", type=("build", "run"))
         depends_on("py-cryptography@42:", type=("build", "run"))
-    with when("+forest"):
-        depends_on("py-scikit-learn@1.3:", type=("build", "run"))
     with when("+mysql"):
         depends_on("py-pymysql@1.1:", type=("build", "run"))

@@ -9,10 +9,9 @@ are, on runs of another time, gives both parts: error^2 = limit^2 + slope h.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ioweather.core.arrays import Floats, Ints
 from ioweather.stats.resampling import default_block, expanded_levels
@@ -142,21 +141,3 @@ def _fit(over: Floats, squares: Floats) -> tuple[float, float]:
     if limit < 0:
         return 0.0, max(0.0, float(over @ squares) / float(over @ over))
     return limit, slope
-
-
-TREES: Final = 200
-# Leaves of one job draw the noise; the paper does not name its setting. [ours]
-LEAST_LEAF: Final = 5
-
-
-def forest_curve(x: NDArray[Any], y: NDArray[Any], at: NDArray[Any]) -> tuple[Floats, float] | None:
-    """The mean of all trees at `at`, and the share of variance explained out of bag; None without scikit-learn."""
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError:
-        return None
-    forest = RandomForestRegressor(
-        TREES, min_samples_leaf=LEAST_LEAF, oob_score=True, random_state=_SEED, max_features=1.0
-    )
-    forest.fit(np.asarray(x, np.float64)[:, None], np.asarray(y, np.float64))
-    return np.asarray(forest.predict(np.asarray(at, np.float64)[:, None]), np.float64), float(forest.oob_score_)

@@ -16,7 +16,7 @@ from ioweather.core.units import format_bytes, format_seconds
 from ioweather.stats.conformal import MIN_POINTS, Band, conformal_folds
 from ioweather.stats.density import Bandwidth, Density, density
 from ioweather.stats.dependence import complete_pairs
-from ioweather.stats.learning import forest_curve
+from ioweather.stats.forest import LEAST_LEAF, TREES, forest_curve
 from ioweather.studies.association.data import SHARED_STEPS, TIME, VOLUME, AssociationData
 from ioweather.studies.association.groups import HALF_WIDTH_SD
 from ioweather.studies.association.learning import CAVEAT, learning
@@ -47,37 +47,29 @@ def curve_exhibits(data: AssociationData) -> Iterator[Exhibit]:
 def _forest(data: AssociationData, pairs: dict[str, tuple[Floats, Floats]]) -> Exhibit:
     """mad17.fig6."""
     charts, estimates, findings = [], [], []
-    missing = False
     for way, (x, y) in pairs.items():
         least, most = np.quantile(x, (0.01, 0.99))
         at = np.linspace(float(least), float(most), _POINTS)
         band = cast(Band, conformal_folds(x, y, at))
-        curve = forest_curve(x, y, at)
-        missing |= curve is None
-        middle, words = (band.median, "median of neighbours") if curve is None else (curve[0], "forest")
+        middle, explained = forest_curve(x, y, at)
         charts.append(
             Chart.of(
                 "band",
                 _band_table(at, middle, band.low, band.high),
                 "x=volume y=middle low high",
-                f"D_D against PsiD, {way}s: {words}, and 90% of new runs",
+                f"D_D against PsiD, {way}s: forest, and 90% of new runs",
             )
         )
         rise = float(middle[-1] / middle[0] - 1) if middle[0] else 0.0
-        estimates.append(
-            plain(f"rise_{way}", rise, "ratio", n=len(x), method=f"{words}, from the 1% to the 99% volume")
-        )
-        if curve is not None:
-            estimates.append(
-                plain(f"explained_{way}", curve[1], "ratio", n=len(x), method="variance explained out of bag")
-            )
+        estimates += [
+            plain(f"rise_{way}", rise, "ratio", n=len(x), method="forest, from the 1% to the 99% volume"),
+            plain(f"explained_{way}", explained, "ratio", n=len(x), method="variance explained out of bag"),
+        ]
         low, high = (format_seconds(float(middle[at])) for at in (0, -1))
         text = f"From little to much system volume of {way}s, D_D goes from {low} to {high} ({rise:+.0%})."
         findings.append(Finding(text, name="time_with_volume"))
     caveats = (
-        "The forest needs scikit-learn (`pip install ioweather[forest]`); shown is the median of the nearest runs."
-        if missing
-        else "The forest has 200 trees with leaves of at least 5 runs; the paper does not name its own.",
+        f"The forest has {TREES} trees with leaves of at least {LEAST_LEAF} runs; the paper does not name its own.",
         "The band is conformal: 90% of new runs of this group fall inside.",
         SHARED_STEPS,
     )
