@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +126,55 @@ def test_the_process_of_a_person_is_never_limited():
         pass
     allow_all()
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+_COPIES = f"""
+import os, signal, sys, threading
+from ioweather.core.units import MIB
+from ioweather.engine import ChildDied, Children
+signal.signal(signal.SIGTERM, lambda *_: None)
+sys.modules["only.here"] = sys
+apart = Children("ioweather.engine")
+apart.start(2)
+is_copy = "'only.here' in __import__('sys').modules"
+assert apart.call(eval, is_copy)
+assert apart.call(eval, "__import__('signal').getsignal(15)") == signal.SIG_DFL
+for work in ({f"({_ALLOW}(0.3, {1 << 30}, 7), {_LOOP})"!r}, "__import__('os')._exit(9)"):
+    try:
+        apart.call(eval, work)
+    except ChildDied as death:
+        print(death.overran, death.position)
+try:
+    apart.call(eval, {f"({_ALLOW}(5, {64 * MIB}), bytearray({128 * MIB}))"!r})
+except MemoryError:
+    print("bounded")
+waiting = threading.Event()
+thread = threading.Thread(target=waiting.wait)
+thread.start()
+apart.stop()
+print("with threads", apart.call(eval, is_copy))
+waiting.set()
+thread.join()
+apart.stop()
+apart.start(2)
+print(*(child._process.pid for child in apart._idle), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="copies its process on Linux alone")
+def test_children_of_a_process_of_one_thread_are_copies_of_it():
+    done = subprocess.run([sys.executable, "-c", _COPIES], capture_output=True, text=True, timeout=120)
+    *told, pids = done.stdout.splitlines()
+    assert told == ["True 7", "False None", "bounded", "with threads False"], done.stderr
+    until = time.monotonic() + 60
+    while any(_lives(int(pid)) for pid in pids.split()):  # their parent was killed
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
