@@ -151,7 +151,7 @@ def test_a_spike_without_silence_or_beyond_belief_is_not():
     read[103, 1] = 1e12  # no minute at the limit could hold this
     limit = learned_limit(read)
     assert np.count_nonzero(read > limit) == 2
-    assert not late_spikes(read > limit, read, np.isnan(read), limit, 12).any()
+    assert len(late_spikes(read, [read], limit, 12)) == 0
 
 
 def test_a_quiet_file_teaches_no_limit():
