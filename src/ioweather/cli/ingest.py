@@ -94,9 +94,8 @@ def ingest(
         raise UsageError("Name files or directories to read.", hint="See `ioweather ingest --help`.")
     if table is not None and map_file is None:
         raise UsageError("--as needs --map.", hint="See docs/how-to/any-csv.md.")
-    from ioweather.workflows.ingest.ingest import IngestReport
+    from ioweather.workflows.ingest.ingest import IngestReport, is_address
     from ioweather.workflows.ingest.ingest import ingest as run
-    from ioweather.workflows.ingest.servers import ingest_server, is_address, server_at
     from ioweather.workflows.ingest.site_mapping import own_mapping
 
     lake = open_lake_at(lake_dir, create=not no_create)
@@ -105,7 +104,10 @@ def ingest(
     if not table:
         context = replace(context, mapping=_labels_mapping(map_file) if map_file else own_mapping(lake.root))
     token = _token(token_file) if token_file else None
-    servers = [server_at(path, context, token) for path in paths if is_address(path)]
+    addresses = [path for path in paths if is_address(path)]
+    if addresses:  # what asks servers is not loaded for files
+        from ioweather.workflows.ingest.servers import ingest_server, server_at
+    servers = [server_at(path, context, token) for path in addresses]
     files = [Path(path) for path in paths if not is_address(path)]
     report = IngestReport()
     with progress_bar() as progress:
@@ -180,8 +182,6 @@ def _list_sources(form: str) -> int:
 
 
 def _print(report: IngestReport, form: str, lake: str) -> None:
-    from ioweather.cli.render import print_rows
-
     if form == "json":
         body = {
             "lake": lake,
@@ -200,6 +200,8 @@ def _print(report: IngestReport, form: str, lake: str) -> None:
         say_json(body)
         return
     if form == "csv":
+        from ioweather.cli.render import print_rows
+
         every = [(str(o.path), o.status, o.source, o.reason, o.message) for o in report.outcomes]
         print_rows(("path", "status", "source", "reason", "message"), every, "csv")
         return

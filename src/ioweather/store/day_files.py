@@ -150,9 +150,8 @@ def _statistics(frame: Frame, source: str, ingest_id: str) -> dict[str, Any]:
     nulls: dict[str, int] = dict.fromkeys(least, 0)
     for name, column in frame.items():
         if isinstance(column, Text):
-            codes = np.unique(column.codes)
-            nulls[name] = int((column.codes < 0).sum()) if len(codes) and codes[0] < 0 else 0
-            found = encodable([column.categories[code] for code in codes.tolist() if code >= 0])
+            nulls[name], *counts = np.bincount(column.codes + 1, minlength=1).tolist()
+            found = encodable([text for text, count in zip(column.categories, counts, strict=False) if count])
             low, high = min(found, default=""), max(found, default="")
             if found and max(len(low), len(high)) <= _LONGEST_TEXT:
                 least[name], most[name] = low, high

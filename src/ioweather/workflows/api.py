@@ -50,7 +50,7 @@ def ingest(
     <IngestReport: 1 read, 0 known, 0 refused; 84 rows of series>
     """
     from ioweather.workflows.ingest.ingest import ingest as run
-    from ioweather.workflows.ingest.servers import ingest_server, is_address, server_at
+    from ioweather.workflows.ingest.ingest import is_address
     from ioweather.workflows.ingest.site_mapping import own_mapping
 
     opened = lake_at(lake, create=True)
@@ -69,6 +69,8 @@ def ingest(
     )
     report = run(opened, [Path(path) for path in paths if not is_address(str(path))], context=context, source=source)
     for address in (str(path) for path in paths if is_address(str(path))):
+        from ioweather.workflows.ingest.servers import ingest_server, server_at
+
         report.add(ingest_server(opened, server_at(address, context), start_ns=context.start_ns))
     return report
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
 import time
 from collections import Counter
@@ -57,7 +58,7 @@ _FLUSH_SECONDS = 10.0
 _COPY = "The lake has this run in a fuller form: nothing was added."
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
-
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 Known: TypeAlias = dict[str | None, int]  # digest and bytes of each file that is in
 
@@ -115,6 +116,11 @@ class IngestReport:
     @property
     def good(self) -> list[FileOutcome]:
         return [outcome for outcome in self.outcomes if outcome.status == "ok"]
+
+
+def is_address(text: str) -> bool:
+    """Of a server (`workflows.ingest.servers`), and not the name of a file."""
+    return _ADDRESS.match(text) is not None
 
 
 def find_files(paths: Sequence[Path]) -> list[Found]:

@@ -43,8 +43,9 @@ from ioweather.workflows.ingest.staging import Frames, Staging, staged
 
 UNREADABLE: Final = "unreadable"  # the file system failed, and may work again: the file is not to blame
 _HEAD_BYTES = 64 << 10
-# Asked first: one that is sure spares the loading of all others, which takes longer than a small file.
-_BY_MAGIC_NUMBER: Final = ("darshan", "tts", "h5lmt", "lmt")
+# Asked first, by how the file begins: one that is sure spares the loading of all others, which takes longer than a
+# small file.
+_BY_MAGIC_NUMBER: Final = {b"\x89HDF": ("tts", "h5lmt"), b"SQLi": ("lmt",)}
 # Of ours, those that read a directory as one: the others are not loaded to say no.
 _OF_FOLDERS: Final = ("lustre", "prometheus")
 _PIECE_BYTES = 256 << 10
@@ -195,7 +196,7 @@ def _score(name: str, head: bytes, path: Path) -> float:
 
 def choose_source(head: bytes, path: Path) -> Source:
     """The source that recognises the content best."""
-    for name in _BY_MAGIC_NUMBER:
+    for name in _BY_MAGIC_NUMBER.get(head[:4], ("darshan",)):
         if SOURCES[name].detect(head, path) >= 1.0:  # no other source can be as sure
             return SOURCES[name]
     if begins_with_noise(head):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +34,6 @@ from ioweather.workflows.ingest.ingest import IngestReport
 from ioweather.workflows.ingest.reading import FileOutcome
 from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, follow_rows
 
-ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 # Of a server that was never asked: what is older comes with --start.
 _FIRST_TIME_NS: Final = DAY_NS
 Piece = tuple[int, list[tuple[str, Frame]]]
@@ -105,10 +103,6 @@ class PolledMysql:
 
 def _whole_minute(time_ns: int) -> int:
     return time_ns // MINUTE_NS * MINUTE_NS
-
-
-def is_address(text: str) -> bool:
-    return ADDRESS.match(text) is not None
 
 
 def server_at(address: str, context: ReadContext, token: str | None = None) -> Polled:
