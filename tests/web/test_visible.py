@@ -19,7 +19,7 @@ from ioweather.store.per_user_view import OF_THE_FACILITY
 from ioweather.web.app import _PLAIN_PATHS, LOOPBACK, create_app
 from ioweather.web.server import bind, bind_socket, check_reach, running
 from ioweather.web.shell import NAVIGATION
-from ioweather.web.visible import all_routes, check_declared, classes_of
+from ioweather.web.visible import check_declared, classes_of
 from ioweather.workflows.analyse import study_of
 
 API = "/api/v1"
@@ -55,7 +55,7 @@ def as_(app):
 
 
 def get_routes(app: FastAPI) -> list[APIRoute]:
-    return [route for route in all_routes(app.routes) if isinstance(route, APIRoute)]
+    return [route for route in app.routes if isinstance(route, APIRoute)]
 
 
 def address(route: APIRoute, person: dict[str, object]) -> str:

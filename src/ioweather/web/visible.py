@@ -12,14 +12,13 @@ A token of a person takes the place of the proxy's word in OwnView, and shows th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Header, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
 
 from ioweather.core.errors import AccessDenied, TokenRefused
 from ioweather.core.outcomes import EventOutcome
@@ -185,17 +184,7 @@ def _calls(dependant: Dependant) -> Iterator[Any]:
 
 def check_declared(app: FastAPI, plain_paths: frozenset[str]) -> None:
     """Every endpoint has exactly one class; `plain_paths` are the same for everybody and hold no data."""
-    for route in all_routes(app.routes):
+    for route in app.routes:
         path = getattr(route, "path", str(route))
         if path not in plain_paths and not (isinstance(route, APIRoute) and len(classes_of(route)) == 1):
             raise RuntimeError(f"{path} does not declare who may see it: give it one of the views of web.visible.")
-
-
-def all_routes(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """With those of routers that are included: newer versions of FastAPI keep them apart."""
-    for route in routes:
-        inner = getattr(route, "original_router", None)
-        if inner is None:
-            yield route
-        else:
-            yield from all_routes(inner.routes)
