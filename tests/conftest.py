@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 # Timings are never asserted: a loaded machine is slow, not wrong.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+# Modules and thousands of tests stay to the end: to look through them for garbage again and again finds none.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
