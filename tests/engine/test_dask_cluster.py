@@ -202,7 +202,7 @@ def test_limits_hold_on_workers_too(cluster, tmp_path):
     loop_hdf5(bad)
     good = write_h5lmt(tmp_path / "good.h5lmt", amounts, amounts)
     lake = open_lake(tmp_path / "lake", create=True)
-    (lake.root / "facility.toml").write_text('[ingest]\nstuck_after = "1s"\n')
+    (lake.root / "facility.toml").write_text('[ingest]\nstuck_after = "500ms"\n')
     with opened(dask=cluster.scheduler_address) as executor:
         report = ingest(open_lake(lake.root), [bad, good], executor=executor)
     assert [outcome.path for outcome in report.good] == [good]

@@ -28,9 +28,8 @@ def token(lake):
     tokens_file(lake.root).unlink()
 
 
-@pytest.fixture
-def short(monkeypatch):
-    monkeypatch.setattr(sqlpage, "SQL_LIMITS", replace(sqlpage.SQL_LIMITS, seconds=3.0))
+def end_after(monkeypatch, seconds: float) -> None:
+    monkeypatch.setattr(sqlpage, "SQL_LIMITS", replace(sqlpage.SQL_LIMITS, seconds=seconds))
 
 
 def test_what_is_not_a_question_about_the_lake_is_refused_and_changes_nothing(client, lake, token, tmp_path):
@@ -60,7 +59,8 @@ def test_what_is_not_a_question_about_the_lake_is_refused_and_changes_nothing(cl
     assert fingerprint(lake.root) == before
 
 
-def test_an_endless_query_is_killed_and_others_are_answered_meanwhile(client, short):
+def test_an_endless_query_is_killed_and_others_are_answered_meanwhile(client, monkeypatch):
+    end_after(monkeypatch, 2.0)
     answers = []
 
     def ask() -> None:
@@ -77,10 +77,11 @@ def test_an_endless_query_is_killed_and_others_are_answered_meanwhile(client, sh
     thread.join(timeout=30)
     response, _ = answers[0]
     assert response.status_code == 400
-    assert "longer than 3 s" in response.json()["error"]["message"]
+    assert "longer than 2 s" in response.json()["error"]["message"]
 
 
-def test_too_many_at_once_are_told_to_wait(client, short, monkeypatch):
+def test_too_many_at_once_are_told_to_wait(client, monkeypatch):
+    end_after(monkeypatch, 1.0)
     monkeypatch.setattr(sqlpage, "_PATIENCE_SECONDS", 0.1)
     found: list[int] = []
     threads = [
