@@ -218,7 +218,7 @@ def test_planted_parameters_lie_in_their_intervals(n: int, head: HeadName) -> No
 def test_where_a_cauchy_ends_has_no_interval() -> None:
     fit = fit_mixture(drawn(300), heads=["cauchy"], tails=["power_law"], replicates=3)
     assert fit.intervals.keys() == {"head_location", "head_scale", "tail_alpha"}
-    item: Any = SimpleNamespace(sample=SimpleNamespace(seconds=drawn(300)), fit=fit, again=(fit.best,) * 3, seed=0)
+    item: Any = SimpleNamespace(sample=SimpleNamespace(seconds=drawn(300)), fit=fit, shares=np.zeros(3), seed=0)
     method = {estimate.name: estimate.method for estimate in parameter_estimates(item)}["pivot"]
     assert method == "no interval: a Cauchy head does not tell where it ends"
 

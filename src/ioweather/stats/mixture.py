@@ -41,6 +41,8 @@ from ioweather.stats.tails.splits import (
 from ioweather.stats.tails.truncated import Mixture, TruncatedHead
 
 Selection: TypeAlias = Literal["ks", "aic"]
+# Heads that end at a pivot, by that and by the head as the paper fits it.
+_Ends: TypeAlias = dict[tuple[int, str, float, float], TruncatedHead]
 
 # A group this small says little about its family: without a bound an Exponential picks tails of 7 to 21 points.
 MINIMUM_GROUP = 50
@@ -156,10 +158,9 @@ def fit_mixture(
             f"({sample.distinct} distinct): measure more, or lower minimum_group"
         )
     coarse = coarse_of(every)
+    ends: _Ends = {}
     fits = [
-        _pair_fit(sample, search_pair(every, coarse, head, tail, combination), combination)
-        for head in heads
-        for tail in tails
+        _pair_fit(sample, _searched(every, coarse, head, tail, combination), ends) for head in heads for tail in tails
     ]
     ranked = tuple(sorted(fits, key=_aic_order if select == "aic" else lambda pair: (pair.collapsed, pair.ks)))
     fit = MixtureFit(sample.n, ranked[0], ranked, combination, select, smallest)
@@ -257,26 +258,44 @@ def fits_no_better(fit: MixtureFit, replicates: range, *, seed: int = 0) -> int:
     """How many of these numbered samples, drawn from `fit.distribution` and fitted in the same way, fit no better than
     the data. A small share (below .1, as Clauset, Shalizi & Newman advise) rules the mixture out."""
     drawn = (fit.distribution.sample(fit.n, np.random.default_rng([seed, number])) for number in replicates)
-    return sum(refitted(sample_of(times), fit).ks >= fit.ks for times in drawn)
+    again = (_split_again(sample_of(times), fit) for times in drawn)
+    return sum(found is None or found.value >= fit.ks for found in again)
 
 
 def refitted(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> PairFit:
     """The winning pair of `fit`, with another head if one is named, fitted to another sample of the same size."""
+    found = _split_again(sample, fit, head)
+    return fit.best if found is None else _pair_fit(sample, found, {})
+
+
+def share_again(sample: Sample, fit: MixtureFit) -> float:
+    """The tail's share alone of the same, in half the time."""
+    found = _split_again(sample, fit)
+    return fit.tail_share if found is None else _tail_share(sample, found)
+
+
+def _split_again(sample: Sample, fit: MixtureFit, head: HeadName | None = None) -> BestSplit | None:
+    """Where the winning pair splits another sample, if that can be split."""
     splits = _replicate_splits(sample, fit)
     if not splits.cuts.size:
-        return fit.best
-    found = search_pair(splits, splits, head or _head_name(fit.best.head), _tail_name(fit), fit.combination)
-    return _pair_fit(sample, found, fit.combination)
+        return None
+    return _searched(splits, splits, head or _head_name(fit.best.head), _tail_name(fit), fit.combination)
 
 
-def _pair_fit(sample: Sample, best: BestSplit, combination: Combination) -> PairFit:
-    best = _on_all_values(sample, best, combination)
-    head_size = float(sample.below[best.cut + 1])
-    share = 1 - head_size / sample.n
+def _tail_share(sample: Sample, best: BestSplit) -> float:
+    return 1 - float(sample.below[best.cut + 1]) / sample.n
+
+
+def _pair_fit(sample: Sample, best: BestSplit, ends: _Ends) -> PairFit:
+    share = _tail_share(sample, best)
     plain = best.head.base if isinstance(best.head, TruncatedHead) else best.head
     assert isinstance(plain, (Normal, Cauchy))
     assert isinstance(best.tail, BoundedFamily)
-    mixture = Mixture(truncated_head(sample, best.cut, plain), best.tail, share)
+    # Tails of several families often begin at the same pivot.
+    which = (best.cut, plain.name, float(plain.location), float(plain.scale))
+    if which not in ends:
+        ends[which] = truncated_head(sample, best.cut, plain)
+    mixture = Mixture(ends[which], best.tail, share)
     return PairFit(
         head=best.head,
         tail=best.tail,
@@ -291,20 +310,21 @@ def _pair_fit(sample: Sample, best: BestSplit, combination: Combination) -> Pair
     )
 
 
-def _on_all_values(sample: Sample, best: BestSplit, combination: Combination) -> BestSplit:
-    """The chosen split of a Cauchy or Weibull, solved once more without the run-wise points of the search."""
+def _searched(every: Splits, coarse: Splits, head: HeadName, tail: TailName, combination: Combination) -> BestSplit:
+    """The best split; of a Cauchy or Weibull solved once more without the run-wise points of the search."""
+    sample, best = every.sample, search_pair(every, coarse, head, tail, combination)
     solved_on_points = isinstance(best.head, Cauchy) or isinstance(best.tail, BoundedWeibull)
     if sample.distinct <= EXACT_POINTS or not solved_on_points:
         return best
-    stop, counts, head, tail = best.cut + 1, sample.counts, best.head, best.tail
-    if isinstance(head, Cauchy):
-        head = fit_cauchy(sample.values[:stop], counts[:stop], head)
-    if isinstance(tail, BoundedWeibull):
-        tail = fit_weibull_tail(float(tail.low), sample.values[stop:], counts[stop:], float(tail.shape))
-    gaps = largest_gap(sample, head, 0, stop).distance, largest_gap(sample, tail, stop).distance
+    stop, counts, first, second = best.cut + 1, sample.counts, best.head, best.tail
+    if isinstance(first, Cauchy):
+        first = fit_cauchy(sample.values[:stop], counts[:stop], first)
+    if isinstance(second, BoundedWeibull):
+        second = fit_weibull_tail(float(second.low), sample.values[stop:], counts[stop:], float(second.shape))
+    gaps = largest_gap(sample, first, 0, stop).distance, largest_gap(sample, second, stop).distance
     combine = Splits(sample, np.array([best.cut])).combine(combination)
     value = float(combine(np.array([0]), [np.array([gap]) for gap in gaps])[0])
-    return replace(best, head=head, tail=tail, head_gap=gaps[0], tail_gap=gaps[1], value=value)
+    return replace(best, head=first, tail=second, head_gap=gaps[0], tail_gap=gaps[1], value=value)
 
 
 def _head_name(head: Family) -> HeadName:

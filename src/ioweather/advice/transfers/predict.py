@@ -84,7 +84,7 @@ def _laws(times: RequestTimes, replicates: int) -> list[BySize]:
     """The fit itself first, then its bootstrap replicates."""
     sizes = tuple(item.sample.request_bytes for item in times.fitted)
     laws = [BySize(sizes, tuple(item.fit.distribution for item in times.fitted))]
-    laws += [BySize(sizes, tuple(item.again[b].distribution for item in times.fitted)) for b in range(replicates)]
+    laws += [BySize(sizes, tuple(item.laws[b] for item in times.fitted)) for b in range(replicates)]
     return laws
 
 

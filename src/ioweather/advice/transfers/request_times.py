@@ -79,7 +79,7 @@ def request_times(
     place = largest_place(wanted)
     mine = [s for s in wanted if (s.filesystem, s.mode, s.op) == place]
     # Far out in the tail AIC is the better guide: the distance favours the family with one parameter more.
-    fitted, refused = fit_samples(mine, params, select="aic")
+    fitted, refused = fit_samples(mine, params, select="aic", laws=True)
     if not fitted:
         return Lacking(f"no sample can be fitted: {refused[0]}", samples.coverage)
     targets = set().union(*(targets_of(item.sample) for item in fitted))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -59,20 +59,22 @@ class Distribution(ABC):
 class Family(Distribution):
     """A distribution with parameters, which can be fitted by maximum likelihood."""
 
+    __match_args__: ClassVar[tuple[str, ...]]  # their names
+
     @abstractmethod
     def log_density(self, x: Real) -> Floats:
         """Logarithm of the density inside the support."""
 
     @property
     def parameters(self) -> Mapping[str, float]:
-        return {field.name: float(getattr(self, field.name)) for field in fields(self)}
+        return {name: float(getattr(self, name)) for name in self.__match_args__}
 
     def at(self, rows: Any) -> Self:
         """The distributions of these rows, where the parameters are arrays."""
-        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])
 
     def one(self, row: int) -> Self:
-        return type(self)(*(float(getattr(self, field.name)[row]) for field in fields(self)))
+        return type(self)(*[float(getattr(self, name)[row]) for name in self.__match_args__])
 
 
 @dataclass(frozen=True, eq=False)

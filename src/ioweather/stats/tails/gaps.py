@@ -46,8 +46,8 @@ class Group:
     fitted: Family
     ecdf: Ecdf = "both"
 
-    def gap_at(self, rows: Indices, index: Indices) -> Floats:
-        """Distance at one value per row: an exact lower bound of the row's largest gap. `index` lies in the group."""
+    def gap_at(self, rows: Indices, index: Indices | int) -> Floats:
+        """Distance at a value of the group, one per row or one for all: an exact lower bound of each row's largest."""
         below, base = self.sample.below, self.sample.below[self.first[rows]]
         size = below[self.stop[rows]] - base
         before, after = _model(self.fitted.at(rows), self.sample.values[index])
@@ -77,7 +77,8 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
         before, after = _model(model, sample.values[index])
         return before, after, (sample.below[index] - base) / size, (sample.below[index + 1] - base) / size
 
-    index = np.linspace(first, stop - 1, min(_FIRST_POINTS, stop - first)).astype(np.intp)
+    few = stop - first <= _FIRST_POINTS
+    index = np.arange(first, stop) if few else np.linspace(first, stop - 1, _FIRST_POINTS).astype(np.intp)
     seen = look(index)
     best = _largest(index, seen, ecdf)
     # What bounds the inside of each stretch (left, right): the model rises from `low` to `high`, the ECDF from
@@ -141,7 +142,7 @@ def least_gap(groups: Sequence[Group], combine: Combine) -> Least:
                 bound[alive] = np.maximum(bound[alive], group.gap_near(alive, fraction))
         lowest = int(np.argmin(combine(alive, [bound[alive] for bound in bounds])))
         row = int(alive[lowest])
-        alive = np.delete(alive, lowest)
+        alive = np.concatenate((alive[:lowest], alive[lowest + 1 :]))
         gaps = tuple(group.gap(row) for group in groups)
         value = float(combine(np.array([row]), [np.array([gap.distance]) for gap in gaps])[0])
         evaluated += 1
@@ -149,6 +150,6 @@ def least_gap(groups: Sequence[Group], combine: Combine) -> Least:
             best = Least(row, value, gaps, 0)
         for group, bound, gap in zip(groups, bounds, gaps, strict=True):
             reached = alive[group.holds(alive, gap.index)]
-            bound[reached] = np.maximum(bound[reached], group.gap_at(reached, np.full(len(reached), gap.index)))
+            bound[reached] = np.maximum(bound[reached], group.gap_at(reached, gap.index))
         alive = alive[combine(alive, [bound[alive] for bound in bounds]) < best.value]
     return Least(best.row, best.value, best.gaps, evaluated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Final
@@ -12,9 +12,18 @@ import numpy as np
 from ioweather.core.arrays import Floats
 from ioweather.core.contracts import Param, Params, Spread
 from ioweather.core.results import Estimate
-from ioweather.stats.mixture import MixtureFit, PairFit, Selection, bootstrap, fit_mixture, intervals_of, refitted
-from ioweather.stats.tails.sample import sample_of
+from ioweather.stats.mixture import (
+    MixtureFit,
+    Selection,
+    bootstrap,
+    fit_mixture,
+    intervals_of,
+    refitted,
+    share_again,
+)
+from ioweather.stats.tails.sample import Sample, sample_of
 from ioweather.stats.tails.splits import Combination
+from ioweather.stats.tails.truncated import Mixture
 from ioweather.studies.responses.samples import ResponseSample
 from ioweather.studies.shared.intervals import LEVEL
 
@@ -38,17 +47,14 @@ FAMILY_LABELS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class FittedSample:
-    """`again`: the winning pair on each bootstrap replicate, drawn with `seed`; empty where none were asked for."""
+    """`shares`: of the winning pair's tail, in each bootstrap replicate drawn with `seed`; `laws`: its distributions
+    there. Both are empty where they were not asked for."""
 
     sample: ResponseSample
     fit: MixtureFit
-    again: tuple[PairFit, ...]
+    shares: Floats
+    laws: tuple[Mixture, ...]
     seed: int
-
-    @property
-    def shares(self) -> Floats:
-        """The tail's share in each replicate."""
-        return np.array([pair.tail_share for pair in self.again])
 
     @property
     def pair_label(self) -> str:
@@ -57,17 +63,24 @@ class FittedSample:
 
 
 def fit_samples(
-    samples: Sequence[ResponseSample], params: Params, select: Selection = "ks", spread: Spread = starmap
+    samples: Sequence[ResponseSample],
+    params: Params,
+    select: Selection = "ks",
+    spread: Spread = starmap,
+    *,
+    laws: bool = False,
 ) -> tuple[list[FittedSample], list[str]]:
     """All pairs of families on every sample; and a sentence for each sample that cannot be split."""
     fits = list(spread(_fit, ((sample.seconds, params["combination"], select) for sample in samples)))
     split = [(seed, fit) for seed, fit in enumerate(fits) if isinstance(fit, MixtureFit)]
     batches = batches_of(int(params["replicates"]))
-    drawn = spread(_again, ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches))
+    orders = ((samples[seed].seconds, fit, batch, seed) for seed, fit in split for batch in batches)
+    drawn = spread(_laws_again if laws else _shares_again, orders)
     fitted = []
     for seed, fit in split:
-        again = tuple(pair for _ in batches for pair in next(drawn))
-        fitted.append(FittedSample(samples[seed], fit, again, seed))
+        again = [each for _ in batches for each in next(drawn)]
+        shares = np.array([law.tail_share for law in again] if laws else again)
+        fitted.append(FittedSample(samples[seed], fit, shares, tuple(again) if laws else (), seed))
     refused = [f"{sample.label}: {fit}." for sample, fit in zip(samples, fits, strict=True) if isinstance(fit, str)]
     return fitted, refused
 
@@ -85,9 +98,17 @@ def _fit(seconds: Floats, combination: Combination, select: Selection) -> Mixtur
         return str(error)
 
 
-def _again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> tuple[PairFit, ...]:
+def _resampled(seconds: Floats, replicates: range, seed: int) -> Iterator[Sample]:
     sample = sample_of(seconds)
-    return tuple(refitted(sample.resampled(np.random.default_rng([seed, number])), fit) for number in replicates)
+    return (sample.resampled(np.random.default_rng([seed, number])) for number in replicates)
+
+
+def _laws_again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> list[Mixture]:
+    return [refitted(sample, fit).distribution for sample in _resampled(seconds, replicates, seed)]
+
+
+def _shares_again(seconds: Floats, fit: MixtureFit, replicates: range, seed: int) -> list[float]:
+    return [share_again(sample, fit) for sample in _resampled(seconds, replicates, seed)]
 
 
 def choices(fit: MixtureFit) -> str:
@@ -119,8 +140,8 @@ def parameters_text(parameters: Mapping[str, float]) -> str:
 def parameter_estimates(item: FittedSample) -> tuple[Estimate, ...]:
     """The parameters of the fitted distribution, whose head ends at the pivot, with their intervals: these take several
     times as long as the fit, and of most fits nobody asks for them."""
-    fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.again))
-    made = [bootstrap(sample, fit, replicates, seed=item.seed)] if item.again else []
+    fit, sample, replicates = item.fit, sample_of(item.sample.seconds), range(len(item.shares))
+    made = [bootstrap(sample, fit, replicates, seed=item.seed)] if replicates else []
     intervals = intervals_of(sample, fit, made, LEVEL) if made else {}
     units = {"pivot": "seconds", "tail_share": "ratio", "head_location": "seconds", "head_scale": "seconds"}
     found = []

@@ -80,7 +80,7 @@ def run(data: StudyData, facility: Facility, params: Params) -> Iterator[Exhibit
     mine = [s for s in samples.samples if (s.filesystem, s.mode, s.op) == (filesystem, mode, op)]
     if len({sample.request_bytes for sample in mine}) < 2:
         return
-    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread)
+    fitted, refused = fit_samples(mine, params, select="aic", spread=data.spread, laws=True)
     if len(fitted) < 2:
         return
     total = int(params["transfer_size"] or fitted[-1].sample.request_bytes)
@@ -98,8 +98,8 @@ def predict_widths(
     ordered = sorted(fitted, key=lambda item: item.sample.request_bytes)
     sizes = tuple(item.sample.request_bytes for item in ordered)
     laws = BySize(sizes, tuple(item.fit.distribution for item in ordered))
-    rounds = min(len(item.again) for item in ordered)
-    again = [BySize(sizes, tuple(item.again[b].distribution for item in ordered)) for b in range(rounds)]
+    rounds = min(len(item.laws) for item in ordered)
+    again = [BySize(sizes, tuple(item.laws[b] for item in ordered)) for b in range(rounds)]
     upper = np.array([1 - p for p in PROBABILITIES])
     n = sum(item.sample.n for item in ordered)
     found = []
