@@ -62,7 +62,7 @@ def table_exhibits(data: AssociationData) -> Iterator[Exhibit]:
         data, "mad17.table3", by_volume, "D_D", "PsiD", (SHARED_STEPS, *data.span_caveat(data.members(data.asked)))
     )
     yield _metadata(data)
-    yield _monitored(data)
+    yield _monitored(data, by_volume)
 
 
 def _during_io(data: AssociationData, group: int, way: str, prefix: str, time: str) -> Pairing:
@@ -232,8 +232,8 @@ def _no_operations(data: AssociationData) -> tuple[str, ...]:
     return ("The servers' samples hold no operation counts (read_ops, write_ops).",)
 
 
-def _monitored(data: AssociationData) -> Exhibit:
-    """mad17.monitored."""
+def _monitored(data: AssociationData, by_volume: list[Pairing]) -> Exhibit:
+    """mad17.monitored. Of a group whose files all lie on monitored mounts, PsiI and D_I are PsiD and D_D."""
     if not data.mounts_known:
         return Exhibit(
             "mad17.monitored", coverage=data.coverage, caveats=data.caveats,
@@ -241,7 +241,12 @@ def _monitored(data: AssociationData) -> Exhibit:
                 f"Which files lie on {data.params['filesystem']} is not known: set `mounts` in facility.toml.",
                 "undecided", name="mounts_unknown"),),
         )  # fmt: skip
-    pairs = [_during_io(data, group, way, "psii", "d_i") for group in data.shown for way in _WAYS]
+    alike = {group: data.all_monitored(group) for group in data.shown}
+    orders = [(group, way) for group in data.shown for way in _WAYS]
+    pairs = [
+        known if alike[group] else _during_io(data, group, way, "psii", "d_i")
+        for (group, way), known in zip(orders, by_volume, strict=True)
+    ]
     made = _exhibit(data, "mad17.monitored", pairs, "D_I", "PsiI", (SHARED_STEPS,))
     shares, findings = [], []
     for group in data.shown:
