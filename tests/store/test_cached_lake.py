@@ -97,3 +97,21 @@ def test_the_mark_changes_with_its_tables_and_the_facility_file(lake):
     (lake.root / "facility.toml").write_text('name = "x"\n')
     assert mark_of(lake.root, ("jobs",)) != jobs
     assert mark_of(lake.root / "nowhere", ("jobs",)) == (0, 0)
+
+
+def test_rows_are_read_once_while_there_is_room(lake):
+    age(lake)
+    shared, small = (KeptLake(lake.root, Kept(room_bytes=room)) for room in (1 << 20, 10))
+
+    def read(lake, *columns):
+        with lake.snapshot() as snapshot:
+            return snapshot.frame("series", columns)
+
+    assert read(shared, "value") is read(shared, "value")
+    assert read(shared, "value") is not read(shared, "value", "metric")
+    assert read(shared.seen_by(Owner("x")), "value") is not read(shared, "value")
+    assert read(small, "value") is not read(small, "value")
+    before, room = read(shared, "value"), shared._kept.room_bytes
+    lake.append("series", series_frame(np.ones((7, 2))), source="tts")
+    assert (before.rows, read(shared, "value").rows) == (10, 14)
+    assert shared._kept.room_bytes == room - 4 * 8

@@ -48,6 +48,7 @@ class Text:
 
 Column: TypeAlias = NDArray[Any] | Text
 _MOST_NAMED = 20
+_TEXT_BYTES = 100  # of a name, and of what Python keeps of it
 
 
 class Frame(Tabular, Mapping[str, Column]):
@@ -65,6 +66,13 @@ class Frame(Tabular, Mapping[str, Column]):
     @property
     def rows(self) -> int:
         return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """About so many are held in memory."""
+        texts = [column for column in self.values() if isinstance(column, Text)]
+        held = sum(column.nbytes for column in self.values() if not isinstance(column, Text))
+        return held + sum(text.codes.nbytes + _TEXT_BYTES * len(text.categories) for text in texts)
 
     def _table(self) -> Frame:
         return self

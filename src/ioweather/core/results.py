@@ -371,14 +371,16 @@ def result_json(result: Exhibit | Answer) -> dict[str, Any]:
 
 def to_jsonable(value: Any) -> Any:
     """Plain JSON data of any result: NaN and infinities become null, dataclasses become objects."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): to_jsonable(item) for key, item in value.items()}
+    if value is None or isinstance(value, (str, int)):  # most are
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, (tuple, list)):
         return [to_jsonable(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, Mapping):
+        return {str(key): to_jsonable(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_jsonable(getattr(value, f.name)) for f in fields(value)}
     return value
 
 

@@ -31,7 +31,8 @@ from ioweather.core.units import format_time_ns, format_value
 from ioweather.figures.alt_text import describe
 from ioweather.figures.frame import PageTheme, html_page, json_block, prose, style_html
 from ioweather.figures.reading import legible
-from ioweather.figures.render import draw, prefixed_ids, spec
+from ioweather.figures.render import draw, spec
+from ioweather.figures.theme import Spec
 
 Screen: TypeAlias = Literal["wide", "narrow"]
 _WIDTH_PX: Final[Mapping[Screen, int]] = {"wide": 760, "narrow": 330}
@@ -131,8 +132,7 @@ def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, 
     # What scrolls has a name. The dashboard's script asks for the drawing that its screen has room for.
     focus = f' role="region" tabindex="0" aria-label="{text}"' if is_one and not drawn.live else ""
     picture = "".join(
-        f'<div class="{alone[screen] if is_one else screen}"{focus}>'
-        f"{_inline_svg(draw(part).decode(), f'{name}-{screen}', text)}</div>"
+        f'<div class="{alone[screen] if is_one else screen}"{focus}>{_inline_svg(part, f"{name}-{screen}", text)}</div>'
         for screen, part in specs.items()
     )
     block = ""
@@ -143,10 +143,10 @@ def figure_html(chart: Chart, name: str, level: int = 2, drawn: Drawn = _STILL, 
     return f'{heading}\n<figure class="chart"{" data-live" if drawn.live else ""}>{picture}{block}{rows}</figure>'
 
 
-def _inline_svg(svg: str, name: str, text: str) -> str:
+def _inline_svg(specification: Spec, name: str, text: str) -> str:
     """The drawing as an element of the page, with ids of its own and a description."""
-    own = prefixed_ids(svg, "c" + hashlib.sha256(name.encode()).hexdigest()[:8] + "-")
-    return own.replace("<svg ", f'<svg role="img" aria-label="{text}" ', 1)
+    svg = draw(specification, prefix=f"c{hashlib.sha256(name.encode()).hexdigest()[:8]}-").decode()
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{text}" ', 1)
 
 
 def _chart_rows(chart: Chart) -> str:

@@ -98,15 +98,17 @@ def draw(
     format: Format = "svg",  # noqa: A002
     scale: float = 1.0,
     inches: float | None = None,
+    prefix: str = "i",
 ) -> bytes:
-    """Any specification made here as a picture; exactly so many `inches` wide, where they are given."""
+    """Any specification made here as a picture; exactly so many `inches` wide, where they are given. Drawings in a page
+    must not share the `prefix` of their ids."""
     if format not in get_args(Format):
         raise UsageError(f"Pictures are not written as {format!r}.", hint=f"There are: {', '.join(get_args(Format))}.")
     import vl_convert  # 30 ms and a V8: only when something is drawn
 
     # No address is allowed: a specification that asks for one fails instead of waiting for a network.
     drawn = vl_convert.vegalite_to_svg(_printed(specification), allowed_base_urls=[])
-    svg = prefixed_ids(_NAMELESS.sub("", drawn), "i")
+    svg = _prefixed_ids(_NAMELESS.sub("", drawn), prefix)
     if inches is not None:
         svg, scale = _as_wide_as(svg, inches, format)
     if format == "svg":
@@ -126,12 +128,9 @@ def _as_wide_as(svg: str, inches: float, format: Format) -> tuple[str, float]:  
     return _SIZE.sub(f'width="{across}" height="{down}"', svg, count=1), 1.0
 
 
-def prefixed_ids(svg: str, prefix: str) -> str:
-    """The drawing with its ids in the order of their appearance after `prefix`.
-
-    Vega counts them through the life of the process, so the same chart would not give the same bytes twice; and two
-    drawings in one page must not share an id.
-    """
+def _prefixed_ids(svg: str, prefix: str) -> str:
+    """The drawing with its ids in the order of their appearance after `prefix`. Vega counts them through the life of a
+    process, so the same chart would not give the same bytes twice."""
     numbers = {name: f"{prefix}{i}" for i, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
     svg = _ID.sub(lambda match: f'id="{numbers[match[1]]}"', svg)
     return _USE.sub(lambda match: f"url(#{numbers.get(match[1], match[1])})", svg)
@@ -170,7 +169,7 @@ def _legible(value: Any) -> Any:
 def _printed(value: Any) -> Any:
     """The specification without what only a pointer can reach."""
     if isinstance(value, dict):
-        return {k: v if k == "data" else _printed(v) for k, v in value.items()}
+        return {k: v if k == "data" else _printed(v) for k, v in value.items() if k != "tooltip"}
     if isinstance(value, list):
         return [_printed(v) for v in value if not (isinstance(v, dict) and v.get("name") == HOVER)]
     return value

@@ -28,6 +28,7 @@ from ioweather.workflows.analyse import ALL_TIME, Period
 
 _BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE_SECONDS: Final = 120
+_ROOM_BYTES: Final = 256 << 20
 
 
 def pdf_printer(out: Path) -> str:
@@ -84,7 +85,8 @@ def write_report(
     for exhibit_id in only:
         exhibit_entry(exhibit_id)
     wanted = (tuple(only) or None) if audience == "science" else ()
-    kept = KeptLake(lake.root, Kept(), lake.owner)  # many questions: its tables are opened once
+    # Many questions: its tables are opened once, and what several ask for is read once.
+    kept = KeptLake(lake.root, Kept(room_bytes=_ROOM_BYTES), lake.owner)
     of_tasks = kept if executor is None else lake  # which other processes are given too
     material = gather(of_tasks, period_ns=period_ns, only=wanted, executor=executor, progress=progress)
     sheets = front_sheets(kept, material, operator=audience != "director")

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ioweather.core.contracts import SeriesGroup
 from ioweather.core.facility import Facility
+from ioweather.core.frames import Frame
 from ioweather.core.visibility import Owner
 from ioweather.store import layout
 from ioweather.store.lake import LEDGER_FIRST, Lake
-from ioweather.store.snapshot import Snapshot, T
+from ioweather.store.snapshot import Snapshot, T, Where
 from ioweather.store.table_files import TableFiles, files_in, newest_version
 from ioweather.tables import TABLES
 
@@ -44,6 +45,9 @@ class Kept:
 
     tables: dict[str, _Table] = field(default_factory=dict)
     made: dict[str, tuple[Facility, list[TableFiles], Any]] = field(default_factory=dict)
+    # Rows stay too while there is room: for a process that makes many results of the same tables, and ends.
+    room_bytes: int = 0
+    frames: dict[str, tuple[Facility, TableFiles, Frame]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     making: threading.RLock = field(default_factory=threading.RLock)
 
@@ -111,3 +115,21 @@ class KeptSnapshot(Snapshot):
 
     def series(self) -> list[SeriesGroup]:
         return self.once("series", ("series",), super().series)
+
+    def frame(
+        self,
+        table: str,
+        columns: Sequence[str] = (),
+        where: Where | None = None,
+        period_ns: tuple[int, int] | None = None,
+        days: Collection[str] | None = None,
+    ) -> Frame:
+        asked = repr((table, columns, where, period_ns, days, self.owner))
+        facility, files, frame = self.kept.frames.get(asked, (None, None, None))
+        if frame is None or facility != self.facility or files is not self.pinned[table]:
+            self.kept.room_bytes += 0 if frame is None else frame.nbytes
+            frame = super().frame(table, columns, where, period_ns, days)
+            if frame.nbytes <= self.kept.room_bytes:
+                self.kept.room_bytes -= frame.nbytes
+                self.kept.frames[asked] = (self.facility, self.pinned[table], frame)
+        return frame
