@@ -86,7 +86,7 @@ def create_app(
     app.add_middleware(Guarded)
 
     errors.install(app)
-    # Their routes as they are: to include a router makes each anew, a tenth of a second of every server.
+    # Their routes as they are: to include a router makes each again, a tenth of a second of every server.
     for router in (api.router, sending.router, *ROUTERS):
         app.router.routes.extend(router.routes)
     app.add_api_route("/healthz", api.health, include_in_schema=False)
