@@ -5,7 +5,6 @@ Nothing is imported until used. Our own entries come first, in alphabetical orde
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
-_LOG = logging.getLogger("ioweather.plugins")
 OURS = "ioweather"
 
 
@@ -76,7 +74,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
             package = self.plugins[name]
             self._packages = {other: where for other, where in self.plugins.items() if other != name}
             self._loaded.pop(name, None)
-            self._say(name, package, why, logging.ERROR)
+            self._say(name, package, why, is_error=True)
 
     def _found(self) -> dict[str, str]:
         from importlib.metadata import entry_points  # takes as long as a small command does
@@ -99,10 +97,12 @@ class Catalogue(Mapping[str, T], Generic[T]):
                 self._loaded[entry.name] = found
         return packages
 
-    def _say(self, name: str, package: str, why: str, level: int = logging.WARNING) -> None:
+    def _say(self, name: str, package: str, why: str, *, is_error: bool = False) -> None:
+        import logging  # a third of the time that a process that walks takes to start
+
         text = f"The {self.noun} {name!r} of the package {package} is left out: {why.rstrip('.')}."
         self._left_out[name] = text
-        _LOG.log(level, "%s", text)
+        logging.getLogger("ioweather.plugins").log(logging.ERROR if is_error else logging.WARNING, "%s", text)
 
     def __getitem__(self, name: str) -> T:
         if name not in self._loaded:

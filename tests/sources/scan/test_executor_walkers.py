@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import time
 from concurrent.futures import BrokenExecutor, Executor, Future
-from dataclasses import replace
 
 import pytest
 
@@ -80,7 +79,7 @@ def _without_access_times(listing: bytes) -> list[tuple[bytes, ...]]:
 
 def test_records_carry_the_device_of_the_machine_where_the_scan_began(tree):
     root, now = tree
-    plan = replace(plan_scan(root, start_ns=now * 10**9), device=4711)  # as another machine knows it
+    plan = plan_scan(root, start_ns=now * 10**9)._replace(device=4711)  # as another machine knows it
     parts, tally, _ = walk_there(plan, [ROOT_ITEM], 10**6)
     assert tally.counts["linked_names"] == 60
     assert {record.device for part in parts for record in part.links} == {4711}
@@ -90,6 +89,6 @@ def test_a_worker_that_sees_another_tree_is_named(tree):
     root, now = tree
     plan = plan_scan(root, start_ns=now * 10**9)
     with pytest.raises(UsageError, match=r"does not see .* same place on all workers"):
-        walk_there(replace(plan, inode=plan.inode + 1), [ROOT_ITEM], 100)
+        walk_there(plan._replace(inode=plan.inode + 1), [ROOT_ITEM], 100)
     with pytest.raises(UsageError, match="No such file"):
-        walk_there(replace(plan, root=f"{root}-absent"), [ROOT_ITEM], 100)
+        walk_there(plan._replace(root=f"{root}-absent"), [ROOT_ITEM], 100)

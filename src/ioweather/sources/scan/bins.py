@@ -7,8 +7,7 @@ weigh in the low ones, because one addition per entry costs half of two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 ONE: Final = 1 << 96  # one entry; below it is room for 2^33 files of the greatest size there is
 WEIGHT: Final = ONE - 1
@@ -19,8 +18,7 @@ AGE_BITS: Final = 6
 FUTURE_DAYS: Final = 1 << (FUTURE - 1)
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """`edges`: power (of two), linear (one bin per value), label (text), or age_size (both at once)."""
 
     name: str

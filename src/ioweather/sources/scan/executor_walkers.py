@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ioweather.core.errors import SourceError, UsageError
@@ -27,7 +27,7 @@ def walk_there(plan: Plan, items: list[Item], budget: int) -> Found:
     """In the worker: parts, tally and processor seconds of one task."""
     spent = time.process_time()
     try:
-        walker = Walker(replace(plan, device_here=os.stat(plan.root).st_dev))  # noqa: PTH116
+        walker = Walker(plan._replace(device_here=os.stat(plan.root).st_dev))  # noqa: PTH116
     except OSError as error:
         raise _not_the_same(plan, error.strerror or str(error)) from None
     parts: list[Part] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ioweather.sources.scan.directory import SNAPSHOTS
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 _CHUNK: Final = 512  # entries of a directory that are looked at together: what the processor's caches hold
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """What all walkers of one scan know. `root` is absolute and has no links; `mounts` are places not to enter."""
 
     root: str
@@ -66,14 +64,14 @@ class LinkRecord(NamedTuple):
 ROOT_ITEM: Final = Item("", 0, (".",))
 
 
-@dataclass
 class Part:
     """What a walker hands over before it is done, so that it need not hold it."""
 
-    items: list[Item] = field(default_factory=list)
-    links: list[LinkRecord] = field(default_factory=list)
-    listing: bytearray = field(default_factory=bytearray)
-    entries: int = 0
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.links: list[LinkRecord] = []
+        self.listing = bytearray()
+        self.entries = 0
 
 
 class Pace:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -69,23 +68,25 @@ def processor_seconds() -> float:
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
-@dataclass
 class Scan:
     """A scan under way. `run` ends with the tally of everything; after an interruption another `Scan` with the same
-    state goes on."""
+    state goes on. `executor` has walkers elsewhere, in place of processes of our own."""
 
-    plan: Plan
-    state: ScanState
-    workers: int = 1
-    expected: int | None = None
-    progress: Progress = silent
-    listing: BinaryIO | None = None
-    executor: Executor | None = None  # walkers elsewhere, in place of processes of our own
-    checkpoint_seconds: float = _CHECKPOINT_SECONDS
-    clock: Callable[[], float] = time.monotonic
-    tally: Tally = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        state: ScanState,
+        workers: int = 1,
+        expected: int | None = None,
+        progress: Progress = silent,
+        listing: BinaryIO | None = None,
+        executor: Executor | None = None,
+        checkpoint_seconds: float = _CHECKPOINT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.plan, self.state, self.workers = plan, state, workers
+        self.expected, self.progress, self.listing, self.executor = expected, progress, listing, executor
+        self.checkpoint_seconds, self.clock = checkpoint_seconds, clock
         if self.state.usable:
             self.tally = self.state.tally()
         else:
@@ -175,7 +176,7 @@ class Scan:
 
     def _together(self) -> None:
         rate = self.plan.entries_per_s
-        plan = replace(self.plan, entries_per_s=rate / self.workers) if rate else self.plan
+        plan = self.plan._replace(entries_per_s=rate / self.workers) if rate else self.plan
         crew = _crew(plan, self.workers, self.executor)
         try:
             while not self._stopping:

@@ -9,9 +9,8 @@ import heapq
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ioweather.sources.scan.bins import AGE_BITS, DAY_SECONDS, FUTURE_DAYS, HISTOGRAMS, ONE, split_size_age
 from ioweather.sources.scan.names import NO_EXTENSION, OTHER, byte_lengths, extension_of
@@ -28,20 +27,19 @@ EXTENSIONS_KEPT: Final = 2000
 LARGEST_KINDS: Final = ("directories_by_bytes", "directories_by_entries", "files")
 
 
-@dataclass
-class Files:
+class Files(NamedTuple):
     """Columns of regular files of one owner, each inode once. Times in seconds; a column not known is None.
 
     `names` may be the extensions alone (`named` is false), where a file has several names.
     """
 
-    names: list[str] = field(default_factory=list)
+    names: list[str]
     size: Column = None
     capacity: Column = None
     mtime: Column = None
     atime: Column = None
     ctime: Column = None
-    named: bool = field(default=True, kw_only=True)
+    named: bool = True
 
 
 class Tally:

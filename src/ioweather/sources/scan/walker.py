@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ioweather.sources.scan.directory import GONE, error_name, joined, open_below, open_to_read
 from ioweather.sources.scan.names import extension_of_name
@@ -32,23 +31,20 @@ _REGULAR, _LINK, _FOLDER = 0o10, 0o12, 0o4
 _KINDS: Final = {_REGULAR: "f", _LINK: "l", _FOLDER: "d", 0o1: "p", 0o14: "s", 0o2: "c", 0o6: "b"}
 
 
-@dataclass
-class _Level:
+class _Level(NamedTuple):
     fd: int
     relative: str
     depth: int
     names: list[str]
 
 
-@dataclass
 class _Place:
     """The directory being read, and what it holds so far."""
 
-    path: str
-    depth: int
-    entries: int = 0
-    files: int = 0
-    held_bytes: int = 0
+    def __init__(self, path: str, depth: int) -> None:
+        self.path = path
+        self.depth = depth
+        self.entries = self.files = self.held_bytes = 0
 
 
 class Walker:
@@ -341,8 +337,8 @@ class Walker:
 
     def _count_waiting(self) -> None:
         seen = int(time.time())
-        for owner, waiting in self._waiting.items():
-            self._tally.add_files(owner, Files(*waiting), seen)
+        for owner, (names, size, capacity, mtime, atime, ctime) in self._waiting.items():
+            self._tally.add_files(owner, Files(names, size, capacity, mtime, atime, ctime), seen)
         self._waiting.clear()
         self._count_names()
 
