@@ -11,10 +11,11 @@ import numpy as np
 from ioweather.advice.culprits.blame import Party, Suspect, Suspects
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.errors import DataUnavailable
+from ioweather.derive.system.placed_in_samples import Samples
 from ioweather.derive.system.run_environment import used_targets
-from ioweather.derive.system.shared_work import JobLoads, in_bursts, placed_again
+from ioweather.derive.system.shared_work import JobLoads, placed_again
 from ioweather.derive.system.work_in_time import Pieces, Waiting, during, io_in_time, near_windows, pieces_of
-from ioweather.workflows.job_records import Measured, Records
+from ioweather.workflows.job_records import Records
 
 _MOST_TARGETS: Final = 5
 
@@ -66,12 +67,13 @@ class Beside:
         )
 
 
-def run_beside(records: Records, row: int, measured: Measured | None, usual_seconds: float) -> Beside:
-    """Run `row` of the records, whose I/O usually takes so long. `measured` is what the targets did meanwhile, None
-    where it is not known."""
+def run_beside(records: Records, row: int, samples: Samples | None, usual_seconds: float) -> Beside:
+    """Run `row` of the records, whose I/O usually takes so long. `samples` are of the targets at that time, None where
+    these are not known."""
     mine = records.by_run.stretches_of(row)
     if not len(mine):
         raise DataUnavailable("the log does not say when it did I/O")
+    records = records.placed(row, samples)
     loads, width, me = records.loads, records.shape[1], int(records.run_job[row])
     windows = records.windows(row)
     near = near_windows(loads, windows)
@@ -93,18 +95,19 @@ def run_beside(records: Records, row: int, measured: Measured | None, usual_seco
     used = used_targets(own_bytes[None, :])[0]
     before, own_before = others.copy(), own.copy()
     rest, known_ratio = np.zeros(width), None
-    if measured is not None:
+    touched = samples.touching(*windows) if samples is not None else None
+    if touched is not None and len(touched.start_ns):
         light = np.where(by_log[:, None] & (jobs != me)[:, None], busy * found.sums(records.light_work, width), others)
         own_light = own if counted.any() else own_work(records, mine, of_bytes=True)[0]
         # The run's own work was all done while it did I/O; of a sampling interval that may be a part.
-        meanwhile = own_light[:-1] + busy * measured.share * np.maximum(measured.work - own_light[:-1], 0.0)
+        meanwhile = own_light[:-1] + busy * _share_of(touched, windows) * np.maximum(
+            np.nansum(touched.work, axis=0) - own_light[:-1], 0.0
+        )
         extra = _fitting((own - own_light)[:-1] + (others - light)[:, :-1].sum(axis=0),
                          meanwhile - own_light[:-1] - light[:, :-1].sum(axis=0))  # fmt: skip
         others[:, :-1] = light[:, :-1] + extra * (others - light)[:, :-1]
         own[:-1] = own_light[:-1] + extra * (own - own_light)[:-1]
-        most = np.where(by_log, records.burst_ratio[jobs], 1.0)
-        others[:, :-1] *= in_bursts(others[:, :-1], meanwhile - own[:-1], most)[:, None]
-        others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], meanwhile, by_log)
+        others[:, :-1], rest[:-1] = placed_again(others[:, :-1], own[:-1], meanwhile, by_log | records.is_placed)
         total = float(meanwhile[used].sum())
         known_ratio = 1.0 - float(rest[:-1][used].sum()) / total if total else None
     # Alone it takes its usual time, and no target works longer for it.
@@ -112,7 +115,8 @@ def run_beside(records: Records, row: int, measured: Measured | None, usual_seco
     columns = np.append(np.flatnonzero(used), width - 1).astype(np.int64)
     work = found.in_time(records.work, columns, width)
     logged = during(records.by_run, mine, pieces)
-    in_pieces = work[:, counted][:, 0] if counted.any() else (
+    timed = (jobs == me) & (counted | records.is_placed)
+    in_pieces = work[:, timed][:, 0] if timed.any() else (
         logged.in_time(records.capacity.work(records.by_run), columns, width).sum(axis=1)
     )  # fmt: skip
     usual = min(usual_seconds, io_seconds)
@@ -124,6 +128,12 @@ def run_beside(records: Records, row: int, measured: Measured | None, usual_seco
     _, *usually = _waiting(*waiting, (usual, usual))
     met = usually[0].met_seconds, usually[1].met_seconds
     return Beside(records, me, jobs, amounts, others, own, rest, used, known_ratio, pieces, share, data, metadata, met)
+
+
+def _share_of(samples: Samples, windows: tuple[Ints, Ints]) -> Floats:
+    """Of the time in which each target was sampled, the share that the windows take."""
+    sampled = np.where(np.isfinite(samples.work), samples.seconds[:, None], 0.0).sum(axis=0)
+    return np.asarray(np.minimum(1.0, (windows[1] - windows[0]).sum() / 1e9 / np.maximum(sampled, 1e-9)))
 
 
 def _fitting(more: Floats, room: Floats) -> Floats:
@@ -172,16 +182,23 @@ def own_work(records: Records, mine: Ints, *, of_bytes: bool = False) -> tuple[F
     return np.asarray(work, np.float64), np.asarray(moved, np.float64)
 
 
+# Time in close() is metadata in a log, and waits for data too: for at most so many times what the data take alone.
+_LONGEST_CLOSE: Final = 50.0
+
+
 def suspects_of(run: Beside, parties: Sequence[Party], metadata_ratio: float) -> Suspects:
     """`parties` as they may be seen; `metadata_ratio` is the run's share of time in metadata."""
     records = run.records
     load = np.where(run.used, run.others[:, :-1].sum(axis=0) + run.rest[:-1], -1.0)
     data, metadata = run.data.without_each(), run.metadata.without_each()
+    seconds = float(run.data.seconds.sum())
+    in_close = min(metadata_ratio, _LONGEST_CLOSE * float(run.own[:-1].max(initial=0.0)) / seconds)
+    data_ratio = 1.0 - metadata_ratio + in_close
     return Suspects(
         _found(run, parties, data, metadata), run.known_ratio,
         records.components[int(load.argmax())] if load.max(initial=0.0) > 0 else None,
-        metadata_ratio, records.filesystem, records.has_servers, float(data[-1]),
-        run.met[0] + min(run.met[1], metadata_ratio * float(run.data.seconds.sum())), run.on_sick,
+        metadata_ratio, data_ratio, records.filesystem, records.has_servers, float(data[-1]),
+        min(run.met[0], data_ratio * seconds) + min(run.met[1], metadata_ratio * seconds), run.on_sick,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.io_spans import on_mounts
 from ioweather.derive.jobs.signatures import program_of
+from ioweather.derive.system.placed_in_samples import Samples, placed_in_samples
 from ioweather.derive.system.shared_work import (
     AMOUNTS,
     Capacity,
@@ -32,6 +33,7 @@ from ioweather.derive.system.shared_work import (
     loads_of_servers,
     within_logs,
 )
+from ioweather.derive.system.work_in_time import near_windows, united
 from ioweather.store.convert import fetch_frame
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.association.data import monitored_mounts
@@ -46,6 +48,8 @@ FILES: Final = names_of("""
     stat_count sync_count first_open_ns last_close_ns first_read_ns last_read_ns first_write_ns last_write_ns
     consecutive_read_count consecutive_write_count osts
 """)
+# Who is counted in intervals of so many samples is not counted finely. [ours]
+_COARSE: Final = 3
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
 _STORM_RATIO: Final = 0.3
 _STORM_OPERATIONS: Final = 1000
@@ -77,19 +81,12 @@ class Records:
     by_run: JobLoads
     has_servers: bool
     is_sampled: bool
+    is_placed: bool = False
 
     @cached_property
     def light_work(self) -> Floats:
         """What `work` would be by bytes alone."""
         return self.capacity.work(self.loads, of_bytes=True)
-
-    @cached_property
-    def burst_ratio(self) -> Floats:
-        """Of each job, how many times faster than evenly over its files' time its logs let it do its I/O."""
-        files_open = np.bincount(self.by_run.job, weights=self.by_run.seconds, minlength=self.runs.rows)
-        in_io = np.nan_to_num(self.runs.floats("io_seconds"))
-        span, busy = (np.bincount(self.run_job, weights=each, minlength=self.shape[0]) for each in (files_open, in_io))
-        return np.maximum(1.0, np.divide(span, busy, out=np.ones(len(span)), where=busy > 0))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,11 +98,32 @@ class Records:
         mine = self.by_run.stretches_of(row)
         logged = self.by_run.first_ns[mine], np.maximum(self.by_run.last_ns[mine], self.by_run.first_ns[mine] + 1)
         job = int(self.run_job[row])
-        if self.evidence[job] != "servers" or not len(mine):
+        if (self.evidence[job] != "servers" and not self.is_placed) or not len(mine):
             return logged
         own = self.loads.stretches_of(job)
         both = common_times(logged, (self.loads.first_ns[own], self.loads.last_ns[own]))
         return both if len(both[0]) else logged
+
+    def is_coarse(self, step_ns: int) -> bool:
+        """What jobs did is known by their logs alone, or servers were asked for it much less often than so."""
+        counted = np.array([each == "servers" for each in self.evidence], np.bool_)[self.loads.job]
+        lengths = (self.loads.last_ns - self.loads.first_ns)[counted]
+        return not len(lengths) or bool(np.median(lengths) > _COARSE * step_ns)
+
+    def placed(self, row: int, samples: Samples | None) -> Records:
+        """What the jobs beside a run did, at the times that samples of the targets show."""
+        if samples is None or not len(samples.start_ns) or not self.is_coarse(int(np.median(samples.length_ns))):
+            return self
+        loads, logs = self.loads, self.by_run.numbered(self.run_job)
+        near = near_windows(loads, self.windows(row))
+        near = near_windows(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
+        seconds = _io_seconds(self.runs, self.run_job, len(self.parties))
+        loads = within_logs(placed_in_samples(loads, near, samples, self.capacity, seconds), logs, seconds)
+        return replace(self, loads=loads, work=self.capacity.work(loads), is_placed=True)
+
+
+def _io_seconds(runs: Frame, run_job: Ints, jobs: int) -> Floats:
+    return np.bincount(run_job, weights=np.nan_to_num(runs.floats("io_seconds")), minlength=jobs).astype(np.float64)
 
 
 def records_of(
@@ -127,7 +145,7 @@ def records_of(
     by_run = loads_of_logs(runs, files, components)
     by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
     counts = loads_of_servers(rows, components, row_job)
-    by_servers = within_logs(counts, by_run.numbered(run_job))
+    by_servers = within_logs(counts, by_run.numbered(run_job), _io_seconds(runs, run_job, len(keys)))
     loads = joined_loads([by_log.numbered(run_job), by_servers])
     is_sampled = capacity is not None
     if capacity is None:
@@ -140,6 +158,11 @@ def records_of(
         tuple("servers" if known else "log" for known in counted.tolist()), loads,
         capacity.work(loads), runs, run_job, by_run, bool(rows.rows), is_sampled,
     )  # fmt: skip
+
+
+_SAMPLED: Final = specs_of("""
+    start_ns=int64 interval_ns=int64 component=text read_bytes=float64? write_bytes=float64? requests=float64?
+""")
 
 
 def files_of(snapshot: Snapshot, runs: Frame) -> Frame:
@@ -244,68 +267,46 @@ def _parties(
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Seconds of work of each target in the sampling intervals that a run's I/O touches, and which share of these
-    intervals it did I/O in."""
-
-    work: Floats
-    share: Floats
-
-
-def measured_work(
-    snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None
-) -> dict[int, Measured]:
-    """By what was sampled of each target while each of the runs (rows of the records) did I/O. Empty where nothing was
-    sampled, or more samples would have to be read than `most_rows`."""
-    if not records.is_sampled or not len(runs):
-        return {}
-    spans: dict[int, tuple[Ints, Ints]] = {}
-    windows: list[tuple[int, int, int]] = []
-    for run in runs.tolist():
-        first, last = records.windows(run)
-        if len(first):
-            spans[run] = first, last
-            windows += [(run, low, high) for low, high in zip(first.tolist(), last.tolist(), strict=True)]
-    if not windows:
-        return {}
+def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_rows: int | None = None) -> Samples | None:
+    """What was sampled of each target while the runs (rows of the records) did I/O; where it is to tell when jobs did
+    theirs, while any of these did. None where nothing was sampled, or more than `most_rows` would have to be read."""
+    steps = [g.interval_ns for g in snapshot.series() if g.filesystem == records.filesystem and g.interval_ns > 0]
+    whose = records.loads if steps and records.is_coarse(min(steps)) else records.by_run
+    mine = np.arange(len(whose.job)) if whose is records.loads else np.flatnonzero(np.isin(whose.job, runs))
+    if not records.is_sampled or not len(mine):
+        return None
     metrics = (*choices.TRAFFIC, *REQUESTS)
+    windows = united(zip(whose.first_ns[mine].tolist(), (whose.last_ns[mine] + 1).tolist(), strict=True))
+    excluded = int(Quality.OVER_LIMIT | Quality.RESET)
     try:
+        kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem})
         selection = snapshot.selection(
-            records.filesystem,
-            choices.traffic_kind(snapshot, {"filesystem": records.filesystem}),
-            metrics,
-            10**9,
-            period_ns=(min(low for _, low, _ in windows), max(high for _, _, high in windows) + 1),
-            excluded_quality=int(Quality.OVER_LIMIT | Quality.RESET),
+            records.filesystem, kind, metrics, 10**9, windows=windows, excluded_quality=excluded
         )
     except DataUnavailable:
-        return {}
+        return None
     if most_rows is not None and sum(group.rows for group in selection.groups) > most_rows:
-        return {}
-    found = snapshot.bare.sql(f"""WITH asked(run, low, high) AS (VALUES {", ".join(map(str, windows))}),
-        touched AS (SELECT DISTINCT run, component, metric, start_ns, interval_ns, value
-            FROM ({selection.scan(metrics)}) s JOIN asked ON s.start_ns < high AND s.start_ns + s.interval_ns > low
-            WHERE interval_ns > 0)
-        SELECT run, component, coalesce(sum(value) FILTER (metric = 'read_bytes'), 0.0),
-            coalesce(sum(value) FILTER (metric = 'write_bytes'), 0.0),
-            coalesce(sum(value) FILTER (metric IN ('read_ops', 'write_ops')), 0.0),
-            greatest(coalesce(sum(interval_ns) FILTER (metric = 'read_bytes'), 0),
-                     coalesce(sum(interval_ns) FILTER (metric = 'write_bytes'), 0))
-        FROM touched GROUP BY run, component ORDER BY run, component""").fetchall()
+        return None
+    rows = fetch_frame(snapshot.bare, f"""WITH asked(low, high) AS (VALUES {", ".join(map(str, windows))})
+        SELECT start_ns, max(interval_ns) AS interval_ns, component,
+            sum(value) FILTER (metric = 'read_bytes') AS read_bytes,
+            sum(value) FILTER (metric = 'write_bytes') AS write_bytes,
+            sum(value) FILTER (metric IN ('read_ops', 'write_ops')) AS requests
+        FROM ({selection.scan(metrics)}) s WHERE interval_ns > 0 AND EXISTS (
+            FROM asked WHERE s.start_ns < high AND s.start_ns + s.interval_ns > low)
+        GROUP BY start_ns, component ORDER BY start_ns""", _SAMPLED)  # fmt: skip
     place = {name: column for column, name in enumerate(records.components)}
-    result: dict[int, Measured] = {}
-    for run, component, *amounts, sampled_ns in found:
-        if component in place:
-            column = np.array([place[component]])
-            parts = {name: np.array([value], np.float64) for name, value in zip(AMOUNTS, amounts, strict=True)}
-            low, high = spans[int(run)]
-            width = len(records.components)
-            measured = result.setdefault(int(run), Measured(np.zeros(width), np.ones(width)))
-            ends = low.min(keepdims=True), high.max(keepdims=True)
-            measured.work[column] = records.capacity.work_of(column, parts, *ends)
-            measured.share[column] = min(1.0, float((high - low).sum()) / max(int(sampled_ns), 1))
-    return result
+    text = rows.text("component")
+    column = np.array([place.get(name, -1) for name in text.categories], np.int64)[text.codes]
+    rows, column = rows.take(column >= 0), column[column >= 0]
+    start, row = np.unique(rows.ints("start_ns"), return_inverse=True)
+    end = rows.ints("start_ns") + rows.ints("interval_ns")
+    amounts = {name: np.nan_to_num(rows.floats(name)) for name in AMOUNTS}
+    work = np.full((len(start), len(place)), np.nan)
+    work[row, column] = records.capacity.work_of(column, amounts, rows.ints("start_ns"), end)
+    last = np.zeros(len(start), np.int64)
+    np.maximum.at(last, row, end)
+    return Samples(start, last, work)
 
 
 def volumes_between(

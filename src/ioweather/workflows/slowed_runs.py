@@ -8,7 +8,7 @@ That is learned when rows arrive and kept among the lake's records.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +26,7 @@ from ioweather.core.frames import Frame
 from ioweather.core.run_outcomes import Amount
 from ioweather.core.units import DAY_NS
 from ioweather.derive.jobs.groups import program_names
+from ioweather.derive.system.work_in_time import united
 from ioweather.store.lake import Lake
 from ioweather.store.records import LakeRecords
 from ioweather.store.snapshot import Snapshot
@@ -33,7 +34,7 @@ from ioweather.studies.shared import choices
 from ioweather.tables import concat
 from ioweather.workflows.beside import run_beside, suspects_of
 from ioweather.workflows.hiding import hide
-from ioweather.workflows.job_records import FILES, files_of, measured_work, records_of
+from ioweather.workflows.job_records import FILES, files_of, records_of, samples_beside
 from ioweather.workflows.similar_runs import SimilarRuns, runs_in
 
 # Similar runs are looked for so many days before and after.
@@ -118,7 +119,7 @@ def beside_usual(
         asked = rows[at]
         start, end = runs.ints("start_ns")[asked], runs.ints("end_ns")[asked]
         windows = united(zip(start.tolist(), np.maximum(end, start + 1).tolist(), strict=True))
-        near = np.flatnonzero(of_jobs_at_work(runs, windows)) if sampled else np.arange(runs.rows)
+        near = np.flatnonzero(_that_count(snapshot, runs, windows)) if sampled else np.arange(runs.rows)
         # Without samples all logs say what targets can do.
         place = np.searchsorted(near, asked)
         chosen = runs.take(near)
@@ -136,7 +137,7 @@ def of_records(
     whole = snapshot.whole
     records = records_of(whole, filesystem, runs, files, windows)
     parties = hide(records.parties, snapshot)
-    measured = measured_work(whole, records, rows, most_rows=most_rows)
+    samples = samples_beside(whole, records, rows, most_rows=most_rows)
     here = slowness_about(whole, filesystem, windows[0][0]) if here is None else here
     start, metadata = runs.ints("start_ns"), np.nan_to_num(runs.floats("metadata_ratio"))
     found = {}
@@ -147,7 +148,7 @@ def of_records(
         low, high = (usual * float(np.exp(sign * _TO_90 * spread)) for sign in (-1, 1))
         known = Amount(usual, low, high) if np.isfinite(usual) else Amount(None)
         with suppress(DataUnavailable):
-            beside = run_beside(records, row, measured.get(row), usual if np.isfinite(usual) else np.inf)
+            beside = run_beside(records, row, samples, usual if np.isfinite(usual) else np.inf)
             suspects = suspects_of(beside, parties, float(metadata[row]))
             party = parties[int(records.run_job[row])]
             found[number] = Slowed(party, seconds, known, None, harm, suspects, int(start[row]), here)
@@ -164,7 +165,7 @@ def slowed_run(snapshot: Snapshot, similar: SimilarRuns, filesystem: str) -> Slo
     low, high = (int(run.ints(name)[0]) for name in ("start_ns", "end_ns"))
     window = [(low, max(high, low + 1))]
     others = runs_in(whole, str(run.text("log_digest").tolist()[0]), days_about(whole, low, high, 3))
-    others = others.take(of_jobs_at_work(others, window))
+    others = others.take(_that_count(whole, others, window))
     files = concat([similar.view.files.select(FILES), files_of(whole, others)])
     runs = concat([run, others])
     found = of_records(snapshot, filesystem, runs, files, window, np.zeros(1, np.int64), times, most_rows=None)
@@ -246,6 +247,16 @@ def active(runs: Frame, low: int, high: int) -> Frame:
     return runs.take((runs.ints("start_ns") < high) & (runs.ints("end_ns") > low))
 
 
+def _that_count(snapshot: Snapshot, runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
+    """Runs of jobs at work in the windows. Where no server counted jobs, also of those beside these runs: samples of
+    targets tell when each was at work, if it is known who else was."""
+    if not snapshot.pinned["job_operations"].uris:
+        start, end = runs.ints("start_ns"), runs.ints("end_ns")
+        beside = [touching(runs, [window]) for window in windows]
+        windows = united((int(start[each].min()), int(end[each].max())) for each in beside if each.any()) or windows
+    return of_jobs_at_work(runs, windows)
+
+
 def of_jobs_at_work(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     """All runs of jobs of which one reaches into one of the windows."""
     job = runs.ints("job_id")
@@ -259,13 +270,3 @@ def touching(runs: Frame, windows: Sequence[tuple[int, int]]) -> Bools:
     return np.asarray(
         (following < len(last)) & (first[np.minimum(following, len(last) - 1)] < runs.ints("end_ns")), np.bool_
     )
-
-
-def united(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(windows):
-        if found and low <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], high)
-        else:
-            found.append((low, high))
-    return found

@@ -19,7 +19,7 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared import choices
 from ioweather.workflows.beside import Beside, run_beside
 from ioweather.workflows.hiding import hide
-from ioweather.workflows.job_records import Records, files_of, measured_work, records_of
+from ioweather.workflows.job_records import Records, files_of, records_of, samples_beside
 from ioweather.workflows.similar_runs import runs_in
 from ioweather.workflows.slowed_runs import MOST_SAMPLES, REACH_DAYS, days_about, usual_times
 
@@ -119,14 +119,14 @@ def _longer(
     """Seconds that each of the runs `others` would wait longer for data, and for metadata servers as far as it used
     these. A run that took longer than usual waited for its targets, however little they did. Who ends sooner gets out
     of others' way: what each gained in one round changes what the others meet in the next."""
-    measured = measured_work(snapshot, records, others, most_rows=MOST_SAMPLES)
+    samples = samples_beside(snapshot, records, others, most_rows=MOST_SAMPLES)
     seconds, known = records.runs.floats("io_seconds"), np.isfinite(usual)
     in_metadata = np.nan_to_num(records.runs.floats("metadata_ratio") * seconds)
     work = records.capacity.work(changed)
     beside: dict[int, Beside] = {}
     for row in others.tolist():
         with suppress(DataUnavailable):
-            beside[row] = run_beside(records, row, measured.get(row), float(usual[row]) if known[row] else np.inf)
+            beside[row] = run_beside(records, row, samples, float(usual[row]) if known[row] else np.inf)
     ends = np.full((len(seconds), 2), np.nan)
     for row, run in beside.items():
         ends[row] = run.pieces.first_ns.min(), run.pieces.last_ns.max()

@@ -37,7 +37,7 @@ def suspect(job: int, data: float, metadata: float = 0.0, evidence: str = "serve
 def run(*found: Suspect, took: float = 210.0, own: float = 0.0, metadata_ratio: float = 0.0) -> Slowed:
     usual = Amount(60.0, 55.0, 65.0)
     met = sum(each.data_seconds + min(each.metadata_seconds, metadata_ratio * took) for each in found)
-    suspects = Suspects(found, 1.0, "OST0000", metadata_ratio, "scratch", True, met_seconds=met)
+    suspects = Suspects(found, 1.0, "OST0000", metadata_ratio, 1.0, "scratch", True, met_seconds=met)
     return Slowed(Party("me"), took, usual, Amount(own, own, own), 9.0, suspects)
 
 

@@ -14,7 +14,6 @@ from ioweather.derive.system.shared_work import (
     Sick,
     capacity_of_loads,
     common_times,
-    in_bursts,
     joined_loads,
     loads_of_servers,
     placed_again,
@@ -55,11 +54,29 @@ def test_times_in_spans_of_both() -> None:
 def test_what_servers_counted_is_put_where_the_logs_show_it() -> None:
     counted = loads((0, 0, 60, 0, 1.0), (0, 60, 120, 0, 1.0), (1, 0, 60, 0, 1.0), (2, 0, 60, 1, 1.0))
     logs = loads((0, 20, 30, 0, 0.0), (0, 40, 50, 0, 0.0), (2, 50, 90, 0, 0.0))
-    found = within_logs(counted, logs)
+    found = within_logs(counted, logs, np.zeros(3))
     # Job 0 in its first minute; in its second no log shows it, and none shows job 1; job 2 from its log's start on.
     assert (found.first_ns // S).tolist() == [20, 60, 0, 50]
     assert (found.last_ns // S).tolist() == [50, 120, 60, 60]
-    assert within_logs(counted, logs.of_jobs(np.zeros(3, np.bool_))).first_ns.tolist() == counted.first_ns.tolist()
+    without = within_logs(counted, logs.of_jobs(np.zeros(3, np.bool_)), np.zeros(3))
+    assert without.first_ns.tolist() == counted.first_ns.tolist()
+
+
+def test_what_took_less_than_an_interval_was_done_where_the_job_began_or_ended_in_it() -> None:
+    # 100 bytes in 10 s of I/O: what was counted took 2 s in the first minute and 6 in the last, give or take a quarter.
+    counted = loads((0, 0, 60, 0, 20.0), (0, 60, 120, 0, 20.0), (0, 180, 240, 0, 60.0))
+    logs = loads((0, 30, 200, 0, 100.0))
+    found = within_logs(counted, logs, np.array([10.0]))
+    assert (found.first_ns / S).tolist() == [30.0, 60.0, 192.5]
+    assert (found.last_ns / S).tolist() == [32.5, 120.0, 200.0]
+
+
+def test_who_was_busy_until_an_interval_ended_went_on_in_the_next() -> None:
+    # Without a log: the second minute was full, so the first ends in it, and the third begins in it.
+    counted = loads((0, 0, 60, 0, 10.0), (0, 60, 120, 0, 60.0), (0, 120, 180, 0, 10.0), (1, 180, 240, 0, 10.0))
+    found = within_logs(counted, counted.of_jobs(np.zeros(2, np.bool_)), np.zeros(2))
+    assert (found.first_ns / S).tolist() == [47.5, 60.0, 120.0, 180.0]
+    assert (found.last_ns / S).tolist() == [60.0, 120.0, 132.5, 240.0]
 
 
 def test_work_of_bytes_alone_leaves_metadata_operations() -> None:
@@ -79,17 +96,6 @@ def test_work_that_a_log_misplaced_goes_where_it_was_measured() -> None:
     kept, rest = placed_again(others, own, np.array([1.0, 4.0]), np.array([False, False]))
     assert kept.tolist() == others.tolist()
     assert rest.tolist() == [0.0, 3.0]
-
-
-def test_what_all_targets_of_a_job_did_more_was_its_burst() -> None:
-    others = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
-    measured, bursting = np.array([4.0, 6.0, 1.0]), np.array([10.0, 10.0, 10.0])
-    # The third target did no more than the second job's even share: the burst is the first job's.
-    assert in_bursts(others, measured, bursting).tolist() == [4.0, 1.0, 1.0]
-    # Its log lets it be twice as fast, or not at all.
-    assert in_bursts(others, measured, np.array([2.0, 1.0, 1.0])).tolist() == [2.0, 1.0, 1.0]
-    assert in_bursts(others, measured, np.ones(3)).tolist() == [1.0, 1.0, 1.0]
-    assert in_bursts(others[:0], measured, bursting[:0]).tolist() == []
 
 
 def test_rows_of_servers_become_stretches_of_jobs() -> None:

@@ -80,12 +80,15 @@ class Suspects:
     """Of one run: `known_ratio` is the share of what its targets did meanwhile that anybody's record explains, None
     where nothing was sampled; `busiest` is the target with most work of others. Without work that is in nobody's
     record the run would have waited `unrecorded_seconds` less. `met_seconds` is all others' work that it meets in its
-    usual time: who takes longer, for whatever reason, meets more. `on_sick`: one of its targets was found sick then."""
+    usual time: who takes longer, for whatever reason, meets more. `on_sick`: one of its targets was found sick then.
+    In `metadata_ratio` of its time it may have waited for metadata, in `data_ratio` for data: together more than all,
+    for the time in close() may be either."""
 
     found: tuple[Suspect, ...]
     known_ratio: float | None = None
     busiest: str | None = None
     metadata_ratio: float = 0.0
+    data_ratio: float = 1.0
     filesystem: str = ""
     has_servers: bool = False
     unrecorded_seconds: float = 0.0
@@ -173,7 +176,9 @@ def _drawn(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
         lost -= np.maximum(_draws(run.own, rng), 0.0)
     lost = np.maximum(lost, 0.0)
     capacity = np.exp(CAPACITY_SPREAD * rng.standard_normal(_DRAWS))
-    in_metadata = min(1.0, max(0.0, run.suspects.metadata_ratio)) * run.io_seconds
+    in_data, in_metadata = (
+        min(1.0, max(0.0, ratio)) * run.io_seconds for ratio in (run.suspects.data_ratio, run.suspects.metadata_ratio)
+    )
     spread = WORK_SPREAD["log"]
     unrecorded = run.suspects.unrecorded_seconds * capacity * np.exp(spread * rng.standard_normal(_DRAWS))
     work = []
@@ -182,9 +187,8 @@ def _drawn(run: Slowed) -> tuple[list[tuple[Suspect, Floats]], Floats, Floats]:
         if suspect.data_seconds + suspect.metadata_seconds < _LEAST_SHARE * run.harm_seconds:
             continue
         factor = capacity * np.exp(WORK_SPREAD[suspect.evidence] * rng.standard_normal(_DRAWS))
-        # Time in close() counts as metadata, and waits for data.
-        metadata = np.minimum(suspect.metadata_seconds * factor, in_metadata)
-        work.append((suspect, suspect.data_seconds * factor + metadata))
+        data = np.minimum(suspect.data_seconds * factor, in_data)
+        work.append((suspect, data + np.minimum(suspect.metadata_seconds * factor, in_metadata)))
     return work, lost, _weights(lost, unrecorded + sum(each for _, each in work), run.harm_seconds)
 
 

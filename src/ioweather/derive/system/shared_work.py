@@ -56,7 +56,10 @@ class JobLoads:
 
     def of_jobs(self, wanted: Bools) -> JobLoads:
         """Those of some jobs; their numbers stay."""
-        kept = np.flatnonzero(wanted[self.job])
+        return self.taken(np.flatnonzero(wanted[self.job]))
+
+    def taken(self, kept: Ints) -> JobLoads:
+        """Some of the stretches, in ascending order."""
         entries = self.entries_of(kept)
         return JobLoads(
             self.job[kept], self.first_ns[kept], self.last_ns[kept],
@@ -172,25 +175,57 @@ def loads_of_servers(rows: Frame, components: Sequence[str], job: Ints) -> JobLo
     )  # fmt: skip
 
 
-def within_logs(loads: JobLoads, logs: JobLoads) -> JobLoads:
+# A job took so many times longer than its usual pace at most for what servers counted in one interval. [ours]
+_SLOWER_PACE: Final = 1.25
+# Who was busy for so much of an interval goes on into the next, if that has counts too. [ours]
+_FULL: Final = 0.8
+
+
+def within_logs(loads: JobLoads, logs: JobLoads, io_seconds: Floats) -> JobLoads:
     """What servers counted of jobs, at the times that their logs show: servers are looked at once in a while, and a log
     says when its files were used. Counts outside of these times stay where they are; `logs` has the same numbers of
-    jobs."""
+    jobs, of which all logs together show so much I/O time. What took less than the interval was done at its beginning
+    or its end, where the job began or ended then, or was busy before or after it all the time."""
     job, begin, end, _ = _stretches(logs.job, logs.first_ns, np.maximum(logs.last_ns, logs.first_ns + 1))
-    if not len(job) or not len(loads.job):
+    if not len(loads.job):
         return loads
-    origin = min(int(begin.min()), int(loads.first_ns.min()))
-    longest = (max(int(end.max()), int(loads.last_ns.max())) - origin) // 1000 + 2
-    ends, begins = (job * longest + (edge - origin) // 1000 for edge in (end, begin))
-    low, high = (loads.job * longest + (edge - origin) // 1000 for edge in (loads.first_ns, loads.last_ns))
-    first, last = np.searchsorted(ends, low, side="right"), np.searchsorted(begins, high, side="left") - 1
-    inside = first <= last
-    begun, ended = begin[np.minimum(first, len(job) - 1)], end[np.maximum(last, 0)]
+    low, high = loads.first_ns, loads.last_ns
+    if len(job):
+        origin = min(int(begin.min()), int(low.min()))
+        longest = (max(int(end.max()), int(high.max())) - origin) // 1000 + 2
+        ends, begins = (job * longest + (edge - origin) // 1000 for edge in (end, begin))
+        at_low, at_high = (loads.job * longest + (edge - origin) // 1000 for edge in (low, high))
+        first, last = np.searchsorted(ends, at_low, side="right"), np.searchsorted(begins, at_high, side="left") - 1
+        inside = first <= last
+        low = np.where(inside, np.maximum(low, begin[np.minimum(first, len(job) - 1)]), low)
+        high = np.where(inside, np.minimum(high, end[np.maximum(last, 0)]), high)
+    moved = loads.amounts["read_bytes"] + loads.amounts["write_bytes"]
+    counted = np.bincount(loads.stretch, weights=moved, minlength=len(low))
+    pace = _pace(loads.job, counted / (np.maximum(high - low, 1) / 1e9), logs, io_seconds)[loads.job]
+    busy = np.divide(counted, pace, out=np.zeros(len(low)), where=pace > 0) * 1e9
+    full = busy >= _FULL * (high - low)
+    joined = (loads.job[1:] == loads.job[:-1]) & (loads.last_ns[:-1] == loads.first_ns[1:])
+    begins_here, ends_here = low > loads.first_ns, high < loads.last_ns
+    goes_on, went_on = full & ~ends_here, full & ~begins_here
+    begins_here[1:] |= joined & goes_on[:-1]
+    ends_here[:-1] |= joined & went_on[1:]
+    taken = np.where(busy > 0, _SLOWER_PACE * busy, np.inf)
+    shorter = np.where(taken < high - low, taken, high - low).astype(np.int64)
     return replace(
         loads,
-        first_ns=np.where(inside, np.maximum(loads.first_ns, begun), loads.first_ns),
-        last_ns=np.where(inside, np.minimum(loads.last_ns, ended), loads.last_ns),
+        first_ns=np.where(ends_here & ~begins_here, high - shorter, low),
+        last_ns=np.where(begins_here & ~ends_here, low + shorter, high),
     )
+
+
+def _pace(job: Ints, rate: Floats, logs: JobLoads, io_seconds: Floats) -> Floats:
+    """Bytes per second of each job while it does I/O: by its logs, or the most that servers counted in an interval."""
+    found = np.zeros(max(len(io_seconds), int(job.max(initial=-1)) + 1))
+    moved = logs.amounts["read_bytes"] + logs.amounts["write_bytes"]
+    logged = np.bincount(logs.job[logs.stretch], weights=moved, minlength=len(found))[: len(io_seconds)]
+    found[: len(io_seconds)] = np.divide(logged, io_seconds, out=np.zeros(len(logged)), where=io_seconds > 0)
+    np.maximum.at(found, job, rate)
+    return found
 
 
 def common_times(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
@@ -261,27 +296,6 @@ def capacity_of_loads(loads: JobLoads, components: int) -> Capacity:
         most[:components] = most[:components].max(initial=0.0)
         found[name] = most
     return Capacity(found)
-
-
-# Targets on which a job did less than this share of what it did on another are not asked whether it did more.
-_MAIN_SHARE: Final = 0.5
-
-
-def in_bursts(others: Floats, measured: Floats, most: Floats) -> Floats:
-    """How many times more each job did meanwhile than its (job, target) work, up to `most`. A log says how much was
-    done between two moments, and not when; what all targets of a job did beyond all records, in the same proportion,
-    was its. Who shows most of that is served first."""
-    left, times = np.maximum(measured - others.sum(axis=0), 0.0), np.ones(len(others))
-
-    def more(job: int) -> float:
-        main = others[job] >= _MAIN_SHARE * others[job].max()
-        return min(float((left[main] / others[job][main]).min()), float(most[job]) - 1.0)
-
-    jobs = np.flatnonzero((most > 1.0) & (others.sum(axis=1) > 0)).tolist()
-    for job in sorted(jobs, key=more, reverse=True):
-        times[job] += more(job)
-        left = np.maximum(left - (times[job] - 1.0) * others[job], 0.0)
-    return times
 
 
 def placed_again(others: Floats, own: Floats, measured: Floats, movable: Bools) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ cost it is added up over pieces of time, and is not the work on the target that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -94,6 +95,17 @@ def near_windows(loads: JobLoads, windows: tuple[Ints, Ints]) -> Ints:
     """Stretches that reach into the time from the first window to the last."""
     first, last = windows
     return np.flatnonzero((loads.first_ns < last.max(initial=0)) & (loads.last_ns >= first.min(initial=2**62)))
+
+
+def united(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Windows that touch or overlap are one."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(windows):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
 
 
 def during(loads: JobLoads, near: Ints, pieces: Pieces) -> During:
