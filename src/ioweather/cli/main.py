@@ -30,7 +30,7 @@ from ioweather.questions.catalogue import TITLES
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Of objects, between searches for those that nobody needs: at Python's 700, a search finds nearly all of them needed.
-_MADE_BETWEEN_SEARCHES = 20_000
+_MADE_BETWEEN_SEARCHES = 100_000
 DEBUG = "IOWEATHER_DEBUG"  # a traceback is wanted
 # name -> (module, attribute, one line for the list)
 _OWN: dict[str, tuple[str, str, str]] = {
