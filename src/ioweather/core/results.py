@@ -369,14 +369,17 @@ def result_json(result: Exhibit | Answer) -> dict[str, Any]:
     return body
 
 
+_AS_IT_IS: Final = (str, int, bool, type(None))  # in JSON, and not looked at one by one: most cells are
+
+
 def to_jsonable(value: Any) -> Any:
     """Plain JSON data of any result: NaN and infinities become null, dataclasses become objects."""
-    if value is None or isinstance(value, (str, int)):  # most are
+    if isinstance(value, _AS_IT_IS):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (tuple, list)):
-        return [to_jsonable(item) for item in value]
+        return [item if type(item) in _AS_IT_IS else to_jsonable(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):

@@ -133,6 +133,22 @@ class BlockBootstrap:
             low, high = 2 * about - high, 2 * about - low
         return float(low), float(high)
 
+    def intervals(self, replicates: Floats, about: Floats, spreads: NDArray[Any]) -> tuple[Floats, Floats]:
+        """The same of many statistics (replicates, many) at once; NaN where there is none."""
+        rows, tail = np.ascontiguousarray(replicates.T), (1 - self.level) / 2
+        whole = np.isfinite(rows).all(axis=1) & np.isfinite(about) & np.array([each.enough for each in spreads])
+        whole &= self.enough
+        ends = np.full((2, len(rows)), np.nan)
+        if whole.any():
+            percentiles = np.quantile(rows[whole], [tail, 1 - tail], axis=1)
+            pairs = zip(spreads[whole], rows[whole].std(axis=1).tolist(), strict=True)
+            stretches = np.array([spread.stretches(self.level, deviation) for spread, deviation in pairs]).T
+            ends[:, whole] = about[whole] + stretches * (percentiles - about[whole])
+        for place in np.flatnonzero(~whole):
+            value = float(about[place]) if np.isfinite(about[place]) else None
+            ends[:, place] = np.array(self.interval(rows[place], value, spread=spreads[place]), np.float64)
+        return ends[0], ends[1]
+
 
 @dataclass(frozen=True)
 class Independent:

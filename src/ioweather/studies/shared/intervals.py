@@ -94,18 +94,14 @@ class Intervals:
         """A statistic with many values (units, ...) -> value, low, high, each of the statistic's shape; NaN = none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.asarray(statistic(per_unit.sum(axis=0)[None]), np.float64)[0]
-            low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
             if self._bootstrap is None:
-                return value, low, high
+                return value, np.full(value.shape, np.nan), np.full(value.shape, np.nan)
             seen = self._of_seen(per_unit)
             replicates = np.asarray(statistic(self._bootstrap.sums(seen)), np.float64)
         spreads = independent_units(contributions(seen, statistic), in_time=self._alike)
-        for place in np.ndindex(value.shape):
-            bounds = self._bootstrap.interval(
-                replicates[(slice(None), *place)], number(value[place]), spread=spreads.item(*place)
-            )
-            low[place], high[place] = (np.nan if bound is None else bound for bound in bounds)
-        return value, low, high
+        flat = replicates.reshape(len(replicates), -1)
+        low, high = self._bootstrap.intervals(flat, value.ravel(), spreads.ravel())
+        return value, low.reshape(value.shape), high.reshape(value.shape)
 
     def _of_seen(self, per_unit: Floats) -> Floats:
         return per_unit[self._seen] if len(self._seen) else per_unit[:1]
