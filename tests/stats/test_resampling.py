@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ioweather.stats.resampling import (
     BlockBootstrap,
     default_block,
     expanded_levels,
+    independent_units,
     sums_by_unit,
     unit_steps,
 )
@@ -142,3 +144,18 @@ def test_a_statistic_that_noise_raises_is_reflected() -> None:
         reflected += low <= 1.5 <= max(high, value)
     assert reflected >= 46, reflected
     assert plain < reflected
+
+
+def test_many_intervals_are_those_of_each():
+    rng = np.random.default_rng(3)
+    per_unit, bootstrap = rng.lognormal(size=(60, 5)), BlockBootstrap(60)
+    replicates, about = bootstrap.sums(per_unit), per_unit.sum(axis=0)
+    replicates[:2, 1], replicates[:500, 2], about[3] = np.nan, np.nan, np.nan
+    spreads = independent_units(per_unit)
+    spreads[4] = replace(spreads[4], count=0.0)
+    low, high = bootstrap.intervals(replicates, about, spreads)
+    for place in range(5):
+        value = None if np.isnan(about[place]) else float(about[place])
+        one = bootstrap.interval(replicates[:, place], value, spread=spreads[place])
+        np.testing.assert_array_equal([low[place], high[place]], np.array(one, np.float64))
+    assert np.isfinite(low).tolist() == [True, True, False, True, False]

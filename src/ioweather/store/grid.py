@@ -490,14 +490,15 @@ def matrix(selection: Selection, metric: str) -> LazyMatrix:
 def _labels(selection: Selection, groups: Sequence[SeriesGroup]) -> tuple[tuple[str, str], ...]:
     """(system, component) of all days; from the seals where days are sealed."""
     by_day = selection.files.days()
-    found: set[tuple[str, str]] = set()
+    listed: set[tuple[str, tuple[str, ...]]] = set()  # on most days the same
     unknown: list[SeriesGroup] = []
     for group in groups:
         entry = seal_entry(seal_of(selection.root, group.day, by_day[group.day]), group)
         if entry is None:
             unknown.append(group)
         else:
-            found.update((group.system, name) for name in entry["component_names"])
+            listed.add((group.system, tuple(entry["component_names"])))
+    found = {(system, name) for system, names in listed for name in names}
     if unknown:
         metrics = {group.metric for group in unknown}
         sql = f"SELECT DISTINCT system, component FROM ({selection.scan(metrics, unknown)})"
