@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dctn, irfft2, next_fast_len, rfft2
-from scipy.optimize import brentq
 
 from ioweather.core.arrays import Floats
 
@@ -107,6 +106,8 @@ def _botev(unit: Floats) -> Floats:
     squared[0, :] /= 2
     squared[:, 0] /= 2
     squared = squared**2
+    from scipy.optimize import brentq  # a fifth of a second, and only here
+
     functional = _Functional(squared, len(unit))
     try:
         t = float(brentq(functional.fixed_point, 1e-9, 0.1))

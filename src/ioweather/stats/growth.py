@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import stdtrit
 
 
@@ -67,6 +66,8 @@ class Drift:
 
 
 def _root(function: Any, guess: float) -> float:
+    from scipy.optimize import brentq  # a fifth of a second, and only here
+
     high = guess
     while function(high) < 0:
         high *= 2
