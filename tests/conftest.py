@@ -13,6 +13,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ioweather.core import whole_files
+
 # Builders that several test modules share lie beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -20,6 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
+
+# No test takes the power away: what is on its way to the disk need not be waited for. Commands that a test starts do.
+whole_files.fsync = lambda fd: None
 
 # Modules and thousands of tests stay to the end: to look through them for garbage again and again finds none.
 gc.disable()

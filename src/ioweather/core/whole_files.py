@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import suppress
+from os import fsync
 from pathlib import Path
 
 
@@ -17,7 +18,7 @@ def write_whole(path: Path, data: bytes) -> None:
         with draft.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            fsync(file.fileno())
         draft.replace(path)
     except OSError:
         with suppress(OSError):
@@ -29,7 +30,7 @@ def sync_to_disk(path: Path) -> None:
     """A file, or the names in a directory. Some file systems promise nothing for directories."""
     fd = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        fsync(fd)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
