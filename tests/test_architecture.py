@@ -54,7 +54,7 @@ def test_the_walk_of_a_sample(tmp_path):
     target, spool, lake = tmp_path / "target", tmp_path / "spool", tmp_path / "lake"
     target.mkdir()
     with entered() as found:
-        run("probe", target, "--pool", 3, "--file-size", "4MiB", "--for", "3s", "--spool", spool)
+        run("probe", target, "--pool", 3, "--file-size", "4MiB", "--for", "1s", "--spool", spool)
         run("ingest", *spool.rglob("seg-*.ndjson"), "--lake", lake)
         run("now", "--lake", lake, "--spool", spool)
     assert len(hops("One sample of the probe")) > 10
