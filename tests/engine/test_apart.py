@@ -129,13 +129,19 @@ def test_the_process_of_a_person_is_never_limited():
 
 
 _COPIES = f"""
-import os, signal, sys, threading
+import fcntl, os, signal, sys, threading
 from ioweather.core.units import MIB
 from ioweather.engine import ChildDied, Children
 signal.signal(signal.SIGTERM, lambda *_: None)
 sys.modules["only.here"] = sys
 apart = Children("ioweather.engine")
-apart.start(2)
+with open(sys.argv[1], "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    apart.start(2)
+    for child in apart._idle:
+        assert list(child.results(eval, ("1",))) == [1]
+with open(sys.argv[1]) as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 is_copy = "'only.here' in __import__('sys').modules"
 assert apart.call(eval, is_copy)
 assert apart.call(eval, "__import__('signal').getsignal(15)") == signal.SIG_DFL
@@ -163,8 +169,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="copies its process on Linux alone")
-def test_children_of_a_process_of_one_thread_are_copies_of_it():
-    done = subprocess.run([sys.executable, "-c", _COPIES], capture_output=True, text=True, timeout=120)
+def test_children_of_a_process_of_one_thread_are_copies_of_it(tmp_path):
+    command = [sys.executable, "-c", _COPIES, str(tmp_path / "lock")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     *told, pids = done.stdout.splitlines()
     assert told == ["True 7", "False None", "bounded", "with threads False"], done.stderr
     until = time.monotonic() + 60

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
@@ -64,7 +64,7 @@ class _Child:
 
     is_spent = False
 
-    def __init__(self, module: str, others: Collection[_Child] = ()) -> None:
+    def __init__(self, module: str) -> None:
         with tempfile.TemporaryFile() as file:
             file.truncate(BOARD_BYTES)
             self._board = mmap.mmap(file.fileno(), BOARD_BYTES)
@@ -72,8 +72,7 @@ class _Child:
             self._connection, theirs = multiprocessing.Pipe()
             self._process: _Copy | subprocess.Popen[bytes]
             if _may_be_copied():
-                ends = [self._connection, *(child._connection for child in others)]
-                self._process = _Copy(target=_copied, args=(ends, theirs, self._board, module))
+                self._process = _Copy(target=_copied, args=(theirs, self._board, module))
                 with warnings.catch_warnings():  # Python 3.12 counts the threads too, and knows none by its name
                     warnings.simplefilter("ignore", DeprecationWarning)
                     self._process.start()
@@ -130,16 +129,12 @@ class Children:
     def start(self, count: int) -> None:
         """So many will be needed soon."""
         with self._lock:
-            for _ in range(count - len(self._idle)):
-                self._idle.append(self._new())
-
-    def _new(self) -> _Child:
-        return _Child(self._module, (*self._idle, *self._busy))
+            self._idle += [_Child(self._module) for _ in range(count - len(self._idle))]
 
     @contextmanager
     def _taken(self) -> Iterator[_Child]:
         with self._lock:
-            child = self._idle.pop() if self._idle else self._new()
+            child = self._idle.pop() if self._idle else _Child(self._module)
             self._busy.append(child)
         is_good = False
         try:
@@ -201,10 +196,14 @@ def _may_be_copied() -> bool:
     return all((thread / "comm").read_text().strip() in _THREADS_NOT_MISSED for thread in others)
 
 
-def _copied(ends: Collection[Connection], connection: Connection, board: mmap.mmap, module: str) -> None:
-    """`ends`: of its parent, which alone may hold them, so that its end is the end of all."""
-    for end in ends:
-        end.close()
+def _copied(connection: Connection, board: mmap.mmap, module: str) -> None:
+    """What its parent has open is its parent's alone: a lock would stay held, and no end of a connection be noticed.
+    Nothing is opened in its place, for there are objects that will close it by its number."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in {int(each.name) for each in Path("/proc/self/fd").iterdir()} - {0, 1, 2, nothing, connection.fileno()}:
+        with suppress(OSError):  # that of the list itself
+            os.fstat(fd)
+            os.dup2(nothing, fd, inheritable=False)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
