@@ -77,7 +77,7 @@ class ResultTable(Tabular):
 
     def column(self, name: str) -> tuple[Cell, ...]:
         index = [column.name for column in self.columns].index(name)
-        return tuple(row[index] for row in self.rows)
+        return tuple([row[index] for row in self.rows])
 
     def _table(self) -> Any:
         return frame_of_rows([column.name for column in self.columns], self.rows)

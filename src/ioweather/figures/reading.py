@@ -47,7 +47,8 @@ def numbers(chart: Chart, channel: str) -> Floats:
 
 def _measured(values: Sequence[Cell]) -> Floats:
     """`number` of every cell, at once where no cell is text: a map of targets over a year has a hundred thousand."""
-    if any(isinstance(cell, str) or (type(cell) is int and abs(cell) > 1 << 62) for cell in values):
+    kinds = set(map(type, values))
+    if str in kinds or (int in kinds and any(type(cell) is int and abs(cell) > 1 << 62 for cell in values)):
         return np.array([number(cell) for cell in values], dtype=np.float64)
     found = np.array(values, dtype=np.float64)  # None becomes NaN
     found[np.abs(found) < 1 / _BEYOND] = 0.0
@@ -57,8 +58,8 @@ def _measured(values: Sequence[Cell]) -> Floats:
 
 def is_numeric(chart: Chart, channel: str) -> bool:
     """Whether the column holds numbers: at least one, and no text."""
-    known = [cell for cell in cells(chart, channel) if cell is not None]
-    return bool(known) and all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in known)
+    kinds = {type(cell) for cell in cells(chart, channel) if cell is not None}
+    return bool(kinds) and all(issubclass(kind, (int, float)) and kind is not bool for kind in kinds)
 
 
 def names(chart: Chart, channel: str) -> list[str]:

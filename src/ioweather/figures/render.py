@@ -21,6 +21,7 @@ Column: TypeAlias = Literal["single", "double"]
 # Columns of IEEE and ACM. Letters of 11 pixels of 1/96 inch are about 8 points there.
 COLUMN_INCHES: Final[Mapping[Column, float]] = {"single": 3.5, "double": 7.16}
 _PX_PER_INCH: Final = 96
+_NUMBERS: Final = (float, int)
 _PRINT_DOTS_PER_INCH: Final = 300
 _POINTS_PER_INCH: Final = 72
 
@@ -159,8 +160,8 @@ def _finished(body: Spec, description: str, theme: Theme) -> Spec:
 
 
 def _legible(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _legible(v) for k, v in value.items()}
+    if isinstance(value, dict):  # numbers, which rows are made of, are not looked at one by one
+        return {k: v if type(v) in _NUMBERS else _legible(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_legible(item) for item in value]
     return legible(value) if isinstance(value, str) else value

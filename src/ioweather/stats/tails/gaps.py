@@ -81,6 +81,8 @@ def largest_gap(sample: Sample, model: Family, first: int = 0, stop: int | None 
     index = np.arange(first, stop) if few else np.linspace(first, stop - 1, _FIRST_POINTS).astype(np.intp)
     seen = look(index)
     best = _largest(index, seen, ecdf)
+    if few:
+        return best
     # What bounds the inside of each stretch (left, right): the model rises from `low` to `high`, the ECDF from
     # `floor` to `ceiling`.
     left, right = index[:-1], index[1:]
