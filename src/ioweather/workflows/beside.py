@@ -115,7 +115,7 @@ def run_beside(records: Records, row: int, samples: Samples | None, usual_second
     columns = np.append(np.flatnonzero(used), width - 1).astype(np.int64)
     work = found.in_time(records.work, columns, width)
     logged = during(records.by_run, mine, pieces)
-    timed = (jobs == me) & (counted | records.is_placed)
+    timed = (jobs == me) & (counted | records.tells_when(row))
     in_pieces = work[:, timed][:, 0] if timed.any() else (
         logged.in_time(records.capacity.work(records.by_run), columns, width).sum(axis=1)
     )  # fmt: skip

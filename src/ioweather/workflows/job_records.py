@@ -12,7 +12,7 @@ import numpy as np
 
 from ioweather.advice.culprits.activity import MetadataStorm, Volume
 from ioweather.advice.culprits.blame import Evidence, Party
-from ioweather.core.arrays import Floats, Ints
+from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
@@ -48,6 +48,8 @@ FILES: Final = names_of("""
     stat_count sync_count first_open_ns last_close_ns first_read_ns last_read_ns first_write_ns last_write_ns
     consecutive_read_count consecutive_write_count osts
 """)
+# A run that spends more of its time in metadata is at work also while targets are not busy. [ours]
+_IN_METADATA: Final = 0.5
 # Who is counted in intervals of so many samples is not counted finely. [ours]
 _COARSE: Final = 3
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
@@ -98,11 +100,21 @@ class Records:
         mine = self.by_run.stretches_of(row)
         logged = self.by_run.first_ns[mine], np.maximum(self.by_run.last_ns[mine], self.by_run.first_ns[mine] + 1)
         job = int(self.run_job[row])
-        if (self.evidence[job] != "servers" and not self.is_placed) or not len(mine):
+        if not self.tells_when(row) or not len(mine):
             return logged
         own = self.loads.stretches_of(job)
         both = common_times(logged, (self.loads.first_ns[own], self.loads.last_ns[own]))
         return both if len(both[0]) else logged
+
+    @cached_property
+    def _in_data(self) -> Bools:
+        """Runs that spend most of their I/O time in data; when others are at work, targets do not tell."""
+        return np.asarray(np.nan_to_num(self.runs.floats("metadata_ratio")) <= _IN_METADATA)
+
+    def tells_when(self, row: int) -> bool:
+        """Whether `loads` say when a run did I/O better than its log: as servers counted it, or as its targets did."""
+        by_servers = self.evidence[int(self.run_job[row])] == "servers"
+        return by_servers or (self.is_placed and bool(self._in_data[row]))
 
     def is_coarse(self, step_ns: int) -> bool:
         """What jobs did is known by their logs alone, or servers were asked for it much less often than so."""
@@ -114,16 +126,23 @@ class Records:
         """What the jobs beside a run did, at the times that samples of the targets show."""
         if samples is None or not len(samples.start_ns) or not self.is_coarse(int(np.median(samples.length_ns))):
             return self
-        loads, logs = self.loads, self.by_run.numbered(self.run_job)
+        # By their logs, runs of one job are told apart.
+        number = self.run_job if self.has_servers else np.arange(self.runs.rows)
+        loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.numbered(number)
         near = near_windows(loads, self.windows(row))
         near = near_windows(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
-        seconds = _io_seconds(self.runs, self.run_job, len(self.parties))
-        loads = within_logs(placed_in_samples(loads, near, samples, self.capacity, seconds), logs, seconds)
+        count = int(loads.job.max(initial=-1)) + 1
+        moving = np.bincount(number, weights=~self._in_data, minlength=count)[loads.job[near]] == 0
+        seconds = _io_seconds(self.runs, number, count)
+        found = placed_in_samples(loads, near[moving], samples, self.capacity, seconds)
+        loads = joined_loads([within_logs(found, logs, seconds), loads.taken(near[~moving])])
+        loads = loads if self.has_servers else loads.numbered(self.run_job)
         return replace(self, loads=loads, work=self.capacity.work(loads), is_placed=True)
 
 
-def _io_seconds(runs: Frame, run_job: Ints, jobs: int) -> Floats:
-    return np.bincount(run_job, weights=np.nan_to_num(runs.floats("io_seconds")), minlength=jobs).astype(np.float64)
+def _io_seconds(runs: Frame, number: Ints, count: int) -> Floats:
+    """Of all runs of one number."""
+    return np.bincount(number, weights=np.nan_to_num(runs.floats("io_seconds")), minlength=count).astype(np.float64)
 
 
 def records_of(
