@@ -62,7 +62,7 @@ def test_a_name_that_is_taken_is_refused(installed, caplog):
 
 
 def test_nobody_looks_for_others_before_ours_are_used_up(installed, monkeypatch):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: pytest.fail("looked"))
+    monkeypatch.setattr("ioweather.core.registry._entry_points", lambda _: pytest.fail("looked"))
     things = catalogue()
     assert things["ours"] == 10**9
     assert next(iter(things)) == "ours"

@@ -32,7 +32,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Catalogue[Question]:
         return SimpleNamespace(name=name, dist=None, load=lambda: what)
 
     found = [entry("greeting", GREETING), entry("nameless", NAMELESS), entry("why", GREETING), entry("text", "text")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found if "questions" in group else [])
+    monkeypatch.setattr("ioweather.core.registry._entry_points", lambda group: found if "questions" in group else [])
     places = catalogue.QUESTIONS._places
     made = Catalogue[Question]("question", places, group="ioweather.questions", fault=catalogue._fault)
     for module in ("ioweather", "ioweather.questions.catalogue", "ioweather.cli.questions", "ioweather.workflows.ask"):

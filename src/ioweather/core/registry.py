@@ -5,8 +5,9 @@ Nothing is imported until used. Our own entries come first, in alphabetical orde
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -77,10 +78,8 @@ class Catalogue(Mapping[str, T], Generic[T]):
             self._say(name, package, why, is_error=True)
 
     def _found(self) -> dict[str, str]:
-        from importlib.metadata import entry_points  # takes as long as a small command does
-
         packages: dict[str, str] = {}
-        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, _package(entry))):
+        for entry in sorted(_entry_points(self.group), key=lambda entry: (entry.name, _package(entry))):
             taken = OURS if entry.name in self._places else packages.get(entry.name)
             if taken is not None:
                 self._say(entry.name, _package(entry), f"the name is taken by {taken}")
@@ -123,6 +122,33 @@ class Catalogue(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._places) + len(self.plugins)
+
+
+def _entry_points(group: str) -> Iterable[EntryPoint]:
+    """Of installed packages. Most often none has any, which their files tell before the library that reads them is
+    loaded: that takes as long as a small command does."""
+    if not _may_be_named(group.encode()):
+        return ()
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)
+
+
+def _may_be_named(group: bytes) -> bool:
+    """Whether a package names the group; True, too, where packages may be elsewhere than in directories."""
+    from importlib.machinery import PathFinder
+    from pathlib import Path
+
+    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
+        return True
+    for place in map(Path, sys.path):
+        try:
+            lists = place.glob("*-[iI][nN][fF][oO]/entry_points.txt")
+            if place.is_file() or any(group in each.read_bytes() for each in lists):
+                return True
+        except OSError:
+            return True
+    return False
 
 
 def _package(entry: EntryPoint) -> str:
