@@ -189,11 +189,12 @@ def _directory() -> str | None:
 
 def _may_be_copied() -> bool:
     """Whether this process has no thread but the one that asks."""
-    if sys.platform != "linux":
+    own = str(threading.get_native_id())
+    try:
+        others = [thread for thread in Path("/proc/self/task").iterdir() if thread.name != own]
+        return all((thread / "comm").read_text().strip() in _THREADS_NOT_MISSED for thread in others)
+    except OSError:  # one that came to its end, or not Linux
         return False
-    threads = {int(each.name): each for each in Path("/proc/self/task").iterdir()}
-    others = [threads[each] for each in threads.keys() - {threading.get_native_id()}]
-    return all((thread / "comm").read_text().strip() in _THREADS_NOT_MISSED for thread in others)
 
 
 def _copied(connection: Connection, board: mmap.mmap, module: str) -> None:
