@@ -79,7 +79,7 @@ def write_logs(
     for n in range(count):
         log, start = logs[(first_id + n) % len(logs)], start_ns + n * length_ns // count
         times = {"start_ns": start, "end_ns": start + log.job.end_ns - log.job.start_ns}
-        job = type(log.job)(**{**vars(log.job), **times, "job_id": first_id + n})
+        job = log.job._replace(**times, job_id=first_id + n)
         write_log(folder / f"{n:06}.darshan", job, log.modules, dict(log.names))
 
 

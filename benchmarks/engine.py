@@ -103,7 +103,7 @@ def _ingest_of(folder: Path, logs: list[DarshanLog], count: int) -> Work:
     folder.mkdir()
     for n in range(count):
         log = logs[n % len(logs)]
-        job = type(log.job)(**{**vars(log.job), "job_id": n + 1})
+        job = log.job._replace(job_id=n + 1)
         write_log(folder / f"{n:06}.darshan", job, log.modules, dict(log.names))
     size = sum(path.stat().st_size for path in folder.iterdir())
     records = sum(map(records_of, logs)) / len(logs)

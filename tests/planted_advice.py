@@ -87,7 +87,7 @@ def view_of(
 ) -> JobView:
     made = {n: rows if isinstance(rows, Module) else records(n, rows) for n, rows in modules.items()}
     ids = {int(i) for rows in made.values() for i in (rows.records if isinstance(rows, Module) else rows)["id"]}
-    write_log(path, replace(JOB, nprocs=nprocs, **job), made, {i: f"/scratch/run/file.{i}" for i in sorted(ids)})
+    write_log(path, JOB._replace(nprocs=nprocs, **job), made, {i: f"/scratch/run/file.{i}" for i in sorted(ids)})
     return replace(view_of_log(path, "keep", SCREEN), processes_per_node=processes_per_node)
 
 

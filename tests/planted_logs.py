@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +103,13 @@ def write_climate(path: Path, **changes: Any) -> Path:
         version = {"POSIX": 4, "MPI-IO": 3, "STDIO": 2}[name]
         modules[name] = Module(name, version, True, modules[name])
     kept = {name: module for name, module in modules.items() if name not in without}
-    write_log(path, replace(JOB, **changes), kept, names)
+    write_log(path, JOB._replace(**changes), kept, names)
     return path
 
 
 def write_empty(path: Path, **changes: Any) -> Path:
     """A run that opened nothing."""
-    write_log(path, replace(JOB, **changes), {}, {})
+    write_log(path, JOB._replace(**changes), {}, {})
     return path
 
 
@@ -126,5 +125,5 @@ def write_many(path: Path, files: int, nprocs: int = 64) -> Path:
     }.items():  # fmt: skip
         made[f"POSIX_{name}"] = value
     names = {i: f"/scratch/many/file.{i:07d}" for i in range(1, files + 1)}
-    write_log(path, replace(JOB, nprocs=nprocs), {"POSIX": made}, names)
+    write_log(path, JOB._replace(nprocs=nprocs), {"POSIX": made}, names)
     return path

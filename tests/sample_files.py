@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ def _runs(folder: Path, count: int) -> None:
             for rank in range(4)
         ]  # fmt: skip
         start = JOB.start_ns + n * 600 * NS
-        job = replace(JOB, job_id=1000 + n, start_ns=start, end_ns=start + 6 * NS, run_seconds=6.0,
+        job = JOB._replace(job_id=1000 + n, start_ns=start, end_ns=start + 6 * NS, run_seconds=6.0,
                       exe="/opt/bin/ior -a POSIX -w -r -F -t 1m -b 64m")  # fmt: skip
         names = {1 + rank: f"/scratch/ior.{rank:08}" for rank in range(4)}
         write_log(folder / f"job_{n:03}.darshan", job, {"POSIX": records("POSIX", rows)}, names)

@@ -52,7 +52,7 @@ def logs(tmp_path_factory) -> Path:
         if n % 100 == 0:
             write_climate(path, job_id=n + 1)
         else:
-            write_log(path, replace(JOB, job_id=n + 1, nprocs=1), {"POSIX": one}, {1: f"/scratch/run{n}/out"})
+            write_log(path, JOB._replace(job_id=n + 1, nprocs=1), {"POSIX": one}, {1: f"/scratch/run{n}/out"})
     return folder
 
 

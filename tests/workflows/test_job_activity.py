@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,7 +36,7 @@ def write_one(path, number, *, nprocs=1, later=LATER):
     posix["POSIX_OPENS"], posix["POSIX_WRITES"], posix["POSIX_READS"] = 1, 1, 1
     posix["POSIX_BYTES_WRITTEN"], posix["POSIX_BYTES_READ"] = written.sum(), read.sum()
     start = START + number * later * NS
-    job = replace(JOB, nprocs=nprocs, start_ns=start, end_ns=start + 38 * NS, run_seconds=38.0)
+    job = JOB._replace(nprocs=nprocs, start_ns=start, end_ns=start + 38 * NS, run_seconds=38.0)
     activity = heat({HEAT: {rank: (read[rank], written[rank]) for rank in range(nprocs)}}, WIDTH)
     write_log(path, job, {"POSIX": posix, "HEATMAP": activity}, {11: "/scratch/a", HEAT: "heatmap:POSIX"})
     return read_log(path)
@@ -92,7 +91,7 @@ def test_a_trace_stands_in_for_a_heat_map(logs):
     segments = np.array([(0, True, 0, 500, 1.0, 3.0)], [("record", "i8"), ("write", "?"), ("offset", "i8"),
                         ("length", "i8"), ("start_seconds", "f8"), ("end_seconds", "f8")])  # fmt: skip
     trace = Module("DXT_POSIX", 1, False, np.zeros(1, DXT_DTYPE), segments=segments)
-    traced = replace(logs[1], modules={"DXT_POSIX": trace})
+    traced = logs[1]._replace(modules={"DXT_POSIX": trace})
     (found,) = job_heat_maps([logs[0], traced], Resolution(rows=2, columns=48))
     assert found.origin == "trace"
     assert found.write_bytes[1, 11:13].sum() == pytest.approx(500)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +130,7 @@ def test_record_ids_use_all_64_bits() -> None:
 
 
 def with_modules(log: DarshanLog, *modules: Module) -> DarshanLog:
-    return replace(log, modules={**log.modules, **{module.name: module for module in modules}})
+    return log._replace(modules={**log.modules, **{module.name: module for module in modules}})
 
 
 def test_library_of_a_file() -> None:

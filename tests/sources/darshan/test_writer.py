@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import pickle
 import subprocess
@@ -224,7 +223,7 @@ def test_what_the_format_cannot_hold_is_refused():
     posix = new_records("POSIX", 1)
     bad_rank = posix.copy()
     bad_rank["rank"] = 8
-    wrong_lists = dataclasses.replace(lustre_v1(), ragged={"ost_ids": Ragged.of([[1]])})
+    wrong_lists = lustre_v1()._replace(ragged={"ost_ids": Ragged.of([[1]])})
     for change, modules, names, message in [
         ({}, {"POSIX": posix[["id", "rank"]]}, {}, "not those of version 4"),
         ({}, {"POSIX": bad_rank}, {}, "ranks"),
@@ -244,6 +243,6 @@ def test_what_the_format_cannot_hold_is_refused():
         ({"metadata": {"a": "x" * 1024}}, {}, {}, "longer than"),
     ]:
         with pytest.raises(ValueError, match=message):
-            log_bytes(dataclasses.replace(JOB, **change), modules, names)
+            log_bytes(JOB._replace(**change), modules, names)
     with pytest.raises((CorruptInput, ValueError)):
-        log_bytes(dataclasses.replace(JOB, nprocs=0), {}, {})
+        log_bytes(JOB._replace(nprocs=0), {}, {})

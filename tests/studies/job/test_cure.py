@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -36,7 +34,7 @@ def mdtest(path, *, files=MADE, named=True, size=0):
         made[f"POSIX_{name}"] = value
     last = PROCESSES * files if named else len(made)
     names = {i: f"/scratch/mdtest/dir.{i % 7}/file.mdtest.{i:07d}" for i in range(1, last + 1)}
-    job = replace(JOB, nprocs=PROCESSES, end_ns=START + 1000 * NS, exe="mdtest -n 5000")
+    job = JOB._replace(nprocs=PROCESSES, end_ns=START + 1000 * NS, exe="mdtest -n 5000")
     write_log(path, job, {"POSIX": Module("POSIX", 4, True, made)}, names)
     return view_of_log(path, "keep", SCREEN)
 
@@ -91,7 +89,7 @@ def test_files_without_a_record_make_a_log_incomplete_though_no_module_says_so(t
     made["id"], made["rank"], made["POSIX_OPENS"], made["POSIX_WRITES"] = 1, 0, 1, 200
     made["POSIX_BYTES_WRITTEN"], made["POSIX_F_WRITE_TIME"] = 200 << 20, 10.0
     path = tmp_path / "trimmed.darshan"
-    write_log(path, replace(JOB, nprocs=4), {"POSIX": made}, {i: f"/scratch/out.{i}" for i in range(1, 5)})
+    write_log(path, JOB._replace(nprocs=4), {"POSIX": made}, {i: f"/scratch/out.{i}" for i in range(1, 5)})
     view = view_of_log(path, "keep", SCREEN)
     assert is_incomplete(view)
     texts = said(view)

@@ -47,14 +47,19 @@ def _plain(column: np.ndarray[Any, Any]) -> Any:
 
 def to_pandas(module: Module, paths: Sequence[str | None] | None = None) -> Any:
     """With `paths`, one per row, they are the first column."""
-    pandas = needed("pandas", _INSTEAD)
-    create = getattr(getattr(pandas.api, "internals", None), "create_dataframe_from_blocks", None)  # since pandas 3
+    create = _maker()
     if create and module.segments is None and (runs := _runs(module.records.dtype)):
-        return _of_blocks(pandas, create, module, runs, paths)
-    frame = pandas.DataFrame(columns_of(module))
+        return _of_blocks(create, module, runs, paths)
+    frame = needed("pandas", _INSTEAD).DataFrame(columns_of(module))
     if paths is not None:
         frame.insert(0, "path", list(paths))
     return frame
+
+
+@lru_cache
+def _maker() -> Any:
+    """Of a frame from blocks of memory; None before pandas 3."""
+    return getattr(getattr(needed("pandas", _INSTEAD).api, "internals", None), "create_dataframe_from_blocks", None)
 
 
 @lru_cache
@@ -69,7 +74,6 @@ def _runs(dtype: np.dtype[Any]) -> tuple[tuple[np.dtype[Any], int, int], ...]:
 
 
 def _of_blocks(
-    pandas: Any,
     create: Any,
     module: Module,
     runs: tuple[tuple[np.dtype[Any], int, int], ...],
@@ -77,9 +81,9 @@ def _of_blocks(
 ) -> Any:
     """A block of memory for each run of fields: 90 columns one by one take twenty times as long."""
     records = module.records
-    words = records.view(np.int64).reshape(len(records), -1)
     # A copy: the frame is the caller's to change, and columns lie together in it.
-    blocks = [np.array(words[:, first:end].T, order="C").view(kind) for kind, first, end in runs]
+    words = np.array(records.view(np.int64).reshape(len(records), -1).T, order="C")
+    blocks = [words[first:end].view(kind) for kind, first, end in runs]
     if module.ragged:
         blocks.append(np.empty((len(module.ragged), len(records)), dtype=object))
         for block, lists in zip(blocks[-1], module.ragged.values(), strict=True):
@@ -87,7 +91,7 @@ def _of_blocks(
     places, names = _axes(records.dtype, paths is not None, tuple(module.ragged))
     placed = list(zip(blocks, places, strict=True))
     if paths is not None:
-        column = pandas.Series(paths).values
+        column = needed("pandas", _INSTEAD).Series(paths).values
         placed.append((column.reshape(1, -1) if isinstance(column, np.ndarray) else column, np.array([0])))
     return create(placed, _rows(len(records)), names)
 

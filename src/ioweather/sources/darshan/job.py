@@ -31,7 +31,7 @@ def parse_job(region: Buffer, words: int, order: ByteOrder) -> DarshanJob:
     else:
         uid, start, end, nprocs, job_id = values
         start_part_ns = end_part_ns = 0
-    metadata = parse_metadata(raw[8 * words : head_bytes])
+    metadata = dict(_metadata(raw[8 * words : head_bytes]))
     command, _, rest = raw[head_bytes:].partition(b"\0")
     if rest.strip(b"\0"):
         # A header that has lost the place of the next region makes it look like the end of this one.
@@ -52,6 +52,12 @@ def check_job(start: int, end: int, nprocs: int, start_part_ns: int = 0, end_par
         raise damaged(f"The job record gives times that cannot be: start {start} s, end {end} s since 1970.")
     if not 0 < nprocs < _MOST_PROCESSES:
         raise damaged(f"The job record gives {nprocs} processes.")
+
+
+@lru_cache(256)
+def _metadata(raw: bytes) -> dict[str, str]:
+    """Kept: it says how Darshan and the library for parallel I/O are set, which is the same for a system."""
+    return parse_metadata(raw)
 
 
 def parse_metadata(raw: bytes) -> dict[str, str]:

@@ -189,20 +189,21 @@ def _dxt(
     if words is not stored:  # text keeps its bytes whatever the byte order of the log
         heads[:, _HOSTNAME_WORDS] = stored[starts[:, None] + np.arange(_DXT_HEAD_WORDS)[_HOSTNAME_WORDS]].view("=i8")
     items = rest.reshape(-1, item_words)
-    segments = np.empty(len(items), _segment_dtype(fields))
+    dtype = _segment_dtype(fields)
+    made = np.zeros((len(items), dtype.itemsize // 8), np.int64)
+    segments = made.view(dtype)[:, 0]
     # Each record has its writes, then its reads.
     kinds = np.arange(2 * len(heads)).repeat(heads[:, 11:].ravel())
-    segments["record"] = kinds >> 1
+    made[:, 0] = kinds >> 1
     segments["write"] = kinds & 1 == 0
-    for position, (field, kind) in enumerate(fields):
-        if field:
-            segments[field] = items[:, position].view(kind)
+    made[:, 2:] = items[:, 2 - made.shape[1] :]
     return heads.view(DXT_DTYPE)[:, 0], segments
 
 
 @cache
 def _segment_dtype(fields: tuple[tuple[str, str], ...]) -> np.dtype[Any]:
-    return np.dtype([("record", "i8"), ("write", "?"), *(field for field in fields if field[0])])
+    """All in words of 8 bytes, so that all numbers can be copied at once. What has no name comes first."""
+    return np.dtype([("record", "i8"), ("write", "?"), *(field for field in fields if field[0])], align=True)
 
 
 _READ: Final = frozenset(name for name, _ in (*FIXED, *VARIABLE))
@@ -214,15 +215,6 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:DIGEST_CHARACTERS]
 
 
-class _Place(NamedTuple):
-    """One module in the file."""
-
-    number: int
-    version: int
-    offset: int
-    length: int
-
-
 class _Header(NamedTuple):
     layout: HeaderLayout
     order: ByteOrder
@@ -231,42 +223,40 @@ class _Header(NamedTuple):
     job_end: int
     names_offset: int
     names_length: int
-    modules: list[_Place]
+    modules: list[tuple[int, int, int, int]]  # number, version, offset, length
 
 
 def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | None = None) -> DarshanLog:
-    header = _read_header(data)
-    layout, order, compression = header.layout, header.order, header.compression
+    layout, order, compression, partial_flags, job_end, names_offset, names_length, places = _read_header(data)
     view = memoryview(data)
     budget = Budget(len(data))
-    job = parse_job(
-        expand(view[layout.bytes : header.job_end], compression, budget, "job record"), layout.job_words, order
-    )
-    name_region = view[header.names_offset : header.names_offset + header.names_length]
+    job_region = view[layout.bytes : job_end]
+    job = parse_job(expand(job_region, compression, budget, "job record"), layout.job_words, order)
+    name_region = view[names_offset : names_offset + names_length]
     names = parse_names(
         expand(name_region, compression, budget, "name map"),
         order,
-        stored_bytes=header.names_length,
+        stored_bytes=names_length,
         with_lengths=layout.name_lengths,
     )
     modules: dict[str, Module] = {}
     unknown: list[str] = []
     skipped: list[str] = []
     longer: list[str] = []
-    for place in header.modules:
-        name = layout.module_name(place.number)
-        dtype = fixed_dtype(name, place.version, order)
-        if dtype is None and (name, place.version) not in VARIABLE:
-            unknown.append(f"{name} version {place.version}" if name in _READ else name)
+    for number, version, offset, length in places:
+        name = layout.module_name(number)
+        dtype = fixed_dtype(name, version, order)
+        if dtype is None and (name, version) not in VARIABLE:
+            unknown.append(f"{name} version {version}" if name in _READ else name)
             continue
         if wanted is not None and name not in wanted:
             skipped.append(name)
             continue
-        region = expand(view[place.offset : place.offset + place.length], compression, budget, f"{name} module")
-        partial = bool(header.partial_flags >> place.number & 1)
+        region = expand(view[offset : offset + length], compression, budget, f"{name} module")
+        partial = bool(partial_flags >> number & 1)
         if dtype is None:
             try:
-                module = parse_variable(name, place.version, partial, region, order)
+                module = parse_variable(name, version, partial, region, order)
             except SourceError:
                 if not longer:  # else a fork made these longer, too, and nothing tells by how much
                     raise
@@ -274,15 +264,13 @@ def read_version_3(data: bytes, wanted: Collection[str] | None, digest: str | No
                 continue
             check_ranks(module, job.nprocs)
         else:
-            if len(region) % dtype.itemsize or not _fits(region, dtype, job.nprocs):
-                stretched = _fork_dtype(name, dtype, region, names, job.nprocs)
-                if stretched is None:
-                    raise _misfit(name, dtype, region, job.nprocs)
+            records = _fitting(dtype, region, job.nprocs)
+            if records is None:
+                records = _of_fork(name, dtype, region, names, job.nprocs)
                 longer.append(name)
-                dtype = stretched
-            module = Module(name, place.version, partial, _fixed(dtype, region, order))
+            module = Module(name, version, partial, _native(records, order))
         modules[name] = module
-    partial_modules = _flagged(header.partial_flags, layout) if header.partial_flags else ()
+    partial_modules = _flagged(partial_flags, layout) if partial_flags else ()
     read = (order, compression, job, modules, names, partial_modules, tuple(unknown))
     return DarshanLog(layout.version, *read, digest or digest_of(data), tuple(skipped), tuple(longer))
 
@@ -325,7 +313,7 @@ def _read_header(data: bytes) -> _Header:
     for number, (offset, length) in enumerate(zip(places[2::2], places[3::2], strict=True)):
         if length:
             version = structs.version.unpack_from(data, layout.versions_offset + 4 * number)[0]
-            modules.append(_Place(number, version, offset, length))
+            modules.append((number, version, offset, length))
             regions.append((offset, length))
     regions.sort()
     job_end = _check_tiling(regions, layout.bytes, len(data))
@@ -350,9 +338,7 @@ def _check_tiling(regions: list[tuple[int, int]], header_bytes: int, file_bytes:
     return first
 
 
-def _fork_dtype(
-    name: str, dtype: np.dtype[Any], region: Buffer, names: Mapping[int, str], nprocs: int
-) -> np.dtype[Any] | None:
+def _of_fork(name: str, dtype: np.dtype[Any], region: Buffer, names: Mapping[int, str], nprocs: int) -> NDArray[Any]:
     """The records of a fork of Darshan that put counters of its own behind the known ones. The shortest length at which
     every record has the id of a name and a rank that the job has is theirs, unless another version of the module has
     it: then the version in the header, which nothing protects, is wrong."""
@@ -368,14 +354,20 @@ def _fork_dtype(
                     "itemsize": longer,
                 }
             )
-            ids = np.frombuffer(region, stretched)["id"].tolist()
-            if _fits(region, stretched, nprocs) and set(ids) <= names.keys():
-                return None if longer in others else stretched
-    return None
+            records = _fitting(stretched, region, nprocs)
+            if records is not None and set(records["id"].tolist()) <= names.keys():
+                if longer in others:
+                    break
+                return records
+    raise _misfit(name, dtype, region, nprocs)
 
 
-def _fits(region: Buffer, dtype: np.dtype[Any], nprocs: int) -> bool:
-    return _ranks_exist(np.frombuffer(region, dtype)["rank"], nprocs)
+def _fitting(dtype: np.dtype[Any], region: Buffer, nprocs: int) -> NDArray[Any] | None:
+    """The records, as they are stored; None where it cannot be these."""
+    if len(region) % dtype.itemsize:
+        return None
+    records = np.frombuffer(region, dtype)
+    return records if _ranks_exist(records["rank"], nprocs) else None
 
 
 def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
@@ -384,11 +376,12 @@ def _ranks_exist(column: NDArray[Any], nprocs: int) -> bool:
     return not ranks or (min(ranks) >= -1 and max(ranks) < nprocs)
 
 
-def _fixed(dtype: np.dtype[Any], region: Buffer, order: ByteOrder) -> NDArray[Any]:
-    records = np.frombuffer(region, dtype)
+def _native(records: NDArray[Any], order: ByteOrder) -> NDArray[Any]:
     if order != NATIVE:
         records = records.byteswap().view(records.dtype.newbyteorder(NATIVE))
-    records.flags.writeable = False
+    base: Any = records.base
+    if type(base) is not bytes:  # which nobody can change
+        records.flags.writeable = False
     return records
 
 

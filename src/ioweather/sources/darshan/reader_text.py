@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -231,20 +231,20 @@ def read_parser_text(data: bytes, wanted: Collection[str] | None) -> DarshanLog:
     )
     if parts.records:
         modules, names, unknown = modules_of_records(parts.records, parts.versions, parts.partial)
-        log = replace(log, modules=modules, names=names, unknown_modules=unknown, form="text")
+        log = log._replace(modules=modules, names=names, unknown_modules=unknown, form="text")
     elif parts.trace:
         modules, names = modules_of_trace(parts.trace, parts.versions, parts.partial)
-        log = replace(log, modules=modules, names=names, form="trace")
+        log = log._replace(modules=modules, names=names, form="trace")
     elif any(part.counters for part in parts.sums.values()):
         modules, counts = modules_of_sums(parts.sums, parts.versions, parts.partial)
-        log = replace(log, modules=modules, file_counts=counts, form="totals")
+        log = log._replace(modules=modules, file_counts=counts, form="totals")
     elif parts.versions or parts.sums:
         raise _without_counters(parts)
     for module in log.modules.values():
         check_ranks(module, job.nprocs)
     if wanted is not None:
         kept = {name: module for name, module in log.modules.items() if name in wanted}
-        log = replace(log, modules=kept, skipped_modules=tuple(name for name in log.modules if name not in wanted))
+        log = log._replace(modules=kept, skipped_modules=tuple(name for name in log.modules if name not in wanted))
     return log
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -144,6 +144,6 @@ def write_recorded(path: Path, job: DarshanJob, recorder: str, processes: list[R
         record["id"], record["rank"] = ids[file], rank
         for counter, value in row.items():
             record[f"POSIX_{counter}"] = value
-    job = replace(job, nprocs=len(processes), metadata={**job.metadata, "recorder": recorder})
+    job = job._replace(nprocs=len(processes), metadata={**job.metadata, "recorder": recorder})
     write_log(path, job, {"POSIX": records}, {number: file for file, number in ids.items()})
     return path

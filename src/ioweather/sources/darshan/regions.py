@@ -54,37 +54,32 @@ class Budget:
         )
 
 
-def expand(region: memoryview, compression: str, budget: Budget, what: str) -> Buffer:
+def expand(region: Buffer, compression: str, budget: Budget, what: str) -> Buffer:
     """The bytes of a region. Every stream must end, check and be followed by another or by the end of the region."""
     if compression == "none":
         return region
+    start, rest, pieces, left = _STARTERS[compression], region, [], budget.left_bytes
     try:
-        if len(region) <= _WINDOW_BYTES:
-            return _expand_small(region, _STARTERS[compression], budget, what)
-        return _expand_large(region, _STARTERS[compression], budget, what)
+        if len(region) > _WINDOW_BYTES:
+            return _expand_large(region, start, budget, what)
+        while rest:
+            stream = start()
+            # One more than is allowed, so that a bomb is seen; 0 would mean without limit.
+            piece = stream.decompress(rest, left + 1)
+            left -= len(piece)
+            if left < 0:
+                raise budget.exceeded(what)
+            if not stream.eof:
+                raise _unfinished(what)
+            pieces.append(piece)
+            rest = stream.unused_data
     except (InflateError, OSError, ValueError, EOFError) as error:
         raise damaged(f"The {what} cannot be decompressed ({compression}): {error}.") from error
-
-
-def _expand_small(region: Buffer, start: Callable[[], _Decompressor], budget: Budget, what: str) -> bytes:
-    pieces = []
-    left = budget.left_bytes
-    while region:
-        stream = start()
-        # One more than is allowed, so that a bomb is seen; 0 would mean without limit.
-        piece = stream.decompress(region, left + 1)
-        left -= len(piece)
-        if left < 0:
-            raise budget.exceeded(what)
-        if not stream.eof:
-            raise _unfinished(what)
-        pieces.append(piece)
-        region = stream.unused_data
     budget.left_bytes = left
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _expand_large(region: memoryview, start: Callable[[], _Decompressor], budget: Budget, what: str) -> bytearray:
+def _expand_large(region: Buffer, start: Callable[[], _Decompressor], budget: Budget, what: str) -> bytearray:
     output = bytearray()  # grows in place: joining pieces would hold everything twice
     position, window_bytes = 0, _WINDOW_BYTES
     stream = start()
