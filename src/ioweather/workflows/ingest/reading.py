@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
+from numpy import ma  # every reader needs it: loaded before they are copied
 
 from ioweather.core.clock import now_ns
 from ioweather.core.contracts import BatchSource, Content, ReadContext, Source
@@ -341,7 +342,7 @@ def check_alone(path: Path, digest: str, size: int, reading: Reading, most_days:
         if isinstance(item, FileOutcome):
             return item, len(days)
         source, table, frame = item
-        times = np.ma.masked_array(frame.array(TABLES[table].time)).compressed()
+        times = ma.masked_array(frame.array(TABLES[table].time)).compressed()
         days.update(np.unique(times // DAY_NS).tolist())
         if len(days) > most_days:
             error = TooManyDays(f"{path} has rows of more than {most_days} days, which is the most of one push.")

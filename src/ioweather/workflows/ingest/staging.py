@@ -71,5 +71,5 @@ def staged(made: Mapping[tuple[str, str], Frame], staging: Staging | None) -> Fr
 def _are_many(table: str, rows: Frame) -> bool:
     if rows.rows < _ROWS_WORTH_A_FILE:
         return False
-    days = np.unique(rows.ints(TABLES[table].time) // DAY_NS)
-    return rows.rows >= len(days) * _ROWS_WORTH_A_FILE
+    days = rows.ints(TABLES[table].time) // DAY_NS
+    return rows.rows >= int(np.count_nonzero(np.bincount(days - days.min()))) * _ROWS_WORTH_A_FILE
