@@ -269,10 +269,10 @@ def _doc(thing: Any) -> str:
 
 
 def _members(kind: type) -> Iterator[tuple[str, str]]:
-    if is_dataclass(kind):
-        for field in fields(kind):
-            if not field.name.startswith("_"):
-                yield field.name, f"`{field.type}`".replace("|", "\\|")
+    types = {name: kind.__annotations__[name].__forward_arg__ for name in getattr(kind, "_fields", ())}
+    for name, words in types.items() if not is_dataclass(kind) else ((each.name, each.type) for each in fields(kind)):
+        if not name.startswith("_"):
+            yield name, f"`{words}`".replace("|", "\\|")
     for name, member in vars(kind).items():
         if name.startswith("_"):
             continue
