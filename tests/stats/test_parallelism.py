@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioweather.stats.parallelism import DEGREES, ParallelismCounts, cluster_sizes, sorted_activity
+from ioweather.stats.parallelism import DEGREES, TOLERANCE, ParallelismCounts, _clusters, sorted_activity
+
+
+def cluster_sizes(values: np.ndarray, tolerance: float = TOLERANCE) -> tuple[np.ndarray, np.ndarray]:
+    """(row of each cluster, size of each cluster), row by row, smallest activity first."""
+    count, _, size = _clusters(sorted_activity(values), tolerance)
+    return np.repeat(np.arange(len(count)), count), size
 
 
 def slow_clusters(row: np.ndarray, tolerance: float) -> list[int]:

@@ -17,11 +17,16 @@ from ioweather.stats.series import (
     correlation,
     ecdf,
     ecdf_points,
-    lagged_correlation,
     lagged_sums,
     variation_from_sums,
     window_sums,
 )
+
+
+def lagged_correlation(x: np.ndarray, y: np.ndarray, lags: int) -> np.ndarray:
+    if not len(x):
+        return np.full(lags + 1, np.nan)
+    return correlation(lagged_sums(x, y, lags, len(x)).sum(axis=0))
 
 
 def slow_lagged(x: np.ndarray, y: np.ndarray, lag: int) -> float:

@@ -379,7 +379,8 @@ def to_jsonable(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (tuple, list)):
-        return [item if type(item) in _AS_IT_IS else to_jsonable(item) for item in value]
+        finite, plain = math.isfinite, _AS_IT_IS
+        return [x if type(x) in plain or (type(x) is float and finite(x)) else to_jsonable(x) for x in value]
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):

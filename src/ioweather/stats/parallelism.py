@@ -25,12 +25,6 @@ def scaled(degree: int, targets: int) -> int:
     return max(2, round(degree / PAPER_TARGETS * targets))
 
 
-def cluster_sizes(values: NDArray[Any], tolerance: float = TOLERANCE) -> tuple[Ints, Ints]:
-    """(row of each cluster, size of each cluster), row by row, smallest activity first. NaN counts as no activity."""
-    count, _, size = _clusters(sorted_activity(values), tolerance)
-    return np.repeat(np.arange(len(count)), count), size
-
-
 def sorted_activity(values: NDArray[Any]) -> Floats:
     """Activities of each interval in ascending order, one interval per *column*; missing counts as no activity.
 

@@ -105,13 +105,6 @@ def correlation(sums: NDArray[Any]) -> Floats:
         return np.asarray(np.where(real, np.clip(r, -1.0, 1.0), np.nan), np.float64)
 
 
-def lagged_correlation(x: NDArray[Any], y: NDArray[Any], lags: int) -> Floats:
-    """corr(X[1:n-k], Y[1+k:n]) for k = 0..lags (pat19 section 2.3), pairwise complete."""
-    if not len(x):
-        return np.full(lags + 1, np.nan)
-    return correlation(lagged_sums(x, y, lags, max(1, len(x))).sum(axis=0))
-
-
 class LagBlock:
     """The next rows of many columns, ready to be correlated, and the last rows before them (`tail`).
 

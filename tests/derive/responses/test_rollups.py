@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS
-from ioweather.derive.responses.rollups import coarsen, roll_up
+from ioweather.derive.responses.rollups import _LABELS, _frame, groups_of, reduce_rollups, roll_up
 from ioweather.tables.responses import RESPONSES
 
 T = 1_790_000_000 // 3600 * 3600 * NS
@@ -23,6 +23,12 @@ row = st.fixed_dictionaries(
         "status": st.sampled_from(["ok", "ok", "error", "missed", "pending"]),
     }
 )
+
+
+def coarsen(rollups, interval_ns: int):
+    """Roll-ups of one interval into longer ones."""
+    group, first = groups_of(rollups, _LABELS, interval_ns)
+    return _frame(rollups, first, interval_ns, reduce_rollups(rollups, group, len(first)))
 
 
 def frame(rows):

@@ -158,12 +158,6 @@ def roll_up(responses: Frame, interval_ns: int) -> Frame:
     return _frame(responses, first, interval_ns, reduce_responses(responses, group, len(first)))
 
 
-def coarsen(rollups: Frame, interval_ns: int) -> Frame:
-    """Roll-ups of one interval into longer ones."""
-    group, first = groups_of(rollups, _LABELS, interval_ns)
-    return _frame(rollups, first, interval_ns, reduce_rollups(rollups, group, len(first)))
-
-
 def all_intervals(responses: Frame) -> Frame:
     return concat([roll_up(responses, interval) for interval in INTERVALS_NS])
 
