@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ioweather.sources.scan.bins import AGE_BITS, DAY_SECONDS, FUTURE_DAYS, HISTOGRAMS, ONE, split_size_age
+from ioweather.sources.scan.bins import AGE_BITS, DAY_SECONDS, FUTURE_DAYS, HISTOGRAMS, ONE
 from ioweather.sources.scan.names import NO_EXTENSION, OTHER, byte_lengths, extension_of
 from ioweather.sources.scan.owners import Owner
 from ioweather.sources.scan.plan import LinkRecord
@@ -76,8 +76,10 @@ class Tally:
             if times is not None:
                 _fold(own.setdefault(name, {}), _by_age(times, values, self.now))
         if files.capacity is not None:
-            weights = [capacity + ONE for capacity in files.capacity]
-            _fold(own.setdefault("capacity", {}), _by_power(files.capacity, weights))
+            cells = own.setdefault("capacity", {})
+            for capacity, number in Counter(files.capacity).items():  # whole blocks: of many files few amounts
+                index = capacity.bit_length()
+                cells[index] = cells.get(index, 0) + number * (capacity + ONE)
             if files.size is not None:
                 self._add_overhead(files.size, files.capacity)
         if files.named:
@@ -90,16 +92,19 @@ class Tally:
         self, own: dict[str, Cells], sizes: Sequence[int], mtime: Sequence[int], values: list[int]
     ) -> None:
         """Both at once give either alone: one addition per file instead of three."""
-        joint: defaultdict[int, int] = defaultdict(int)
         now = self.now
+        ages = ((now - min(mtime)) // DAY_SECONDS).bit_length() + 1
+        joint = [0] * ((max(sizes).bit_length() + 1) * ages)
         for size, moment, value in zip(sizes, mtime, values, strict=True):
-            joint[size.bit_length() << AGE_BITS | ((now - moment) // DAY_SECONDS).bit_length()] += value
-        by_size, by_age = own.setdefault("size", {}), own.setdefault("mtime", {})
-        for index, value in joint.items():
-            size_bin, age_bin = split_size_age(index)
-            by_size[size_bin] = by_size.get(size_bin, 0) + value
-            by_age[age_bin] = by_age.get(age_bin, 0) + value
-        _merge(self.whole["age_size"], joint)
+            joint[size.bit_length() * ages + ((now - moment) // DAY_SECONDS).bit_length()] += value
+        by_size, by_age, by_both = own.setdefault("size", {}), own.setdefault("mtime", {}), self.whole["age_size"]
+        for index, value in enumerate(joint):
+            if value:
+                size_bin, age_bin = divmod(index, ages)
+                by_size[size_bin] = by_size.get(size_bin, 0) + value
+                by_age[age_bin] = by_age.get(age_bin, 0) + value
+                both = size_bin << AGE_BITS | age_bin
+                by_both[both] = by_both.get(both, 0) + value
 
     def _add_overhead(self, sizes: Sequence[int], capacities: Sequence[int]) -> None:
         positive, negative = [0] * 65, [0] * 65
