@@ -16,7 +16,7 @@ from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
 from ioweather.core.frames import Frame
-from ioweather.core.units import DAY_NS
+from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.core.words import names_of
 from ioweather.derive.jobs.io_spans import on_mounts
 from ioweather.derive.jobs.signatures import program_of
@@ -50,6 +50,8 @@ FILES: Final = names_of("""
 """)
 # A run that spends more of its time in metadata is at work also while targets are not busy. [ours]
 _IN_METADATA: Final = 0.5
+# Jobs beside a run are placed by what was sampled so long before and after it. [ours]
+_PLACED_WITHIN_NS: Final = 3 * HOUR_NS
 # Who is counted in intervals of so many samples is not counted finely. [ours]
 _COARSE: Final = 3
 # A storm is so much of the most that metadata servers did, and so many operations. [ours]
@@ -122,6 +124,12 @@ class Records:
         lengths = (self.loads.last_ns - self.loads.first_ns)[counted]
         return not len(lengths) or bool(np.median(lengths) > _COARSE * step_ns)
 
+    def reached(self, low: int, high: int) -> tuple[int, int]:
+        """The time of the jobs at work in [low, high), as far as these are placed."""
+        near = near_windows(self.loads, (np.array([low]), np.array([high])))
+        first, last = self.loads.first_ns[near].min(initial=low), self.loads.last_ns[near].max(initial=high)
+        return max(int(first), low - _PLACED_WITHIN_NS), min(int(last) + 1, high + _PLACED_WITHIN_NS)
+
     def placed(self, row: int, samples: Samples | None) -> Records:
         """What the jobs beside a run did, at the times that samples of the targets show."""
         if samples is None or not len(samples.start_ns) or not self.is_coarse(int(np.median(samples.length_ns))):
@@ -129,7 +137,10 @@ class Records:
         # By their logs, runs of one job are told apart.
         number = self.run_job if self.has_servers else np.arange(self.runs.rows)
         loads, logs = self.loads if self.has_servers else self.by_run, self.by_run.numbered(number)
-        near = near_windows(loads, self.windows(row))
+        first, last = windows = self.windows(row)
+        low, high = self.reached(int(first.min()), int(last.max()))
+        samples = samples.touching(np.array([low]), np.array([high]))
+        near = near_windows(loads, windows)
         near = near_windows(loads, (loads.first_ns[near], loads.last_ns[near]))  # what others did beside these
         count = int(loads.job.max(initial=-1)) + 1
         moving = np.bincount(number, weights=~self._in_data, minlength=count)[loads.job[near]] == 0
@@ -290,12 +301,14 @@ def samples_beside(snapshot: Snapshot, records: Records, runs: Ints, *, most_row
     """What was sampled of each target while the runs (rows of the records) did I/O; where it is to tell when jobs did
     theirs, while any of these did. None where nothing was sampled, or more than `most_rows` would have to be read."""
     steps = [g.interval_ns for g in snapshot.series() if g.filesystem == records.filesystem and g.interval_ns > 0]
-    whose = records.loads if steps and records.is_coarse(min(steps)) else records.by_run
-    mine = np.arange(len(whose.job)) if whose is records.loads else np.flatnonzero(np.isin(whose.job, runs))
+    logged = records.by_run
+    mine = np.flatnonzero(np.isin(logged.job, runs))
     if not records.is_sampled or not len(mine):
         return None
-    metrics = (*choices.TRAFFIC, *REQUESTS)
-    windows = united(zip(whose.first_ns[mine].tolist(), (whose.last_ns[mine] + 1).tolist(), strict=True))
+    windows = list(zip(logged.first_ns[mine].tolist(), (logged.last_ns[mine] + 1).tolist(), strict=True))
+    if steps and records.is_coarse(min(steps)):
+        windows = [records.reached(*window) for window in windows]
+    windows, metrics = united(windows), (*choices.TRAFFIC, *REQUESTS)
     excluded = int(Quality.OVER_LIMIT | Quality.RESET)
     try:
         kind = choices.traffic_kind(snapshot, {"filesystem": records.filesystem})
