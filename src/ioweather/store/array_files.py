@@ -34,7 +34,7 @@ def unpacked(path: Path, take: Callable[[Mapping[str, Any]], T]) -> T | None:
 
 
 class _Arrays(Mapping[str, NDArray[Any]]):
-    """As `numpy.load` reads them. That works out what is in an array anew for each; files of days have equal ones."""
+    """As `numpy.load` reads them. That works out again for each what is in an array; files of days have equal ones."""
 
     def __init__(self, held: zipfile.ZipFile) -> None:
         self._held = held
