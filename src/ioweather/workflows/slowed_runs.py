@@ -186,9 +186,11 @@ def slowness_about(snapshot: Snapshot, filesystem: str, moment_ns: int) -> Slown
 
 def learn_slowness(lake: Lake, since_ns: int) -> None:
     """When rows have come: of months from the first new row on that hold a tenth more runs than when they were looked
-    at."""
+    at. Of the facility's file systems and the busiest: where none is described, each disk counts as one, and who asks
+    about such a one waits."""
     with lake.snapshot() as snapshot:
         sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
+        sampled &= {each.name for each in snapshot.facility.filesystems} | {choices.busiest_filesystem(snapshot)}
         days = snapshot.pinned["job_io"].days()
         for month in sorted({day[:7] for day in days if day[:7] >= utc_day(max(since_ns, 0))[:7]}):
             rows = snapshot.rows("job_io", days={day for day in days if day[:7] == month})
