@@ -21,12 +21,7 @@ from ioweather.stats.series import (
     variation_from_sums,
     window_sums,
 )
-
-
-def lagged_correlation(x: np.ndarray, y: np.ndarray, lags: int) -> np.ndarray:
-    if not len(x):
-        return np.full(lags + 1, np.nan)
-    return correlation(lagged_sums(x, y, lags, len(x)).sum(axis=0))
+from lagged_correlations import lagged_correlation
 
 
 def slow_lagged(x: np.ndarray, y: np.ndarray, lag: int) -> float:

@@ -95,7 +95,9 @@ def test_it_names_jobs_that_cost_others_time(demo: Lake, truth: Truth) -> None:
         for run, each in named[:3]:  # asked about it alone
             view = view_of_run(snapshot, str(digests[run.start_ns]), utc_day(run.start_ns))
             alone = blame(slowed_run(snapshot, similar_runs(view, snapshot), "scratch"))
-            assert {a.suspect.party.key: a.probability for a in alone}[each.suspect.party.key] == pytest.approx(each.probability)
+            assert {a.suspect.party.key: a.probability for a in alone}[each.suspect.party.key] == pytest.approx(
+                each.probability
+            )
 
 
 def test_it_names_the_same_whatever_was_asked_before(demo: Lake, tmp_path: Path) -> None:

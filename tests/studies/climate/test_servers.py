@@ -10,8 +10,9 @@ import pytest
 from ioweather.core.frames import Matrix
 from ioweather.core.results import Exhibit
 from ioweather.core.units import MINUTE_NS
-from ioweather.stats.series import lagged_correlation, window_sums
+from ioweather.stats.series import window_sums
 from ioweather.studies.climate.servers import pass_over_servers, server_parts
+from lagged_correlations import lagged_correlation
 
 
 def load_matrix(values: np.ndarray) -> Matrix:

@@ -13,10 +13,11 @@ from ioweather.core.facility import Facility, FileSystem, Window
 from ioweather.core.frames import Matrix
 from ioweather.core.units import MINUTE_NS
 from ioweather.stats.parallelism import ParallelismCounts, sorted_activity
-from ioweather.stats.series import lagged_correlation, window_sums
+from ioweather.stats.series import window_sums
 from ioweather.studies.climate import stretches, targets_in_one_pass
 from ioweather.studies.climate.stretches import Work
 from ioweather.studies.climate.targets_in_one_pass import LAGS, NEAREST_LAG, PAIRS, Limits, limits_of, pass_over_targets
+from lagged_correlations import lagged_correlation
 
 TARGETS, DAYS = 11, 23
 ROWS = DAYS * 1440
