@@ -15,7 +15,6 @@ from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.derive.responses.rollups import ROLLUP_COLUMNS
 from ioweather.derive.responses.slowdown import Episode, all_episodes, operation_series
 from ioweather.store.lake import Lake
-from ioweather.studies.weather.slowdown import usual_requests
 from ioweather.tables import TABLES, concat
 
 SOURCE = "episodes"
@@ -35,6 +34,8 @@ def find_episodes(lake: Lake) -> int:
     with lake.snapshot() as snapshot:
         if not snapshot.pinned["response_rollups"].uris:
             return 0
+        from ioweather.studies.weather.slowdown import usual_requests  # not for who settles other events
+
         last = snapshot.scalar("SELECT max(start_ns) FROM response_rollups")
         first = snapshot.scalar("SELECT min(start_ns) FROM response_rollups")
         assert isinstance(last, int)

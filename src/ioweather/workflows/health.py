@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 
-from ioweather.advice.verdict.group_states import run_slowdowns
 from ioweather.core.arrays import Bools, Floats, Ints
 from ioweather.core.clock import utc_day
 from ioweather.core.errors import DataUnavailable
@@ -19,7 +18,6 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Matrix
 from ioweather.core.units import DAY_NS, MINUTE_NS, NS
 from ioweather.derive.jobs.file_records import file_records
-from ioweather.derive.jobs.groups import group_runs
 from ioweather.derive.system.capped_targets import STEP_NS, capped_targets
 from ioweather.derive.system.evidence import (
     MUCH_SLOWER,
@@ -55,8 +53,6 @@ from ioweather.tables import METRICS, Quality
 from ioweather.tables.schema import specs_of
 from ioweather.workflows.events import settle
 from ioweather.workflows.loads import servers_of
-from ioweather.workflows.similar_runs import runs_in
-from ioweather.workflows.system_during_runs import FILE_COLUMNS, io_times
 
 SOURCE: Final = "health"
 TARGETS: Final = ("ost", "device")
@@ -301,6 +297,12 @@ def _runs(search: _Search, components: Sequence[str]) -> _Runs:
     days = {utc_day(t) for t in (*range(search.start_ns, search.end_ns, DAY_NS), search.end_ns)} & known
     if not days:
         return _Runs()
+    # What judges runs is most of what an ingest of servers' samples alone would load.
+    from ioweather.advice.verdict.group_states import run_slowdowns
+    from ioweather.derive.jobs.groups import group_runs
+    from ioweather.workflows.similar_runs import runs_in
+    from ioweather.workflows.system_during_runs import FILE_COLUMNS, io_times
+
     runs = runs_in(snapshot, "", days)
     records = file_records(runs, snapshot.frame("files", FILE_COLUMNS, days=days))
     own = own_target_bytes(records, components)

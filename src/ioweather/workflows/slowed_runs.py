@@ -44,7 +44,7 @@ MOST_SAMPLES: Final = 3_000_000
 # So many runs of a month say how far work explains slowness; they are looked at again when there are so many times
 # more. [ours]
 _MOST_COMPARED: Final = 200
-_GROWN: Final = 1.1
+_GROWN: Final = 1.5
 _MAD_TO_SD: Final = 1.4826
 # With fewer similar runs nothing is usual.
 _LEAST_SIMILAR: Final = 4
@@ -185,9 +185,9 @@ def slowness_about(snapshot: Snapshot, filesystem: str, moment_ns: int) -> Slown
 
 
 def learn_slowness(lake: Lake, since_ns: int) -> None:
-    """When rows have come: of months from the first new row on that hold a tenth more runs than when they were looked
-    at. Of the facility's file systems and the busiest: where none is described, each disk counts as one, and who asks
-    about such a one waits."""
+    """When rows have come: of months from the first new row on that hold half as many runs again as when they were
+    looked at. Of the facility's file systems and the busiest: where none is described, each disk counts as one, and who
+    asks about such a one waits."""
     with lake.snapshot() as snapshot:
         sampled = {group.filesystem for group in snapshot.series() if group.metric in choices.TRAFFIC}
         sampled &= {each.name for each in snapshot.facility.filesystems} | {choices.busiest_filesystem(snapshot)}
