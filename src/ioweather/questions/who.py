@@ -160,9 +160,9 @@ def _headline(asked: Activity, found: Sequence[Accused], lost: float) -> str:
         return f"Nobody is named: {runs}, and no job's record explains it."
     first = found[0]
     others = _runs(first.runs)
-    who = party_words(first.party)
+    who = party_words(first.party, begins=True)
     cost = f"{format_seconds(first.seconds)} ({sure(first.probability)})"
-    return f"{who[0].upper()}{who[1:]} cost {others} of others {cost}; {runs}."
+    return f"{who} cost {others} of others {cost}; {runs}."
 
 
 def _of_most(each: Accused, found: Sequence[Accused]) -> float:
@@ -234,7 +234,8 @@ def _talker_name(talker: Talker) -> str:
     if talker.job_id is not None:
         names = [f"job {talker.job_id}", talker.user or "", talker.program or ""]
         return ", ".join(filter(None, names))
-    return talker.user or talker.project or talker.program or "other people's jobs"
+    names = [talker.program or "", talker.user or talker.project or ""]
+    return ", ".join(filter(None, names)) or "other people's jobs"
 
 
 def _talker_facts(talkers: Sequence[Talker]) -> Iterator[Fact]:
@@ -265,8 +266,8 @@ def _storm(found: MetadataStorm) -> Storm:
 def _findings(asked: Activity, found: Sequence[Accused]) -> Iterator[Finding]:
     for number, each in enumerate(found[:_MOST_CULPRITS], 1):
         suspect = each.worst.suspect
-        did = f"{party_words(each.party)}: {pattern_words(suspect)} {tell_words(suspect)}"
-        yield Finding(did[0].upper() + did[1:], name=f"did_{number}")
+        did = f"{party_words(each.party, begins=True)}: {pattern_words(suspect)} {tell_words(suspect)}"
+        yield Finding(did, name=f"did_{number}")
     if len(found) > 1:
         yield Finding(NOT_ADDITIVE, name="not_additive")
     due = [run.attributable for run in asked.slowed]

@@ -19,11 +19,15 @@ NOT_ADDITIVE: Final = (
 )
 
 
-def party_words(party: Party) -> str:
-    """`job 4711 (alice, bulkcopy)`; of a job that may not be shown only that there was one."""
+def party_words(party: Party, *, begins: bool = False) -> str:
+    """`job 4711 (alice, bulkcopy)`; of a job that may not be shown only that there was one. Where it begins a sentence,
+    what is a name stays as it is."""
     if party.hidden:
-        return "another job"
-    name = f"job {party.job_id}" if party.job_id is not None else one_line(party.key) or "work without a job id"
+        return "Another job" if begins else "another job"
+    no_name = "Work without a job id" if begins else "work without a job id"
+    name = (
+        f"{'Job' if begins else 'job'} {party.job_id}" if party.job_id is not None else one_line(party.key) or no_name
+    )
     user = party.user or (f"uid {party.uid}" if party.uid is not None else "")
     beside = ", ".join(one_line(text) for text in (user, party.program or "") if text)
     return f"{name} ({beside})" if beside else name
