@@ -114,11 +114,11 @@ def run_beside(records: Records, row: int, samples: Samples | None, usual_second
     own = np.minimum(own, usual_seconds)
     columns = np.append(np.flatnonzero(used), width - 1).astype(np.int64)
     work = found.in_time(records.work, columns, width)
-    logged = during(records.by_run, mine, pieces)
-    timed = (jobs == me) & (counted | records.tells_when(row))
-    in_pieces = work[:, timed][:, 0] if timed.any() else (
-        logged.in_time(records.capacity.work(records.by_run), columns, width).sum(axis=1)
-    )  # fmt: skip
+    whose, which = records.by_run, mine
+    if records.tells_when(row) and len(near_windows(records.spans.taken(records.spans.stretches_of(me)), windows)):
+        whose, which = records.spans, records.spans.stretches_of(me)
+    logged = during(whose, which, pieces)
+    in_pieces = logged.in_time(records.capacity.work(whose), columns, width).sum(axis=1)
     usual = min(usual_seconds, io_seconds)
     waiting = (
         pieces.seconds, in_pieces * _ratio(own[columns], own_before[columns]),

@@ -71,7 +71,8 @@ SERVER_SUMS: Final = """
 class Records:
     """Jobs on one file system in some stretch of time, and what they did: `evidence` is how each is known, `work` the
     seconds of a target that each entry of `loads` takes. `runs` are the logs (`job_io` with uid, exe and job id),
-    `run_job` the job of each, `by_run` what the logs say, by row of `runs`."""
+    `run_job` the job of each, `by_run` what the logs say, by row of `runs`. `spans` are the loads in all of the
+    intervals in which they were counted: who was slowed was busy in them for longer than at its usual pace."""
 
     filesystem: str
     components: tuple[str, ...]
@@ -85,6 +86,7 @@ class Records:
     by_run: JobLoads
     has_servers: bool
     is_sampled: bool
+    spans: JobLoads
     is_placed: bool = False
 
     @cached_property
@@ -104,8 +106,8 @@ class Records:
         job = int(self.run_job[row])
         if not self.tells_when(row) or not len(mine):
             return logged
-        own = self.loads.stretches_of(job)
-        both = common_times(logged, (self.loads.first_ns[own], self.loads.last_ns[own]))
+        own = self.spans.stretches_of(job)
+        both = common_times(logged, (self.spans.first_ns[own], self.spans.last_ns[own]))
         return both if len(both[0]) else logged
 
     @cached_property
@@ -148,7 +150,7 @@ class Records:
         found = placed_in_samples(loads, near[moving], samples, self.capacity, seconds)
         loads = joined_loads([within_logs(found, logs, seconds), loads.taken(near[~moving])])
         loads = loads if self.has_servers else loads.numbered(self.run_job)
-        return replace(self, loads=loads, work=self.capacity.work(loads), is_placed=True)
+        return replace(self, loads=loads, work=self.capacity.work(loads), spans=loads, is_placed=True)
 
 
 def _io_seconds(runs: Frame, number: Ints, count: int) -> Floats:
@@ -176,7 +178,7 @@ def records_of(
     by_log = by_run.of_jobs(~counted[run_job]) if len(run_job) else by_run
     counts = loads_of_servers(rows, components, row_job)
     by_servers = within_logs(counts, by_run.numbered(run_job), _io_seconds(runs, run_job, len(keys)))
-    loads = joined_loads([by_log.numbered(run_job), by_servers])
+    loads, spans = (joined_loads([by_log.numbered(run_job), each]) for each in (by_servers, counts))
     is_sampled = capacity is not None
     if capacity is None:
         capacity = capacity_of_loads(joined_loads([by_run, loads]), len(components))
@@ -186,7 +188,7 @@ def records_of(
     return Records(
         filesystem, components, capacity, _parties(snapshot, list(keys), runs, rows, row_keys),
         tuple("servers" if known else "log" for known in counted.tolist()), loads,
-        capacity.work(loads), runs, run_job, by_run, bool(rows.rows), is_sampled,
+        capacity.work(loads), runs, run_job, by_run, bool(rows.rows), is_sampled, spans,
     )  # fmt: skip
 
 
