@@ -62,7 +62,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Culprit:
-    """A job that loaded the storage during the run."""
+    """A job that loaded the storage during the run; of one without a number, `program` tells what it was."""
 
     job_id: int | None
     user: str | None
@@ -71,6 +71,7 @@ class Culprit:
     seconds: float | None
     low: float | None = None
     high: float | None = None
+    program: str | None = None
 
 
 @dataclass(frozen=True)

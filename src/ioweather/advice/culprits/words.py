@@ -75,7 +75,8 @@ def tell_words(suspect: Suspect) -> str:
 
 def as_culprit(found: Blame | Accused) -> Culprit:
     party = found.party if isinstance(found, Accused) else found.suspect.party
-    return Culprit(party.job_id, party.user, party.project, found.probability, found.seconds, found.low, found.high)
+    seconds = found.seconds, found.low, found.high
+    return Culprit(party.job_id, party.user, party.project, found.probability, *seconds, party.program)
 
 
 def or_by_verdict(run: Slowed, result: WhyOutcome) -> Slowed:

@@ -67,8 +67,11 @@ def last_hour(view: View) -> Period:
 
 def _culprits(view: View, result: WhoOutcome) -> Listed:
     place = Place(view, "/who")
-    columns = headed("job; user; project; probability [ratio]; cost others [seconds]")
-    rows = [(str(c.job_id or ""), c.user or "", c.project or "", c.probability, c.seconds) for c in result.culprits]
+    columns = headed("job; user; project; program; probability [ratio]; cost others [seconds]")
+    rows = [
+        (str(c.job_id or ""), c.user or "", c.project or "", c.program or "", c.probability, c.seconds)
+        for c in result.culprits
+    ]
     links = {
         "job": lambda row: place.to("jobs", row[0]),
         "user": lambda row: place.to("users", row[1]),
