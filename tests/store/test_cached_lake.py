@@ -115,3 +115,17 @@ def test_rows_are_read_once_while_there_is_room(lake):
     lake.append("series", series_frame(np.ones((7, 2))), source="tts")
     assert (before.rows, read(shared, "value").rows) == (10, 14)
     assert shared._kept.room_bytes == room - 4 * 8
+
+
+def test_rows_that_no_longer_have_room_are_forgotten_once(lake):
+    age(lake)
+    kept = KeptLake(lake.root, Kept(room_bytes=10 * 8))
+
+    def read():
+        with kept.snapshot() as snapshot:
+            return snapshot.frame("series", ("value",))
+
+    assert read() is read()
+    lake.append("series", series_frame(np.ones((7, 2))), source="tts")
+    assert [read().rows for _ in range(3)] == [14, 14, 14]
+    assert kept._kept.room_bytes == 10 * 8

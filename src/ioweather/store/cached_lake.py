@@ -127,7 +127,8 @@ class KeptSnapshot(Snapshot):
         asked = repr((table, columns, where, period_ns, days, self.owner))
         facility, files, frame = self.kept.frames.get(asked, (None, None, None))
         if frame is None or facility != self.facility or files is not self.pinned[table]:
-            self.kept.room_bytes += 0 if frame is None else frame.nbytes
+            if frame is not None and self.kept.frames.pop(asked, None) is not None:
+                self.kept.room_bytes += frame.nbytes
             frame = super().frame(table, columns, where, period_ns, days)
             if frame.nbytes <= self.kept.room_bytes:
                 self.kept.room_bytes -= frame.nbytes
