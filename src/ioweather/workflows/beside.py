@@ -114,11 +114,11 @@ def run_beside(records: Records, row: int, samples: Samples | None, usual_second
     own = np.minimum(own, usual_seconds)
     columns = np.append(np.flatnonzero(used), width - 1).astype(np.int64)
     work = found.in_time(records.work, columns, width)
-    whose, which = records.by_run, mine
-    if records.tells_when(row) and len(near_windows(records.spans.taken(records.spans.stretches_of(me)), windows)):
-        whose, which = records.spans, records.spans.stretches_of(me)
-    logged = during(whose, which, pieces)
-    in_pieces = logged.in_time(records.capacity.work(whose), columns, width).sum(axis=1)
+    mine_in_time = records.spans.taken(records.spans.stretches_of(me)) if records.tells_when(row) else None
+    if mine_in_time is None or not len(near_windows(mine_in_time, windows)):
+        mine_in_time = records.by_run.taken(mine)
+    timed = during(mine_in_time, np.arange(len(mine_in_time.job)), pieces)
+    in_pieces = timed.in_time(records.capacity.work(mine_in_time), columns, width).sum(axis=1)
     usual = min(usual_seconds, io_seconds)
     waiting = (
         pieces.seconds, in_pieces * _ratio(own[columns], own_before[columns]),
