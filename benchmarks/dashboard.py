@@ -27,16 +27,14 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from deltalake import DeltaTable
-from deltalake.transaction import AddAction
 
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import layout
-from ioweather.store.delta import make_table
+from ioweather.store.delta_tables import make_table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.seal import _write_seal
-from ioweather.store.table_files import TableFiles
+from ioweather.store.table_files import DataFile, Statistics, TableFiles
 from ioweather.tables import TABLES
 from ioweather.web.topics import TOPICS, exhibits_of
 from weather import fill, write_agent_status
@@ -49,7 +47,7 @@ def write_series(lake: Lake, days: int, targets: int) -> int:
     """Read and written bytes of every target and minute, each day one sorted file with its seal. All days are one that
     is made of random numbers, each louder or quieter: to make and to sort them all takes several times as long."""
     spec, root = TABLES["series"], layout.tables_dir(lake.root)
-    make_table(root, spec)
+    table = make_table(root, spec)
     con = duckdb.connect()
     con.execute("SELECT setseed(0.5)")
     values = {
@@ -62,7 +60,7 @@ def write_series(lake: Lake, days: int, targets: int) -> int:
         f"CREATE TABLE one_day AS SELECT {named}, 'lmt' AS source, '0-0' AS ingest_id FROM range(1440) m, "
         f"range({targets}) t, (VALUES ('read_bytes'), ('write_bytes')) k(metric) ORDER BY {', '.join(spec.order)}"
     )
-    actions = []
+    files = []
     for number in range(days):
         first = (LAST_DAY - days + 1 + number) * DAY_NS
         day = utc_day(first)
@@ -74,11 +72,9 @@ def write_series(lake: Lake, days: int, targets: int) -> int:
             f"COPY (SELECT * REPLACE ({moved}) FROM one_day) TO '{file}' "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows})"
         )
-        count = json.dumps({"numRecords": 1440 * targets * 2})
-        actions.append(AddAction(path, file.stat().st_size, {"day": day}, 0, True, count))
+        files.append(DataFile(path, file.stat().st_size, day, 1440 * targets * 2, Statistics({}, {}, {})))
         _write_seal(lake.root, con, TableFiles(spec, None, (str(file),)), day)
-    table = DeltaTable(str(root / "series"))
-    table.create_write_transaction(actions, mode="append", schema=table.schema(), partition_by=["day"])
+    table.add(files, ())
     return days * 1440 * targets * 2
 
 

@@ -19,8 +19,6 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from deltalake import DeltaTable
-from deltalake.transaction import AddAction
 
 from ioweather.collect.spool import SPOOL_VERSION
 from ioweather.collect.status import (
@@ -38,9 +36,9 @@ from ioweather.core.units import DAY_NS, HOUR_NS, MIB, NS
 from ioweather.derive.responses.rollups import all_intervals
 from ioweather.store import layout
 from ioweather.store.convert import register_frame
-from ioweather.store.delta import make_table
+from ioweather.store.delta_tables import make_table
 from ioweather.store.lake import Lake, open_lake
-from ioweather.store.table_files import ONE_PER_KEY
+from ioweather.store.table_files import ONE_PER_KEY, DataFile, Statistics
 from ioweather.tables import TABLES
 from ioweather.tables.responses import RESPONSES
 
@@ -85,17 +83,15 @@ def fill(lake: Lake, days: int) -> None:
     """Whole days at once, each one sorted file: as a sealed lake is after two months, without waiting for them."""
     rng = np.random.default_rng(1)
     tables = layout.tables_dir(lake.root)
-    made: dict[str, list[AddAction]] = {"responses": [], "response_rollups": []}
+    made: dict[str, list[DataFile]] = {"responses": [], "response_rollups": []}
     con = duckdb.connect()
     for number in range(days):
         frame = a_day(number, rng)
         day = utc_day(FIRST + number * DAY_NS)
         for name, rows, source in (("responses", frame, "spool"), ("response_rollups", all_intervals(frame), "rollup")):
             spec = TABLES[name]
-            if not made[name]:
-                make_table(tables, spec)
             path = f"day={day}/{'part' if spec.keeps_revisions else ONE_PER_KEY}-0.zstd.parquet"
-            (tables / name / path).parent.mkdir()
+            (tables / name / path).parent.mkdir(parents=True)
             order = ", ".join(spec.order)
             con.execute(
                 f"COPY (SELECT *, '{source}' AS source, '0-0' AS ingest_id FROM ({register_frame(con, 'rows', rows)}) "
@@ -103,10 +99,9 @@ def fill(lake: Lake, days: int) -> None:
                 f"ROW_GROUP_SIZE {spec.group_rows})"
             )
             size = (tables / name / path).stat().st_size
-            made[name].append(AddAction(path, size, {"day": day}, 0, True, json.dumps({"numRecords": rows.rows})))
-    for name, actions in made.items():
-        table = DeltaTable(str(tables / name))
-        table.create_write_transaction(actions, mode="append", schema=table.schema(), partition_by=["day"])
+            made[name].append(DataFile(path, size, day, rows.rows, Statistics({}, {}, {})))
+    for name, files in made.items():
+        make_table(tables, TABLES[name]).add(files, ())
 
 
 def write_agent_status(spool: Path, at_ns: int) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import delta, layout, seal
+from ioweather.store import delta_tables, layout, seal
 from ioweather.store.batches import Staged, stage
 from ioweather.store.lake import Lake, open_lake
 from ioweather.tables import TABLES
@@ -70,15 +70,15 @@ def test_a_row_enters_once_whoever_wrote_it(tmp_path_factory, commits):
         assert lake.commit("series", [staged(lake, rows) for rows in batches]) == len(new)
         held |= new
     assert [row[:2] for row in rows_of(lake)] == sorted(held)
-    assert files(lake) == len(delta.open_table(layout.tables_dir(lake.root), SERIES).file_uris())
+    assert files(lake) == len(delta_tables.newest_files(layout.tables_dir(lake.root), SERIES).uris)
 
 
 def test_files_are_committed_as_they_are(lake):
     pieces = [staged(lake, [(0, "x"), (2, "x")]), staged(lake, [(1, "x")])]
     before = {file.path for each in pieces for file in each.files}
     assert lake.commit("series", pieces) == 3
-    table = delta.open_table(layout.tables_dir(lake.root), SERIES)
-    assert {uri.rsplit("series/", 1)[1] for uri in table.file_uris()} == before
+    table = delta_tables.newest_files(layout.tables_dir(lake.root), SERIES)
+    assert {uri.rsplit("series/", 1)[1] for uri in table.uris} == before
     assert lake.commit("series", []) == 0
 
 
@@ -118,14 +118,14 @@ def test_a_disk_that_cannot_be_written_is_told(lake):
 def test_a_lost_race_is_tried_again_with_the_same_files(lake, monkeypatch):
     lake.append("series", samples([(1, "w")]), source="block")
     piece = staged(lake, [(0, "x"), (1, "x")])
-    add_files = delta.add_files
+    add = delta_tables.Table.add
 
     def after_another(*arguments):
         monkeypatch.undo()
         lake.append("series", samples([(0, "x")]), source="block")
-        add_files(*arguments)
+        add(*arguments)
 
-    monkeypatch.setattr(delta, "add_files", after_another)
+    monkeypatch.setattr(delta_tables.Table, "add", after_another)
     assert lake.commit("series", [piece]) == 1
     assert [row[:2] for row in rows_of(lake)] == [(0, "x"), (1, "w"), (1, "x")]
 

@@ -38,8 +38,8 @@ def age(lake) -> None:
 def opened(monkeypatch):
     """Which tables were opened."""
     names = []
-    real = cached_lake.files_in
-    monkeypatch.setattr(cached_lake, "files_in", lambda root, spec, at: names.append(spec.name) or real(root, spec, at))
+    real = cached_lake.newest_files
+    monkeypatch.setattr(cached_lake, "newest_files", lambda root, spec: names.append(spec.name) or real(root, spec))
     return names
 
 
@@ -59,7 +59,7 @@ def test_a_still_lake_is_read_once_and_a_commit_is_seen_at_once(lake, opened):
 def test_a_table_that_just_changed_is_soon_looked_at_again(lake, opened, monkeypatch):
     """Two commits in one tick of the file system's clock look like one; the second is missed for a second at most."""
     age(lake)
-    monkeypatch.setattr(cached_lake, "_changed_ns", lambda path: time.time_ns() if "series" in str(path) else 0)
+    monkeypatch.setattr(cached_lake, "changed_ns", lambda root, name: time.time_ns() if name == "series" else 0)
     now_ns = time.time_ns()
     monkeypatch.setattr(cached_lake.time, "time_ns", lambda: now_ns)
     shared = KeptLake(lake.root, Kept())
@@ -67,7 +67,7 @@ def test_a_table_that_just_changed_is_soon_looked_at_again(lake, opened, monkeyp
     lake.append("series", series_frame(np.ones((7, 2))), source="tts")
     opened.clear()
     assert rows(shared) == 10
-    monkeypatch.setattr(cached_lake, "_changed_ns", lambda path, then=now_ns: then if "series" in str(path) else 0)
+    monkeypatch.setattr(cached_lake, "changed_ns", lambda root, name, then=now_ns: then if name == "series" else 0)
     monkeypatch.setattr(cached_lake.time, "time_ns", lambda: now_ns + 1_000_000_001)
     assert rows(shared) == 14
     assert opened == ["series"]

@@ -17,7 +17,7 @@ from store_lakes import DAY, series_frame
 from ioweather.core.clock import now_ns
 from ioweather.core.errors import LakeError, LakeVersionError
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import grid, inventory, layout, table_files
+from ioweather.store import delta_tables, grid, inventory, layout
 from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.store.seal import apply_retention, compact
 from ioweather.tables import TABLES, Checked, Complaints, Quality, concat
@@ -308,9 +308,9 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
     monkeypatch.setattr(deltalake, "DeltaTable", Failing)
     tables, series = layout.tables_dir(lake.root), TABLES["series"]
     with pytest.raises(LakeError, match="`series` cannot be opened"):
-        table_files.open_table(tables, series)
+        delta_tables.open_table(tables, series)
     fails.append(True)
-    assert table_files.open_table(tables, series) is not None, "an error that has passed is no error"
+    assert delta_tables.open_table(tables, series) is not None, "an error that has passed is no error"
 
 
 @pytest.mark.parametrize("damage", ["{", ""])
@@ -331,10 +331,10 @@ def test_the_files_of_a_table_are_those_that_delta_names(lake):
     for day in range(2):
         lake.append("series", series_frame(np.ones((3, 1)), start_ns=DAY + day * DAY_NS), source="tts")
     deltalake.DeltaTable(str(path)).delete(f"start_ns < {DAY + DAY_NS}")
-    newest = table_files.newest_version(path.parent, TABLES["series"])
+    newest = delta_tables.newest_version(path.parent, TABLES["series"])
     for version in range(newest + 1):
         known = deltalake.DeltaTable(str(path), version=version)
-        found = table_files.files_in(path.parent, TABLES["series"], version)
+        found = delta_tables.files_in(path.parent, TABLES["series"], version)
         assert found.uris == tuple(sorted(known.file_uris()))
     assert len(found.uris) == 4
 
@@ -342,8 +342,8 @@ def test_the_files_of_a_table_are_those_that_delta_names(lake):
 def test_a_snapshot_is_of_one_moment_though_tables_are_opened_when_they_are_read(lake, monkeypatch):
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
     opened: list[str] = []
-    real = table_files._log
-    monkeypatch.setattr(table_files, "_log", lambda root, spec: opened.append(spec.name) or real(root, spec))
+    real = delta_tables._log
+    monkeypatch.setattr(delta_tables, "_log", lambda root, spec: opened.append(spec.name) or real(root, spec))
     with lake.snapshot() as snapshot:
         lake.append("series", series_frame(np.ones((9, 1))), source="tts")
         opened.clear()

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from deltalake import DeltaTable, Field
-from deltalake.exceptions import CommitFailedError
 from deltalake.schema import PrimitiveType
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,8 +16,8 @@ from hypothesis import strategies as st
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import day_files, delta, layout
-from ioweather.store.day_files import add_files
+from ioweather.store import appends, delta_tables, layout
+from ioweather.store.delta_tables import Held, Refused, Table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.overlap import distinct_keys, extent_of, files_near
 from ioweather.tables import TABLES, TableSpec
@@ -50,7 +49,7 @@ def table_of(lake: Lake) -> DeltaTable:
 
 
 def near(lake: Lake, rows: list[tuple[int, str, str]], source: str = "block") -> int:
-    return len(files_near(table_of(lake), extent_of(SERIES, samples(rows), source)))
+    return len(files_near(Held(table_of(lake).get_add_actions(flatten=True)), extent_of(SERIES, samples(rows), source)))
 
 
 def is_one_row_each(spec: TableSpec, frame: Frame) -> bool:
@@ -113,7 +112,7 @@ def test_an_unknown_text_is_looked_for_everywhere():
 
 
 def test_small_files_of_an_open_day_become_few(lake, monkeypatch):
-    monkeypatch.setattr(delta, "_MANY_FILES", 4)
+    monkeypatch.setattr(appends, "_MANY_FILES", 4)
     shipped = Counter()
     for number in range(10):
         rows = [(number, f"host{number % 3}", "x"), (number, f"host{number % 3}", "y")]
@@ -127,8 +126,8 @@ def test_small_files_of_an_open_day_become_few(lake, monkeypatch):
 
 
 def test_a_long_log_loses_old_commits_and_no_row(lake, monkeypatch):
-    monkeypatch.setattr(day_files, "_CHECKPOINT_EVERY", 4)
-    monkeypatch.setattr(day_files, "_COMMITS_KEPT", 6)
+    monkeypatch.setattr(delta_tables, "_CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr(delta_tables, "_COMMITS_KEPT", 6)
     log = layout.tables_dir(lake.root) / "series" / "_delta_log"
     for minute in range(30):
         lake.append("series", samples([(minute, "a", "x")]), source="block")
@@ -147,7 +146,7 @@ def test_a_long_log_loses_old_commits_and_no_row(lake, monkeypatch):
 
 
 def test_files_of_closed_days_stay_as_they_are(lake, monkeypatch):
-    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    monkeypatch.setattr(appends, "_MANY_FILES", 2)
     lake.append("series", samples([(0, "a", "x")]), source="block")
     before = set(table_of(lake).file_uris())
     for minute in range(3):
@@ -158,19 +157,19 @@ def test_files_of_closed_days_stay_as_they_are(lake, monkeypatch):
 def test_a_column_of_a_newer_version_is_not_lost_by_merging(lake, monkeypatch):
     lake.append("series", samples([(0, "a", "x")]), source="block")
     table_of(lake).alter.add_columns([Field("newer", PrimitiveType("long"))])
-    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    monkeypatch.setattr(appends, "_MANY_FILES", 2)
     for minute in range(1, 4):
         lake.append("series", samples([(minute, "a", "x")]), source="block")
     assert len(table_of(lake).file_uris()) == 4
 
 
 def test_rows_are_in_where_merging_fails(lake, monkeypatch, caplog):
-    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    monkeypatch.setattr(appends, "_MANY_FILES", 2)
 
     def fails(*_: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(day_files, "replace_files", fails)
+    monkeypatch.setattr(Table, "replace", fails)
     for minute in range(3):
         assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     assert lake.tables()["series"] == 3
@@ -179,12 +178,12 @@ def test_rows_are_in_where_merging_fails(lake, monkeypatch, caplog):
 
 def test_a_refused_merge_leaves_no_draft(lake, monkeypatch):
     """After any other error the commit may have been made: what it names stays."""
-    monkeypatch.setattr(delta, "_MANY_FILES", 2)
+    monkeypatch.setattr(appends, "_MANY_FILES", 2)
 
     def refuses(*_: object) -> None:
-        raise CommitFailedError("somebody was faster")
+        raise Refused("somebody was faster")
 
-    monkeypatch.setattr(day_files, "replace_files", refuses)
+    monkeypatch.setattr(Table, "replace", refuses)
     for minute in range(3):
         assert lake.append("series", samples([(minute, "a", "x")]), source="block") == 1
     day = layout.tables_dir(lake.root) / "series" / "day=2024-10-04"
@@ -192,11 +191,13 @@ def test_a_refused_merge_leaves_no_draft(lake, monkeypatch):
 
 
 def test_an_error_after_a_commit_takes_no_rows_with_it(lake, monkeypatch):
+    add = Table.add
+
     def made_and_broken(table, *arguments):
-        add_files(table, *arguments)
+        add(table, *arguments)
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(delta, "add_files", made_and_broken)
+    monkeypatch.setattr(Table, "add", made_and_broken)
     with pytest.raises(LakeError, match="disk is gone"):
         lake.append("series", samples([(0, "a", "x")]), source="block")
     monkeypatch.undo()

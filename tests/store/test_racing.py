@@ -26,9 +26,9 @@ import sys
 import numpy as np
 from store_lakes import DAY, series_frame
 from ioweather.core.units import DAY_NS, MINUTE_NS
-from ioweather.store import delta
+from ioweather.store import appends
 from ioweather.store.lake import open_lake
-delta._MANY_FILES = 3  # they merge each other's files, too
+appends._MANY_FILES = 3  # they merge each other's files, too
 root, writer, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 lake = open_lake(root)
 for n in range(commits):
@@ -168,17 +168,17 @@ def test_a_writer_killed_between_two_tables_is_completed(tmp_path):
 
 def test_sealing_keeps_what_is_appended_meanwhile(tmp_path, monkeypatch):
     """An append between the sealer's read and its commit stays beside the sealed file."""
-    from ioweather.store import day_files
+    from ioweather.store.delta_tables import Table
 
     lake = open_lake(tmp_path / "lake", create=True)
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
-    replace_files = day_files.replace_files
+    replace = Table.replace
 
     def append_then_replace(*arguments: object) -> None:
         lake.append("series", series_frame(np.ones((2, 1)), start_ns=DAY + 5 * MINUTE_NS), source="tts")
-        replace_files(*arguments)  # type: ignore[arg-type]
+        replace(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(day_files, "replace_files", append_then_replace)
+    monkeypatch.setattr(Table, "replace", append_then_replace)
     compact(lake, everything=True)
     with lake.snapshot() as snapshot:
         assert snapshot.scalar("SELECT count(*) FROM series") == 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +21,11 @@ from ioweather.core.errors import LakeError
 from ioweather.core.progress import Progress, silent
 from ioweather.core.whole_files import write_whole
 from ioweather.store import layout
+from ioweather.store.delta_tables import LAST_CHECKPOINT, commits_until, newest_version, point_at_checkpoint
 from ioweather.store.lake import Lake, open_lake
+from ioweather.tables import TABLES
 
 MANIFEST: Final = "backup.json"
-_LOG: Final = "_delta_log"
-_LAST_CHECKPOINT: Final = "_last_checkpoint"
 _CHUNK: Final = 4 << 20
 _TOP: Final = ("tables", "seals", "lake.json", "facility.toml", MANIFEST)
 
@@ -53,7 +53,11 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
         ]
     # The ledger last: what it lists is then there, even if this is interrupted.
     order = sorted(versions, key=lambda name: name == "ingests")
-    commits = [path for name in order for path in _commits(lake.root, name, versions[name])]
+    commits = [
+        f"{path.relative_to(lake.root)}"
+        for name in order
+        for path in commits_until(layout.tables_dir(lake.root) / name, versions[name])
+    ]
     _refuse_other_history(lake.root, target, versions, commits)
     loose = ["facility.toml"] if layout.facility_file(lake.root).exists() else []
     loose += [*sorted(f"seals/{path.name}" for path in layout.seals_dir(lake.root).glob("*.json")), "lake.json"]
@@ -72,7 +76,7 @@ def backup(lake: Lake, target: Path, *, verify: bool = False, progress: Progress
         copied += 1
         copied_bytes += manifest[relative]["bytes"]
     for name, version in versions.items():
-        _point_at_checkpoint(target / "tables" / name / _LOG, version)
+        point_at_checkpoint(target / "tables" / name, version)
     body = {"made_ns": now_ns(), "software_version": __version__, "versions": versions, "files": manifest}
     write_whole(target / MANIFEST, json.dumps(body).encode())
     removed = _remove_strangers(target, set(manifest))
@@ -115,7 +119,7 @@ def restore(source: Path, target: Path, *, progress: Progress = silent) -> Copie
         _require_same(source / relative, files[relative], made["sha256"])
         total += made["bytes"]
     for name, version in manifest["versions"].items():
-        _point_at_checkpoint(target / "tables" / name / _LOG, version)
+        point_at_checkpoint(target / "tables" / name, version)
     progress(len(order), len(order), "files")
     open_lake(target)
     return Copied(len(order), total, 0, 0, manifest["versions"])
@@ -162,15 +166,6 @@ def _created(root: Path) -> Any:
     return json.loads(layout.lake_marker(root).read_text(encoding="utf-8")).get("created_ns")
 
 
-def _commits(root: Path, table: str, version: int) -> Iterator[str]:
-    """Commits and checkpoints up to a version, in order; temporary files and later ones are left out."""
-    folder = layout.tables_dir(root) / table / _LOG
-    for path in sorted(folder.iterdir()):
-        number = path.name.split(".", 1)[0]
-        if number.isdigit() and int(number) <= version:
-            yield f"tables/{table}/{_LOG}/{path.name}"
-
-
 def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int], commits: list[str]) -> None:
     """A copy that somebody wrote to, or of a lake that was set back since, must not be mixed with this one."""
     for relative in commits:
@@ -178,24 +173,11 @@ def _refuse_other_history(root: Path, target: Path, versions: Mapping[str, int],
         if there.suffix == ".json" and there.is_file() and there.read_bytes() != (root / relative).read_bytes():
             raise LakeError(f"{target} has another history: {relative} differs.", hint="Name a new directory.")
     for name, version in versions.items():
-        later = [
-            p for p in (target / "tables" / name / _LOG).glob("*.json") if p.stem.isdigit() and int(p.stem) > version
-        ]
-        if later:
+        newest = newest_version(target / "tables", TABLES[name])
+        if newest is not None and newest > version:
             raise LakeError(
-                f"{target} is ahead of the lake: it has {later[0].name} of `{name}`.", hint="Name a new directory."
+                f"{target} is ahead of the lake: it has version {newest} of `{name}`.", hint="Name a new directory."
             )
-
-
-def _point_at_checkpoint(log: Path, version: int) -> None:
-    """Readers begin at the last checkpoint; it is a hint that names one of the copied."""
-    found = [path for path in log.glob("*.checkpoint.parquet") if int(path.name.split(".", 1)[0]) <= version]
-    if found:
-        newest = max(found)
-        hint = {"version": int(newest.name.split(".", 1)[0]), "size": 0}
-        write_whole(log / _LAST_CHECKPOINT, json.dumps(hint).encode())
-    else:
-        (log / _LAST_CHECKPOINT).unlink(missing_ok=True)
 
 
 def _remove_strangers(target: Path, wanted: set[str]) -> int:
@@ -205,7 +187,7 @@ def _remove_strangers(target: Path, wanted: set[str]) -> int:
         draft.unlink()
     for folder in (layout.tables_dir(target), layout.seals_dir(target)):
         for path in [path for path in folder.rglob("*") if path.is_file()]:
-            if str(path.relative_to(target)) not in wanted and path.name != _LAST_CHECKPOINT:
+            if str(path.relative_to(target)) not in wanted and path.name != LAST_CHECKPOINT:
                 path.unlink()
                 removed += 1
     return removed

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from deltalake.transaction import AddAction
 
 from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
@@ -23,7 +22,7 @@ from ioweather.store.convert import encodable, literal, quote, register_frame
 from ioweather.store.database import Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_frame, from_query, written
 from ioweather.store.overlap import Extent, Keys, distinct_keys, extent_of
-from ioweather.store.table_files import newest_first
+from ioweather.store.table_files import DataFile, newest_first
 from ioweather.tables.schema import TableSpec
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Batch:
     streams: frozenset[str]
     rows: int
     show: Callable[[], None]
-    files: tuple[AddAction, ...] = ()
+    files: tuple[DataFile, ...] = ()
     write: Writer | None = None
 
 
@@ -55,7 +54,7 @@ class Staged:
     extent: Extent
     streams: frozenset[str]
     rows: int
-    files: tuple[AddAction, ...]
+    files: tuple[DataFile, ...]
     keys: Keys
 
 
@@ -160,7 +159,7 @@ def discard(folder: Path, staged: Sequence[Staged]) -> None:
 
 
 def not_written(table: str, error: Exception) -> LakeError:
-    """The Delta library reports errors of the operating system within sentences of its own."""
+    """The library of tables reports errors of the operating system within sentences of its own."""
     for text in ("No space left on device", "Disk quota exceeded"):
         if text in str(error):
             hint = "Free some space, then run the same command again: what is in the lake stays."

@@ -1,6 +1,6 @@
 """A lake for a process that answers many questions: what was read stays in memory until the lake changes.
 
-Whether it changed is seen at the directories of the tables' logs, where every commit is a new file.
+Whether it changed is seen without opening a table (`changed_ns`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
 from ioweather.core.visibility import Owner
 from ioweather.store import layout
+from ioweather.store.delta_tables import changed_ns, newest_files
 from ioweather.store.lake import LEDGER_FIRST, Lake
 from ioweather.store.snapshot import Snapshot, T, Where
-from ioweather.store.table_files import TableFiles, files_in, newest_version
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import TABLES
 
 Mark: TypeAlias = tuple[int, ...]
@@ -54,18 +55,12 @@ class Kept:
 
 def mark_of(root: Path, names: Collection[str] = TABLES) -> Mark:
     """Changes with every commit to one of the tables and every change of facility.toml."""
-    return (*(_changed_ns(_log_of(root, name)) for name in sorted(names)), _changed_ns(layout.facility_file(root)))
-
-
-def _log_of(root: Path, name: str) -> Path:
-    return layout.tables_dir(root) / name / "_delta_log"
-
-
-def _changed_ns(path: Path) -> int:
+    tables = layout.tables_dir(root)
     try:
-        return path.stat().st_mtime_ns
+        facility_ns = layout.facility_file(root).stat().st_mtime_ns
     except OSError:
-        return 0
+        facility_ns = 0
+    return (*(changed_ns(tables, name) for name in sorted(names)), facility_ns)
 
 
 class KeptLake(Lake):
@@ -84,13 +79,12 @@ class KeptLake(Lake):
         return {name: self._files_of(name) for name in LEDGER_FIRST}
 
     def _files_of(self, name: str) -> TableFiles:
-        changed_ns = _changed_ns(_log_of(self.root, name))
+        tables = layout.tables_dir(self.root)
+        last_ns = changed_ns(tables, name)
         known = self._kept.tables.get(name)
-        if known is None or not known.is_as_on_disk(changed_ns):
+        if known is None or not known.is_as_on_disk(last_ns):
             read_ns = time.time_ns()
-            root = layout.tables_dir(self.root)
-            files = files_in(root, TABLES[name], newest_version(root, TABLES[name]))
-            known = self._kept.tables[name] = _Table(files, changed_ns, read_ns)
+            known = self._kept.tables[name] = _Table(newest_files(tables, TABLES[name]), last_ns, read_ns)
         return known.files
 
 

@@ -1,4 +1,4 @@
-"""Parquet files of a table and the commits that add them: Delta keeps the list.
+"""Parquet files of a table, written.
 
 A file is on disk before a commit speaks of it. What is in memory is written by Arrow, in a fourth of the processor time
 that DuckDB takes for tables of a hundred columns; the result of a query is written by DuckDB, which streams it.
@@ -7,10 +7,6 @@ that DuckDB takes for tables of a hundred columns; the result of a query is writ
 from __future__ import annotations
 
 import io
-import json
-import logging
-import re
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,55 +14,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction
 
 from ioweather.core.clock import day_start_ns
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.core.whole_files import sync_to_disk
 from ioweather.store.convert import SQL_TYPES, arrow_table, encodable, literal, quote
-from ioweather.store.panics import without_panics
+from ioweather.store.delta_tables import Refused, Table
+from ioweather.store.table_files import DataFile, Statistics
 from ioweather.tables.schema import TableSpec
 
 if TYPE_CHECKING:
     import duckdb
 
-_LOG: Final = logging.getLogger("ioweather.store")
 # Texts of up to so many characters are told whole in the statistics of our own files, and longer ones not at all.
 _LONGEST_TEXT: Final = 64
 _LAKE_TEXTS: Final = ("source", "ingest_id")
-# Names of our own files; the Delta library has a number behind the first dash.
-_OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
-# Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each, and lists all that there
-# are: 1 ms for each 300. So many are kept, and all of so long, for who has begun to read.
-_CHECKPOINT_EVERY: Final = 20
-_COMMITS_KEPT: Final = 1000
-_KEPT_SECONDS: Final = 3600.0
-_COMMIT_FILE: Final = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
-# What is past its time goes with a checkpoint (`_forget_commits`), or once a day (`vacuum`), not at every commit.
-_COMMIT_ALONE: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-# Writes the rows of a day into a file: how many there are, and what Delta keeps of their values.
-Writer: TypeAlias = Callable[[str, Path], tuple[int, Mapping[str, Any]]]
+# Writes the rows of a day into a file: how many there are, and what is told of their values.
+Writer: TypeAlias = Callable[[str, Path], tuple[int, Statistics]]
 
 
 @contextmanager
-def written(folder: Path, days: Collection[str], prefix: str, write: Writer) -> Iterator[list[AddAction]]:
-    """One file for each of the days that has rows, as the actions of a commit. Where this or the commit is refused they
+def written(folder: Path, days: Collection[str], prefix: str, write: Writer) -> Iterator[list[DataFile]]:
+    """One file for each of the days that has rows, for a commit. Where this or the commit is refused they
     are taken away again. After any other error of a commit they stay: it may have been made before the error came, and
     a file that no commit names is in nobody's way."""
     targets: list[Path] = []
     try:
-        actions = list(_write(folder, days, prefix, write, targets))
+        files = list(_write(folder, days, prefix, write, targets))
     except BaseException:
         _remove(targets)
         raise
     try:
-        yield actions
-    except CommitFailedError:
+        yield files
+    except Refused:
         _remove(targets)
         raise
 
@@ -76,7 +59,7 @@ def _remove(targets: Sequence[Path]) -> None:
         target.unlink(missing_ok=True)
 
 
-def _write(folder: Path, days: Collection[str], prefix: str, write: Writer, targets: list[Path]) -> Iterator[AddAction]:
+def _write(folder: Path, days: Collection[str], prefix: str, write: Writer, targets: list[Path]) -> Iterator[DataFile]:
     """Into files that stand in `targets` before they are there."""
     for day in sorted(days):
         target = folder / f"day={day}" / f"{prefix}-{uuid.uuid4()}.zstd.parquet"
@@ -88,7 +71,7 @@ def _write(folder: Path, days: Collection[str], prefix: str, write: Writer, targ
             continue
         sync_to_disk(target)
         sync_to_disk(target.parent)
-        yield _action(target, day, rows, statistics)
+        yield DataFile(f"day={day}/{target.name}", target.stat().st_size, day, rows, statistics)
 
 
 def from_query(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, days: Collection[str]) -> Writer:
@@ -97,14 +80,15 @@ def from_query(con: duckdb.DuckDBPyConnection, spec: TableSpec, rows: str, days:
     columns = [*((c.name, SQL_TYPES[c.type]) for c in spec.columns), ("source", "VARCHAR"), ("ingest_id", "VARCHAR")]
     selected = ", ".join(f"CAST({quote(name)} AS {kind}) AS {quote(name)}" for name, kind in columns)
 
-    def write(day: str, target: Path) -> tuple[int, Mapping[str, Any]]:
+    def write(day: str, target: Path) -> tuple[int, Statistics]:
         low = day_start_ns(day)
         of_day = "" if len(days) == 1 else f" WHERE {moment} BETWEEN {low} AND {low + DAY_NS - 1}"
         told = con.execute(
             f"COPY (SELECT {selected} FROM ({rows}){of_day}) TO {literal(target)} "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {spec.group_rows}, RETURN_STATS)"
         ).fetchall()
-        return (told[0][1], _told_statistics(spec, told[0][1], told[0][4])) if told else (0, {})
+        rows_written, of_columns = (told[0][1], told[0][4]) if told else (0, {})
+        return rows_written, _told_statistics(spec, rows_written, of_columns)
 
     return write
 
@@ -115,7 +99,7 @@ def from_frame(spec: TableSpec, frame: Frame, source: str, ingest_id: str, days:
     texts: dict[str | Sequence[str], bool] = {c.name: c.type == "text" for c in spec.columns}
     texts |= dict.fromkeys(_LAKE_TEXTS, True)
 
-    def write(day: str, target: Path) -> tuple[int, Mapping[str, Any]]:
+    def write(day: str, target: Path) -> tuple[int, Statistics]:
         from arro3.io import write_parquet
 
         rows = frame if len(days) == 1 else frame.take(frame.ints(spec.time) // DAY_NS == day_start_ns(day) // DAY_NS)
@@ -132,19 +116,7 @@ def from_frame(spec: TableSpec, frame: Frame, source: str, ingest_id: str, days:
     return write
 
 
-def _action(target: Path, day: str, rows: int, statistics: Mapping[str, Any]) -> AddAction:
-    return AddAction(
-        path=f"day={day}/{target.name}",
-        size=target.stat().st_size,
-        partition_values={"day": day},
-        modification_time=int(time.time() * 1000),
-        data_change=True,
-        stats=json.dumps({"numRecords": rows, **statistics}),
-    )
-
-
-def _statistics(frame: Frame, source: str, ingest_id: str) -> dict[str, Any]:
-    """Least and greatest values of whole numbers and short texts, and how many nulls there are."""
+def _statistics(frame: Frame, source: str, ingest_id: str) -> Statistics:
     least: dict[str, Any] = {"source": source, "ingest_id": ingest_id}
     most: dict[str, Any] = dict(least)
     nulls: dict[str, int] = dict.fromkeys(least, 0)
@@ -161,11 +133,11 @@ def _statistics(frame: Frame, source: str, ingest_id: str) -> dict[str, Any]:
         nulls[name] = frame.rows - len(known)
         if column.dtype.kind == "i" and len(known):
             least[name], most[name] = int(known.min()), int(known.max())
-    return {"minValues": least, "maxValues": most, "nullCount": nulls}
+    return Statistics(least, most, nulls)
 
 
-def _told_statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """The same, as DuckDB tells them."""
+def _told_statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str, str]]) -> Statistics:
+    """As DuckDB tells them."""
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -179,79 +151,20 @@ def _told_statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str,
             least[name], most[name] = int(of_column["min"]), int(of_column["max"])
         elif kind == "text" and max(len(of_column["min"]), len(of_column["max"])) <= _LONGEST_TEXT:
             least[name], most[name] = of_column["min"], of_column["max"]
-    return {"minValues": least, "maxValues": most, "nullCount": nulls}
-
-
-def has_whole_texts(name: str) -> bool:
-    """Whether the statistics of a file give its greatest texts as they are. The Delta library cuts them."""
-    return _OURS.match(name) is not None
-
-
-def add_files(table: DeltaTable, actions: Sequence[AddAction], properties: CommitProperties) -> None:
-    """One commit of new rows."""
-    with without_panics():
-        table.create_write_transaction(
-            list(actions), mode="append", schema=table.schema(), partition_by=["day"], commit_properties=properties,
-            post_commithook_properties=_COMMIT_ALONE,
-        )  # fmt: skip
-    table.update_incremental()
-
-
-def checkpoint(folder: Path, table: DeltaTable, before: int) -> None:
-    """Where it is time for one since a version."""
-    if table.version() // _CHECKPOINT_EVERY == before // _CHECKPOINT_EVERY:
-        return
-    try:
-        with without_panics():
-            table.create_checkpoint()
-        for name in (f"{table.version():020d}.checkpoint.parquet", "_last_checkpoint"):
-            sync_to_disk(folder / "_delta_log" / name)
-        _forget_commits(folder / "_delta_log", table.version() - _COMMITS_KEPT)
-    except (OSError, DeltaError) as error:  # the next one will do
-        _LOG.warning("%s has no checkpoint of version %d: %s", folder.name, table.version(), error)
-
-
-def _forget_commits(log: Path, before: int) -> None:
-    """Those before an old checkpoint, which holds all that they say."""
-    names = {path.name for path in log.iterdir()} if before > 0 else set()
-    versions = {name: int(found[1]) for name in names if (found := _COMMIT_FILE.fullmatch(name))}
-    made = sorted(version for name, version in versions.items() if name.endswith("parquet") and version <= before)
-    since = time.time() - _KEPT_SECONDS
-    while made and (log / f"{made[-1]:020d}.checkpoint.parquet").stat().st_mtime > since:
-        made.pop()
-    for name in sorted(name for name, version in versions.items() if made and version < made[-1]):
-        (log / name).unlink(missing_ok=True)
+    return Statistics(least, most, nulls)
 
 
 def rewrite_day(
-    con: duckdb.DuckDBPyConnection, folder: Path, table: DeltaTable, spec: TableSpec, day: str, prefix: str, rows: str
+    con: duckdb.DuckDBPyConnection, table: Table, day: str, prefix: str, rows: str
 ) -> tuple[Path, int] | None:
     """Put the result of a query into the place of the files that this version of the table has of the day: to seal it,
     or to merge its small files. Returns the new file and its rows; None where another writer replaced one of these
-    files meanwhile, or where there are no rows. Files that came meanwhile stay beside it.
-
-    By an explicit action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows, and
-    would refuse when a writer appended meanwhile. Not by Delta's own `optimize.compact` either: of two that run at the
-    same time on the same files both are accepted, and every row is there twice (deltalake 1.6).
-    """
+    files meanwhile, or where there are no rows. Files that came meanwhile stay beside it."""
     try:
-        with written(folder, [day], prefix, from_query(con, spec, rows, [day])) as actions:
-            if not actions:
+        with written(table.folder, [day], prefix, from_query(con, table.spec, rows, [day])) as files:
+            if not files:
                 return None
-            replace_files(table, day, actions)
-    except CommitFailedError:
+            table.replace(day, files)
+    except Refused:
         return None
-    table.update_incremental()
-    return folder / actions[0].path, int(json.loads(actions[0].stats)["numRecords"])
-
-
-def replace_files(table: DeltaTable, day: str, actions: Sequence[AddAction]) -> None:
-    """One commit: out with the files this version knows of that day, in with these, which hold the same rows."""
-    same_rows: list[Any] = [
-        AddAction(a.path, a.size, a.partition_values, a.modification_time, data_change=False, stats=a.stats)
-        for a in actions
-    ]
-    table.create_write_transaction(
-        same_rows, mode="overwrite", schema=table.schema(), partition_by=["day"], partition_filters=[("day", "=", day)],
-        post_commithook_properties=_COMMIT_ALONE,
-    )  # fmt: skip
+    return table.folder / files[0].path, files[0].rows

@@ -13,9 +13,8 @@ from pathlib import Path
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.store import layout
 from ioweather.store.convert import literal
+from ioweather.store.delta_tables import open_table
 from ioweather.store.lake import Lake
-from ioweather.store.panics import without_panics
-from ioweather.store.table_files import open_table
 from ioweather.tables import TABLES
 
 # Others are made of these, and would keep what they held.
@@ -83,8 +82,7 @@ def forget_runs(lake: Lake, digests: Collection[str]) -> None:
 def _delete(lake: Lake, name: str, condition: str) -> None:
     table = open_table(layout.tables_dir(lake.root), TABLES[name])
     if table is not None:
-        with without_panics():
-            table.delete(condition)
+        table.delete(condition)
 
 
 def _listed(texts: Collection[str]) -> str:

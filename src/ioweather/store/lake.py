@@ -18,8 +18,9 @@ from ioweather.core.facility import Facility, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.visibility import Owner
 from ioweather.store import layout
+from ioweather.store.delta_tables import PinnedTables
 from ioweather.store.snapshot import Snapshot
-from ioweather.store.table_files import PinnedTables, TableFiles
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import TABLES, Checked, Complaints
 
 if TYPE_CHECKING:
@@ -114,17 +115,17 @@ class Lake:
             told.add(rows)
             if complaints is None and told.refused_rows:
                 _LOG.warning("%s", told)
-        from ioweather.store import delta  # readers need nothing of it
+        from ioweather.store import appends  # readers need nothing of it
 
         where = layout.tables_dir(self.root)
-        return delta.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
+        return appends.append(where, TABLES[table], rows.frame, source=source, ingest_id=ingest_id or new_ingest_id())
 
     def commit(self, table: str, staged: Sequence[Staged]) -> int:
         """Add rows that workers wrote, and are not there yet; returns how many."""
         layout.lake_directory(self.root).close()
-        from ioweather.store import delta
+        from ioweather.store import appends
 
-        return delta.commit(layout.tables_dir(self.root), TABLES[table], staged)
+        return appends.commit(layout.tables_dir(self.root), TABLES[table], staged)
 
     def record(self, entries: Collection[LedgerEntry]) -> None:
         """Write to the ledger; always after the rows it speaks of."""

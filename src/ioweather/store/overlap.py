@@ -1,4 +1,4 @@
-"""What of a table an append must look at: the files that may hold a row of the batch, by Delta's own statistics.
+"""What of a table an append must look at: the files that may hold a row of the batch, by the table's own statistics.
 
 An open day has thousands of small files, of other hosts and of other hours. To open each for every commit would make
 the day's last commit the slowest.
@@ -12,18 +12,14 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from deltalake import DeltaTable
 from numpy.typing import NDArray
 
 from ioweather.core.clock import utc_day
 from ioweather.core.frames import Column, Frame, Text
 from ioweather.core.units import DAY_NS
 from ioweather.store.convert import encodable
-from ioweather.store.day_files import has_whole_texts
+from ioweather.store.delta_tables import Held
 from ioweather.tables.schema import TableSpec
-
-# The Delta library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
-_CUT_AT: Final = 32
 
 # Odd numbers without any pattern, one for each column of a key; the same in every process.
 _FACTORS: Final = np.frombuffer(blake2b(digest_size=64).digest() + blake2b(b"2").digest(), np.uint64) | np.uint64(1)
@@ -79,27 +75,21 @@ def _range(column: Any) -> Range | None:
     return int(column.min()), int(column.max())
 
 
-def files_near(table: DeltaTable, extent: Extent) -> set[str]:
+def files_near(held: Held, extent: Extent) -> set[str]:
     """Names of the files that may hold a row of the batch. A file without a statistic may hold anything."""
-    listed = table.get_add_actions(flatten=True)
-    known = set(listed.schema.names)
-    days = listed["partition.day"].to_pylist()
-    paths = [path.rsplit("/", 1)[1] for path in listed["path"].to_pylist()]
-    near = [place for place, day in enumerate(days) if day in extent.days]
+    near = [place for place, day in enumerate(held.days) if day in extent.days]
     for name, (low, high) in extent.ranges.items():
         if not near:
             break
-        if {f"min.{name}", f"max.{name}"} <= known:
-            least, most = listed[f"min.{name}"].to_pylist(), listed[f"max.{name}"].to_pylist()
-            near = [p for p in near if _meet(least[p], most[p], low, high, has_whole_texts(paths[p]))]
-    return {paths[place] for place in near}
+        least, most = held.extremes(name)
+        near = [place for place in near if _meet(least[place], most[place], low, high)]
+    return {held.names[place] for place in near}
 
 
-def _meet(least: Any, most: Any, low: Any, high: Any, is_whole: bool) -> bool:
+def _meet(least: Any, most: Any, low: Any, high: Any) -> bool:
     if least is None or most is None or type(least) is not type(low) or type(most) is not type(low):
         return True
-    is_cut = isinstance(most, str) and len(most) >= _CUT_AT and not is_whole
-    return bool(least <= high and (low <= most or is_cut))
+    return bool(least <= high and low <= most)
 
 
 def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from ioweather.core.clock import day_start_ns, now_ns, utc_day
 from ioweather.core.errors import LakeVersionError
@@ -27,11 +25,11 @@ from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
 from ioweather.store.day_totals import has_sums, sums_of_rows, write_sums
+from ioweather.store.delta_tables import Table, TableFault, newest_files, open_table
 from ioweather.store.inventory import IS_MINUTE, group_as_json, group_rows, numbered_rows, seal_of
 from ioweather.store.lake import Lake
-from ioweather.store.panics import without_panics
-from ioweather.store.table_files import ONE_PER_KEY, TableFiles, day_of_uri, files_at, is_one_per_key, open_table
-from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
+from ioweather.store.table_files import ONE_PER_KEY, TableFiles, is_one_per_key
+from ioweather.tables import TABLES, TableSpec
 
 # Readers keep files open and versions pinned; removing files younger than this has broken a concurrent reader.
 _LEAST_VACUUM_HOURS = 24
@@ -56,14 +54,12 @@ def compact(
         table = open_table(layout.tables_dir(lake.root), spec)
         if table is None:
             continue
-        unknown = {field.name for field in table.schema().fields} - {*spec.names, *LAKE_COLUMNS}
-        if unknown:
+        if unknown := table.unknown_columns:
             raise LakeVersionError(
                 f"`{name}` has the column {min(unknown)}, which this software does not know: sealing would drop it.",
                 hint="Upgrade ioweather.",
             )
-        files = files_at(table, spec)
-        for day, uris in sorted(files.days().items()):
+        for day, uris in sorted(table.files().days().items()):
             if name == "series" and _is_sealed(lake.root, spec, day, uris) and not has_sums(lake.root, day, uris):
                 progress(len(done), None, f"adding up {day}")  # sealed by an earlier version
                 seal_as_it_is(lake.root, spec, day, uris)
@@ -83,20 +79,20 @@ def _is_sealed(root: Path, spec: TableSpec, day: str, uris: list[str]) -> bool:
 
 def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     """Rewrite the files that are there now into one; files that come meanwhile stay beside it, for the next time."""
-    table = DeltaTable(str(layout.tables_dir(root) / spec.name))
-    files = files_at(table, spec)
+    table = Table(layout.tables_dir(root), spec)
+    files = table.files()
     uris = files.days().get(day, [])
     con = connection()
     try:
         before = con.sql(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
         prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
-        done = rewrite_day(con, layout.tables_dir(root) / spec.name, table, spec, day, prefix, _sorted_once(files, day))
+        done = rewrite_day(con, table, day, prefix, _sorted_once(files, day))
         if done is None:  # another sealer was faster
             return None
         target, rows = done
         if spec.name == "series":
             _write_seal(root, con, TableFiles(spec, None, (str(target),)), day)
-    except (OSError, DeltaError, duckdb.IOException) as error:
+    except (OSError, TableFault, duckdb.IOException) as error:
         raise not_written(spec.name, error) from None
     finally:
         con.close()
@@ -167,7 +163,7 @@ def _drop_rows(
     table = open_table(layout.tables_dir(root), TABLES[name])
     if table is None:
         return 0
-    files = files_at(table, TABLES[name])
+    files = table.files()
     con = connection()
     total = 0
     try:
@@ -200,12 +196,11 @@ def _reduced_sql(scan: str, condition: str) -> str:
 
 
 def _delete(
-    table: DeltaTable, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
+    table: Table, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
 ) -> int:
     count: int = con.sql(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
     if count and not dry_run:
-        with without_panics():
-            table.delete(condition)
+        table.delete(condition)
     return count
 
 
@@ -216,14 +211,8 @@ def vacuum(lake: Lake, facility: Facility, *, dry_run: bool = False) -> int:
     for spec in TABLES.values():
         table = open_table(layout.tables_dir(lake.root), spec)
         if table is not None:
-            # Full: those too that a worker wrote and nobody committed, because the process was killed.
-            removed += len(table.vacuum(hours, dry_run, enforce_retention_duration=False, full=True))
-            if not dry_run:
-                table.cleanup_metadata()
-    days = {
-        day_of_uri(uri)
-        for uri in files_at(open_table(layout.tables_dir(lake.root), TABLES["series"]), TABLES["series"]).uris
-    }
+            removed += table.vacuum(hours, dry_run=dry_run)
+    days = newest_files(layout.tables_dir(lake.root), TABLES["series"]).days()
     if not dry_run and layout.seals_dir(lake.root).is_dir():
         for seal in [*layout.seals_dir(lake.root).glob("*.json"), *layout.seals_dir(lake.root).glob("*.npz")]:
             if seal.stem not in days:

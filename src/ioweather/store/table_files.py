@@ -1,29 +1,34 @@
-"""The files of a Delta table at a version, and the SQL that reads them: all that who only reads needs.
-
-Which files these are is read from the table's log, as Delta's protocol says: to load Delta's library and to open tables
-with it takes longer than many a question does. Who writes opens a table with the library.
-"""
+"""The files of a table at a version, and the SQL that reads them."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from ioweather.core.errors import LakeError
 from ioweather.store.convert import SQL_TYPES, literal, quote
-from ioweather.store.database import connection, or_of_duckdb
-from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
+from ioweather.tables import LAKE_COLUMNS, TableSpec
 
 ONE_PER_KEY = "once"
-_COMMIT = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of a file, by column: least and greatest of whole numbers and short texts, and how many nulls there are."""
+
+    least: Mapping[str, int | str]
+    most: Mapping[str, int | str]
+    nulls: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file with rows of one day, on disk; it counts once a commit names it."""
+
+    path: str  # in the table's directory
+    size: int
+    day: str
+    rows: int
+    statistics: Statistics
 
 
 @dataclass(frozen=True)
@@ -103,99 +108,3 @@ def is_one_per_key(uri: str) -> bool:
 
 def day_of_uri(uri: str) -> str:
     return uri.rsplit("day=", 1)[1].split("/", 1)[0]
-
-
-class PinnedTables(Mapping[str, TableFiles]):
-    """Tables at their versions of one moment. The files of one are listed when they are first asked for."""
-
-    def __init__(self, root: Path, names: Sequence[str]) -> None:
-        self._root = root
-        self._versions = {name: newest_version(root, TABLES[name]) for name in names}
-        self._known: dict[str, TableFiles] = {}
-
-    def __getitem__(self, name: str) -> TableFiles:
-        if name not in self._known:
-            self._known[name] = files_in(self._root, TABLES[name], self._versions[name])
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._versions)
-
-    def __len__(self) -> int:
-        return len(self._versions)
-
-
-def newest_version(root: Path, spec: TableSpec) -> int | None:
-    """By the names of the commits and checkpoints, which are whole once they are there."""
-    return max(_log(root, spec), default=None)
-
-
-def _log(root: Path, spec: TableSpec) -> dict[int, list[Path]]:
-    """Commits and checkpoints by version."""
-    found: dict[int, list[Path]] = {}
-    try:
-        for path in (root / spec.name / "_delta_log").iterdir():
-            if name := _COMMIT.match(path.name):
-                found.setdefault(int(name[1]), []).append(path)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise _not_opened(spec, error) from None
-    return found
-
-
-def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
-    """Of a version: those of the last checkpoint before it, and what commits since added and removed."""
-    if version is None:
-        return TableFiles(spec, None, ())
-    log = _log(root, spec)
-    checkpoints = {at: [p for p in paths if p.suffix == ".parquet"] for at, paths in log.items() if at <= version}
-    first = max((at for at, paths in checkpoints.items() if paths), default=-1)
-    try:
-        paths = set(_listed(checkpoints[first])) if first >= 0 else set()
-        for at in range(first + 1, version + 1):
-            for line in (root / spec.name / "_delta_log" / f"{at:020}.json").read_text("utf-8").splitlines():
-                action = json.loads(line)
-                if "add" in action:
-                    paths.add(action["add"]["path"])
-                elif "remove" in action:
-                    paths.discard(action["remove"]["path"])
-    except or_of_duckdb(OSError, ValueError) as error:
-        raise _not_opened(spec, error) from None
-    place = (root / spec.name).resolve()
-    return TableFiles(spec, version, tuple(sorted(f"{place}/{unquote(path)}" for path in paths)))
-
-
-def _listed(checkpoint: Sequence[Path]) -> list[str]:
-    with connection() as con:
-        listed = ", ".join(literal(str(path)) for path in checkpoint)
-        found = con.execute(f"SELECT add.path FROM read_parquet([{listed}]) WHERE add.path IS NOT NULL").fetchall()
-    return [path for (path,) in found]
-
-
-def open_table(root: Path, spec: TableSpec) -> DeltaTable | None:
-    """At its newest version. None where there is no such table yet. Delta says so too where the disk fails: a table
-    that is there must not look empty for that."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    path = root / spec.name
-    try:
-        try:
-            return DeltaTable(str(path))
-        except TableNotFoundError:
-            if newest_version(root, spec) is None:
-                return None
-            return DeltaTable(str(path))  # made at this moment, or an error that has passed
-    except (OSError, DeltaError) as error:
-        raise _not_opened(spec, error) from None
-
-
-def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
-    return LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.")
-
-
-def files_at(table: DeltaTable | None, spec: TableSpec) -> TableFiles:
-    if table is None:
-        return TableFiles(spec, None, ())
-    return TableFiles(spec, table.version(), tuple(sorted(table.file_uris())))

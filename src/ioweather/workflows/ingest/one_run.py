@@ -19,9 +19,10 @@ from ioweather.store import layout
 from ioweather.store.batches import Staged
 from ioweather.store.convert import literal
 from ioweather.store.database import connection
+from ioweather.store.delta_tables import newest_files
 from ioweather.store.forget import forget_runs
 from ioweather.store.lake import Lake
-from ioweather.store.table_files import TableFiles, files_at, open_table
+from ioweather.store.table_files import TableFiles
 from ioweather.tables import TABLES
 
 # The fullest first; null is the log itself.
@@ -92,7 +93,7 @@ def _in_lake(lake: Lake, new: list[_Run], days: set[str]) -> list[_Run]:
     """Runs that a new one may be a copy of, or the other way round: a text on either side."""
     texts = sorted({run.job_id for run in new if run.form is not None})
     spec = TABLES["applications"]
-    files = files_at(open_table(layout.tables_dir(lake.root), spec), spec)
+    files = newest_files(layout.tables_dir(lake.root), spec)
     if not files.uris:
         return []
     wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")

@@ -1,0 +1,367 @@
+"""All that this software knows of Delta: which files a table has at a version, and the commits that change that.
+Another format (Iceberg, DuckLake) would be another module with these names.
+
+Who only reads goes by the table's log, as Delta's protocol says: to load Delta's library and to open tables with it
+takes longer than many a question does. Who writes opens a table with the library (`open_table`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from ioweather.core.errors import LakeError
+from ioweather.core.whole_files import sync_to_disk, write_whole
+from ioweather.store.convert import literal
+from ioweather.store.database import connection, or_of_duckdb
+from ioweather.store.panics import without_panics
+from ioweather.store.table_files import DataFile, TableFiles
+from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
+
+if TYPE_CHECKING:
+    import duckdb
+    from deltalake import Field
+
+LAST_CHECKPOINT: Final = "_last_checkpoint"
+_LOG: Final = logging.getLogger("ioweather.store")
+_COMMIT: Final = re.compile(r"(\d{20})\.(json$|checkpoint\.)")
+_COMMIT_FILE: Final = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
+_TYPES: Final = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
+# The library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
+_CUT_AT: Final = 32
+# Names of our own files, with whole texts; the library's have a number behind the first dash.
+_OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
+# Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each, and lists all that there
+# are: 1 ms for each 300. So many are kept, and all of so long, for who has begun to read.
+_CHECKPOINT_EVERY: Final = 20
+_COMMITS_KEPT: Final = 1000
+_KEPT_SECONDS: Final = 3600.0
+
+
+class TableFault(Exception):
+    """The library could not do what it was asked."""
+
+
+class Refused(TableFault):
+    """Another writer was faster; nothing was committed."""
+
+
+class PinnedTables(Mapping[str, TableFiles]):
+    """Tables at their versions of one moment. The files of one are listed when they are first asked for."""
+
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
+        self._root = root
+        self._versions = {name: newest_version(root, TABLES[name]) for name in names}
+        self._known: dict[str, TableFiles] = {}
+
+    def __getitem__(self, name: str) -> TableFiles:
+        if name not in self._known:
+            self._known[name] = files_in(self._root, TABLES[name], self._versions[name])
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._versions)
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+
+def changed_ns(root: Path, name: str) -> int:
+    """Another one after every commit."""
+    try:
+        return (root / name / "_delta_log").stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def newest_version(root: Path, spec: TableSpec) -> int | None:
+    """By the names of the commits and checkpoints, which are whole once they are there."""
+    return max(_log(root, spec), default=None)
+
+
+def newest_files(root: Path, spec: TableSpec) -> TableFiles:
+    return files_in(root, spec, newest_version(root, spec))
+
+
+def _log(root: Path, spec: TableSpec) -> dict[int, list[Path]]:
+    """Commits and checkpoints by version."""
+    found: dict[int, list[Path]] = {}
+    try:
+        for path in (root / spec.name / "_delta_log").iterdir():
+            if name := _COMMIT.match(path.name):
+                found.setdefault(int(name[1]), []).append(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise _not_opened(spec, error) from None
+    return found
+
+
+def files_in(root: Path, spec: TableSpec, version: int | None) -> TableFiles:
+    """Of a version: those of the last checkpoint before it, and what commits since added and removed."""
+    if version is None:
+        return TableFiles(spec, None, ())
+    log = _log(root, spec)
+    checkpoints = {at: [p for p in paths if p.suffix == ".parquet"] for at, paths in log.items() if at <= version}
+    first = max((at for at, paths in checkpoints.items() if paths), default=-1)
+    try:
+        paths = set(_listed(checkpoints[first])) if first >= 0 else set()
+        for at in range(first + 1, version + 1):
+            for line in (root / spec.name / "_delta_log" / f"{at:020}.json").read_text("utf-8").splitlines():
+                action = json.loads(line)
+                if "add" in action:
+                    paths.add(action["add"]["path"])
+                elif "remove" in action:
+                    paths.discard(action["remove"]["path"])
+    except or_of_duckdb(OSError, ValueError) as error:
+        raise _not_opened(spec, error) from None
+    place = (root / spec.name).resolve()
+    return TableFiles(spec, version, tuple(sorted(f"{place}/{unquote(path)}" for path in paths)))
+
+
+def _listed(checkpoint: Sequence[Path]) -> list[str]:
+    with connection() as con:
+        listed = ", ".join(literal(str(path)) for path in checkpoint)
+        found = con.execute(f"SELECT add.path FROM read_parquet([{listed}]) WHERE add.path IS NOT NULL").fetchall()
+    return [path for (path,) in found]
+
+
+def commits_until(folder: Path, version: int) -> list[Path]:
+    """Commits and checkpoints of a table up to a version, in order; temporary files and later ones are left out."""
+    paths = sorted((folder / "_delta_log").iterdir())
+    return [path for path in paths if (name := _COMMIT.match(path.name)) and int(name[1]) <= version]
+
+
+def point_at_checkpoint(folder: Path, version: int) -> None:
+    """The library begins to read at the last checkpoint; it is a hint that names one of a copy's."""
+    log = folder / "_delta_log"
+    found = [path for path in log.glob("*.checkpoint.parquet") if int(path.name.split(".", 1)[0]) <= version]
+    if found:
+        hint = {"version": int(max(found).name.split(".", 1)[0]), "size": 0}
+        write_whole(log / LAST_CHECKPOINT, json.dumps(hint).encode())
+    else:
+        (log / LAST_CHECKPOINT).unlink(missing_ok=True)
+
+
+def _not_opened(spec: TableSpec, error: Exception) -> LakeError:
+    return LakeError(f"`{spec.name}` cannot be opened: {error}.", hint="Check the disk and permissions.")
+
+
+def open_table(root: Path, spec: TableSpec) -> Table | None:
+    """At its newest version. None where there is no such table yet. Delta says so too where the disk fails: a table
+    that is there must not look empty for that."""
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        try:
+            return Table(root, spec)
+        except TableNotFoundError:
+            if newest_version(root, spec) is None:
+                return None
+            return Table(root, spec)  # made at this moment, or an error that has passed
+    except (OSError, DeltaError) as error:
+        raise _not_opened(spec, error) from None
+
+
+def make_table(root: Path, spec: TableSpec) -> Table:
+    from deltalake import DeltaTable, Schema
+
+    try:
+        with _library():
+            DeltaTable.create(
+                str(root / spec.name), Schema(_fields(spec)), mode="ignore", partition_by=["day"], name=spec.name
+            )
+    except TableFault:
+        if open_table(root, spec) is None:  # lost the race to make it, or cannot make it
+            raise
+    return Table(root, spec)
+
+
+def _fields(spec: TableSpec) -> list[Field]:
+    from deltalake import Field
+    from deltalake.schema import PrimitiveType
+
+    columns = [*((c.name, _TYPES[c.type]) for c in spec.columns), *((n, "string") for n in LAKE_COLUMNS)]
+    return [Field(name, PrimitiveType(kind), nullable=True) for name, kind in columns]
+
+
+@contextmanager
+def _library() -> Iterator[None]:
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    try:
+        with without_panics():
+            yield
+    except CommitFailedError as error:
+        raise Refused(str(error)) from None
+    except DeltaError as error:
+        raise TableFault(str(error)) from None
+
+
+class Held:
+    """The files of a table, and what is known of each without opening it."""
+
+    def __init__(self, listed: Any) -> None:
+        self._listed = listed
+        self._columns = set(listed.schema.names)
+        self.names: list[str] = [path.rsplit("/", 1)[1] for path in listed["path"].to_pylist()]
+        self.days: list[str] = listed["partition.day"].to_pylist()
+        self.rows: list[int] = [rows or 0 for rows in listed["num_records"].to_pylist()]
+
+    def extremes(self, column: str) -> tuple[list[Any], list[Any]]:
+        """Least and greatest value in each file; None where it is not known."""
+        if not {f"min.{column}", f"max.{column}"} <= self._columns:
+            unknown = [None] * len(self.names)
+            return unknown, unknown
+        most = [
+            None if isinstance(value, str) and len(value) >= _CUT_AT and not _OURS.match(name) else value
+            for name, value in zip(self.names, self._listed[f"max.{column}"].to_pylist(), strict=True)
+        ]
+        return self._listed[f"min.{column}"].to_pylist(), most
+
+
+class Table:
+    """A table open for changes. Each is one commit or more, and on disk when the method returns: the library leaves
+    that to the kernel, and who shipped the rows deletes his own once they are in."""
+
+    def __init__(self, root: Path, spec: TableSpec) -> None:
+        from deltalake import DeltaTable
+
+        self.folder = root / spec.name
+        self.spec = spec
+        self._delta = DeltaTable(str(self.folder))
+
+    @property
+    def version(self) -> int:
+        return self._delta.version()
+
+    @property
+    def unknown_columns(self) -> set[str]:
+        """Those that a newer version of this software wrote."""
+        return self._columns() - {*self.spec.names, *LAKE_COLUMNS}
+
+    def _columns(self) -> set[str]:
+        return {field.name for field in self._delta.schema().fields}
+
+    def files(self) -> TableFiles:
+        return TableFiles(self.spec, self.version, tuple(sorted(self._delta.file_uris())))
+
+    def held(self) -> Held:
+        return Held(self._delta.get_add_actions(flatten=True))
+
+    def add(self, files: Sequence[DataFile], streams: Collection[str]) -> None:
+        """New rows. Refused where another writer committed rows of one of the streams since this table was opened."""
+        from deltalake import CommitProperties, Transaction
+
+        known, now = self._columns(), int(time.time() * 1000)
+        # Before columns are added, which brings the table to its newest version.
+        transactions = [
+            Transaction(stream, (self._delta.transaction_version(stream) or 0) + 1, now) for stream in sorted(streams)
+        ]
+        with self._on_disk():
+            if new := [field for field in _fields(self.spec) if field.name not in known]:
+                self._delta.alter.add_columns(new)
+            self._write(files, mode="append", commit_properties=CommitProperties(app_transactions=transactions))
+
+    def replace(self, day: str, files: Sequence[DataFile]) -> None:
+        """Out with the files that this version has of the day, in with these, which hold the same rows.
+
+        By an explicit action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows,
+        and would refuse when a writer appended meanwhile. Not by Delta's own `optimize.compact` either: of two that run
+        at the same time on the same files both are accepted, and every row is there twice (deltalake 1.6).
+        """
+        with self._on_disk():
+            self._write(files, mode="overwrite", partition_filters=[("day", "=", day)])
+
+    def _write(self, files: Sequence[DataFile], *, mode: Any, **options: Any) -> None:
+        from deltalake import PostCommitHookProperties
+        from deltalake.transaction import AddAction
+
+        now = int(time.time() * 1000)
+        actions: list[Any] = [
+            AddAction(file.path, file.size, {"day": file.day}, now, mode == "append", _statistics(file))
+            for file in files
+        ]
+        # What is past its time goes with a checkpoint (`_forget_commits`), or once a day (`vacuum`).
+        alone = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+        self._delta.create_write_transaction(
+            actions, mode=mode, schema=self._delta.schema(), partition_by=["day"], post_commithook_properties=alone,
+            **options,
+        )  # fmt: skip
+        self._delta.update_incremental()
+
+    def complete(self, rows: duckdb.DuckDBPyRelation, same: str) -> int:
+        """Put rows `b` into the place of stored ones `s` that are the same; returns how many."""
+        with self._on_disk():
+            merge = self._delta.merge(rows, same, "b", "s", merge_schema=True)
+            replaced: int = merge.when_matched_update_all().execute()["num_target_rows_updated"]
+        return replaced
+
+    def delete(self, condition: str) -> None:
+        with self._on_disk():
+            self._delta.delete(condition)
+
+    def vacuum(self, hours: int, *, dry_run: bool) -> int:
+        """Remove files that no version of the last hours needs, those too that a worker wrote and nobody committed,
+        because the process was killed; returns how many."""
+        removed = self._delta.vacuum(hours, dry_run, enforce_retention_duration=False, full=True)
+        if not dry_run:
+            self._delta.cleanup_metadata()
+        return len(removed)
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """The commits that are made within, and the files they add."""
+        before = self.version
+        with _library():
+            yield
+        changed = {self.folder, self.folder / "_delta_log"}
+        for version in range(before + 1, self.version + 1):
+            log = self.folder / "_delta_log" / f"{version:020d}.json"
+            with suppress(FileNotFoundError):  # of another writer: compacted meanwhile, or into a checkpoint
+                for line in log.read_text(encoding="utf-8").splitlines():
+                    if added := json.loads(line).get("add"):
+                        file = self.folder / unquote(added["path"])
+                        sync_to_disk(file)
+                        changed.add(file.parent)
+                sync_to_disk(log)
+        for directory in sorted(changed):
+            sync_to_disk(directory)
+
+    def checkpoint(self, before: int) -> None:
+        """Where it is time for one since a version."""
+        if self.version // _CHECKPOINT_EVERY == before // _CHECKPOINT_EVERY:
+            return
+        log = self.folder / "_delta_log"
+        try:
+            with _library():
+                self._delta.create_checkpoint()
+            for name in (f"{self.version:020d}.checkpoint.parquet", LAST_CHECKPOINT):
+                sync_to_disk(log / name)
+            _forget_commits(log, self.version - _COMMITS_KEPT)
+        except (OSError, TableFault) as error:  # the next one will do
+            _LOG.warning("%s has no checkpoint of version %d: %s", self.spec.name, self.version, error)
+
+
+def _statistics(file: DataFile) -> str:
+    told = {"minValues": file.statistics.least, "maxValues": file.statistics.most, "nullCount": file.statistics.nulls}
+    return json.dumps({"numRecords": file.rows, **told})
+
+
+def _forget_commits(log: Path, before: int) -> None:
+    """Those before an old checkpoint, which holds all that they say."""
+    names = {path.name for path in log.iterdir()} if before > 0 else set()
+    versions = {name: int(found[1]) for name in names if (found := _COMMIT_FILE.fullmatch(name))}
+    made = sorted(version for name, version in versions.items() if name.endswith("parquet") and version <= before)
+    since = time.time() - _KEPT_SECONDS
+    while made and (log / f"{made[-1]:020d}.checkpoint.parquet").stat().st_mtime > since:
+        made.pop()
+    for name in sorted(name for name, version in versions.items() if made and version < made[-1]):
+        (log / name).unlink(missing_ok=True)
