@@ -81,34 +81,43 @@ def placed_in_samples(
 
 
 def _divided(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> Floats:
-    """(stretch, interval) shares of the work of each stretch, whose I/O takes `busy` seconds."""
-    share = overlap / overlap.sum(axis=1, keepdims=True)
-    busy = np.where(busy > 0, busy, overlap.sum(axis=1))[:, None]
-    most = np.minimum(1.0, _FASTEST * overlap / busy)
+    """(stretch, interval) shares of the work of each stretch, whose I/O takes `busy` seconds. Most reach into few of
+    the intervals: all but two products is reckoned of these alone."""
+    shares = np.zeros(overlap.shape)
+    place = stretch, row = np.nonzero(overlap)
+    first = np.flatnonzero(np.diff(stretch, prepend=-1))
+    inside = overlap[place]
+    share = inside / np.add.reduceat(inside, first)[stretch]
+    busy = np.where(busy > 0, busy, overlap.sum(axis=1))[stretch]
+    most = np.minimum(1.0, _FASTEST * inside / busy)
     nobody = _IDLE_WORK * samples.seconds[:, None]
     known = np.isfinite(samples.work)
     did = np.where(known, samples.work, 0.0) + nobody
     # Logs may say wrong targets (files move): one that did less than they say has less to say about when.
     trusted = work * np.minimum(1.0, did.sum(axis=0) / np.maximum(work.sum(axis=0), 1e-9)) ** 2
-    total = trusted.sum(axis=1, keepdims=True)
-    part = trusted / np.where(total > 0, total, 1.0)
+    total = trusted.sum(axis=1)
+    part = trusted / np.where(total > 0, total, 1.0)[:, None]
+    moves = total[stretch] > 0
     for _ in range(_ROUNDS):
-        over = np.where(known, (share.T @ work + nobody) / did, 1.0)
-        share = np.where(total > 0, _filled(share / np.sqrt(np.maximum(part @ over.T, 1e-9)), most), share)
-    noise = (share * busy < _LEAST_BUSY * overlap) & (share < share.max(axis=1, keepdims=True))
+        shares[place] = share
+        over = np.where(known, (shares.T @ work + nobody) / did, 1.0)
+        fitting = share / np.sqrt(np.maximum((part @ over.T)[place], 1e-9))
+        share = np.where(moves, _filled(fitting, most, stretch, first), share)
+    noise = (share * busy < _LEAST_BUSY * inside) & (share < np.maximum.reduceat(share, first)[stretch])
     share = np.where(noise, 0.0, share)
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
+    shares[place] = share / np.add.reduceat(share, first)[stretch]
+    return shares
 
 
-def _filled(share: Floats, most: Floats) -> Floats:
-    """In proportion to `share`, up to `most` in each interval; 1 in all."""
-    share = share / share.sum(axis=1, keepdims=True)
+def _filled(share: Floats, most: Floats, stretch: Ints, first: Ints) -> Floats:
+    """In proportion to `share`, up to `most` in each interval; 1 in all of a stretch."""
+    share = share / np.add.reduceat(share, first)[stretch]
     for _ in range(_FILLING):
         held = share >= most
-        room = 1.0 - np.where(held, most, 0.0).sum(axis=1, keepdims=True)
-        rest = np.where(held, 0.0, share).sum(axis=1, keepdims=True)
-        share = np.where(held, most, share * room / np.maximum(rest, 1e-30))
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
+        room = 1.0 - np.add.reduceat(np.where(held, most, 0.0), first)
+        rest = np.add.reduceat(np.where(held, 0.0, share), first)
+        share = np.where(held, most, share * (room / np.maximum(rest, 1e-30))[stretch])
+    return np.asarray(share / np.add.reduceat(share, first)[stretch])
 
 
 def _cut(loads: JobLoads, near: Ints, entries: Ints, of: Ints, share: Floats, samples: Samples) -> JobLoads:
