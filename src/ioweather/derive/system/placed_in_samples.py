@@ -84,7 +84,8 @@ def _divided(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> F
     """(stretch, interval) shares of the work of each stretch, whose I/O takes `busy` seconds. Most reach into few of
     the intervals: all but two products is reckoned of these alone."""
     shares = np.zeros(overlap.shape)
-    place = stretch, row = np.nonzero(overlap)
+    place = np.nonzero(overlap)
+    stretch = place[0]
     first = np.flatnonzero(np.diff(stretch, prepend=-1))
     inside = overlap[place]
     share = inside / np.add.reduceat(inside, first)[stretch]
