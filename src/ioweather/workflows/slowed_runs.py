@@ -44,6 +44,7 @@ MOST_SAMPLES: Final = 3_000_000
 # So many runs of a month say how far work explains slowness; they are looked at again when there are so many times
 # more. [ours]
 _MOST_COMPARED: Final = 200
+_MOST_ASKED: Final = 10 * _MOST_COMPARED
 _GROWN: Final = 1.5
 _MAD_TO_SD: Final = 1.4826
 # With fewer similar runs nothing is usual.
@@ -220,9 +221,9 @@ def _compared(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, A
     everybody = runs_in(snapshot, "", days_about(snapshot, min(inside), max(inside), REACH_DAYS))
     rows = np.flatnonzero([utc_day(start)[:7] == month for start in everybody.ints("start_ns").tolist()])
     count = len(rows)
+    rows = _evenly(rows, _MOST_ASKED)
     times = usual_times(everybody, rows)
-    known = np.flatnonzero(np.isfinite(times.usual))
-    known = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), _MOST_COMPARED)).astype(np.int64))]
+    known = _evenly(np.flatnonzero(np.isfinite(times.usual)), _MOST_COMPARED)
     beside = beside_usual(snapshot, filesystem, everybody, rows[known], times.of(known), here=Slowness())
     found = [run for run in beside.values() if not run.suspects.on_sick]
     record = {
@@ -232,6 +233,10 @@ def _compared(snapshot: Snapshot, filesystem: str, month: str) -> Mapping[str, A
     }
     LakeRecords(snapshot.root).put(*_place(snapshot, filesystem, month), record)
     return record
+
+
+def _evenly(rows: Ints, most: int) -> Ints:
+    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
 
 
 # Runs and times.

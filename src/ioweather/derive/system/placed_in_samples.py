@@ -82,7 +82,9 @@ def placed_in_samples(
 
 def _divided(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> Floats:
     """(stretch, interval) shares of the work of each stretch, whose I/O takes `busy` seconds. Most reach into few of
-    the intervals: all but two products is reckoned of these alone."""
+    the intervals, and use few targets: all but two products is reckoned of these alone."""
+    used = work.any(axis=0)
+    work, sampled = work[:, used], samples.work[:, used]
     shares = np.zeros(overlap.shape)
     place = np.nonzero(overlap)
     stretch = place[0]
@@ -92,8 +94,8 @@ def _divided(work: Floats, overlap: Floats, samples: Samples, busy: Floats) -> F
     busy = np.where(busy > 0, busy, overlap.sum(axis=1))[stretch]
     most = np.minimum(1.0, _FASTEST * inside / busy)
     nobody = _IDLE_WORK * samples.seconds[:, None]
-    known = np.isfinite(samples.work)
-    did = np.where(known, samples.work, 0.0) + nobody
+    known = np.isfinite(sampled)
+    did = np.where(known, sampled, 0.0) + nobody
     # Logs may say wrong targets (files move): one that did less than they say has less to say about when.
     trusted = work * np.minimum(1.0, did.sum(axis=0) / np.maximum(work.sum(axis=0), 1e-9)) ** 2
     total = trusted.sum(axis=1)
