@@ -66,10 +66,9 @@ def spread_over_targets(
         one = np.repeat(part, many[part])
         within = np.arange(len(one)) - np.repeat(np.cumsum(many[part]) - many[part], many[part])
         column = columns[begin[one] + within]
-        one, column = one[column >= 0], column[column >= 0]
-        cell = log[one] * len(components) + column  # by two indices `add.at` takes ten times as long
+        known = column >= 0
         for spread, total in zip(found, totals, strict=True):
-            np.add.at(spread.reshape(-1), cell, (total / many)[one])
+            np.add.at(spread, (log[one[known]], column[known]), (total / many)[one[known]])
     return found
 
 
