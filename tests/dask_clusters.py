@@ -15,8 +15,10 @@ def loopback_cluster(workers: int = 2) -> Iterator[Any]:
     import dask
 
     # Copies of a process that has loaded everything: a worker that is killed comes back in a tenth of the time.
+    # On a busy machine who does not answer is slow, not gone.
+    patient = {f"distributed.comm.timeouts.{name}": "120s" for name in ("connect", "tcp")}
     with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **patient}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

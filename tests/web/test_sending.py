@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -443,7 +444,8 @@ def test_told_to_wait_it_waits_once_and_not_as_long_as_the_others(
     cargo, token, monkeypatch, times, waiting_files, said
 ):
     waited: list[float] = []
-    monkeypatch.setattr("ioweather.collect.push.time.sleep", waited.append)
+    # Not the sleep of all: servers of this process sleep in threads of their own.
+    monkeypatch.setattr("ioweather.collect.push.time", SimpleNamespace(sleep=waited.append))
     TellsToWait.times, TellsToWait.said = times, said
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TellsToWait) as full:
         threading.Thread(target=full.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -279,8 +280,11 @@ def test_a_root_that_is_a_link_is_resolved_once(tmp_path):
 def test_the_rate_is_kept(monkeypatch):
     """A clock that only sleeping moves: so many entries need so many seconds, evenly."""
     clock = [100.0]
-    monkeypatch.setattr(plans.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(plans.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+
+    def sleep(seconds):
+        clock[0] += seconds
+
+    monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     pace = Pace(1000)
     assert pace.chunk == 100
     for _ in range(50):
