@@ -8,10 +8,12 @@ import pytest
 
 from ioweather.simulate.generate import generate
 from ioweather.simulate.presets import LAPTOP, for_days
+from made_once import made_once
 
 SMALL = replace(for_days(LAPTOP, 2), detail_day=1, probe_seconds=900, sampler_seconds=3600, scan_files=300)
 
 
 @pytest.fixture(scope="session")
 def small_facility(tmp_path_factory):
-    return generate(SMALL, tmp_path_factory.mktemp("simulate") / "small", seed=3)
+    place = tmp_path_factory.mktemp("simulate")
+    return made_once(place, "simulated", lambda folder: generate(SMALL, folder / "small", seed=3))

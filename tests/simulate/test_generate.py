@@ -38,7 +38,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_the_same_seed_gives_the_same_files_and_another_does_not(tmp_path):
     preset = replace(
-        for_days(LAPTOP, 1), detail_day=0, probe_seconds=1800, sampler_seconds=7200, scan_files=100, jobs=12
+        for_days(LAPTOP, 1), osts=4, detail_day=0, probe_seconds=1800, sampler_seconds=7200, scan_files=100, jobs=12
     )
     first, again, other = (
         digests(generate(preset, tmp_path / name, seed=seed).out) for name, seed in (("a", 7), ("b", 7), ("c", 8))
@@ -160,7 +160,8 @@ def test_presets_are_named_and_scaled():
 
 @pytest.mark.parametrize("name", ["laptop-without-logs", "laptop-skewed-clocks", "laptop-late-accounts"])
 def test_misspecified_facilities_break_what_they_say(name, tmp_path):
-    preset = replace(for_days(PRESETS[name], 3), detail_day=None, probe_hosts=0, sampler_seconds=0, scan_files=50)
+    few = {"osts": 4, "detail_day": None, "probe_hosts": 0, "sampler_seconds": 0, "scan_files": 50}
+    preset = replace(for_days(PRESETS[name], 3), **few)
     made = generate(preset, tmp_path / "f", seed=2)
     if name == "laptop-without-logs":
         assert 0.4 < made.logs / made.runs < 0.8

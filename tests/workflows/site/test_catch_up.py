@@ -14,6 +14,7 @@ from ioweather.cli.main import run as command
 from ioweather.collect.caught_up import read_caught_up, state_file
 from ioweather.collect.watch_settings import WatchSettings
 from ioweather.store.lake import open_lake
+from ioweather.workflows.ingest import watched
 from ioweather.workflows.site import catch_up as catching
 from ioweather.workflows.site.catch_up import catch_up
 from planted_logs import write_climate
@@ -166,12 +167,12 @@ def test_a_directory_that_is_gone_is_said_and_the_others_are_read(place, tmp_pat
     assert done.troubles == [f"{tmp_path / 'gone'}: No such file or directory"]
 
 
-def test_the_command_reads_facility_toml_and_tells_who_does_not_open_the_lake(place, capsys):
+def test_the_command_reads_facility_toml_and_tells_who_does_not_open_the_lake(place, capsys, monkeypatch):
     lake, _, logs = place
     (lake.root / "facility.toml").write_text(f'[watch]\ndirectories = ["{logs}"]\naccounting = false\n')
     for path in (*logs.glob("*.darshan"), *logs.glob("2026/*")):
         os.utime(path)
-    time.sleep(3.1)  # files of this moment are still being written
+    monkeypatch.setattr(watched, "_SETTLED_NS", 0)  # files of this moment are still being written
     assert command(["catch-up", "--lake", str(lake.root), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["read"] == 1
     told = read_caught_up(lake.root)["last"]
