@@ -77,7 +77,7 @@ class _Here:
 
     results = call
 
-    def start(self, count=0) -> None: ...
+    def start(self, count=0, modules=()) -> None: ...
 
     rest = stop = start
 

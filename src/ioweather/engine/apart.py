@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
@@ -59,12 +59,12 @@ class _Copy(ForkProcess):
 
 
 class _Child:
-    """One process, which does what it is sent. `module` is imported while nobody waits yet. `is_spent`: it holds on to
-    memory that its work took, and should be followed by another."""
+    """One process, which does what it is sent. `modules` are imported while nobody waits yet. `is_spent`: it holds on
+    to memory that its work took, and should be followed by another."""
 
     is_spent = False
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, modules: Sequence[str]) -> None:
         with tempfile.TemporaryFile() as file:
             file.truncate(BOARD_BYTES)
             self._board = mmap.mmap(file.fileno(), BOARD_BYTES)
@@ -72,7 +72,7 @@ class _Child:
             self._connection, theirs = multiprocessing.Pipe()
             self._process: _Copy | subprocess.Popen[bytes]
             if _may_be_copied():
-                self._process = _Copy(target=_copied, args=(theirs, self._board, module))
+                self._process = _Copy(target=_copied, args=(theirs, self._board, modules))
                 with warnings.catch_warnings():  # Python 3.12 counts the threads too, and knows none by its name
                     warnings.simplefilter("ignore", DeprecationWarning)
                     self._process.start()
@@ -80,7 +80,7 @@ class _Child:
                 places = [theirs.fileno(), file.fileno()]
                 # -P: a module of the directory that a person happens to be in is not ours.
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", f"from {__name__} import main; main()", *map(str, places), module],
+                    [sys.executable, "-P", "-c", f"from {__name__} import main; main()", *map(str, places), *modules],
                     stdin=subprocess.DEVNULL,
                     pass_fds=places,
                 )
@@ -126,15 +126,15 @@ class Children:
             (result,) = child.results(task, args)
         return cast(T, result)
 
-    def start(self, count: int) -> None:
-        """So many will be needed soon."""
+    def start(self, count: int, modules: Sequence[str] = ()) -> None:
+        """So many will be needed soon, and these modules."""
         with self._lock:
-            self._idle += [_Child(self._module) for _ in range(count - len(self._idle))]
+            self._idle += [_Child((self._module, *modules)) for _ in range(count - len(self._idle))]
 
     @contextmanager
     def _taken(self) -> Iterator[_Child]:
         with self._lock:
-            child = self._idle.pop() if self._idle else _Child(self._module)
+            child = self._idle.pop() if self._idle else _Child((self._module,))
             self._busy.append(child)
         is_good = False
         try:
@@ -197,7 +197,7 @@ def _may_be_copied() -> bool:
         return False
 
 
-def _copied(connection: Connection, board: mmap.mmap, module: str) -> None:
+def _copied(connection: Connection, board: mmap.mmap, modules: Sequence[str]) -> None:
     """What its parent has open is its parent's alone: a lock would stay held, and no end of a connection be noticed.
     Nothing is opened in its place, for there are objects that will close it by its number."""
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -208,20 +208,21 @@ def _copied(connection: Connection, board: mmap.mmap, module: str) -> None:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    _serve(connection, board, module)
+    _serve(connection, board, modules)
 
 
 def main() -> None:
-    _serve(Connection(int(sys.argv[1])), mmap.mmap(int(sys.argv[2]), BOARD_BYTES), sys.argv[3])
+    _serve(Connection(int(sys.argv[1])), mmap.mmap(int(sys.argv[2]), BOARD_BYTES), sys.argv[3:])
 
 
-def _serve(connection: Connection, board: mmap.mmap, module: str) -> None:
+def _serve(connection: Connection, board: mmap.mmap, modules: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the whole group; the parent takes it and ends its children
     set_up_logs()
     logging.getLogger("ioweather.plugins").setLevel(logging.ERROR)  # its parent found the same broken ones, and said so
     limit_here(board)
-    with suppress(ImportError):
-        importlib.import_module(module)
+    for module in modules:
+        with suppress(ImportError):
+            importlib.import_module(module)
     # Rows of thousands of small files are made of millions of objects that stay until all are read: to look through
     # them for cycles took a fifth of the time.
     gc.freeze()

@@ -19,7 +19,7 @@ from ioweather.engine import ChildDied, Serial, Threads
 from ioweather.store.lake import open_lake
 from ioweather.workflows.ingest import bounded_reading
 from ioweather.workflows.ingest.bounded_reading import read_bounded, readers
-from ioweather.workflows.ingest.ingest import _suited, find_files, ingest
+from ioweather.workflows.ingest.ingest import Found, IngestReport, _batches, _suited, find_files, ingest
 from ioweather.workflows.ingest.reading import Limits, Reading
 from planted_logs import write_climate
 
@@ -154,12 +154,23 @@ def test_death_between_two_files_is_tried_again_and_then_each_goes_alone(tmp_pat
 
 def test_as_many_readers_as_workers_and_one_for_a_handful_of_files(tmp_path):
     (tmp_path / "x").write_text("x")
-    few = find_files([tmp_path])
+    few = list(find_files([tmp_path]))
     assert isinstance(_suited(None, few), Serial)
     many = few * 100
     assert isinstance(_suited(Serial(), many), Serial)
     with Threads(3) as threads:
         assert _suited(threads, few) is threads
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "batches"), [(8000, 1, 6), (8000, 2, 6), (8000, 4, 8), (100, 2, 4), (3, 2, 2)]
+)
+def test_all_workers_have_as_many_batches_and_all_batches_as_much(count, workers, batches):
+    files = [Found(str(number), 2000 + number % 7) for number in range(count)]
+    with Threads(workers) as pool:
+        made = [len(batch) for batch in _batches(files, {}, Reading(CONTEXT), IngestReport(), pool)]
+    assert (len(made), sum(made)) == (batches, count)
+    assert max(made) - min(made) <= batches
 
 
 def test_leaving_early_ends_what_is_being_read(tmp_path):

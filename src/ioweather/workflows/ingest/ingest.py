@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +24,7 @@ from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.core.frames import Frame
 from ioweather.core.progress import Progress, silent
+from ioweather.core.words import names_of
 from ioweather.engine import ChildDied, Serial, Threads, in_order, local_executor, place_of, workers_of
 from ioweather.sources.catalogue import SOURCES
 from ioweather.store import layout
@@ -47,9 +48,12 @@ from ioweather.workflows.ingest.what_follows import SEARCHED, follow_arrival, fo
 
 _LOG = logging.getLogger("ioweather.ingest")
 # One task: enough logs to pay for a file of their rows, little enough to lose; fewer where that keeps all workers busy.
-_BATCH_FILES, _BATCH_LEAST, _BATCHES_EACH = 2048, 32, 2
-# Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows.
-_BATCH_BYTES = 4 << 20
+_BATCH_LEAST, _BATCHES_EACH = 32, 2
+# Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows. To open a
+# file and to say what became of it takes as long as to read so many bytes of a log.
+_BATCH_BYTES, _FILE_BYTES = 6 << 20, 2 << 10
+# Many files are logs most often: what their readers need is loaded while the others are still being found.
+_FOR_LOGS = names_of("ioweather.sources.darshan.rows ioweather.derive.jobs.job_io ioweather.store.batches arro3.io")
 # Larger files come back piece by piece, not whole.
 _STREAM_BYTES = 256 << 20
 # One commit: so many numbers (50 MB, and seven times as much while they are written), or seconds, what comes first.
@@ -123,37 +127,36 @@ def is_address(text: str) -> bool:
     return _ADDRESS.match(text) is not None
 
 
-def find_files(paths: Sequence[Path]) -> list[Found]:
-    """Files named or below directories named; hidden ones, links below directories and lakes are left alone. What may
-    not be looked at is found too, so that reading says so.
+def find_files(paths: Sequence[Path]) -> Iterator[Found]:
+    """Files named or below directories named, each once, as they are found; hidden ones, links below directories and
+    lakes are left alone. What may not be looked at is found too, so that reading says so.
 
     A directory that a source reads as one (a copied /proc tree) is one entry.
     """
-    found: dict[str, int] = {}
-    for path in map(os.fspath, paths):
-        size = _size_of_named(path)
-        if size is None:
-            found |= _below(path)
-        else:
-            found[path] = size
-    return [Found(file, size) for file, size in found.items()]
+    named = {file: _size_of_named(file) for file in map(os.fspath, paths)}
+    told: set[str] = set()
+    for path, size in named.items():
+        for found in _below(path) if size is None else (Found(path, size),):
+            if found.file not in told:
+                told.add(found.file)
+                yield found
 
 
-def _below(top: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for folder, subfolders, names in os.walk(top, onerror=lambda error: found.update({error.filename: 0})):
+def _below(top: str) -> Iterator[Found]:
+    unlisted: list[str] = []
+    for folder, subfolders, names in os.walk(top, onerror=lambda error: unlisted.append(error.filename)):
         if layout.lake_marker(Path()).name in names:
             subfolders.clear()
         elif reads_as_one(Path(folder)):
-            found[folder] = sum(_size(str(file)) or 0 for file in files_of_tree(Path(folder)))
+            yield Found(folder, sum(_size(str(file)) or 0 for file in files_of_tree(Path(folder))))
             subfolders.clear()
         else:
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
             for name in sorted(names):
                 file = f"{folder}/{name}"
                 if not name.startswith(".") and (size := _size(file)) is not None:
-                    found[file] = size
-    return found
+                    yield Found(file, size)
+    yield from (Found(folder, 0) for folder in unlisted)
 
 
 def _size(file: str) -> int | None:
@@ -208,12 +211,15 @@ def ingest(
     """
     started = time.monotonic()
     _check_asked(lake, context or ReadContext(), source, mapping)
-    files = find_files(paths)
+    found = find_files(paths)
+    most = max(_SMALL_FILES, workers_of(executor or local_executor()))
+    files = [*islice(found, most + 1)]
     pool = _suited(executor, files)
     if files:
-        # Which takes as long as opening the lake. Workers of a cluster have readers of their own.
-        readers().start(pool.workers if isinstance(pool, Threads) else 1)
+        # While the others are found and the lake is opened. Workers of a cluster have readers of their own.
+        readers().start(pool.workers if isinstance(pool, Threads) else 1, _FOR_LOGS if len(files) > most else ())
         _ = SOURCES.plugins  # a broken one is named here, and not by every reader
+        files += found
     limits, staging = limits_of(lake.facility), Staging.of(lake.root)
     reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
     report = IngestReport()
@@ -326,7 +332,7 @@ def _batches(
 ) -> Iterator[Batch]:
     """Files that are not in yet. One of a size that none has which is in need not be looked at before it is read; at
     others workers look: on a parallel file system it is the opening that takes the time."""
-    most = max(_BATCH_LEAST, min(_BATCH_FILES, -(-len(files) // (_BATCHES_EACH * workers_of(pool)))))
+    share, most = _share(files, workers_of(pool))
     sizes = set(known.values())
     doubted = [file.file for file in files if file.bytes in sizes]
     parts = [doubted[first : first + most] for first in range(0, len(doubted), most)]
@@ -340,12 +346,20 @@ def _batches(
             report.known += 1
             continue
         batch.append((file.file, digest, file.bytes))
-        size += file.bytes
-        if len(batch) >= most or size >= _BATCH_BYTES:
+        size += _FILE_BYTES + file.bytes
+        if size >= share:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _share(files: Sequence[Found], workers: int) -> tuple[int, int]:
+    """Bytes and files of a batch: as many batches for each worker, and all alike, so that all end at the same time."""
+    size = sum(_FILE_BYTES + file.bytes for file in files)
+    batches = max(size // _BATCH_BYTES, min(_BATCHES_EACH * workers - 1, len(files) // _BATCH_LEAST)) + 1
+    batches += -batches % workers
+    return -(-size // batches), -(-len(files) // batches) or 1
 
 
 class _Writer:
