@@ -17,6 +17,7 @@ from ioweather.core.errors import LakeError
 from ioweather.core.facility import Facility, load_facility
 from ioweather.core.frames import Frame
 from ioweather.core.visibility import Owner
+from ioweather.core.words import names_of
 from ioweather.store import layout
 from ioweather.store.delta_tables import PinnedTables
 from ioweather.store.snapshot import Snapshot
@@ -52,6 +53,9 @@ class LedgerEntry(NamedTuple):  # a data class takes four times as long to make,
     refused_rows: int = 0
     flagged_rows: int = 0
     rows_ingest_ids: str | None = None
+
+
+_TOLD_AS_IS: Final = names_of("digest path bytes status reason message rows_ingest_ids")
 
 
 @lru_cache(1024)
@@ -133,18 +137,13 @@ class Lake:
         for entry in entries:
             by_source.setdefault(entry.source, []).append(entry)
         for source, group in by_source.items():
+            told = dict(zip(LedgerEntry._fields, zip(*group, strict=True), strict=True))
             frame = TABLES["ingests"].frame(
                 {
-                    "digest": [e.digest for e in group],
-                    "path": [e.path for e in group],
-                    "bytes": [e.bytes for e in group],
-                    "status": [e.status for e in group],
-                    "reason": [e.reason for e in group],
-                    "message": [e.message for e in group],
-                    "rows": [_rows_json(tuple(e.rows.items())) for e in group],
-                    "refused_count": [e.refused_rows for e in group],
-                    "flagged_count": [e.flagged_rows for e in group],
-                    "rows_ingest_ids": [e.rows_ingest_ids for e in group],
+                    **{name: told[name] for name in _TOLD_AS_IS},
+                    "rows": [_rows_json(tuple(rows.items())) for rows in told["rows"]],
+                    "refused_count": told["refused_rows"],
+                    "flagged_count": told["flagged_rows"],
                     "ingested_ns": now_ns(),
                     "software_version": __version__,
                 },
