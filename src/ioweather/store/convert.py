@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SQL_TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN"}
 _FETCHED = "__fetched"
+_DICTIONARY = arro.DataType.dictionary(arro.DataType.int32(), arro.DataType.utf8())
 Keep: TypeAlias = Literal["always", "many", "never"]
 _MANY_TEXTS = 1000
 # Up to so many rows, an object for each text takes less time than the questions for distinct ones.
@@ -76,9 +77,9 @@ def encodable(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _strings(column: Text) -> Any:
-    # The appended None is what code -1 is sent to.
+    # The appended None is what code -1 is sent to. Of a dictionary only codes are taken, and no text is copied.
     texts = [*encodable(column.categories), None]
-    values = arro.Array(texts, type=arro.DataType.utf8())
+    values = arro.Array(texts, type=arro.DataType.utf8()).cast(_DICTIONARY)
     codes = column.codes.astype(np.int64)
     return values.take(arro.Array.from_numpy(np.where(codes < 0, len(column.categories), codes)))
 

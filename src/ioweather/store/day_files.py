@@ -102,13 +102,15 @@ def from_frame(spec: TableSpec, frame: Frame, source: str, ingest_id: str, days:
     def write(day: str, target: Path) -> tuple[int, Statistics]:
         from arro3.io import write_parquet
 
-        rows = frame if len(days) == 1 else frame.take(frame.ints(spec.time) // DAY_NS == day_start_ns(day) // DAY_NS)
+        times, low = frame.ints(spec.time), day_start_ns(day)
+        rows = frame if len(days) == 1 else frame.take((times >= low) & (times < low + DAY_NS))
         if rows.rows:
             content = io.BytesIO()  # of a disk that is full, the library would not report but panic
             # Numbers repeat too seldom to pay for the search for those that do; sealing does it again, and better.
             write_parquet(
                 arrow_table(rows, source=source, ingest_id=ingest_id), content, compression="zstd(1)",
                 max_row_group_size=spec.group_rows, dictionary_enabled=False, column_dictionary_enabled=texts,
+                skip_arrow_metadata=True,
             )  # fmt: skip
             target.write_bytes(content.getvalue())  # a view of it would outlive an error of the disk
         return rows.rows, _statistics(rows, source, ingest_id)

@@ -36,7 +36,7 @@ _COMMIT_FILE: Final = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
 _TYPES: Final = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
 # The library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
 _CUT_AT: Final = 32
-# Names of our own files, with whole texts; the library's have a number behind the first dash.
+# Names of our own files, with whole texts, on disk before a commit names them; the library's have a number behind the first dash.
 _OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
 # Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each, and lists all that there
 # are: 1 ms for each 300. So many are kept, and all of so long, for who has begun to read.
@@ -318,7 +318,7 @@ class Table:
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """The commits that are made within, and the files they add."""
+        """The commits that are made within, and the files they add, but for our own, which were there before."""
         before = self.version
         with _library():
             yield
@@ -327,8 +327,8 @@ class Table:
             log = self.folder / "_delta_log" / f"{version:020d}.json"
             with suppress(FileNotFoundError):  # of another writer: compacted meanwhile, or into a checkpoint
                 for line in log.read_text(encoding="utf-8").splitlines():
-                    if added := json.loads(line).get("add"):
-                        file = self.folder / unquote(added["path"])
+                    added = json.loads(line).get("add")
+                    if added and not _OURS.match((file := self.folder / unquote(added["path"])).name):
                         sync_to_disk(file)
                         changed.add(file.parent)
                 sync_to_disk(log)

@@ -6,7 +6,7 @@ the day's last commit the slowest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -93,14 +93,31 @@ def _meet(least: Any, most: Any, low: Any, high: Any) -> bool:
 
 
 def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:
-    """A number for each identity in the frame, ascending: the same row has the same one in every process. As many
-    numbers as rows say that no two rows are the same; fewer, that two may be."""
+    """A number for each identity in the frame: the same row has the same one in every process. As many numbers as rows
+    say that no two rows are the same; fewer, that two may be."""
     keys = np.zeros(frame.rows, np.uint64)
-    for name, factor in zip(spec.identity, _FACTORS, strict=False):
-        if name != "source":  # one for all rows
-            keys += _bits(frame[name]) * factor
-    keys.sort()
-    return keys[np.append(True, keys[1:] != keys[:-1])] if frame.rows else keys
+    columns = [frame[name] for name in spec.identity if name != "source"]  # which is one for all rows
+    for column, factor in zip(columns, _FACTORS, strict=False):
+        keys += _bits(column) * factor
+    if frame.rows and not _rise(columns):
+        keys.sort()
+        keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    return keys
+
+
+def _rise(columns: Sequence[Column]) -> bool:
+    """Whether the rows are in the order of these columns, one that changes less often before one that does more often,
+    so that no two are the same. Samples of many components are, and to sort them takes six times as long."""
+    steps = []
+    for column in columns:
+        if isinstance(column, Text) and len({*encodable(column.categories)}) < len(column.categories):
+            return False
+        values = column.codes if isinstance(column, Text) else np.ma.filled(column, 0)
+        steps.append((values[1:] > values[:-1], values[1:] == values[:-1]))
+    risen: Any = False
+    for rises, stays in sorted(steps, key=lambda step: np.count_nonzero(step[1])):
+        risen = rises | (stays & risen)
+    return bool(np.all(risen))
 
 
 def _bits(column: Column) -> Keys:
