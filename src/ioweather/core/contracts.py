@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Typ
 
 from ioweather.core.facility import Facility
 from ioweather.core.frames import BlockwiseMatrix, Frame
-from ioweather.core.results import Answer, Cell, Exhibit
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ioweather.core.results import Answer, Cell, Exhibit
     from ioweather.core.run_outcomes import Outcome
 
 PathPolicy: TypeAlias = Literal["keep", "hash", "drop"]

@@ -14,7 +14,6 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.errors import DataUnavailable, LakeError
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame
-from ioweather.core.results import Cell
 from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
@@ -26,6 +25,8 @@ from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
 
 if TYPE_CHECKING:
     import duckdb
+
+    from ioweather.core.results import Cell
 
 # A period up to this long is read from the files of its days alone; of a longer one most files are wanted anyway.
 _LISTED_DAYS = 400

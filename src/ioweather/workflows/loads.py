@@ -22,7 +22,6 @@ from ioweather.store import grid
 from ioweather.store.convert import literal
 from ioweather.store.snapshot import Snapshot
 from ioweather.studies.shared.choices import TRAFFIC, traffic_kind
-from ioweather.studies.weather.slowdown import usual_requests
 from ioweather.tables import METRICS
 
 _HOURS_FROM_NS = 4 * DAY_NS
@@ -164,6 +163,8 @@ def _slowness(snapshot: Snapshot, low: int, high: int) -> Iterator[Slowness]:
 
 def _usual_seconds(snapshot: Snapshot) -> dict[tuple[Any, ...], float | None]:
     """What a request of each kind usually takes, by all hours of the lake."""
+    from ioweather.studies.weather.slowdown import usual_requests  # an ingest of servers' samples needs none of it
+
     hours = snapshot.frame("response_rollups", ROLLUP_COLUMNS, {"interval_ns": HOUR_NS})
     series = operation_series(hours, _filesystems(hours, snapshot.facility), HOUR_NS)
     return {_what(each): each.expected(snapshot.facility.baseline)[0] for each in usual_requests(series)}

@@ -15,18 +15,20 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from ioweather.core.arrays import Bools, Floats
 from ioweather.core.facility import Facility
 from ioweather.core.frames import Frame, Matrix
-from ioweather.core.run_outcomes import Unhealthy
 from ioweather.core.units import HOUR_NS, MINUTE_NS, NS, format_seconds
 from ioweather.derive.system.capped_targets import Capped
 from ioweather.derive.system.evidence import Evidence, Observations, merged
 from ioweather.tables import TABLES
+
+if TYPE_CHECKING:
+    from ioweather.core.run_outcomes import Unhealthy
 
 Sickness: TypeAlias = Literal["slow", "stalled", "capped", "absent", "busy", "overloaded"]
 
@@ -361,6 +363,8 @@ def health_events(found: Sequence[Incident], system: str) -> Frame:
 
 def unhealthy_of(event: Mapping[str, Any], filesystem: str | None = None) -> Unhealthy:
     """A row of `events`, as programs read it; also one of an earlier version, which had no probability."""
+    from ioweather.core.run_outcomes import Unhealthy  # a search needs none of it
+
     details = json.loads(event["details"] or "{}")
     return Unhealthy(
         event["component"], details.get("direction"), details.get("cause") or event["label"], event["start_ns"],

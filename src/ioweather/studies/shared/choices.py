@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ioweather.core.contracts import Inventory, Need, Param, Params, SeriesGroup
-from ioweather.core.results import Cell
 from ioweather.core.units import HOUR_NS, MINUTE_NS
+
+if TYPE_CHECKING:
+    from ioweather.core.results import Cell
 
 TRAFFIC = ("read_bytes", "write_bytes")
 _TARGET_KINDS = ("ost", "device", "host")

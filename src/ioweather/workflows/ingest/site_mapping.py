@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ioweather.core.errors import LakeError, UsageError
-from ioweather.sources.labelled.mapping import mappings_of
 
 
 def mapping_file(root: Path) -> Path:
@@ -24,6 +23,8 @@ def own_mapping(root: Path) -> Mapping[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise LakeError(f"{file} cannot be used: {error}.") from None
+    from ioweather.sources.labelled.mapping import mappings_of  # of no use where there is no such file
+
     try:
         mappings_of(document)
     except UsageError as error:
