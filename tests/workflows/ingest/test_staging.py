@@ -70,7 +70,9 @@ def test_the_lake_is_the_same_where_a_worker_does_not_see_it(logs, lake, tmp_pat
 
 def test_few_rows_go_in_with_the_commit_of_many(logs, lake, monkeypatch):
     # And a few more, for which no worker writes files.
-    monkeypatch.setattr(module, "_share", lambda files, _: (503 * (module._FILE_BYTES + files[0].bytes), 503))
+    monkeypatch.setattr(
+        module, "_share", lambda files, _: (sum(module._FILE_BYTES + f.bytes for f in files[:503]), 503)
+    )
     report = ingest(lake, [logs], executor=Serial(), search=False)
     assert report.rows_added == {"applications": LOGS, "files": 2 * LOGS, "job_io": LOGS}
     with lake.snapshot() as snapshot:

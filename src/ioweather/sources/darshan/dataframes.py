@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,64 +47,58 @@ def _plain(column: np.ndarray[Any, Any]) -> Any:
 
 def to_pandas(module: Module, paths: Sequence[str | None] | None = None) -> Any:
     """With `paths`, one per row, they are the first column."""
-    create = _maker()
-    if create and module.segments is None and (runs := _runs(module.records.dtype)):
-        return _of_blocks(create, module, runs, paths)
+    plan = _plan(module.records.dtype, paths is not None, tuple(module.ragged)) if module.segments is None else None
+    if plan is not None:
+        return _of_blocks(plan, module, paths)
     frame = needed("pandas", _INSTEAD).DataFrame(columns_of(module))
     if paths is not None:
         frame.insert(0, "path", list(paths))
     return frame
 
 
-@lru_cache
-def _maker() -> Any:
-    """Of a frame from blocks of memory; None before pandas 3."""
-    return getattr(getattr(needed("pandas", _INSTEAD).api, "internals", None), "create_dataframe_from_blocks", None)
+class _Plan(NamedTuple):
+    """What frames of one layout share, and cannot change: a third of the time that pandas takes for a small one."""
+
+    create: Any  # a frame from blocks of memory
+    # (type, first field, end, places) of fields of one type that follow each other.
+    runs: tuple[tuple[np.dtype[Any], int, int, np.ndarray[Any, Any]], ...]
+    lists: np.ndarray[Any, Any]  # places
+    names: Any
 
 
 @lru_cache
-def _runs(dtype: np.dtype[Any]) -> tuple[tuple[np.dtype[Any], int, int], ...]:
-    """(type, first field, end) of fields of one type that follow each other, where all are numbers of 8 bytes and
-    nothing lies between them; else none."""
+def _plan(dtype: np.dtype[Any], with_paths: bool, lists: tuple[str, ...]) -> _Plan | None:
+    """Where all fields are numbers of 8 bytes and nothing lies between them; not before pandas 3."""
+    pandas = needed("pandas", _INSTEAD)
+    create = getattr(getattr(pandas.api, "internals", None), "create_dataframe_from_blocks", None)
     kinds = [kind for kind, *_ in (dtype.fields or {}).values()]
-    if 8 * len(kinds) != dtype.itemsize or any(kind.itemsize != 8 or kind.kind not in "iuf" for kind in kinds):
-        return ()
+    is_plain = 8 * len(kinds) == dtype.itemsize and all(kind.itemsize == 8 and kind.kind in "iuf" for kind in kinds)
+    if create is None or not is_plain or not kinds:
+        return None
     starts = [i for i, kind in enumerate(kinds) if i == 0 or kind != kinds[i - 1]]
-    return tuple((kinds[first], first, end) for first, end in zip(starts, [*starts[1:], len(kinds)], strict=True))
+    ends = [*starts[1:], len(kinds)]
+    names = (*["path"] * with_paths, *(dtype.names or ()), *lists)
+    runs = tuple(
+        (kinds[first], first, end, np.arange(first, end) + with_paths) for first, end in zip(starts, ends, strict=True)
+    )
+    return _Plan(create, runs, np.arange(len(names) - len(lists), len(names)), pandas.Index(names))
 
 
-def _of_blocks(
-    create: Any,
-    module: Module,
-    runs: tuple[tuple[np.dtype[Any], int, int], ...],
-    paths: Sequence[str | None] | None,
-) -> Any:
+def _of_blocks(plan: _Plan, module: Module, paths: Sequence[str | None] | None) -> Any:
     """A block of memory for each run of fields: 90 columns one by one take twenty times as long."""
     records = module.records
     # A copy: the frame is the caller's to change, and columns lie together in it.
-    words = np.array(records.view(np.int64).reshape(len(records), -1).T, order="C")
-    blocks = [words[first:end].view(kind) for kind, first, end in runs]
+    words = records.view(np.int64).reshape(len(records), -1).T.copy()
+    blocks: list[Any] = [(words[first:end].view(kind), places) for kind, first, end, places in plan.runs]
     if module.ragged:
-        blocks.append(np.empty((len(module.ragged), len(records)), dtype=object))
-        for block, lists in zip(blocks[-1], module.ragged.values(), strict=True):
-            block[:] = list(lists)
-    places, names = _axes(records.dtype, paths is not None, tuple(module.ragged))
-    placed = list(zip(blocks, places, strict=True))
+        lists = np.empty((len(module.ragged), len(records)), dtype=object)
+        for row, of_records in zip(lists, module.ragged.values(), strict=True):
+            row[:] = list(of_records)
+        blocks.append((lists, plan.lists))
     if paths is not None:
         column = needed("pandas", _INSTEAD).Series(paths).values
-        placed.append((column.reshape(1, -1) if isinstance(column, np.ndarray) else column, np.array([0])))
-    return create(placed, _rows(len(records)), names)
-
-
-# What frames of one layout or length share, and cannot change: a third of the time that pandas takes for a small one.
-@lru_cache
-def _axes(dtype: np.dtype[Any], with_paths: bool, lists: tuple[str, ...]) -> tuple[list[np.ndarray[Any, Any]], Any]:
-    """The place of each block's columns, and the names of all."""
-    names = (*["path"] * with_paths, *(dtype.names or ()), *lists)
-    places = [np.arange(first, end) + with_paths for _, first, end in _runs(dtype)]
-    if lists:
-        places.append(np.arange(len(names) - len(lists), len(names)))
-    return places, needed("pandas", _INSTEAD).Index(names)
+        blocks.append((column.reshape(1, -1) if isinstance(column, np.ndarray) else column, np.array([0])))
+    return plan.create(blocks, _rows(len(records)), plan.names)
 
 
 @lru_cache

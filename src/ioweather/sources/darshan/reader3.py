@@ -57,9 +57,9 @@ _COMPONENT_WORDS: Final = 9
 _LUSTRE_V1: Final = _Shape(7, ((6, 1), (6, 0)))
 _LUSTRE_V2: Final = _Shape(4, ((2, _COMPONENT_WORDS), (3, 1)))
 _HEATMAP: Final = _Shape(6, ((3, 1), (3, 1)))
+_HEATMAP_HEAD: Final = np.dtype([("words", "i8", 6)])
 _DXT_HEAD_WORDS: Final = 13
 _FEW_RECORDS: Final = 500
-_HOSTNAME_WORDS: Final = slice(3, 11)
 
 
 def parse_variable(name: str, version: int, partial: bool, region: Buffer, order: ByteOrder) -> Module:
@@ -78,7 +78,7 @@ def parse_variable(name: str, version: int, partial: bool, region: Buffer, order
     return Module(name, version, partial, records, segments=segments)
 
 
-def _starts(module: str, words: Ints, shape: _Shape) -> Ints:
+def _starts(module: str, words: Ints, shape: _Shape) -> array[int]:
     """First word of each record."""
     view = words.data
     size = len(words)
@@ -96,7 +96,7 @@ def _starts(module: str, words: Ints, shape: _Shape) -> Ints:
         position += shape.head_words + first_count * first_words + second_count * second_words
     if position != size:
         raise damaged(f"Record {max(len(starts) - 1, 0)} of the {module} module does not end where the module does.")
-    return np.frombuffer(starts, dtype=np.int64) if starts else np.empty(0, dtype=np.int64)
+    return starts
 
 
 def _uniform(words: Ints, shape: _Shape) -> Ints | None:
@@ -111,21 +111,22 @@ def _uniform(words: Ints, shape: _Shape) -> Ints | None:
     return rows if set(rows[:, index].tolist()) == {count} else None
 
 
-def _split(words: Ints, starts: Ints, head_words: int) -> tuple[Ints, Ints]:
-    """Heads as rows, and all that stands between them."""
+def _split(words: Ints, starts: array[int], head: np.dtype[Any]) -> tuple[NDArray[Any], Ints]:
+    """Heads of records, and all that stands between them."""
+    size = head.itemsize
     if len(starts) <= _FEW_RECORDS:  # slices of bytes take a tenth of the time of that many array operations
-        raw, size = words.tobytes(), 8 * head_words
-        edges = [8 * start for start in (*starts.tolist(), len(words))]
-        head = bytearray().join([raw[start : start + size] for start in edges[:-1]])
+        raw = words.tobytes()
+        edges = [8 * start for start in (*starts, len(words))]
+        heads = bytearray().join([raw[start : start + size] for start in edges[:-1]])
         rest = bytearray().join([raw[start + size : end] for start, end in pairwise(edges)])
-        return np.frombuffer(head, words.dtype).reshape(-1, head_words), np.frombuffer(rest, words.dtype)
-    heads = np.empty((len(starts), head_words), dtype=words.dtype)
+        return np.frombuffer(heads, head), np.frombuffer(rest, words.dtype)
+    rows = np.empty((len(starts), size // 8), dtype=words.dtype)
     between = np.ones(len(words), dtype=np.bool_)
-    for index in range(head_words):  # word by word: all positions at once are as large as the heads themselves
-        positions = starts + index
-        heads[:, index] = words[positions]
+    for index in range(size // 8):  # word by word: all positions at once are as large as the heads themselves
+        positions = np.frombuffer(starts, np.int64) + index
+        rows[:, index] = words[positions]
         between[positions] = False
-    return heads, words[between]
+    return rows.view(head)[:, 0], words[between]
 
 
 def _offsets(counts: Ints) -> Ints:
@@ -145,19 +146,18 @@ def _alternating(first: Ints, second: Ints) -> Bools:
 
 
 def _lustre_v1(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
-    split, ost_ids = _split(words, _starts("LUSTRE", words, _LUSTRE_V1), 7)
-    records = split.view(LUSTRE_V1_DTYPE)[:, 0]
+    records, ost_ids = _split(words, _starts("LUSTRE", words, _LUSTRE_V1), LUSTRE_V1_DTYPE)
     return records, {"ost_ids": Ragged(_offsets(records["LUSTRE_STRIPE_WIDTH"]), ost_ids)}
 
 
 def _lustre_v2(words: Ints, stored: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
     starts = _starts("LUSTRE", words, _LUSTRE_V2)
-    heads, rest = _split(words, starts, 4)
-    records = heads.view(LUSTRE_V2_DTYPE)[:, 0]
+    records, rest = _split(words, starts, LUSTRE_V2_DTYPE)
     is_component = _alternating(records["components"] * _COMPONENT_WORDS, records["stripes"])
     component_words = rest[is_component].reshape(-1, _COMPONENT_WORDS)
     # The pool's name is text: it keeps its bytes whatever the byte order of the log.
-    component_words[:, 7:] = _split(stored, starts, 4)[1][is_component].reshape(-1, _COMPONENT_WORDS)[:, 7:].view("=i8")
+    as_stored = _split(stored, starts, LUSTRE_V2_DTYPE)[1][is_component].reshape(-1, _COMPONENT_WORDS)
+    component_words[:, 7:] = as_stored[:, 7:].view("=i8")
     components = component_words.view(LUSTRE_COMPONENT_DTYPE)[:, 0]
     return records, {
         "components": Ragged(_offsets(records["components"]), components),
@@ -173,7 +173,8 @@ def _heatmap(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
         heads, writes, reads = uniform[:, :4], uniform[:, 6 : 6 + bins].ravel(), uniform[:, 6 + bins :].ravel()
         offsets = np.arange(0, (len(heads) + 1) * bins, bins) if bins else np.zeros(len(heads) + 1, dtype=np.int64)
     else:
-        heads, values = _split(words, _starts("HEATMAP", words, _HEATMAP), 6)
+        split, values = _split(words, _starts("HEATMAP", words, _HEATMAP), _HEATMAP_HEAD)
+        heads = split["words"]
         is_write = _alternating(heads[:, 3], heads[:, 3])
         writes, reads, offsets = values[is_write], values[~is_write], _offsets(heads[:, 3])
     records = np.ascontiguousarray(heads[:, :4]).view(HEATMAP_DTYPE)[:, 0]
@@ -185,19 +186,19 @@ def _dxt(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     item_words = len(fields)
     starts = _starts(name, words, _Shape(_DXT_HEAD_WORDS, ((11, item_words), (12, item_words))))
-    heads, rest = _split(words, starts, _DXT_HEAD_WORDS)
+    records, rest = _split(words, starts, DXT_DTYPE)
     if words is not stored:  # text keeps its bytes whatever the byte order of the log
-        heads[:, _HOSTNAME_WORDS] = stored[starts[:, None] + np.arange(_DXT_HEAD_WORDS)[_HOSTNAME_WORDS]].view("=i8")
+        records["hostname"] = _split(stored, starts, DXT_DTYPE)[0]["hostname"]
     items = rest.reshape(-1, item_words)
     dtype = _segment_dtype(fields)
     made = np.zeros((len(items), dtype.itemsize // 8), np.int64)
     segments = made.view(dtype)[:, 0]
     # Each record has its writes, then its reads.
-    kinds = np.arange(2 * len(heads)).repeat(heads[:, 11:].ravel())
+    kinds = np.arange(2 * len(records)).repeat(np.array([records["writes"], records["reads"]]).T.ravel())
     made[:, 0] = kinds >> 1
     segments["write"] = kinds & 1 == 0
     made[:, 2:] = items[:, 2 - made.shape[1] :]
-    return heads.view(DXT_DTYPE)[:, 0], segments
+    return records, segments
 
 
 @cache

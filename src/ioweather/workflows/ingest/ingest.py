@@ -51,7 +51,7 @@ _LOG = logging.getLogger("ioweather.ingest")
 _BATCH_LEAST, _BATCHES_EACH = 32, 2
 # Logs are compressed: a megabyte may hold fifty thousand records, which become sixteen megabytes of rows. To open a
 # file and to say what became of it takes as long as to read so many bytes of a log.
-_BATCH_BYTES, _FILE_BYTES = 6 << 20, 2 << 10
+_BATCH_BYTES, _FILE_BYTES = 4 << 20, 512
 # Many files are logs most often: what their readers need is loaded while the others are still being found.
 _FOR_LOGS = names_of("ioweather.sources.darshan.rows ioweather.derive.jobs.job_io ioweather.store.batches arro3.io")
 # Larger files come back piece by piece, not whole.
