@@ -36,7 +36,7 @@ _COMMIT_FILE: Final = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
 _TYPES: Final = {"int64": "long", "float64": "double", "text": "string", "bool": "boolean"}
 # The library cuts texts in its statistics at so many characters: such a one may stand for a greater one.
 _CUT_AT: Final = 32
-# Names of our own files, with whole texts, on disk before a commit names them; the library's have a number behind the first dash.
+# Names of our own files, with whole texts, on disk before their commit; the library's have a number behind a dash.
 _OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
 # Whoever opens a table reads the commits since its last checkpoint, which takes 0.3 ms each, and lists all that there
 # are: 1 ms for each 300. So many are kept, and all of so long, for who has begun to read.
