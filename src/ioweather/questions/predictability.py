@@ -12,6 +12,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.outcomes import PredictabilityOutcome
 from ioweather.core.results import Answer, Coverage, Fact, FactGroup, Finding
 from ioweather.core.run_outcomes import Amount
+from ioweather.core.units import format_value
 from ioweather.derive.jobs.duplicates import (
     LEAST_SETS,
     QUANTILES,
@@ -94,7 +95,11 @@ def _headline(floor: tuple[Spread | None, ...], whole: tuple[Spread | None, ...]
 
 
 def _percent(found: Spread) -> str:
-    return f"{found.value:.1%}"
+    return format_value(found.value, "ratio")
+
+
+def _range(found: Amount) -> str:
+    return " to ".join(format_value(bound, "ratio") for bound in (found.low, found.high))
 
 
 def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
@@ -112,13 +117,7 @@ def _facts(outcome: PredictabilityOutcome) -> list[FactGroup]:
     groups = []
     for name, title, near, far in rows:
         facts = [
-            Fact(
-                f"within_{percent}",
-                f"{percent}% differ by at most",
-                amount.value,
-                "ratio",
-                note=f"{amount.low:.1%} to {amount.high:.1%}",
-            )
+            Fact(f"within_{percent}", f"{percent}% differ by at most", amount.value, "ratio", note=_range(amount))
             for percent, amount in ((68, near), (95, far))
             if amount.value is not None and amount.low is not None and amount.high is not None
         ]

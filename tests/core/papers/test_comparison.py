@@ -32,10 +32,11 @@ def test_a_row_of_the_paper_beside_all_groups_here() -> None:
 def test_a_column_of_a_table_and_words() -> None:
     columns = (ResultColumn("job", "", "text"), ResultColumn("per_node"), ResultColumn("key_access", "", "text"))
     table = ResultTable("jobs", columns, (("A", 1.0, "4 B"), ("B", 3.0, "4 B")))
+    others = ResultTable("servers", columns[:2], (("A", 70.0),))
     numbers, words = compare(exhibit(
-        Published("x", "per_node[F]", 2.0), Published("x", "key_access[F]", "4 B (r)", "text"), tables=(table,)
+        Published("x", "per_node[F]", 2.0), Published("x", "key_access[F]", "4 B (r)", "text"), tables=(table, others)
     ))  # fmt: skip
-    assert (numbers.value, numbers.holds) == (2.0, True)
+    assert (numbers.value, numbers.holds, len(numbers.ours)) == (2.0, True, 2)
     assert words.words == ("4 B", "4 B")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from statistics import median
 from typing import Any, Final
 
@@ -81,16 +82,15 @@ def _base(name: str) -> str:
 
 
 def _column(tables: Sequence[ResultTable], name: str) -> Iterator[Estimate | str]:
-    for table in tables:
-        for place, column in enumerate(table.columns):
-            if column.name != name:
-                continue
-            for row in table.rows:
-                cell = row[place]
-                if isinstance(cell, str):
-                    yield cell
-                elif isinstance(cell, (int, float)):
-                    yield Estimate(f"{name}[{row[0]}]", float(cell), column.unit, method="row of a table")
+    """Of the first table that has it: another one's column of that name is of other things."""
+    places = ((table, place) for table in tables for place, column in enumerate(table.columns) if column.name == name)
+    for table, place in islice(places, 1):
+        for row in table.rows:
+            cell = row[place]
+            if isinstance(cell, str):
+                yield cell
+            elif isinstance(cell, (int, float)):
+                yield Estimate(f"{name}[{row[0]}]", float(cell), table.columns[place].unit, method="row of a table")
 
 
 @cache
