@@ -181,7 +181,7 @@ def test_a_screen_of_many_runs_still_fits(call, log, faster):
 
 def test_a_log_is_shown_without_heavy_libraries(log):
     """`job` must feel instant: no SciPy, no lake, no drawing."""
-    heavy = ("scipy", "duckdb", "deltalake", "arro3", "vl_convert", "h5py", "pandas")
+    heavy = ("scipy", "_duckdb", "deltalake", "arro3", "vl_convert", "h5py", "pandas")
     script = f"""
 import sys
 from ioweather.cli.main import run

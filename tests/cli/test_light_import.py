@@ -12,7 +12,7 @@ from ioweather.questions.catalogue import QUESTIONS
 HEAVY = (
     "numpy",
     "scipy",
-    "duckdb",
+    "_duckdb",
     "deltalake",
     "arro3",
     "altair",

@@ -106,7 +106,7 @@ def test_a_login_node_without_the_lake_asks_the_server(lake, tokens, tmp_path, c
 
 
 # What a login node need not have; all of it but click and rich is absent from the light installation.
-HEAVY = ("numpy", "duckdb", "deltalake", "scipy", "h5py", "fastapi", "pydantic", "jinja2", "vl_convert", "rich")
+HEAVY = ("numpy", "_duckdb", "deltalake", "scipy", "h5py", "fastapi", "pydantic", "jinja2", "vl_convert", "rich")
 ASK = f"""
 import sys
 from ioweather.cli.main import run

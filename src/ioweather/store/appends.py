@@ -84,6 +84,8 @@ def _add(
         try:
             before = table.version
             if spec.unfinished and stored is not None and _keep(connect(), "finished", _finished_sql(spec, stored)):
+                import duckdb  # noqa: F401  Delta reads a relation, which the engine alone has not
+
                 completed += table.complete(connect().sql("SELECT * FROM finished"), _same((*spec.identity, "day")))
                 continue  # what is to be added is found in the version that this made
             files, added, write = batch.files, batch.rows, batch.write
@@ -134,7 +136,7 @@ def _is_worth_merging(rows: list[int]) -> bool:
 
 
 def _count(con: duckdb.DuckDBPyConnection, name: str) -> int:
-    count: int = con.sql(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+    count: int = con.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
     return count
 
 
@@ -166,7 +168,7 @@ def _has_some(con: duckdb.DuckDBPyConnection, spec: TableSpec, stored: str) -> b
 
 def _let_come_last(con: duckdb.DuckDBPyConnection, stored: str, ingest_id: str) -> None:
     """A clock that was set back does not make a revision older than what it revises."""
-    newest = con.sql(f"SELECT max(ingest_id) FROM ({stored})").fetchall()[0][0]
+    newest = con.execute(f"SELECT max(ingest_id) FROM ({stored})").fetchall()[0][0]
     if newest is not None and newest >= ingest_id:
         moment, _, mark = newest.partition("-")
         con.execute("UPDATE batch SET ingest_id = ?", [f"{int(moment) + 1:0{len(moment)}d}-{mark}"])

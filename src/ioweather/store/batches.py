@@ -95,7 +95,7 @@ def _one_each(
         f"CREATE TEMP TABLE batch AS SELECT * EXCLUDE (place) FROM (SELECT DISTINCT ON ({identity}) * "
         f"FROM (SELECT *, row_number() OVER () AS place FROM ({rows})){order})"
     )
-    count = con.sql("SELECT count(*) FROM batch").fetchall()[0][0]
+    count = con.execute("SELECT count(*) FROM batch").fetchall()[0][0]
     write = from_query(con, spec, "SELECT * FROM batch", extent.days)
     return Batch(extent, streams, count, _is_shown, write=write)
 

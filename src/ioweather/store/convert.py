@@ -45,6 +45,8 @@ def literal(value: object) -> str:
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, frame: Frame) -> str:
     """Make the frame queryable; returns the SELECT that reads it."""
+    import duckdb  # noqa: F401  the engine alone reads no Arrow
+
     con.register(name, arrow_table(frame))
     return f"SELECT * FROM {quote(name)}"
 

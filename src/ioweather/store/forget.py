@@ -37,7 +37,7 @@ def find(lake: Lake, name: str) -> Forgettable:
         # Every entry, not the newest alone: a file that was read again brought its rows the first time.
         entries = snapshot.pinned["ingests"].scan()
         newest = f"SELECT digest FROM ({entries}) WHERE {wanted} ORDER BY ingested_ns DESC LIMIT 1"
-        found = snapshot.bare.sql(
+        found = snapshot.bare.execute(
             f"SELECT string_agg(rows_ingest_ids, ',') FROM ({entries}) WHERE digest = ({newest}) GROUP BY digest"
         ).fetchall()
         if not found:
@@ -50,13 +50,13 @@ def find(lake: Lake, name: str) -> Forgettable:
         ids = tuple(found[0][0].split(","))
         together = f"list_has_any(string_split(rows_ingest_ids, ','), [{_listed(ids)}])"
         files = dict(
-            snapshot.bare.sql(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
+            snapshot.bare.execute(f"SELECT path, digest FROM ({entries}) WHERE {together} ORDER BY path").fetchall()
         )
         rows = {}
         for table, pinned in snapshot.pinned.items():
             if pinned.uris and table != "ingests":
                 counted = f"SELECT count(*) FROM ({pinned.scan()}) WHERE ingest_id IN ({_listed(ids)})"
-                if count := snapshot.bare.sql(counted).fetchall()[0][0]:
+                if count := snapshot.bare.execute(counted).fetchall()[0][0]:
                     rows[table] = int(count)
     return Forgettable(files, rows, ids)
 

@@ -22,6 +22,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
+from ioweather.store.database import engine
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
 from ioweather.store.inventory import IS_MINUTE, seal_of
 from ioweather.store.table_files import TableFiles
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
     """Of a worker, of which there are as many as there are cores."""
-    import duckdb
-
-    return duckdb.connect(":memory:", config={"threads": 1})
+    con: duckdb.DuckDBPyConnection = engine().connect(":memory:", config={"threads": 1})
+    return con
 
 
 @dataclass(frozen=True)
@@ -437,7 +437,7 @@ class LazyMatrix:
         if not piece.complete:
             return None
         # Files in day order, rows in stored order: DuckDB keeps both unless told otherwise.
-        values = self.selection.con.sql(f"SELECT {self._value(piece)} {self._source(piece)}").fetchnumpy()["value"]
+        values = self.selection.con.execute(f"SELECT {self._value(piece)} {self._source(piece)}").fetchnumpy()["value"]
         if len(values) != (piece.high_ns - piece.low_ns) // self.step_ns * len(self.components):
             return None
         plain = np.asarray(values.filled(np.nan) if isinstance(values, np.ma.MaskedArray) else values, np.float64)
@@ -459,7 +459,7 @@ class LazyMatrix:
             labels = [(*label, place) for place, label in enumerate(self.labels)]
         listed = ", ".join(f"({', '.join(literal(part) for part in label)})" for label in labels)
         place = f"(cell - {piece.low_ns}) // {self.step_ns} * {len(self.components)} + place"
-        found = self.selection.con.sql(
+        found = self.selection.con.execute(
             f"""SELECT {place} AS place, value, {weight} AS weight FROM ({rows})
             JOIN (VALUES {listed}) AS l({joined}, place) USING ({joined}) WHERE {POSSIBLE}"""
         ).fetchnumpy()

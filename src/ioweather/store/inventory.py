@@ -59,7 +59,7 @@ def group_rows(con: duckdb.DuckDBPyConnection, scan: str) -> list[SeriesGroup]:
     count_flags = ", ".join(
         f"count(*) FILTER (quality & {int(f)} <> 0) AS {n}" for f, n in zip(_FLAGS, flags, strict=True)
     )
-    counted = con.sql(
+    counted = con.execute(
         f"""WITH per_component AS (
             SELECT day, source, system, component_kind, metric, {IS_MINUTE} AS minute, component,
                 min(interval_ns) AS least, max(interval_ns) AS most, count(*) AS rows,
@@ -104,7 +104,7 @@ def _told_twice(con: duckdb.DuckDBPyConnection, scan: str, places: Sequence[tupl
     """Where minute rows and raw rows are two readings of the same time: for more than a minute of some component."""
     listed = ", ".join(f"({', '.join(map(literal, place))})" for place in places)
     key = "day, source, system, component_kind, metric"
-    rows = con.sql(
+    rows = con.execute(
         f"""WITH rows AS (
             SELECT {key}, component, {IS_MINUTE} AS minute, start_ns, start_ns + interval_ns AS end_ns
             FROM ({scan}) WHERE ({key}) IN ({listed})),

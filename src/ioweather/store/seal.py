@@ -84,7 +84,7 @@ def _seal_day(root: Path, spec: TableSpec, day: str) -> Sealed | None:
     uris = files.days().get(day, [])
     con = connection()
     try:
-        before = con.sql(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
+        before = con.execute(f"SELECT count(*) FROM ({files.scan({day})})").fetchall()[0][0]
         prefix = "part" if spec.keeps_revisions else ONE_PER_KEY
         done = rewrite_day(con, table, day, prefix, _sorted_once(files, day))
         if done is None:  # another sealer was faster
@@ -125,7 +125,7 @@ def _write_seal(root: Path, con: duckdb.DuckDBPyConnection, sealed: TableFiles, 
     found = group_rows(con, scan)
     rows = numbered_rows(found, scan)
     names: list[list[str]] = [[] for _ in found]
-    for number, component in con.sql(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
+    for number, component in con.execute(f"SELECT DISTINCT number, component FROM ({rows}) ORDER BY ALL").fetchall():
         names[number].append(component)
     groups = [
         {"group": group_as_json(group), "component_names": own,
@@ -170,7 +170,7 @@ def _drop_rows(
         for day in sorted(day for day in files.days() if day_start_ns(day) + 24 * HOUR_NS <= before_ns):
             found = f"day = {literal(day)} AND ({condition})"
             if keep_if_only:
-                for source, system, kind, metric in con.sql(_reduced_sql(files.scan({day}), condition)).fetchall():
+                for source, system, kind, metric in con.execute(_reduced_sql(files.scan({day}), condition)).fetchall():
                     same = (
                         f"{found} AND source = {literal(source)} AND system = {literal(system)} "
                         f"AND component_kind = {literal(kind)} AND metric = {literal(metric)}"
@@ -198,7 +198,7 @@ def _reduced_sql(scan: str, condition: str) -> str:
 def _delete(
     table: Table, con: duckdb.DuckDBPyConnection, files: TableFiles, day: str, condition: str, dry_run: bool
 ) -> int:
-    count: int = con.sql(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
+    count: int = con.execute(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
     if count and not dry_run:
         table.delete(condition)
     return count

@@ -18,7 +18,7 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
-from ioweather.store.database import connection
+from ioweather.store.database import connection, engine
 from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
@@ -58,9 +58,7 @@ class Snapshot:
         opens every file of it."""
         if self.owner is None:
             return connection()
-        import duckdb
-
-        con = duckdb.connect(":memory:")  # a person's rows are in a database of their own
+        con: duckdb.DuckDBPyConnection = engine().connect(":memory:")  # a person's rows are in a database of their own
         note_who_owns_what(con, self.pinned, self.owner)
         return con
 
@@ -105,11 +103,9 @@ class Snapshot:
         return counts  # type: ignore[return-value]
 
     def scalar(self, sql: str) -> Cell:
-        import duckdb
-
         try:
             rows = self.query(sql).fetchall()
-        except duckdb.Error as error:
+        except engine().Error as error:
             raise LakeError(f"the lake could not answer {sql!r}: {error}.") from None
         return rows[0][0] if rows else None
 
@@ -238,12 +234,9 @@ class Snapshot:
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
-        if error is not None:
-            import duckdb
-
-            if isinstance(error, duckdb.IOException):  # the disk, not the question
-                reason = str(error).splitlines()[0]
-                raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
+        if error is not None and isinstance(error, engine().IOException):  # the disk, not the question
+            reason = str(error).splitlines()[0]
+            raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
 
 
 def _column_of(condition: str) -> str:

@@ -57,7 +57,7 @@ def last_ns(snapshot: Snapshot, table: str) -> int | None:
         return None
     end, is_in_newest = _ENDS[table]
     rows = snapshot.rows(table, days={max(days)} if is_in_newest and snapshot.owner is None else None)
-    (last,) = snapshot.bare.sql(f"SELECT max({end}) FROM ({rows})").fetchall()[0]
+    (last,) = snapshot.bare.execute(f"SELECT max({end}) FROM ({rows})").fetchall()[0]
     return cast("int | None", last)
 
 

@@ -125,7 +125,7 @@ def _highest(
         for number, several in enumerate(amounts.values())
     )
     asked = ", ".join(f"count(a{number}), max(a{number}, {most})" for number in range(len(amounts)))
-    rows = snapshot.bare.sql(f"""WITH rates AS (SELECT {"''" if together else "component"} AS component, {sums}
+    rows = snapshot.bare.execute(f"""WITH rates AS (SELECT {"''" if together else "component"} AS component, {sums}
             FROM ({selection.scan(metrics)}) WHERE interval_ns > 0 GROUP BY 1, start_ns)
         SELECT component, {asked} FROM rates GROUP BY component ORDER BY component""").fetchall()
     rates = np.full((len(amounts), len(rows), most), np.nan)

@@ -176,7 +176,7 @@ def _of_probes(snapshot: Snapshot, since_ns: int) -> Iterator[_Search]:
     if not snapshot.pinned["responses"].uris:
         return
     rows = snapshot.rows("responses", {"start_ns >=": max(0, since_ns - _HISTORY_NS)})
-    found = snapshot.bare.sql(
+    found = snapshot.bare.execute(
         f"""SELECT system, min(start_ns), max(start_ns), count(*), count(DISTINCT component)
         FROM ({rows}) WHERE component IS NOT NULL AND status = 'ok' GROUP BY system ORDER BY system"""
     ).fetchall()

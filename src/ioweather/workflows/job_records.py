@@ -266,7 +266,7 @@ def _metadata_by_logs(snapshot: Snapshot, moment_ns: int) -> float:
     """The most files in a second that a run opened or looked at, of the runs of that month."""
     days = {day for day in snapshot.pinned["job_io"].days() if day[:7] == utc_day(moment_ns)[:7]}
     rows = snapshot.rows("job_io", {"io_seconds >": 0.0}, days=days)
-    ((most,),) = snapshot.bare.sql(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
+    ((most,),) = snapshot.bare.execute(f"SELECT max((file_count + stat_count) / io_seconds) FROM ({rows})").fetchall()
     return float(most or 0.0)
 
 
@@ -466,7 +466,7 @@ def _moved_bytes(snapshot: Snapshot, filesystem: str, period_ns: tuple[int, int]
             total += group.total
             continue
         inside = f"(least(start_ns + interval_ns, {high}) - greatest(start_ns, {low})) / interval_ns"
-        ((part,),) = snapshot.bare.sql(
+        ((part,),) = snapshot.bare.execute(
             f"SELECT sum(value * {inside}) FROM ({selection.scan((group.metric,), (group,))}) WHERE interval_ns > 0"
         ).fetchall()
         total += float(part or 0.0)

@@ -74,7 +74,7 @@ def _probed(snapshot: Snapshot, period: Period) -> Period | None:
     if not snapshot.pinned["response_rollups"].uris:
         return None
     rows = snapshot.rows("response_rollups", {"interval_ns": HOUR_NS})
-    low, high = snapshot.bare.sql(f"SELECT min(start_ns), max(start_ns) FROM ({rows})").fetchall()[0]
+    low, high = snapshot.bare.execute(f"SELECT min(start_ns), max(start_ns) FROM ({rows})").fetchall()[0]
     if low is None or low >= period[1] or high + HOUR_NS <= period[0]:
         return None
     return low, high + HOUR_NS
@@ -189,14 +189,15 @@ def _last_days(groups: Sequence[SeriesGroup]) -> set[str]:
 
 def _names(snapshot: Snapshot, groups: Sequence[SeriesGroup]) -> list[str]:
     rows = snapshot.rows("series", days=_last_days(groups))
-    return [name for (name,) in snapshot.bare.sql(f"SELECT DISTINCT component FROM ({rows})").fetchall()]
+    return [name for (name,) in snapshot.bare.execute(f"SELECT DISTINCT component FROM ({rows})").fetchall()]
 
 
 def _component(snapshot: Snapshot, groups: Sequence[SeriesGroup], name: str) -> tuple[str, str] | None:
     if not groups:
         return None
     rows = snapshot.rows("series", {"component": name}, days=_last_days(groups))
-    found = snapshot.bare.sql(f"SELECT DISTINCT system, component_kind FROM ({rows}) ORDER BY ALL LIMIT 1").fetchall()
+    first = f"SELECT DISTINCT system, component_kind FROM ({rows}) ORDER BY ALL LIMIT 1"
+    found = snapshot.bare.execute(first).fetchall()
     return (snapshot.facility.filesystem_of(found[0][0]), found[0][1]) if found else None
 
 
@@ -251,7 +252,7 @@ def servers_of(snapshot: Snapshot, components: Sequence[str]) -> dict[str, str]:
     known = {name: home for name, home in homes if home is not None}
     if not snapshot.pinned["components"].uris:
         return known
-    rows = snapshot.bare.sql(
+    rows = snapshot.bare.execute(
         f"SELECT component, arg_max(server, valid_from_ns) FROM ({snapshot.rows('components')}) "
         f"WHERE server IS NOT NULL AND server <> {literal('')} GROUP BY component"
     ).fetchall()

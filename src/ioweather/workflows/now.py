@@ -150,7 +150,7 @@ def _exact_baselines(snapshot: Snapshot, moment: int) -> Usual:
     baseline = snapshot.facility.baseline
     given = baseline.seconds or {}
     ended = snapshot.rows("responses", {"status": "ok"}, _span(baseline, moment))
-    rows = snapshot.bare.sql(
+    rows = snapshot.bare.execute(
         f"SELECT system, op, request_bytes, quantile_disc(duration_ns, 0.5), count(*) FROM ({ended}) "
         "WHERE NOT coalesce(cached, FALSE) AND duration_ns IS NOT NULL GROUP BY ALL"
     ).fetchall()

@@ -80,7 +80,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
     if {g.metric for g in groups} == set(_ROOM):
         where = {"filesystem": filesystem, "component_kind": "ost", "metric": _ROOM}
         rows = snapshot.rows("series", where, days={max(g.day for g in groups)})
-        last = snapshot.bare.sql(
+        last = snapshot.bare.execute(
             f"SELECT component, arg_max(value, start_ns) FILTER (metric = 'capacity_bytes'), "
             f"arg_max(value, start_ns) FILTER (metric = 'free_bytes') FROM ({rows}) GROUP BY component"
         ).fetchall()
@@ -93,7 +93,7 @@ def _held(snapshot: Snapshot, filesystem: str, period: Period, scan: str | None)
             hint="`ioweather collect lustre` on its servers takes them; --by load needs none.",
         )
     rows = _entries(snapshot, scan)
-    bytes_of = snapshot.bare.sql(
+    bytes_of = snapshot.bare.execute(
         f"SELECT number, sum(share) FROM (SELECT unnest({_STRIPES}) AS number, bytes / len({_STRIPES}) AS share "
         f"FROM ({rows})) GROUP BY number"
     ).fetchall()
@@ -190,8 +190,8 @@ def _on(snapshot: Snapshot, filesystem: str) -> str:
 
 def _listed(snapshot: Snapshot, select: str) -> tuple[tuple[FileThere, ...], int]:
     """The largest first, and how many there are."""
-    ((count,),) = snapshot.bare.sql(f"SELECT count(*) FROM ({select})").fetchall()
-    rows = snapshot.bare.sql(f"{select} ORDER BY there DESC, path LIMIT {MOST_FILES}").fetchall()
+    ((count,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({select})").fetchall()
+    rows = snapshot.bare.execute(f"{select} ORDER BY there DESC, path LIMIT {MOST_FILES}").fetchall()
     users = _users(snapshot)
     return tuple(
         FileThere(

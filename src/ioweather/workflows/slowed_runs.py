@@ -195,7 +195,7 @@ def learn_slowness(lake: Lake, since_ns: int) -> None:
         days = snapshot.pinned["job_io"].days()
         for month in sorted({day[:7] for day in days if day[:7] >= utc_day(max(since_ns, 0))[:7]}):
             rows = snapshot.rows("job_io", days={day for day in days if day[:7] == month})
-            ((there,),) = snapshot.bare.sql(f"SELECT count(*) FROM ({rows})").fetchall()
+            ((there,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({rows})").fetchall()
             for filesystem in sorted(sampled):
                 kept = _kept(snapshot, filesystem, month)
                 if kept is None or there > _GROWN * int(kept["runs"]):

@@ -109,7 +109,8 @@ def due_verdicts(snapshot: Snapshot, at_ns: int, reach_days: int = REACH_DAYS) -
         ANTI JOIN held v ON v.log_digest = r.log_digest AND v.as_of_ns = r.end_ns + {REVISED_AFTER_NS}
         WHERE r.end_ns + {REVISED_AFTER_NS} <= {at_ns}
         ORDER BY turn, as_of_ns DESC, log_digest"""
-    return [Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in snapshot.bare.sql(sql).fetchall()]
+    found = snapshot.bare.execute(sql).fetchall()
+    return [Due(str(digest), int(start), int(moment)) for digest, start, moment, _ in found]
 
 
 def _row(lake: Lake, snapshot: Snapshot, item: Due, at_ns: int) -> dict[str, Any]:
@@ -180,4 +181,4 @@ def counts(snapshot: Snapshot, at_ns: int) -> dict[str, int]:
     """Verdicts as of their ends, of runs that ended within a day, by kind."""
     rows = snapshot.rows("verdicts", None, (at_ns - DAY_NS, at_ns + 1))
     sql = f"SELECT kind, count(*) FROM ({rows}) WHERE as_of_ns = end_ns GROUP BY kind"
-    return {str(kind): int(count) for kind, count in snapshot.bare.sql(sql).fetchall()}
+    return {str(kind): int(count) for kind, count in snapshot.bare.execute(sql).fetchall()}

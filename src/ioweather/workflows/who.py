@@ -103,7 +103,7 @@ def _extremes(snapshot: Snapshot, what: str, table: str) -> list[int]:
     near = {*days[:3]} if what.startswith("min") else {*days[-3:]}
     if not near:
         return []
-    ((found,),) = snapshot.bare.sql(f"SELECT {what} FROM ({snapshot.whole.rows(table, days=near)})").fetchall()
+    ((found,),) = snapshot.bare.execute(f"SELECT {what} FROM ({snapshot.whole.rows(table, days=near)})").fetchall()
     return [] if found is None else [int(found)]
 
 
@@ -159,7 +159,7 @@ def _slowed_runs(snapshot: Snapshot, filesystem: str, everybody: Frame, period: 
 def _only_system(snapshot: Snapshot) -> str:
     """Without samples: the file system whose servers count jobs, or that logs name."""
     if snapshot.filled(["job_operations"]):
-        found = snapshot.bare.sql(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]
+        found = snapshot.bare.execute(f"SELECT mode(system) FROM ({snapshot.rows('job_operations')})").fetchall()[0][0]
         return snapshot.facility.filesystem_of(str(found))
     systems = snapshot.facility.filesystems
     return systems[0].name if systems else ""

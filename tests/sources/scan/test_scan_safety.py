@@ -197,7 +197,7 @@ from ioweather.sources.scan.state import ScanState
 if "as_nobody" in sys.argv:  # only now: nobody may not be able to read Python itself
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 tally = Scan(plan_scan(Path(sys.argv[1]), start_ns=time.time_ns()), ScanState()).run()
-heavy = sorted({"numpy", "duckdb", "deltalake", "scipy", "click"} & set(sys.modules))
+heavy = sorted({"numpy", "_duckdb", "deltalake", "scipy", "click"} & set(sys.modules))
 print(json.dumps([tally.counts, tally.errors, tally.troubles, heavy]))
 """
 

@@ -324,7 +324,7 @@ def _known_digests(lake: Lake, since_ns: int) -> Known:
             return {}
         recent = {day for day in ledger.days() if day >= utc_day(since_ns)}
         entries = ledger.scan(recent) if since_ns else snapshot.rows("ingests")
-        return dict(snapshot.bare.sql(f"SELECT digest, bytes FROM ({entries}) WHERE status = 'ok'").fetchall())
+        return dict(snapshot.bare.execute(f"SELECT digest, bytes FROM ({entries}) WHERE status = 'ok'").fetchall())
 
 
 def _batches(

@@ -85,8 +85,8 @@ def _written(lake: Lake, staged: Sequence[Staged]) -> list[_Run]:
     folder = layout.tables_dir(lake.root) / "applications"
     uris = tuple(str(folder / file.path) for each in staged for file in each.files)
     with connection() as con:
-        rows = con.sql(TableFiles(TABLES["applications"], None, uris).scan(columns=_COLUMNS))
-        return [_Run(*row) for row in rows.project(", ".join(_COLUMNS)).fetchall()]
+        scan = TableFiles(TABLES["applications"], None, uris).scan(columns=_COLUMNS)
+        return [_Run(*row) for row in con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({scan})").fetchall()]
 
 
 def _in_lake(lake: Lake, new: list[_Run], days: set[str]) -> list[_Run]:
@@ -98,7 +98,7 @@ def _in_lake(lake: Lake, new: list[_Run], days: set[str]) -> list[_Run]:
         return []
     wanted = "form IS NOT NULL" + (f" OR job_id IN ({', '.join(map(literal, texts))})" if texts else "")
     with connection() as con:
-        rows = con.sql(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()
+        rows = con.execute(f"SELECT {', '.join(_COLUMNS)} FROM ({files.view(days)}) WHERE {wanted}").fetchall()
     return [_Run(*row) for row in rows]
 
 

@@ -203,5 +203,5 @@ def _reached_ns(lake: Lake, where: str) -> int | None:
         if not snapshot.pinned["ingests"].uris:
             return None
         sql = f"SELECT max(CAST(substr(message, 7) AS BIGINT)) FROM ({snapshot.rows('ingests')}) WHERE path = "
-        rows = snapshot.bare.sql(f"{sql}{literal(where)} AND message LIKE 'up to %'").fetchall()
+        rows = snapshot.bare.execute(f"{sql}{literal(where)} AND message LIKE 'up to %'").fetchall()
     return None if rows[0][0] is None else int(rows[0][0])

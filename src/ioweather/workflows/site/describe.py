@@ -65,7 +65,7 @@ def _disks_of(snapshot: Snapshot, disks: list[str]) -> dict[str, list[str]]:
     groups = [g for g in snapshot.series() if g.component_kind in ("oss", "mds")]
     if disks and groups:
         rows = snapshot.rows("series", {"component_kind": ("oss", "mds")}, days={max(g.day for g in groups)})
-        for system, server in snapshot.bare.sql(f"SELECT DISTINCT system, component FROM ({rows})").fetchall():
+        for system, server in snapshot.bare.execute(f"SELECT DISTINCT system, component FROM ({rows})").fetchall():
             servers.setdefault(server, set()).add(system)
     if disks and snapshot.pinned["components"].uris:
         told = "SELECT DISTINCT system, server FROM components WHERE server IS NOT NULL"
