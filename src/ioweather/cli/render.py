@@ -35,10 +35,11 @@ _TEXT_WIDTHS = (24, 18, 14)
 
 
 def console() -> Console:
-    if not sys.stdout.isatty():
-        return Console(file=_Trimmed(), width=80, highlight=False, soft_wrap=False)
-    width = shutil.get_terminal_size((80, 24)).columns
-    return Console(width=max(40, min(width, 120)), highlight=False, soft_wrap=False)
+    """Whatever it draws is text as it stands."""
+    seen = sys.stdout.isatty()
+    width = max(40, min(shutil.get_terminal_size((80, 24)).columns, 120)) if seen else 80
+    file = None if seen else _Trimmed()
+    return Console(file=file, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
 class _Trimmed(io.StringIO):

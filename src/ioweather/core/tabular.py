@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from importlib import import_module
 from typing import Any, Final
 
@@ -57,6 +56,8 @@ def frame_of_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 def html_table(frame: Any) -> str:
     """The first rows and columns, and how many there are."""
+    from html import escape  # notebooks alone ask for it
+
     names = list(frame)[:_MOST_COLUMNS]
     head = "".join(f"<th>{escape(joined(name))}</th>" for name in names)
     rows = frame.select(names).take(slice(_MOST_ROWS)).records()

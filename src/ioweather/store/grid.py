@@ -22,7 +22,6 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
-from ioweather.store.database import engine
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
 from ioweather.store.inventory import IS_MINUTE, seal_of
 from ioweather.store.table_files import TableFiles
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
     """Of a worker, of which there are as many as there are cores."""
-    con: duckdb.DuckDBPyConnection = engine().connect(":memory:", config={"threads": 1})
-    return con
+    import _duckdb
+
+    return _duckdb.connect(":memory:", config={"threads": 1})
 
 
 @dataclass(frozen=True)

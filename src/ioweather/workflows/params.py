@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from ioweather.core.clock import parse_moment_ns, zone_named
@@ -47,6 +46,8 @@ def check_names(studies: Sequence[Study | Question], typed: Mapping[str, Any]) -
     known = sorted({param.name for study in studies for param in study.params})
     for name in typed:
         if name not in known:
+            from difflib import get_close_matches  # few mistype
+
             near = get_close_matches(name, known, n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
             hint = f"There are: {', '.join(known) or 'none'}."

@@ -7,6 +7,7 @@ no more than a week.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,7 +53,8 @@ from ioweather.store.snapshot import Snapshot
 from ioweather.studies.association.data import OPERATIONS, monitored_mounts
 from ioweather.studies.shared import choices
 from ioweather.studies.shared.rollup_steps import MIN_COVERAGE, steps_of
-from ioweather.tables import ColumnSpec, Quality
+from ioweather.tables import Quality
+from ioweather.tables.schema import specs_of
 
 FILE_COLUMNS: Final = (*SPAN_COLUMNS, "osts", "read_seconds", "write_seconds", "meta_seconds", "sync_count")
 # Windows that nearly meet are one: a condition costs as much as some hundred steps.
@@ -72,6 +74,10 @@ class Servers:
     filesystem: str
     component_kind: str
     step_ns: int
+
+    def selection(self, snapshot: Snapshot, metrics: Sequence[str], step_ns: int, **within: Any) -> grid.Selection:
+        place = self.filesystem, self.component_kind
+        return snapshot.selection(*place, metrics, step_ns, excluded_quality=_LEFT_OUT, **within)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +135,7 @@ def week_before(snapshot: Snapshot, servers: Servers, start_ns: int, end_ns: int
     if width < 1:
         return {}
     try:
-        samples = snapshot.selection(
-            servers.filesystem,
-            servers.component_kind,
-            choices.TRAFFIC,
-            step_ns,
-            period_ns=period,
-            excluded_quality=_LEFT_OUT,
-        )
+        samples = servers.selection(snapshot, choices.TRAFFIC, step_ns, period_ns=period)
     except DataUnavailable:
         return {}
     steps = steps_of(grid.rollup(samples, choices.TRAFFIC), choices.TRAFFIC, step_ns, period)
@@ -165,14 +164,7 @@ _ON_TARGETS: Final = (*choices.TRAFFIC, *OPERATIONS, *BUSY)
 
 def _samples(snapshot: Snapshot, windows: list[tuple[int, int]], servers: Servers) -> Cells:
     try:
-        chosen = snapshot.selection(
-            servers.filesystem,
-            servers.component_kind,
-            _ON_TARGETS,
-            servers.step_ns,
-            excluded_quality=_LEFT_OUT,
-            windows=windows,
-        )
+        chosen = servers.selection(snapshot, _ON_TARGETS, servers.step_ns, windows=windows)
     except DataUnavailable:
         raise DataUnavailable("no system data for this period") from None
     return grid.component_cells(chosen, _ON_TARGETS)
@@ -213,16 +205,9 @@ def _on_targets(
 
 
 _PLACE: Final = "host, target, op, request_bytes, mode, component"
-_PROBED: Final = (
-    ColumnSpec("place", "int64", "hash of what makes a series"),
-    ColumnSpec("start_ns", "int64", "start"),
-    ColumnSpec("duration_ns", "int64", "duration"),
-)
-_SERIES: Final = (
-    ColumnSpec("place", "int64", "hash of what makes a series"),
-    ColumnSpec("op", "text", "operation"),
-    ColumnSpec("component", "text", "target, where known", nullable=True),
-)
+# `place` is a hash of what makes a series.
+_PROBED: Final = specs_of("place=int64 start_ns=int64 duration_ns=int64")
+_SERIES: Final = specs_of("place=int64 op=text component=text?")
 
 
 def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -> Frame:
@@ -234,11 +219,13 @@ def _probe_means(snapshot: Snapshot, filesystem: str, first: Ints, last: Ints) -
         for t in (*range(low, high, DAY_NS), high)
     }
     # Of probes every second a part gives the same means: rows are thinned out as their times' hashes fall.
-    scan = snapshot.pinned["responses"].scan(days, ("start_ns",))
-    ((rows,),) = snapshot.bare.execute(f"SELECT count(*) FROM ({scan})").fetchall()
+    scan = snapshot.pinned["responses"].scan(days, ("system",))
+    counts = dict(snapshot.bare.execute(f"SELECT system, count(*) FROM ({scan}) GROUP BY system").fetchall())
+    systems = tuple(name for name in counts if name is not None and snapshot.facility.filesystem_of(name) == filesystem)
+    rows = sum(counts.values())
     thinned = f" AND hash(start_ns) % {rows // _MOST_RESPONSES + 1} = 0" if rows > _MOST_RESPONSES else ""
     sql = f"""SELECT *, (hash({_PLACE}) >> 1)::BIGINT AS place
-        FROM ({snapshot.rows("responses", {"filesystem": filesystem, "status": "ok"}, days=days)})
+        FROM ({snapshot.rows("responses", {"system": systems, "status": "ok"}, days=days)})
         WHERE duration_ns > 0 AND cached IS NOT TRUE{thinned}"""
     names = f"SELECT place, any_value(op) AS op, any_value(component) AS component FROM ({sql}) GROUP BY place"
     probes = fetch_frame(snapshot.bare, sql, _PROBED, keep="never")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -26,12 +27,13 @@ from ioweather.core.results import (
     FactGroup,
     Finding,
     ResultTable,
+    numbered,
 )
 from ioweather.core.run_outcomes import Amount, Change, Reason, SplitSeconds, Unhealthy, WhyOutcome
 from ioweather.core.units import GIB, format_seconds
 from ioweather.derive.jobs.groups import program_names
 from ioweather.derive.jobs.ratios import quotient
-from ioweather.studies.job.summary import job_answer
+from ioweather.studies.job.summary import notes
 from ioweather.studies.job.view import JobView
 
 _MOST_NOTES: Final = 3
@@ -80,12 +82,12 @@ def explain(
     """`found` is None where there are no samples of the system at all; `reason` then says why, `detail` in words."""
     question = f"Was it {view.label}, or the system?"
     did = FactGroup("run", "What the run did", tuple(_did(view, row)))
-    notes = job_answer(view).findings[:_MOST_NOTES]
+    told = numbered(islice(notes(view, view.row()), _MOST_NOTES))
     if found is None:
         why = detail or "no system data for this period"
         return Answer(
             question, f"Unknown: {why}.", (did,),
-            findings=(Finding(_remedy(why), "undecided", "what_would_help"), *notes),
+            findings=(Finding(_remedy(why), "undecided", "what_would_help"), *told),
             coverage=(Coverage(1, 0, "runs with samples of the system", {"no system data": 1}),),
             name="why", result=WhyOutcome("unknown", reason),
         )  # fmt: skip
@@ -100,7 +102,7 @@ def explain(
     return Answer(
         question, _headline(verdict), tuple(group for group in groups if group.facts),
         exhibits=tuple(_umami(found, states)),
-        findings=(*_findings(found, verdict), *notes), caveats=tuple(_caveats(view, found, verdict)),
+        findings=(*_findings(found, verdict), *told), caveats=tuple(_caveats(view, found, verdict)),
         coverage=(_coverage(found, verdict),), name="why", result=_outcome(found, verdict),
     )  # fmt: skip
 

@@ -52,8 +52,9 @@ def target_amounts(cells: Cells, stretches: Stretches, stamps: tuple[Ints, Ints]
     amounts, peaks = {}, {}
     for name, values in cells.values.items():
         total = np.zeros((stretches.runs, len(cells.components)))
+        known = np.where(np.isnan(values), 0.0, values)
         for run, first, last in zip(stretches.run, low, high, strict=True):
-            total[run] += np.nansum(values[first:last], axis=0)
+            total[run] += known[first:last].sum(axis=0)
         amounts[name], peaks[name] = total, _peaks(values)
     return TargetAmounts(cells.components, amounts, peaks, cells.step_ns / 1e9)
 
