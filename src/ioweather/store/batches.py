@@ -97,11 +97,7 @@ def _one_each(
     )
     count = con.execute("SELECT count(*) FROM batch").fetchall()[0][0]
     write = from_query(con, spec, "SELECT * FROM batch", extent.days)
-    return Batch(extent, streams, count, _is_shown, write=write)
-
-
-def _is_shown() -> None:
-    pass
+    return Batch(extent, streams, count, lambda: None, write=write)
 
 
 def _streams(spec: TableSpec, frame: Frame, source: str) -> frozenset[str]:

@@ -108,12 +108,11 @@ def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:
 def _rise(columns: Sequence[Column]) -> bool:
     """Whether the rows are in the order of these columns, one that changes less often before one that does more often,
     so that no two are the same. Samples of many components are, and to sort them takes six times as long."""
-    steps = []
-    for column in columns:
-        if isinstance(column, Text) and len({*encodable(column.categories)}) < len(column.categories):
-            return False
-        values = column.codes if isinstance(column, Text) else np.ma.filled(column, 0)
-        steps.append((values[1:] > values[:-1], values[1:] == values[:-1]))
+    texts = [column.categories for column in columns if isinstance(column, Text)]
+    if any(len({*encodable(each)}) < len(each) for each in texts):
+        return False
+    values = [column.codes if isinstance(column, Text) else np.ma.filled(column, 0) for column in columns]
+    steps = [(each[1:] > each[:-1], each[1:] == each[:-1]) for each in values]
     risen: Any = False
     for rises, stays in sorted(steps, key=lambda step: np.count_nonzero(step[1])):
         risen = rises | (stays & risen)

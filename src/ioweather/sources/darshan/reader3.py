@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ioweather.core.arrays import Bools, Ints
+from ioweather.core.arrays import Ints
 from ioweather.core.errors import CorruptInput, SourceError, UnknownFormat, UnsupportedVersion
 from ioweather.sources.darshan.counters import FIXED
 from ioweather.sources.darshan.errors import cut_short, damaged
@@ -135,14 +135,10 @@ def _offsets(counts: Ints) -> Ints:
     return offsets
 
 
-def _alternating(first: Ints, second: Ints) -> Bools:
-    """True for the items of the first kind, where each record has its first kind, then its second."""
-    lengths = np.empty((len(first), 2), dtype=np.int64)
-    lengths[:, 0] = first
-    lengths[:, 1] = second
-    kinds = np.zeros((len(first), 2), dtype=np.bool_)
-    kinds[:, 0] = True
-    return kinds.ravel().repeat(lengths.ravel())
+def _alternating(first: Ints, second: Ints) -> Ints:
+    """Twice the number of its record for each item, where each record has its first kind, then its second; and one more
+    for items of the second kind."""
+    return np.arange(2 * len(first)).repeat(np.array([first, second]).T.ravel())
 
 
 def _lustre_v1(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
@@ -153,7 +149,7 @@ def _lustre_v1(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
 def _lustre_v2(words: Ints, stored: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
     starts = _starts("LUSTRE", words, _LUSTRE_V2)
     records, rest = _split(words, starts, LUSTRE_V2_DTYPE)
-    is_component = _alternating(records["components"] * _COMPONENT_WORDS, records["stripes"])
+    is_component = _alternating(records["components"] * _COMPONENT_WORDS, records["stripes"]) & 1 == 0
     component_words = rest[is_component].reshape(-1, _COMPONENT_WORDS)
     # The pool's name is text: it keeps its bytes whatever the byte order of the log.
     as_stored = _split(stored, starts, LUSTRE_V2_DTYPE)[1][is_component].reshape(-1, _COMPONENT_WORDS)
@@ -175,7 +171,7 @@ def _heatmap(words: Ints) -> tuple[NDArray[Any], dict[str, Ragged]]:
     else:
         split, values = _split(words, _starts("HEATMAP", words, _HEATMAP), _HEATMAP_HEAD)
         heads = split["words"]
-        is_write = _alternating(heads[:, 3], heads[:, 3])
+        is_write = _alternating(heads[:, 3], heads[:, 3]) & 1 == 0
         writes, reads, offsets = values[is_write], values[~is_write], _offsets(heads[:, 3])
     records = np.ascontiguousarray(heads[:, :4]).view(HEATMAP_DTYPE)[:, 0]
     return records, {"write_bins": Ragged(offsets, writes), "read_bins": Ragged(offsets, reads)}
@@ -194,7 +190,7 @@ def _dxt(
     made = np.zeros((len(items), dtype.itemsize // 8), np.int64)
     segments = made.view(dtype)[:, 0]
     # Each record has its writes, then its reads.
-    kinds = np.arange(2 * len(records)).repeat(np.array([records["writes"], records["reads"]]).T.ravel())
+    kinds = _alternating(records["writes"], records["reads"])
     made[:, 0] = kinds >> 1
     segments["write"] = kinds & 1 == 0
     made[:, 2:] = items[:, 2 - made.shape[1] :]
