@@ -176,18 +176,6 @@ def test_demo_does_not_overwrite_a_real_lake(call, tmp_path):
     assert "real lake" in err
 
 
-def test_the_tour_of_the_demonstration(demo):
-    from ioweather.store.lake import open_lake
-    from ioweather.workflows.site.demo import tour
-
-    why, health, who, triage = tour(open_lake(demo.lake))
-    assert why.command.split()[0] == "why"
-    assert why.answer.result.kind != "unknown"
-    assert who.answer.result.culprits
-    assert any(each.component and "OST" in each.component for each in health.answer.result.unhealthy)
-    assert triage.answer.result.programs
-
-
 def test_the_answer_in_the_readme_is_what_the_demonstration_gives(call, demo):
     """But for digits, which a processor may round otherwise, and the bars that follow them."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()

@@ -20,7 +20,7 @@ from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.ask import ask
 from ioweather.workflows.job_lake import view_of_run
 from ioweather.workflows.similar_runs import similar_runs
-from ioweather.workflows.site.demo import _SEED, PRESET, make_demo, tour
+from ioweather.workflows.site.demo import _SEED, PRESET, Step, make_demo, tour
 from ioweather.workflows.slowed_runs import slowed_run
 from ioweather.workflows.who import of_period
 from made_once import made_once
@@ -54,6 +54,13 @@ def _truth(folder: Path) -> Truth:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return open_lake(made_once(tmp_path_factory.mktemp("demo"), "demo", make_demo).lake)
+
+
+@pytest.fixture(scope="module")
+def toured(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Step]]:
+    """A copy of which all was asked that the tour asks, and the answers."""
+    lake = open_lake(shutil.copytree(demo.root, tmp_path_factory.mktemp("toured") / "lake"))
+    return lake, list(tour(lake))
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +107,20 @@ def test_it_names_jobs_that_cost_others_time(demo: Lake, truth: Truth) -> None:
             )
 
 
-def test_it_names_the_same_whatever_was_asked_before(demo: Lake, tmp_path: Path) -> None:
+def test_the_tour(toured: tuple[Lake, list[Step]]) -> None:
+    why, health, who, triage = toured[1]
+    assert why.command.split()[0] == "why"
+    assert why.answer.result.kind != "unknown"
+    assert who.answer.result.culprits
+    assert any(each.component and "OST" in each.component for each in health.answer.result.unhealthy)
+    assert triage.answer.result.programs
+
+
+def test_it_names_the_same_whatever_was_asked_before(
+    demo: Lake, toured: tuple[Lake, list[Step]], tmp_path: Path
+) -> None:
     answers = []
-    for number in range(2):
-        shutil.copytree(demo.root, tmp_path / str(number))
-        lake = open_lake(tmp_path / str(number))
-        if number:
-            list(tour(lake))
+    for lake in (open_lake(shutil.copytree(demo.root, tmp_path / "lake")), toured[0]):
         who = ask("who", lake, period_ns=ALL_TIME).result
         assert isinstance(who, WhoOutcome)
         answers.append((unhealthy(lake), who.culprits))
