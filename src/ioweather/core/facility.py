@@ -29,62 +29,6 @@ _PROJECT_KEYS = {"account", "uid", "exe", "path", "name"}
 _DEFAULT_RETENTION = {"raw_series": "30d", "versions": "30d", "responses": "400d"}
 _LEAST_MEMORY_BYTES = 64 * MIB
 
-TEMPLATE = """\
-# What this lake is about. Names in lists are raw names, as they come in the files;
-# ioweather maps them when it reads, so you can correct this file at any time without a new ingest.
-name = "{name}"
-zone = "{zone}"                 # IANA zone of local times in files that do not say theirs
-clusters = {clusters}                   # scheduler cluster names
-# Where the same minutes came from several sources, the first in this list is read.
-source_order = ["tts", "h5lmt", "lmt", "lustre", "iostat"]
-# What response times are compared with: "whole" (all that is stored), "7d" (the time before),
-# "2026-01-01..2026-02-01", or "read=12ms,stat=1ms".
-# baseline = "whole"
-{filesystems}
-# [[project]]                   # first match wins; keys: account, uid, exe, path (globs allowed)
-# account = "m1234"
-# name = "EarthScience"
-
-# [[maintenance]]
-# start = "2026-01-05T08:00:00+01:00"
-# end = "2026-01-05T18:00:00+01:00"
-# label = "spring clean"
-
-# [watch]                       # read by `ioweather catch-up`, which the agent runs every minute
-# directories = ["/darshan/logs", "/lmt/h5"]
-
-# [engine]                      # for --slurm: what to ask the batch system for
-# partition = "regular"
-# account = "m1234"
-# walltime = "01:00:00"
-# cores = 4                     # workers of one job
-# memory = "8 GiB"              # of one job
-# interface = "ib0"             # network between this machine and the nodes
-
-# [ingest]
-# stuck_after = "30s"           # processor time that reading one file may take; and 5 s for every MiB of it
-# most_memory = "2GiB"          # memory that reading one file may take; and 64 bytes for every byte of it
-# most_rows = 20_000_000        # rows that one file may give; and one for every byte of it
-
-[retention]
-raw_series = "30d"              # samples finer than one minute
-versions = "30d"                # how long an exhibit can be made again from the same versions
-responses = "400d"
-
-# [visibility]                  # who sees whose jobs in the dashboard; see docs/how-to/dashboard.md
-# mode = "own"                  # people their own, operators all; "open": everybody everything
-# operators = ["anna"]
-"""
-
-FILESYSTEM_TEMPLATE = """
-[filesystem.{name}]
-lustre = {lustre}
-mounts = {mounts}                     # where clients see it; the longest matching mount wins
-devices = {devices}             # host:device globs of its servers' disks
-# peak_bytes_per_s = 48e9       # nominal peak, for shares of peak and ceilings
-# servers.oss001 = ["{name}-OST0000", "{name}-OST0001"]    # targets (globs) of a server, if no source tells
-"""
-
 
 @dataclass(frozen=True)
 class FileSystem:
@@ -247,9 +191,8 @@ def _reading_limits(ingest: Mapping[str, Any]) -> dict[str, int]:
     if "stuck_after" in ingest:
         found["stuck_after_ns"] = _duration("[ingest] stuck_after", ingest["stuck_after"])
         if not found["stuck_after_ns"]:
-            raise FacilityError(
-                "[ingest] stuck_after: no reader is done in no time.", hint='Write "10min" for a long one.'
-            )
+            text = "[ingest] stuck_after: no reader is done in no time."
+            raise FacilityError(text, hint='Write "10min" for a long one.')
     if "most_memory" in ingest:
         try:
             found["most_memory_bytes"] = parse_size(str(ingest["most_memory"]))

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from ioweather.figures import theme as colours
@@ -33,53 +34,7 @@ _POLICY: Final = (
 )
 
 # Everything hangs on one class, so that a fragment inside somebody else's page (a notebook) changes nothing there.
-_STYLE: Final = """
-.iow{background:var(--paper);color:var(--ink);overflow-wrap:break-word;
- font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif}
-.iow *{box-sizing:border-box}
-body.iow{margin:0 auto;max-width:50rem;padding:1rem}
-.iow h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0 .6rem}.iow h2{font-size:1.15rem;margin:2rem 0 .5rem}
-.iow h3{font-size:1rem;margin:1.4rem 0 .4rem}.iow h4{font-size:.9rem;margin:1.2rem 0 .3rem}.iow p{margin:.4rem 0}
-.iow .kicker,.iow .quiet,.iow footer{color:var(--quiet);font-size:.875rem}
-.iow h1,.iow h2,.iow h3,.iow h4{color:var(--ink);font-weight:600}
-.iow section.exhibit+section.exhibit,.iow section.later{border-top:1px solid var(--line);margin-top:2.5rem;
- padding-top:1rem}
-.iow section.exhibit>.kicker+h2{margin-top:.2rem}
-.iow ul{padding-left:1.2rem;margin:.4rem 0}.iow li{margin:.25rem 0}
-.iow .findings{list-style:none;padding:0}
-.iow .findings li{border-left:3px solid var(--edge);padding:.1rem 0 .1rem .7rem;margin:.5rem 0}
-.iow .findings .supported{border-color:var(--accent)}
-.iow .findings .refuted,.iow .findings .alarm{border-color:var(--warm)}
-.iow .tag{font-size:.75rem;font-weight:600;text-transform:uppercase;letter-spacing:.03em;color:var(--quiet);
- margin-right:.5em}
-.iow .scroll{overflow-x:auto;max-width:100%;margin:.6rem 0 1.4rem}
-.iow table{border-collapse:collapse;font-size:.875rem;color:inherit}
-.iow caption{text-align:left;font-weight:600;padding:.2rem 0;color:var(--ink)}
-.iow th,.iow td{padding:.25rem .9rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-.iow thead th{color:var(--quiet);font-weight:600;border-bottom-color:var(--edge)}
-.iow tbody th{font-weight:400;min-width:7rem}
-.iow .time{white-space:nowrap}
-.iow .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.iow .facts td.number{font-weight:600}
-.iow .groups:has(>:nth-child(2)){columns:34rem;column-gap:2rem}.iow .groups>div{break-inside:avoid}
-.iow .groups>div:first-child>:first-child{margin-top:.6rem}
-.iow code{font-size:.92em;background:var(--line);border-radius:.2rem;padding:0 .25em}
-.iow .bar{width:7rem;height:.6rem;vertical-align:middle}.iow .track{fill:var(--line)}.iow .share{fill:var(--accent)}
-.iow figure{margin:.6rem 0 1.2rem}.iow figure svg{max-width:100%;height:auto;display:block}
-.iow figure>.scroll{margin:0}
-.iow .narrow{display:none}
-@media screen and (max-width:699px){.iow .wide{display:none}.iow .narrow{display:block}.iow h1{font-size:1.3rem}
- .iow figure>.scroll svg{max-width:none}}
-.iow details{font-size:.875rem;margin:.4rem 0}.iow summary{cursor:pointer;color:var(--quiet)}
-.iow dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .9rem;margin:.4rem 0}.iow dt{color:var(--quiet)}
-.iow dd{margin:0;overflow-wrap:anywhere}
-.iow footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:.6rem}
-@media (max-width:420px){.iow .facts .bar{width:3.5rem}.iow .facts th{min-width:4.5rem}
- .iow .facts td.number{white-space:normal}
- .iow dl{grid-template-columns:1fr}.iow dd{margin-bottom:.3rem}}
-@media print{body.iow{max-width:none;padding:0;font-size:10pt}.iow figure,.iow tr,.iow .findings li{break-inside:avoid}
- .iow h2,.iow h3{break-after:avoid}.iow .scroll{overflow:visible}.iow details{display:none}}
-"""
+_STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 
 
 def html_page(
@@ -103,7 +58,7 @@ def html_page(
 
 def style_html(theme: PageTheme = "auto") -> str:
     """The style sheet of a page or of a fragment."""
-    return f"<style>{_STYLE}{_colour_rules(theme)}</style>"
+    return f"<style>\n{_STYLE}{_colour_rules(theme)}</style>"
 
 
 def prose(text: str) -> str:

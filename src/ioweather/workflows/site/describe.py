@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
-from ioweather.core.facility import FILESYSTEM_TEMPLATE, TEMPLATE
 from ioweather.store.snapshot import Snapshot
 
 # Stacked and virtual devices show the bytes of their members again; partitions those of their disk.
@@ -40,7 +40,11 @@ def draft_facility(snapshot: Snapshot, *, name: str, zone: str) -> str:
     if not sections:
         sections.append("".join(f"# {line}\n" for line in _section("scratch").splitlines()))
     clusters = json.dumps(_clusters(snapshot))
-    return TEMPLATE.format(name=name, zone=zone, clusters=clusters, filesystems="".join(sections))
+    return _draft("facility").format(name=name, zone=zone, clusters=clusters, filesystems="".join(sections))
+
+
+def _draft(name: str) -> str:
+    return Path(__file__).with_name(f"{name}_draft.toml").read_text("utf-8")
 
 
 def _lustre_mounts(snapshot: Snapshot) -> set[str]:
@@ -87,7 +91,7 @@ def _clusters(snapshot: Snapshot) -> list[str]:
 
 def _section(name: str, **lists: list[str]) -> str:
     fields = {field: json.dumps(lists.get(field, [])) for field in ("lustre", "mounts", "devices")}
-    return FILESYSTEM_TEMPLATE.format(name=name, **fields)
+    return _draft("filesystem").format(name=name, **fields)
 
 
 def _patterns(disks: list[str]) -> list[str]:
