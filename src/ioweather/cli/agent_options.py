@@ -34,12 +34,25 @@ def spool_option(function: F) -> F:
 
 def run_options(function: F) -> F:
     """Options of every command that measures for a while."""
-    function = click.option("--annotate", metavar="NAME", help="Mark the time of this run as an event of this name.")(
-        function
+    ending = click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")
+    mark = click.option("--annotate", metavar="NAME", help="Mark the time of this run as an event of this name.")
+    return ending(mark(function))
+
+
+def place_options(function: F) -> F:
+    """Options of `probe` and `sample`: where they measure, and where the rows go."""
+    folder = "Name of the files' folder below PATH (default: this host)."
+    options = (
+        click.option("--name", "directory", default="", help=folder),
+        click.option("--system", help="Name of the file system in the lake (default: its mount point)."),
+        run_options,
+        click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end."),
+        spool_option,
+        click.option("--json", "as_json", is_flag=True, help="Print every row as it comes, one JSON object a line."),
     )
-    return click.option("--for", "duration", metavar="DURATION", help="End after this time (default: at Ctrl-C).")(
-        function
-    )
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def duration_ns(text: str | None, option: str) -> Any:
@@ -50,7 +63,7 @@ def size_bytes(text: str | None, option: str) -> Any:
     return converted(parse_size, text, option)
 
 
-def spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
+def _spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
     """The usual spool, or one beside it where an agent has that: a person who probes does not have to stop it."""
     from ioweather.collect.spool import Spool, SpoolBusy
 
@@ -66,12 +79,14 @@ def spool_for_one_run(given: Path | None, host: str, run_id: str) -> Spool:
 
 
 def run_agent(
-    sources: Sequence[LiveSource], spool: Spool, settings: AgentSettings, lake_dir: str | None, as_json: bool
-) -> Status:
-    """Run to the end: rows on standard output, or a table where that is a terminal, or nothing until the end."""
+    sources: Sequence[LiveSource], settings: AgentSettings, spool_dir: Path | None, lake_dir: str | None, as_json: bool
+) -> int:
+    """Run to the end: rows on standard output, or a table where that is a terminal, or nothing until the end. Gives the
+    exit code: 1 where rows are not where they should be."""
     from ioweather.collect.agent import Agent
     from ioweather.collect.ship import Shipper
 
+    spool = _spool_for_one_run(spool_dir, settings.host, settings.run_id)
     shipper = Shipper(Path(lake_dir).absolute()) if lake_dir else None
     with _table(as_json) as show:
         agent = Agent(sources, spool, settings, shipper=shipper, on_status=show, on_row=_print_row if as_json else None)
@@ -79,7 +94,7 @@ def run_agent(
     failed = [member.message for member in agent.members if member.failed and not member.is_ready]
     if failed and len(failed) == len(agent.members):
         raise UsageError(" ".join(dict.fromkeys(failed)))
-    return status
+    return 0 if as_json and lake_dir is None else _print_end(status, lake_dir)
 
 
 def _print_row(line: str) -> None:
@@ -106,8 +121,8 @@ def _table(as_json: bool) -> Iterator[Callable[[Status], None] | None]:
         yield lambda status: live.update(status_table(status), refresh=True)
 
 
-def print_end(status: Status, lake_dir: str | None) -> int:
-    """What was measured, and where it is now. Exit code 1 where something is not where it should be."""
+def _print_end(status: Status, lake_dir: str | None) -> int:
+    """What was measured, and where it is now."""
     from ioweather.cli.render import console
     from ioweather.cli.status_table import status_table
 

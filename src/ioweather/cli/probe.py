@@ -8,15 +8,7 @@ from typing import Any
 
 import click
 
-from ioweather.cli.agent_options import (
-    duration_ns,
-    print_end,
-    run_agent,
-    run_options,
-    size_bytes,
-    spool_for_one_run,
-    spool_option,
-)
+from ioweather.cli.agent_options import duration_ns, place_options, run_agent, size_bytes
 from ioweather.cli.screen import say
 from ioweather.core.errors import SourceError, UsageError
 from ioweather.sources.live.contract import LiveSource
@@ -50,14 +42,9 @@ Example: ioweather probe /scratch /home --for 10min --lake weather
     help="Probe every storage target too, one at each cycle (Lustre, MooseFS).",
 )
 @click.option("--keep", is_flag=True, help="Leave the files for the next run instead of removing them.")
-@click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
-@click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @click.option("--require-mount", metavar="DIR", help="Make files only while DIR is mounted.")
 @click.option("--seed", help="Repeat the places of reads and writes (default: new ones).")
-@run_options
-@click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end.")
-@spool_option
-@click.option("--json", "as_json", is_flag=True, help="Print every row as it comes, one JSON object a line.")
+@place_options
 def probe(
     paths: tuple[Path, ...],
     duration: str | None,
@@ -100,9 +87,7 @@ def probe(
         raise UsageError(error.message, hint=error.hint) from None
     if not as_json:
         say(f"Per path: {settings.load}.", err=True)
-    spool = spool_for_one_run(spool_dir, run.host, run.run_id)
-    status = run_agent(sources, spool, run, lake_dir, as_json)
-    return 0 if as_json and lake_dir is None else print_end(status, lake_dir)
+    return run_agent(sources, run, spool_dir, lake_dir, as_json)
 
 
 def _settings(options: dict[str, Any]) -> Any:

@@ -7,15 +7,7 @@ from typing import Any
 
 import click
 
-from ioweather.cli.agent_options import (
-    duration_ns,
-    print_end,
-    run_agent,
-    run_options,
-    size_bytes,
-    spool_for_one_run,
-    spool_option,
-)
+from ioweather.cli.agent_options import duration_ns, place_options, run_agent, size_bytes
 from ioweather.core.errors import SourceError, UsageError
 
 EPILOG = """\b
@@ -58,13 +50,8 @@ Example: ioweather sample /scratch --mode nocache --rounds 1 --lake weather
     help="Most bytes a second while the files are made.",
 )
 @click.option("--keep", is_flag=True, help="Leave the files for the next run: the same place on storage.")
-@click.option("--name", "directory", default="", help="Name of the files' folder below PATH (default: this host).")
-@click.option("--system", help="Name of the file system in the lake (default: its mount point).")
 @click.option("--seed", help="Repeat the order of the measurements (default: a new one).")
-@run_options
-@click.option("--lake", "lake_dir", metavar="DIR", help="Put the rows into this lake at the end.")
-@spool_option
-@click.option("--json", "as_json", is_flag=True, help="Print every row as it comes, one JSON object a line.")
+@place_options
 def sample(
     path: Path,
     duration: str | None,
@@ -82,20 +69,12 @@ def sample(
     run = AgentSettings(duration_ns=duration_ns(duration, "--for"), annotation=annotate, retry=False)
     try:
         settings = _settings(options, rounds)
-        source = Sampler(
-            str(path.absolute()),
-            settings,
-            run.run_id,
-            options["directory"],
-            options["system"],
-            options["seed"],
-            run.host,
-        )
+        target = str(path.absolute())
+        directory = options["directory"]
+        source = Sampler(target, settings, run.run_id, directory, options["system"], options["seed"], run.host)
     except SourceError as error:
         raise UsageError(error.message, hint=error.hint) from None
-    spool = spool_for_one_run(spool_dir, run.host, run.run_id)
-    status = run_agent([source], spool, run, lake_dir, as_json)
-    return 0 if as_json and lake_dir is None else print_end(status, lake_dir)
+    return run_agent([source], run, spool_dir, lake_dir, as_json)
 
 
 def _settings(options: dict[str, Any], rounds: int | None) -> Any:
