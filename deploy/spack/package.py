@@ -24,7 +24,7 @@ class PyIoweather(PythonPackage):
     depends_on("py-rich@13.7:", type=("build", "run"))
     depends_on("py-numpy@1.26:", type=("build", "run"))
     depends_on("py-scipy@1.11:", type=("build", "run"))
-    depends_on("py-duckdb@1.4:", type=("build", "run"))
+    depends_on("py-duckdb@1.3:", type=("build", "run"))
     depends_on("py-deltalake@1.1:", type=("build", "run"))
     depends_on("py-arro3-core@0.5:", type=("build", "run"))
     depends_on("py-arro3-io@0.5:", type=("build", "run"))

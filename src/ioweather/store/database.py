@@ -1,24 +1,35 @@
 """DuckDB within this process: one database that holds nothing, and a connection for everybody who asks.
 
-The engine is loaded with the first connection: what was kept is shown without it. It is `_duckdb`: the relations of
-`duckdb` take four times as long to load, and who asks in SQL, by `execute`, needs none. To make a database takes 20 ms
-of processor time, a connection to one takes 1 ms. What a connection makes is TEMP: no other connection sees it, and it
+The engine is loaded with the first connection: what was kept is shown without it. To make a database takes 20 ms of
+processor time, a connection to one takes 1 ms. What a connection makes is TEMP: no other connection sees it, and it
 goes when the connection is closed.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import duckdb
 
 Connect: TypeAlias = "Callable[[], duckdb.DuckDBPyConnection]"
+
+
+@cache
+def engine() -> Any:
+    """`duckdb` without its relations, which take four times as long to load: who asks in SQL, by `execute`, needs none.
+    They are apart in a module that is not promised: without it, the whole is loaded."""
+    try:
+        import _duckdb
+    except ImportError:
+        import duckdb
+
+        return duckdb
+    return _duckdb
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -45,15 +56,13 @@ def later() -> Iterator[Connect]:
 
 def or_of_duckdb(*errors: type[Exception]) -> tuple[type[Exception], ...]:
     """For an `except`, which asks when there is an error: where the engine is not loaded, it is not of it."""
-    return (*errors, sys.modules["_duckdb"].Error) if "_duckdb" in sys.modules else errors
+    return (*errors, engine().Error) if engine.cache_info().currsize else errors
 
 
 @cache
 def _database(_process: int) -> duckdb.DuckDBPyConnection:
-    import _duckdb
-
     # A forked child has none of its parent's threads: it makes its own.
-    database = _duckdb.connect(":memory:")
+    database: duckdb.DuckDBPyConnection = engine().connect(":memory:")
     # Files of the lake do not change once they are written, and one answer reads the same ones many times.
     database.execute("SET GLOBAL parquet_metadata_cache = true")
     return database

@@ -22,6 +22,7 @@ from ioweather.core.contracts import SeriesGroup
 from ioweather.core.frames import Cells, Frame, Matrix, Text
 from ioweather.core.units import DAY_NS, HOUR_NS
 from ioweather.store.convert import fetch_frame, literal
+from ioweather.store.database import engine
 from ioweather.store.day_totals import POSSIBLE, DayTotals, component_hours, day_totals
 from ioweather.store.inventory import IS_MINUTE, seal_of
 from ioweather.store.table_files import TableFiles
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 
 def _one_thread() -> duckdb.DuckDBPyConnection:
     """Of a worker, of which there are as many as there are cores."""
-    import _duckdb
-
-    return _duckdb.connect(":memory:", config={"threads": 1})
+    found: duckdb.DuckDBPyConnection = engine().connect(":memory:", config={"threads": 1})
+    return found
 
 
 @dataclass(frozen=True)

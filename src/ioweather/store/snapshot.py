@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +18,7 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
-from ioweather.store.database import connection, or_of_duckdb
+from ioweather.store.database import connection, engine, or_of_duckdb
 from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
@@ -59,9 +58,7 @@ class Snapshot:
         opens every file of it."""
         if self.owner is None:
             return connection()
-        import _duckdb
-
-        con = _duckdb.connect(":memory:")  # a person's rows are in a database of their own
+        con: duckdb.DuckDBPyConnection = engine().connect(":memory:")  # a person's rows are in a database of their own
         note_who_owns_what(con, self.pinned, self.owner)
         return con
 
@@ -237,7 +234,7 @@ class Snapshot:
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
-        if "_duckdb" in sys.modules and isinstance(error, sys.modules["_duckdb"].IOException):
+        if engine.cache_info().currsize and isinstance(error, engine().IOException):
             # The disk, not the question.
             reason = str(error).splitlines()[0]
             raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
