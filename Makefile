@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-WORKERS ?= 2
+# One more than there are cores where these are two: tests of servers and agents wait much of their time.
+WORKERS ?= 3
 # Where it is set, every process that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -54,10 +55,10 @@ coverage: $(STAMP)
 build: $(STAMP)
 	$(BIN)/python -m hatchling build -d dist
 
-# They measure while others run on the same machine: what fails so is run once more alone, and then must pass.
+# They measure while others run on the same machine, so no more at once: what fails so is run once more alone, and then must pass.
 test-real: $(STAMP)
 	sh tests/install_components.sh
-	$(BIN)/python -m pytest -m real -n $(WORKERS) --dist loadfile || $(BIN)/python -m pytest -m real --last-failed --last-failed-no-failures none
+	$(BIN)/python -m pytest -m real -n 2 --dist loadfile || $(BIN)/python -m pytest -m real --last-failed --last-failed-no-failures none
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow -n $(WORKERS)

@@ -124,3 +124,8 @@ def test_steps_of_a_flat_axis_are_finite() -> None:
     low, high = nice_bounds(5, 5.0000001, "", 6)
     assert math.isfinite(low)
     assert high > low
+
+
+def test_a_narrow_logarithmic_axis_has_its_ends_marked():
+    low, high = 1.0010010010010012e16, 1.0010010010010014e16
+    assert [value for value, _ in log_ticks(low, high, "", 3)] == [low, high]

@@ -110,8 +110,8 @@ def _decimal_powers(low: float, high: float, most: int) -> list[float]:
         inside = [v for v in values if low * 0.999 <= v <= high * 1.001]
         if len(inside) <= most:
             break
-    every = math.ceil(len(inside) / most)
-    return inside[::every]
+    # Between two round numbers the ends are marked.
+    return inside[:: math.ceil(len(inside) / most)] if inside else [low, high]
 
 
 def _binary_powers(low: float, high: float, most: int) -> list[float]:
