@@ -359,7 +359,7 @@ def main() -> None:
         repeat = arguments.repeat
         parts: dict[str, Callable[[], Iterator[Line]]] = {
             "Darshan logs": lambda: darshan(folder, arguments.small, repeat),
-            "`ingest` of small Darshan logs": lambda: many_logs(folder, 8 * arguments.small, repeat),
+            "`ingest` of small Darshan logs": lambda: many_logs(folder, 20 * arguments.small, repeat),
             "a day of LMT": lambda: lmt_day(folder, repeat),
             "answers": lambda: answers(lake, repeat),
             "pages": lambda: pages(lake, repeat),

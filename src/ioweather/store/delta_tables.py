@@ -27,7 +27,7 @@ from ioweather.tables import LAKE_COLUMNS, TABLES, TableSpec
 
 if TYPE_CHECKING:
     import duckdb
-    from deltalake import Field
+    from deltalake import DeltaTable, Field
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 _LOG: Final = logging.getLogger("ioweather.store")
@@ -173,15 +173,16 @@ def open_table(root: Path, spec: TableSpec) -> Table | None:
 def make_table(root: Path, spec: TableSpec) -> Table:
     from deltalake import DeltaTable, Schema
 
+    place, schema = str(root / spec.name), Schema(_fields(spec))
     try:
         with _library():
-            DeltaTable.create(
-                str(root / spec.name), Schema(_fields(spec)), mode="ignore", partition_by=["day"], name=spec.name
-            )
+            made = DeltaTable.create(place, schema, mode="ignore", partition_by=["day"], name=spec.name)
     except TableFault:
-        if open_table(root, spec) is None:  # lost the race to make it, or cannot make it
+        table = open_table(root, spec)  # lost the race to make it, or cannot make it
+        if table is None:
             raise
-    return Table(root, spec)
+        return table
+    return Table(root, spec, made)
 
 
 def _fields(spec: TableSpec) -> list[Field]:
@@ -231,12 +232,12 @@ class Table:
     """A table open for changes. Each is one commit or more, and on disk when the method returns: the library leaves
     that to the kernel, and who shipped the rows deletes his own once they are in."""
 
-    def __init__(self, root: Path, spec: TableSpec) -> None:
+    def __init__(self, root: Path, spec: TableSpec, opened: DeltaTable | None = None) -> None:
         from deltalake import DeltaTable
 
         self.folder = root / spec.name
         self.spec = spec
-        self._delta = DeltaTable(str(self.folder))
+        self._delta = opened or DeltaTable(str(self.folder))
 
     @property
     def version(self) -> int:
