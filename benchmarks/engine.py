@@ -42,6 +42,7 @@ from ioweather.store.lake import open_lake
 from ioweather.studies.catalogue import STUDIES
 from ioweather.tables import TABLES
 from ioweather.workflows.analyse import make_exhibits
+from ioweather.workflows.ingest.bounded_reading import readers
 from ioweather.workflows.ingest.ingest import ingest
 
 COUNTS = (1, 2, 4)
@@ -53,10 +54,12 @@ at most: all processor time over the parent's; ms/task: of a task that does noth
 
 
 def usage() -> tuple[int, float, float]:
-    """Process, its processor seconds, its peak memory in MiB. Slow enough for every worker to get one."""
+    """Process, processor seconds of its own and of its readers, which end here; its peak memory in MiB. Slow enough for
+    every worker to get one."""
+    readers().stop()
     time.sleep(0.2)
-    spent = resource.getrusage(resource.RUSAGE_SELF)
-    return os.getpid(), spent.ru_utime + spent.ru_stime, peak_mib()
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return os.getpid(), sum(each.ru_utime + each.ru_stime for each in spent), peak_mib()
 
 
 def peak_mib() -> float:
@@ -162,13 +165,14 @@ def overhead(executor: Executor) -> float:
 
 def run(name: str, executor: Executor | None, count: int, work: Work, alone: float | None) -> float:
     per_task = overhead(executor) if executor else 0.0
-    before = of_workers(executor, count) if executor else {}
+    before, all_before = of_workers(executor, count) if executor else {}, usage()[1]
     with tempfile.TemporaryDirectory() as place:
         began, cpu = time.perf_counter(), time.process_time()
         work.do(executor, Path(place) / "lake")
         wall, parent = time.perf_counter() - began, time.process_time() - cpu
     after = of_workers(executor, count) if executor else {}
     theirs = sum(after[process][0] - before.get(process, (0.0, 0.0))[0] for process in after)
+    theirs += usage()[1] - all_before - parent  # readers of this process
     peak = max((memory for _, memory in after.values()), default=peak_mib())
     gain = "" if alone is None else f"{alone / wall:5.2f} x"
     most = "" if not theirs else f"{(parent + theirs) / parent:5.1f} x"
