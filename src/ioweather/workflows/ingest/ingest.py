@@ -244,11 +244,15 @@ def ingest(
         report.rows_added.update(follow_arrival(lake, report.first_ns))
     progress(len(files), len(files), "files")
     report.seconds = time.monotonic() - started
+    _log(report, lake)
+    return report
+
+
+def _log(report: IngestReport, lake: Lake) -> None:
     for outcome in report.bad:
         _LOG.info("%s: %s: %s", outcome.path, outcome.status, outcome.message or outcome.reason)
     text, added = "%d files read, %d known, %d refused, %d rows added to %s in %.1f s", sum(report.rows_added.values())
     _LOG.info(text, len(report.good), report.known, len(report.bad), added, lake.root, report.seconds)
-    return report
 
 
 def _check_asked(
