@@ -8,6 +8,7 @@ from ioweather.cli.main import run
 from ioweather.core.clock import zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.store.delta_tables import Refused, Table
 from ioweather.store.forget import find, forget
 from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.workflows.ingest.ingest import ingest
@@ -45,6 +46,20 @@ def test_files_of_one_command_go_together_and_the_command_asks(tmp_path, capsys)
     assert run(["lake", "forget", str(tmp_path / "7.txt"), "--yes", "--lake", str(lake.root)]) == 0
     assert "8.txt" in capsys.readouterr().out
     assert submitted(lake) == {}
+
+
+def test_rows_that_another_writer_holds_are_told_and_stay(tmp_path, monkeypatch, capsys):
+    lake = open_lake(tmp_path / "lake", create=True)
+    (tmp_path / "7.txt").write_text(DUMP.format(7))
+    ingest(lake, [tmp_path / "7.txt"], context=ReadContext(zone=zone_named("UTC")))
+
+    def refuses(*_: object) -> None:
+        raise Refused("somebody was faster")
+
+    monkeypatch.setattr(Table, "delete", refuses)
+    assert run(["lake", "forget", str(tmp_path / "7.txt"), "--yes", "--lake", str(lake.root)]) == 2
+    assert "`jobs` cannot be written: somebody was faster" in capsys.readouterr().err
+    assert list(submitted(lake)) == ["7"]
 
 
 def test_again_reads_what_is_known(tmp_path):

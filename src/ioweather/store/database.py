@@ -8,6 +8,7 @@ goes when the connection is closed.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 Connect: TypeAlias = "Callable[[], duckdb.DuckDBPyConnection]"
 
 
-@cache
 def engine() -> Any:
     """`duckdb` without its relations, which take four times as long to load: who asks in SQL, by `execute`, needs none.
     They are apart in a module that is not promised: without it, the whole is loaded."""
@@ -30,6 +30,11 @@ def engine() -> Any:
 
         return duckdb
     return _duckdb
+
+
+def loaded_engine() -> Any:
+    """None where nobody has asked it anything: an error is not of it then."""
+    return sys.modules.get("_duckdb") or sys.modules.get("duckdb")
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -55,8 +60,8 @@ def later() -> Iterator[Connect]:
 
 
 def or_of_duckdb(*errors: type[Exception]) -> tuple[type[Exception], ...]:
-    """For an `except`, which asks when there is an error: where the engine is not loaded, it is not of it."""
-    return (*errors, engine().Error) if engine.cache_info().currsize else errors
+    """For an `except`, which asks when there is an error."""
+    return (*errors, found.Error) if (found := loaded_engine()) else errors
 
 
 @cache

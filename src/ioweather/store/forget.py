@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ioweather.core.errors import LakeError, UsageError
 from ioweather.store import layout
+from ioweather.store.batches import delete_rows
 from ioweather.store.convert import literal
 from ioweather.store.delta_tables import open_table
 from ioweather.store.lake import Lake
@@ -82,7 +83,7 @@ def forget_runs(lake: Lake, digests: Collection[str]) -> None:
 def _delete(lake: Lake, name: str, condition: str) -> None:
     table = open_table(layout.tables_dir(lake.root), TABLES[name])
     if table is not None:
-        table.delete(condition)
+        delete_rows(table, condition)
 
 
 def _listed(texts: Collection[str]) -> str:

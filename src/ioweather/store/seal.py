@@ -20,7 +20,7 @@ from ioweather.core.facility import Facility
 from ioweather.core.progress import Progress, silent
 from ioweather.core.units import HOUR_NS, MINUTE_NS
 from ioweather.store import layout
-from ioweather.store.batches import not_written
+from ioweather.store.batches import delete_rows, not_written
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import connection
 from ioweather.store.day_files import rewrite_day
@@ -200,7 +200,7 @@ def _delete(
 ) -> int:
     count: int = con.execute(f"SELECT count(*) FROM ({files.scan({day})}) WHERE {condition}").fetchall()[0][0]
     if count and not dry_run:
-        table.delete(condition)
+        delete_rows(table, condition)
     return count
 
 

@@ -18,7 +18,7 @@ from ioweather.core.units import DAY_NS
 from ioweather.core.visibility import Owner
 from ioweather.store import grid, inventory
 from ioweather.store.convert import fetch_frame, literal, quote
-from ioweather.store.database import connection, engine, or_of_duckdb
+from ioweather.store.database import connection, engine, loaded_engine, or_of_duckdb
 from ioweather.store.per_user_view import note_who_owns_what, owned
 from ioweather.store.table_files import TableFiles
 from ioweather.tables import LAKE_COLUMNS, TABLES, ColumnSpec
@@ -234,7 +234,7 @@ class Snapshot:
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         self.close()
-        if engine.cache_info().currsize and isinstance(error, engine().IOException):
+        if (found := loaded_engine()) and isinstance(error, found.IOException):
             # The disk, not the question.
             reason = str(error).splitlines()[0]
             raise LakeError(f"A file of the lake cannot be read: {reason}.", hint="Check the disk.") from None
