@@ -17,6 +17,8 @@ from ioweather.core.errors import LakeError
 from ioweather.core.frames import Frame, Text
 from ioweather.core.units import DAY_NS, MINUTE_NS
 from ioweather.store import appends, delta_tables, layout
+from ioweather.store.database import connection
+from ioweather.store.day_files import rewrite_day
 from ioweather.store.delta_tables import Held, Refused, Table
 from ioweather.store.lake import Lake, open_lake
 from ioweather.store.overlap import distinct_keys, extent_of, files_near
@@ -114,20 +116,51 @@ def test_an_unknown_text_is_looked_for_everywhere():
 def test_small_files_of_an_open_day_become_few(lake, monkeypatch):
     monkeypatch.setattr(appends, "_MANY_FILES", 4)
     shipped = Counter()
-    for number in range(10):
+    for number in range(40):
         rows = [(number, f"host{number % 3}", "x"), (number, f"host{number % 3}", "y")]
         shipped.update(rows)
         assert lake.append("series", samples(rows, float(number)), source="block") == 2
-        assert len(table_of(lake).file_uris()) < 4
+        assert len(table_of(lake).file_uris()) <= 2 * 3, "so many of up to 15 rows, and of up to 255"
     assert lake.append("series", samples(list(shipped)), source="block") == 0
     with lake.snapshot() as snapshot:
         found = snapshot.query("SELECT (start_ns - ?) // ?, system, component FROM series", [START_NS, MINUTE_NS])
         assert Counter(found.fetchall()) == shipped
 
 
+def test_a_large_file_is_not_rewritten_for_small_ones(lake, monkeypatch):
+    monkeypatch.setattr(appends, "_MANY_FILES", 3)
+    lake.append("series", samples([(minute, "a", "x") for minute in range(300)]), source="block")
+    (large,) = table_of(lake).file_uris()
+    for minute in range(300, 306):
+        lake.append("series", samples([(minute, "a", "x")]), source="block")
+    assert large in table_of(lake).file_uris()
+    assert len(table_of(lake).file_uris()) == 3
+    assert lake.tables()["series"] == 306
+
+
+@pytest.mark.parametrize("later", [slice(1, 4), None])
+@pytest.mark.parametrize("first", [slice(3), None])
+def test_of_two_who_replace_the_same_files_one_is_accepted(lake, first, later):
+    """A day's files or some of them: what both replace would be there twice."""
+    for minute in range(4):
+        lake.append("series", samples([(minute, "a", "x")]), source="block")
+    names = sorted(path.rsplit("/", 1)[1] for path in table_of(lake).file_uris())
+    tables = [Table(layout.tables_dir(lake.root), SERIES) for _ in range(2)]
+    replaced = []
+    for table, part in zip(tables, (first, later), strict=True):
+        chosen = names if part is None else names[part]
+        rows = f"SELECT * EXCLUDE day FROM ({table.files().only(chosen).scan()})"
+        with connection() as con:
+            done = rewrite_day(con, table, "2024-10-04", "part", rows, None if part is None else chosen)
+        replaced.append(done and done[1])
+    assert replaced == [4 if first is None else 3, None]
+    assert lake.tables()["series"] == 4
+
+
 def test_a_long_log_loses_old_commits_and_no_row(lake, monkeypatch):
     monkeypatch.setattr(delta_tables, "_CHECKPOINT_EVERY", 4)
     monkeypatch.setattr(delta_tables, "_COMMITS_KEPT", 6)
+    monkeypatch.setattr(appends, "_MANY_FILES", 99)
     log = layout.tables_dir(lake.root) / "series" / "_delta_log"
     for minute in range(30):
         lake.append("series", samples([(minute, "a", "x")]), source="block")

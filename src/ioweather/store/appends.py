@@ -21,9 +21,9 @@ from ioweather.store.batches import Batch, Staged, discard, load_frame, load_sta
 from ioweather.store.convert import literal, quote
 from ioweather.store.database import Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_query, rewrite_day, written
-from ioweather.store.delta_tables import Refused, Table, TableFault, make_table, open_table
+from ioweather.store.delta_tables import Held, Refused, Table, TableFault, make_table, open_table
 from ioweather.store.overlap import Extent, files_near
-from ioweather.store.table_files import DataFile, TableFiles
+from ioweather.store.table_files import DataFile
 from ioweather.tables import TableSpec
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("ioweather.store")
 _PATIENCE_SECONDS = 300.0
-# Files of one day: so many are merged where that is little work, and so many in any case.
-_MANY_FILES, _MOST_FILES = 32, 64
+# So many files of a day that have alike many rows become one.
+_MANY_FILES = 16
 
 
 def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: str) -> int:
@@ -108,31 +108,29 @@ def _add(
 
 
 def merge_small_files(connect: Connect, table: Table, days: Collection[str]) -> None:
-    """Each commit leaves a file. Where a day has many they become one, so that neither reading nor the next commit
-    takes longer the longer the day goes on. What fails here has been written before, and stays."""
+    """Each commit leaves a file. Where a day has many of about the same size these become one, so that neither reading
+    nor the next commit takes longer the longer the day goes on. What fails here has been written before, and stays."""
     if table.unknown_columns:
         return  # they would be lost
-    spec, held = table.spec, table.held()
-    rows_of: dict[str, list[int]] = {}
-    for day, rows in zip(held.days, held.rows, strict=True):
-        if day in days:
-            rows_of.setdefault(day, []).append(rows)
-    for day in sorted(day for day, rows in rows_of.items() if _is_worth_merging(rows)):
-        columns = ", ".join(quote(name) for name in (*spec.names, "source", "ingest_id"))
+    spec = table.spec
+    columns = ", ".join(quote(name) for name in (*spec.names, "source", "ingest_id"))
+    for day, names in _alike(table.held(), days):
         # In the order of time, a reader of some hours passes over the others.
-        rows_by_time = f"SELECT {columns} FROM ({table.files().scan({day})}) ORDER BY {quote(spec.time)}"
+        rows_by_time = f"SELECT {columns} FROM ({table.files().only(names).scan()}) ORDER BY {quote(spec.time)}"
         try:
-            rewrite_day(connect(), table, day, "part", rows_by_time)  # or another writer was faster: there is no need
+            rewrite_day(connect(), table, day, "part", rows_by_time, names)  # or another writer was faster: as good
         except or_of_duckdb(OSError, TableFault) as error:
             _LOG.warning("the files of `%s` of %s were not merged: %s", spec.name, day, error)
 
 
-def _is_worth_merging(rows: list[int]) -> bool:
-    """When a quarter of the rows came since the last time, so that every row is rewritten four times or so and not
-    hundreds of times; and when there are too many files for readers."""
-    if len(rows) < _MANY_FILES:
-        return False
-    return 4 * (sum(rows) - max(rows)) >= sum(rows) or len(rows) >= _MOST_FILES
+def _alike(held: Held, days: Collection[str]) -> list[tuple[str, set[str]]]:
+    """Files to merge, and their day: where there are many whose rows differ by less than sixteenfold. Together they
+    are of the next size, so that a row is rewritten once for each size there is, whatever comes after it."""
+    sizes: dict[tuple[str, int], set[str]] = {}
+    for name, day, rows in zip(held.names, held.days, held.rows, strict=True):
+        if day in days:
+            sizes.setdefault((day, rows.bit_length() // 4), set()).add(name)
+    return [(day, names) for (day, _), names in sorted(sizes.items()) if len(names) >= _MANY_FILES]
 
 
 def _count(con: duckdb.DuckDBPyConnection, name: str) -> int:
@@ -152,8 +150,7 @@ def _stored_sql(table: Table, extent: Extent) -> str | None:
     near = files_near(table.held(), extent)
     if not near:
         return None
-    spec, everything = table.spec, table.files()
-    files = TableFiles(spec, everything.version, tuple(u for u in everything.uris if u.rsplit("/", 1)[1] in near))
+    spec, files = table.spec, table.files().only(near)
     if spec.revisable:  # of other keys nothing is asked, and most are
         ranges = (f"{quote(n)} BETWEEN {literal(r[0])} AND {literal(r[1])}" for n, r in extent.ranges.items())
         return f"SELECT * FROM ({files.view()}) WHERE {' AND '.join(ranges) or 'TRUE'}"

@@ -157,16 +157,16 @@ def _told_statistics(spec: TableSpec, rows: int, told: Mapping[str, Mapping[str,
 
 
 def rewrite_day(
-    con: duckdb.DuckDBPyConnection, table: Table, day: str, prefix: str, rows: str
+    con: duckdb.DuckDBPyConnection, table: Table, day: str, prefix: str, rows: str, names: Collection[str] | None = None
 ) -> tuple[Path, int] | None:
-    """Put the result of a query into the place of the files that this version of the table has of the day: to seal it,
-    or to merge its small files. Returns the new file and its rows; None where another writer replaced one of these
-    files meanwhile, or where there are no rows. Files that came meanwhile stay beside it."""
+    """Put the result of a query into the place of the files that this version of the table has of the day (to seal it),
+    or of some of them (to merge small ones). Returns the new file and its rows; None where another writer replaced one
+    of these files meanwhile, or where there are no rows. Files that came meanwhile stay beside it."""
     try:
         with written(table.folder, [day], prefix, from_query(con, table.spec, rows, [day])) as files:
             if not files:
                 return None
-            table.replace(day, files)
+            table.replace(day, files, names)
     except Refused:
         return None
     return table.folder / files[0].path, files[0].rows

@@ -269,32 +269,44 @@ class Table:
         with self._on_disk():
             if new := [field for field in _fields(self.spec) if field.name not in known]:
                 self._delta.alter.add_columns(new)
-            self._write(files, mode="append", commit_properties=CommitProperties(app_transactions=transactions))
+            self._write(
+                self._additions(files, True), "append",
+                commit_properties=CommitProperties(app_transactions=transactions),
+            )  # fmt: skip
 
-    def replace(self, day: str, files: Sequence[DataFile]) -> None:
-        """Out with the files that this version has of the day, in with these, which hold the same rows.
+    def replace(self, day: str, files: Sequence[DataFile], names: Collection[str] | None = None) -> None:
+        """Out with the files that this version has of the day, or with those of these names, in with these, which hold
+        the same rows. Refused where one of those is not there any more.
 
-        By an explicit action and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows,
+        By explicit actions and not by write_deltalake(mode='overwrite'): that one does not keep the order of rows,
         and would refuse when a writer appended meanwhile. Not by Delta's own `optimize.compact` either: of two that run
-        at the same time on the same files both are accepted, and every row is there twice (deltalake 1.6).
+        at the same time on the same files both are accepted, and every row is there twice (deltalake 1.6), as with any
+        file that is said to go without a change of data.
         """
-        with self._on_disk():
-            self._write(files, mode="overwrite", partition_filters=[("day", "=", day)])
+        from deltalake.transaction import RemoveAction
 
-    def _write(self, files: Sequence[DataFile], *, mode: Any, **options: Any) -> None:
-        from deltalake import PostCommitHookProperties
+        actions, now = self._additions(files, False), int(time.time() * 1000)
+        with self._on_disk():
+            if names is None:
+                self._write(actions, "overwrite", partition_filters=[("day", "=", day)])
+            else:
+                gone = (RemoveAction(f"day={day}/{name}", True, now, None, {"day": day}) for name in sorted(names))
+                self._write([*actions, *gone], "append")
+
+    def _additions(self, files: Sequence[DataFile], is_change: bool) -> list[Any]:
         from deltalake.transaction import AddAction
 
         now = int(time.time() * 1000)
-        actions: list[Any] = [
-            AddAction(file.path, file.size, {"day": file.day}, now, mode == "append", _statistics(file))
-            for file in files
-        ]
+        return [AddAction(f.path, f.size, {"day": f.day}, now, is_change, _statistics(f)) for f in files]
+
+    def _write(self, actions: Sequence[Any], mode: Any, **options: Any) -> None:
+        from deltalake import PostCommitHookProperties
+
         # What is past its time goes with a checkpoint (`_forget_commits`), or once a day (`vacuum`).
         alone = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
         self._delta.create_write_transaction(
-            actions, mode=mode, schema=self._delta.schema(), partition_by=["day"], post_commithook_properties=alone,
-            **options,
+            list(actions), mode=mode, schema=self._delta.schema(), partition_by=["day"],
+            post_commithook_properties=alone, **options,
         )  # fmt: skip
         self._delta.update_incremental()
 

@@ -46,6 +46,9 @@ class TableFiles:
             found.setdefault(day_of_uri(uri), []).append(uri)
         return found
 
+    def only(self, names: Collection[str]) -> TableFiles:
+        return TableFiles(self.spec, self.version, tuple(u for u in self.uris if u.rsplit("/", 1)[1] in names))
+
     def scan(self, days: set[str] | None = None, columns: Collection[str] = ()) -> str:
         """SELECT over the files (of some days), with columns that older files lack as null. Of wide tables, who needs
         few columns names them: each one that a question passes through takes DuckDB time before it reads a row."""
