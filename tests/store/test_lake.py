@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -297,6 +298,7 @@ def test_a_maker_that_was_killed_leaves_a_place_where_a_lake_can_be_made(tmp_pat
 def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monkeypatch):
     """Delta reports an error of the disk as a table that is not there."""
     lake.append("series", series_frame(np.ones((2, 1))), source="tts")
+    delta_tables._LEFT_OPEN.clear()
     fails = [True, True]
 
     class Failing(deltalake.DeltaTable):
@@ -311,6 +313,26 @@ def test_a_table_that_cannot_be_opened_is_not_taken_for_an_empty_one(lake, monke
         delta_tables.open_table(tables, series)
     fails.append(True)
     assert delta_tables.open_table(tables, series) is not None, "an error that has passed is no error"
+
+
+def test_a_table_left_open_is_not_taken_for_another_in_its_place(lake):
+    for minute in range(3):
+        lake.append("series", series_frame(np.ones((1, 1)), start_ns=DAY + minute * MINUTE_NS), source="tts")
+    shutil.rmtree(lake.root)
+    again = open_lake(lake.root, create=True)
+    assert again.append("series", series_frame(np.ones((2, 1))), source="tts") == 2
+    assert again.append("series", series_frame(np.ones((3, 1))), source="tts") == 1
+    assert again.tables()["series"] == 3
+
+
+def test_a_table_left_open_hears_of_other_writers(lake):
+    lake.append("series", series_frame(np.ones((2, 1))), source="tts")
+    left_open = dict(delta_tables._LEFT_OPEN)
+    delta_tables._LEFT_OPEN.clear()
+    lake.append("series", series_frame(np.ones((4, 1))), source="tts")
+    delta_tables._LEFT_OPEN.update(left_open)
+    assert lake.append("series", series_frame(np.ones((5, 1))), source="tts") == 1
+    assert lake.tables()["series"] == 5
 
 
 @pytest.mark.parametrize("damage", ["{", ""])

@@ -95,7 +95,7 @@ def _add(
             if added:
                 _commit(table, batch, write or files)
                 merge_small_files(connect, table, batch.extent.days)
-                table.checkpoint(before)
+                table.done(before)
             return completed + added, files
         except Refused as error:
             attempt += 1

@@ -43,6 +43,8 @@ _OURS: Final = re.compile(r"[a-z]+-[0-9a-f]{8}-")
 _CHECKPOINT_EVERY: Final = 20
 _COMMITS_KEPT: Final = 1000
 _KEPT_SECONDS: Final = 3600.0
+# Tables by their folder, each with the mark of its newest commit; nobody else has one while it is used.
+_LEFT_OPEN: Final[dict[Path, tuple[DeltaTable, tuple[int, ...]]]] = {}
 
 
 class TableFault(Exception):
@@ -233,11 +235,9 @@ class Table:
     that to the kernel, and who shipped the rows deletes his own once they are in."""
 
     def __init__(self, root: Path, spec: TableSpec, opened: DeltaTable | None = None) -> None:
-        from deltalake import DeltaTable
-
         self.folder = root / spec.name
         self.spec = spec
-        self._delta = opened or DeltaTable(str(self.folder))
+        self._delta = opened or _newest(self.folder)
 
     @property
     def version(self) -> int:
@@ -348,9 +348,11 @@ class Table:
         for directory in sorted(changed):
             sync_to_disk(directory)
 
-    def checkpoint(self, before: int) -> None:
-        """Where it is time for one since a version."""
+    def done(self, before: int) -> None:
+        """After changes since a version: a checkpoint, where it is time for one; else it stays open for the next."""
         if self.version // _CHECKPOINT_EVERY == before // _CHECKPOINT_EVERY:
+            if mark := _mark(self.folder, self.version):
+                _LEFT_OPEN[self.folder] = self._delta, mark
             return
         log = self.folder / "_delta_log"
         try:
@@ -361,6 +363,29 @@ class Table:
             _forget_commits(log, self.version - _COMMITS_KEPT)
         except (OSError, TableFault) as error:  # the next one will do
             _LOG.warning("%s has no checkpoint of version %d: %s", self.spec.name, self.version, error)
+
+
+def _newest(folder: Path) -> DeltaTable:
+    """One that this process left open needs to read what came since. To open one anew takes longer the more files
+    a day has had: the library reads of those too that are gone."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    table, mark = _LEFT_OPEN.pop(folder, (None, None))
+    if table is not None and mark == _mark(folder, table.version()):
+        with suppress(DeltaError):
+            table.update_incremental()
+            return table
+    return DeltaTable(str(folder))
+
+
+def _mark(folder: Path, version: int) -> tuple[int, ...] | None:
+    """Of a commit; no other has it, that of another table in the same place neither."""
+    try:
+        status = (folder / "_delta_log" / f"{version:020d}.json").stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _statistics(file: DataFile) -> str:
