@@ -22,7 +22,7 @@ from ioweather.store.convert import literal, quote
 from ioweather.store.database import Connect, later, or_of_duckdb
 from ioweather.store.day_files import Writer, from_query, rewrite_day, written
 from ioweather.store.delta_tables import Held, Refused, Table, TableFault, make_table, open_table
-from ioweather.store.overlap import Extent, files_near
+from ioweather.store.overlap import Extent, are_distinct, files_near
 from ioweather.store.table_files import DataFile
 from ioweather.tables import TableSpec
 
@@ -41,7 +41,7 @@ def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: 
     if rows.rows == 0:
         return 0
     with _writing(spec) as connect:
-        batch, _ = load_frame(connect, spec, rows, source, ingest_id)
+        batch = load_frame(connect, spec, rows, source, ingest_id, distinct=are_distinct(spec, rows))
         return _add(connect, root, spec, batch, ingest_id)[0]
 
 

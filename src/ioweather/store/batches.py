@@ -59,10 +59,12 @@ class Staged:
     keys: Keys
 
 
-def load_frame(connect: Connect, spec: TableSpec, frame: Frame, source: str, ingest_id: str) -> tuple[Batch, Keys]:
+def load_frame(
+    connect: Connect, spec: TableSpec, frame: Frame, source: str, ingest_id: str, *, distinct: bool
+) -> Batch:
     """The frame with the lake's columns, one row per identity; of several, the one to show. Where rows are known to be
     different and stay as they are, DuckDB sees them in a view: three copies of a large batch took a gigabyte."""
-    extent, keys, streams = extent_of(spec, frame, source), distinct_keys(spec, frame), _streams(spec, frame, source)
+    extent, streams = extent_of(spec, frame, source), _streams(spec, frame, source)
 
     def rows() -> str:
         selected = register_frame(connect(), "incoming", frame.select(spec.names))
@@ -77,10 +79,9 @@ def load_frame(connect: Connect, spec: TableSpec, frame: Frame, source: str, ing
     def show() -> None:
         connect().execute(f"CREATE OR REPLACE TEMP {'TABLE' if spec.revisable else 'VIEW'} batch AS {rows()}")
 
-    if len(keys) == frame.rows:
-        write = from_frame(spec, frame, source, ingest_id, extent.days)
-        return Batch(extent, streams, frame.rows, show, write=write), keys
-    return _one_each(connect(), spec, rows(), extent, streams), keys
+    if distinct:
+        return Batch(extent, streams, frame.rows, show, write=from_frame(spec, frame, source, ingest_id, extent.days))
+    return _one_each(connect(), spec, rows(), extent, streams)
 
 
 def _one_each(
@@ -113,7 +114,8 @@ def stage(tables: Path, spec: TableSpec, frame: Frame, source: str, ingest_id: s
     """Write checked rows of an append-only table into files that are on disk, and in no commit."""
     try:
         with later() as connect:
-            batch, keys = load_frame(connect, spec, frame, source, ingest_id)
+            keys = distinct_keys(spec, frame)
+            batch = load_frame(connect, spec, frame, source, ingest_id, distinct=len(keys) == frame.rows)
             assert batch.write is not None
             with written(tables / spec.name, batch.extent.days, "part", batch.write) as files:
                 return Staged(ingest_id, batch.extent, batch.streams, batch.rows, tuple(files), keys)

@@ -92,6 +92,14 @@ def _meet(least: Any, most: Any, low: Any, high: Any) -> bool:
     return bool(least <= high and low <= most)
 
 
+def are_distinct(spec: TableSpec, frame: Frame) -> bool:
+    """Whether no two rows are the same: as where each has a text of its own."""
+    texts = [column for name in spec.identity if name != "source" and isinstance(column := frame[name], Text)]
+    if any(len(text.categories) == frame.rows and _rise([text]) for text in texts):
+        return True
+    return len(distinct_keys(spec, frame)) == frame.rows
+
+
 def distinct_keys(spec: TableSpec, frame: Frame) -> Keys:
     """A number for each identity in the frame: the same row has the same one in every process. As many numbers as rows
     say that no two rows are the same; fewer, that two may be."""

@@ -145,12 +145,12 @@ def build_column(spec: ColumnSpec, value: Any, rows: int) -> Column:
         return np.broadcast_to(array.astype(np.float64, copy=False), (rows,))
     dtype = np.bool_ if spec.type == "bool" else np.int64
     if isinstance(value, (list, tuple)):
-        mask = np.fromiter((v is None for v in value), np.bool_, len(value))
+        known = value if None not in value else [0 if v is None else v for v in value]
         try:
-            data: np.ndarray[Any, Any] = np.fromiter((0 if v is None else v for v in value), dtype, len(value))
+            data: np.ndarray[Any, Any] = np.fromiter(known, dtype, len(value))
         except OverflowError:
             raise CorruptInput(f"{spec.name} has a number of more than 64 bits.") from None
-        return _masked(spec, data, mask)
+        return data if known is value else _masked(spec, data, np.fromiter((v is None for v in value), np.bool_))
     if isinstance(value, np.ma.MaskedArray):
         return _masked(spec, value.filled(0).astype(dtype, copy=False), np.ma.getmaskarray(value))
     array = np.asarray(value)
@@ -187,6 +187,8 @@ def _text(value: Any, rows: int) -> Text:
 def encode_text(values: Sequence[str | None]) -> Text:
     """Codes in order of first appearance."""
     distinct = tuple(value for value in dict.fromkeys(values) if value is not None)
+    if len(distinct) == len(values):
+        return Text(np.arange(len(values), dtype=np.int32), distinct)
     codes = dict(zip([*distinct, None], [*range(len(distinct)), -1], strict=True))
     return Text(np.fromiter(map(codes.__getitem__, values), np.int32, len(values)), distinct)
 
