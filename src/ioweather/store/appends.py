@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("ioweather.store")
 _PATIENCE_SECONDS = 300.0
-# So many files of a day that have alike many rows become one.
-_MANY_FILES = 16
+# So many files of a day that have alike many rows become one; of those with hundreds more, for to merge them takes
+# longer, and to read them longer than to open them.
+_MANY_FILES, _MANY_LARGE, _LARGE_ROWS = 16, 32, 256
 
 
 def append(root: Path, spec: TableSpec, rows: Frame, *, source: str, ingest_id: str) -> int:
@@ -129,8 +130,12 @@ def _alike(held: Held, days: Collection[str]) -> list[tuple[str, set[str]]]:
     sizes: dict[tuple[str, int], set[str]] = {}
     for name, day, rows in zip(held.names, held.days, held.rows, strict=True):
         if day in days:
-            sizes.setdefault((day, rows.bit_length() // 4), set()).add(name)
-    return [(day, names) for (day, _), names in sorted(sizes.items()) if len(names) >= _MANY_FILES]
+            sizes.setdefault((day, 16 ** (rows.bit_length() // 4)), set()).add(name)
+    return [
+        (day, names)
+        for (day, rows), names in sorted(sizes.items())
+        if len(names) >= (_MANY_FILES if rows < _LARGE_ROWS else _MANY_LARGE)
+    ]
 
 
 def _count(con: duckdb.DuckDBPyConnection, name: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from darshan_logs import LogParts
-from ioweather.engine import Serial
+from ioweather.engine import Serial, Threads
 from ioweather.sources.darshan.writer import new_records
 from ioweather.store.lake import Lake, open_lake
 from ioweather.workflows.ingest import ingest as module
@@ -79,6 +79,19 @@ def test_few_rows_go_in_with_the_commit_of_many(logs, lake, monkeypatch):
         assert snapshot.versions == {"applications": 1, "files": 1, "job_io": 1, "ingests": 1}
         assert snapshot.scalar("SELECT count(DISTINCT ingest_id) FROM applications") == 2
     assert lake.tables()["applications"] == LOGS
+
+
+def test_files_are_found_while_others_are_read(logs, lake, monkeypatch):
+    monkeypatch.setattr(module, "_FIRST_FILES", 100)
+    find, batches, found, shared_out, told = module.find_files, module._batches, [], [], []
+    monkeypatch.setattr(module, "find_files", lambda paths: (found.append(file) or file for file in find(paths)))
+    monkeypatch.setattr(module, "_batches", lambda *given: shared_out.append(len(found)) or batches(*given))
+    with Threads(2) as pool:
+        report = ingest(lake, [logs], executor=pool, search=False, progress=lambda *each: told.append(each))
+    assert shared_out[:2] == [200, LOGS]
+    assert report.rows_added == {"applications": LOGS, "files": 2 * LOGS, "job_io": LOGS}
+    assert {total for _, total, _ in told} <= {None, LOGS}
+    assert told[-1] == (LOGS, LOGS, "files")
 
 
 def test_stopped_before_the_ledger_it_is_completed_without_doubles(logs, lake, monkeypatch):

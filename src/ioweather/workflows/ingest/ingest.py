@@ -12,7 +12,7 @@ import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -60,6 +60,8 @@ _STREAM_BYTES = 256 << 20
 _FLUSH_CELLS = 6_000_000
 _FLUSH_SECONDS = 10.0
 _COPY = "The lake has this run in a fuller form: nothing was added."
+# Of a worker, before all files are found.
+_FIRST_FILES = 2048
 # Below this, starting workers costs more than it saves.
 _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
@@ -213,13 +215,13 @@ def ingest(
     _check_asked(lake, context or ReadContext(), source, mapping)
     found = find_files(paths)
     most = max(_SMALL_FILES, workers_of(executor or local_executor()))
-    files = [*islice(found, most + 1)]
-    pool = _suited(executor, files)
-    if files:
-        # While the others are found and the lake is opened. Workers of a cluster have readers of their own.
-        readers().start(pool.workers if isinstance(pool, Threads) else 1, _FOR_LOGS if len(files) > most else ())
+    first = [*islice(found, most + 1)]
+    pool = _suited(executor, first)
+    if first:
+        # While others are found and the lake is opened. Workers of a cluster have readers of their own.
+        readers().start(pool.workers if isinstance(pool, Threads) else 1, _FOR_LOGS if len(first) > most else ())
         _ = SOURCES.plugins  # a broken one is named here, and not by every reader
-        files += found
+    files = _Files(chain(first, found))
     limits, staging = limits_of(lake.facility), Staging.of(lake.root)
     reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
     report = IngestReport()
@@ -228,7 +230,7 @@ def ingest(
     try:
         for outcomes, frames in _read(pool, files, known, reading, report):
             writer.add(_first_of_each(outcomes, known, report), frames)
-            progress(len(report.outcomes) + report.known, len(files), "files")
+            progress(len(report.outcomes) + report.known, files.total, "files")
         writer.flush()
     except BaseException:
         readers().stop()
@@ -242,7 +244,7 @@ def ingest(
         report.rows_added.update(follow_mapping(lake, mapping[0]))
     if search:
         report.rows_added.update(follow_arrival(lake, report.first_ns))
-    progress(len(files), len(files), "files")
+    progress(files.count, files.count, "files")
     report.seconds = time.monotonic() - started
     _log(report, lake)
     return report
@@ -290,22 +292,42 @@ def _first_of_each(outcomes: list[FileOutcome], known: Known, report: IngestRepo
     return first
 
 
+class _Files:
+    """Files to be read: enough for all workers to begin with, and those that are left to find while they work."""
+
+    def __init__(self, found: Iterator[Found]) -> None:
+        self._found = found
+        self.count = 0
+        self.total: int | None = None  # not known before all are found
+        self.large: list[Found] = []
+
+    def small(self, workers: int) -> Iterator[list[Found]]:
+        """In two portions; one worker alone would gain nothing by that."""
+        for most in (workers * _FIRST_FILES, None) if workers > 1 else (None,):
+            portion = [*islice(self._found, most)]
+            self.count += len(portion)
+            self.large += [file for file in portion if file.bytes > _STREAM_BYTES]
+            if most is None:
+                self.total = self.count
+            yield [file for file in portion if file.bytes <= _STREAM_BYTES]
+
+
 def _read(
-    pool: Executor, files: Sequence[Found], known: Known, reading: Reading, report: IngestReport
+    pool: Executor, files: _Files, known: Known, reading: Reading, report: IngestReport
 ) -> Iterator[tuple[list[FileOutcome], Frames]]:
     """What is in the files: small ones first, by batches; then large ones and suspects, each alone."""
     alone: Batch = []
-    large = [file for file in files if file.bytes > _STREAM_BYTES]
-    small = [file for file in files if file.bytes <= _STREAM_BYTES]
+    sizes = frozenset(known.values())
 
     def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames, Batch]:
         return [], {}, batch  # the workers of a cluster died over it: read here
 
-    batches = _batches(small, known, reading, report, pool)
-    for outcomes, frames, suspects in in_order(pool, read_bounded, ((b, reading) for b in batches), lost=put_off):
+    portions = (_batches(small, known, sizes, reading, report, pool) for small in files.small(workers_of(pool)))
+    batches = ((batch, reading) for batch in chain.from_iterable(portions))
+    for outcomes, frames, suspects in in_order(pool, read_bounded, batches, lost=put_off):
         alone += suspects
         yield outcomes, frames
-    for batch in _batches(large, known, reading, report, pool):
+    for batch in _batches(files.large, known, sizes, reading, report, pool):
         alone += batch
     for path, digest, size in alone:
         for item in read_alone_bounded(Path(path), digest, size, reading):
@@ -332,12 +354,11 @@ def _known_digests(lake: Lake, since_ns: int) -> Known:
 
 
 def _batches(
-    files: Sequence[Found], known: Known, reading: Reading, report: IngestReport, pool: Executor
+    files: Sequence[Found], known: Known, sizes: Set[int], reading: Reading, report: IngestReport, pool: Executor
 ) -> Iterator[Batch]:
     """Files that are not in yet. One of a size that none has which is in need not be looked at before it is read; at
     others workers look: on a parallel file system it is the opening that takes the time."""
     share, most = _share(files, workers_of(pool))
-    sizes = set(known.values())
     doubted = [file.file for file in files if file.bytes in sizes]
     parts = [doubted[first : first + most] for first in range(0, len(doubted), most)]
     take = _digests_apart if place_of(pool) == "threads" else digests_of
