@@ -219,7 +219,8 @@ def ingest(
     pool = _suited(executor, first)
     if first:
         # While others are found and the lake is opened. Workers of a cluster have readers of their own.
-        readers().start(pool.workers if isinstance(pool, Threads) else 1, _FOR_LOGS if len(first) > most else ())
+        count = workers_of(pool) if isinstance(pool, (Serial, Threads)) else 0
+        readers().start(count, _FOR_LOGS if len(first) > most else ())
         _ = SOURCES.plugins  # a broken one is named here, and not by every reader
     files = _Files(chain(first, found))
     limits, staging = limits_of(lake.facility), Staging.of(lake.root)
