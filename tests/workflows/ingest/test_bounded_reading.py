@@ -168,7 +168,7 @@ def test_as_many_readers_as_workers_and_one_for_a_handful_of_files(tmp_path):
 def test_all_workers_have_as_many_batches_and_all_batches_as_much(count, workers, batches):
     files = [Found(str(number), 2000 + number % 7) for number in range(count)]
     with Threads(workers) as pool:
-        made = [len(batch) for batch in _batches(files, {}, frozenset(), Reading(CONTEXT), IngestReport(), pool)]
+        made = [len(batch) for batch in _batches(files, {}, lambda _: {}, Reading(CONTEXT), IngestReport(), pool)]
     assert (len(made), sum(made)) == (batches, count)
     assert max(made) - min(made) <= batches
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from iostat_sample import write_sample
-from ioweather.core.clock import zone_named
+from ioweather.core.clock import now_ns, zone_named
 from ioweather.core.contracts import ReadContext
 from ioweather.core.errors import LakeError, UsageError
+from ioweather.core.units import DAY_NS
 from ioweather.engine import local_executor
-from ioweather.store.lake import open_lake
+from ioweather.store.lake import LedgerEntry, open_lake
 from ioweather.workflows.ingest import reading, what_follows
-from ioweather.workflows.ingest.ingest import find_files, ingest
+from ioweather.workflows.ingest.ingest import _known_digests, find_files, ingest
 from ioweather.workflows.ingest.what_follows import FollowsMapping, FollowsRows
 from planted_logs import write_climate
 
@@ -450,3 +451,18 @@ def test_files_of_one_content_are_one_file_and_its_size_alone_makes_none_known(t
     again = ingest(lake, [folder])
     assert (len(again.good), again.known, again.rows_added["series"]) == (1, 1, rows)
     assert lake.tables()["ingests"] == 2
+
+
+def test_of_the_ledger_files_of_the_same_sizes_are_asked_for_and_the_newest_word_counts(lake):
+    def told(digest, size, status):
+        lake.record([LedgerEntry(digest, f"/{digest}", size, "ior", status, {})])
+
+    told("a", 1, "ok")
+    told("b", 2, "ok")
+    told("c", 2, "quarantined")
+    told("c", 2, "ok")
+    told("d", 2, "ok")
+    told("d", 2, "quarantined")
+    assert _known_digests(lake, 0, {2, 3}) == {"b": 2, "c": 2}
+    assert _known_digests(lake, 0, {1}) == _known_digests(lake, now_ns(), {1}) == {"a": 1}
+    assert _known_digests(lake, now_ns() + 2 * DAY_NS, {1}) == {}

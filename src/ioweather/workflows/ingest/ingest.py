@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -67,6 +68,7 @@ _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 Known: TypeAlias = dict[str | None, int]  # digest and bytes of each file that is in
+Look: TypeAlias = Callable[[Set[int]], Known]  # those of some sizes
 
 
 class Found(NamedTuple):
@@ -227,9 +229,10 @@ def ingest(
     reading = Reading(context or ReadContext(), source, mapping, limits, clock(), staging)
     report = IngestReport()
     writer = _Writer(lake, report)
-    known = {} if again else _known_digests(lake, known_since_ns)
+    known: Known = {}
+    look: Look = (lambda _: {}) if again else partial(_known_digests, lake, known_since_ns)
     try:
-        for outcomes, frames in _read(pool, files, known, reading, report):
+        for outcomes, frames in _read(pool, files, known, look, reading, report):
             writer.add(_first_of_each(outcomes, known, report), frames)
             progress(len(report.outcomes) + report.known, files.total, "files")
         writer.flush()
@@ -314,21 +317,20 @@ class _Files:
 
 
 def _read(
-    pool: Executor, files: _Files, known: Known, reading: Reading, report: IngestReport
+    pool: Executor, files: _Files, known: Known, look: Look, reading: Reading, report: IngestReport
 ) -> Iterator[tuple[list[FileOutcome], Frames]]:
     """What is in the files: small ones first, by batches; then large ones and suspects, each alone."""
     alone: Batch = []
-    sizes = frozenset(known.values())
 
     def put_off(batch: Batch, _: Reading) -> tuple[list[FileOutcome], Frames, Batch]:
         return [], {}, batch  # the workers of a cluster died over it: read here
 
-    portions = (_batches(small, known, sizes, reading, report, pool) for small in files.small(workers_of(pool)))
+    portions = (_batches(small, known, look, reading, report, pool) for small in files.small(workers_of(pool)))
     batches = ((batch, reading) for batch in chain.from_iterable(portions))
     for outcomes, frames, suspects in in_order(pool, read_bounded, batches, lost=put_off):
         alone += suspects
         yield outcomes, frames
-    for batch in _batches(files.large, known, sizes, reading, report, pool):
+    for batch in _batches(files.large, known, look, reading, report, pool):
         alone += batch
     for path, digest, size in alone:
         for item in read_alone_bounded(Path(path), digest, size, reading):
@@ -343,23 +345,29 @@ def _digests_apart(paths: list[str], reading: Reading) -> list[str | None]:
         return digests_of(paths, reading)
 
 
-def _known_digests(lake: Lake, since_ns: int) -> Known:
-    """Files that are in. What was refused, or read in part, is tried again: the person may now say the zone."""
+def _known_digests(lake: Lake, since_ns: int, sizes: Set[int]) -> Known:
+    """Files of these sizes that are in: of others, after years millions, nothing is asked. What was refused, or read in
+    part, is tried again: the person may now say the zone."""
     with lake.snapshot() as snapshot:
         ledger = snapshot.pinned["ingests"]
         if not ledger.uris:
             return {}
-        recent = {day for day in ledger.days() if day >= utc_day(since_ns)}
-        entries = ledger.scan(recent) if since_ns else snapshot.rows("ingests")
-        return dict(snapshot.bare.execute(f"SELECT digest, bytes FROM ({entries}) WHERE status = 'ok'").fetchall())
+        recent = {day for day in ledger.days() if day >= utc_day(since_ns)} if since_ns else None
+        entries = ledger.scan(recent, ("digest", "bytes", "status", "ingest_id"))
+        newest_ok = "GROUP BY digest HAVING arg_max(status, ingest_id) = 'ok'"
+        asked = f"SELECT digest, any_value(bytes) FROM ({entries}) WHERE bytes IN (SELECT unnest(?)) {newest_ok}"
+        return dict(snapshot.bare.execute(asked, [sorted(sizes)]).fetchall())
 
 
 def _batches(
-    files: Sequence[Found], known: Known, sizes: Set[int], reading: Reading, report: IngestReport, pool: Executor
+    files: Sequence[Found], known: Known, look: Look, reading: Reading, report: IngestReport, pool: Executor
 ) -> Iterator[Batch]:
     """Files that are not in yet. One of a size that none has which is in need not be looked at before it is read; at
     others workers look: on a parallel file system it is the opening that takes the time."""
     share, most = _share(files, workers_of(pool))
+    held = look({file.bytes for file in files})
+    known |= held
+    sizes = set(held.values())
     doubted = [file.file for file in files if file.bytes in sizes]
     parts = [doubted[first : first + most] for first in range(0, len(doubted), most)]
     take = _digests_apart if place_of(pool) == "threads" else digests_of
