@@ -364,6 +364,8 @@ def _batches(
 ) -> Iterator[Batch]:
     """Files that are not in yet. One of a size that none has which is in need not be looked at before it is read; at
     others workers look: on a parallel file system it is the opening that takes the time."""
+    if not files:
+        return
     share, most = _share(files, workers_of(pool))
     held = look({file.bytes for file in files})
     known |= held
