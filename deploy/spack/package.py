@@ -25,7 +25,7 @@ class PyIoweather(PythonPackage):
     depends_on("py-numpy@1.26:", type=("build", "run"))
     depends_on("py-scipy@1.11:", type=("build", "run"))
     depends_on("py-duckdb@1.3:", type=("build", "run"))
-    depends_on("py-deltalake@1.1:", type=("build", "run"))
+    depends_on("py-deltalake@1.6.6:", type=("build", "run"))
     depends_on("py-arro3-core@0.5:", type=("build", "run"))
     depends_on("py-arro3-io@0.5:", type=("build", "run"))
     depends_on("py-vl-convert-python@1.7:", type=("build", "run"))

@@ -367,7 +367,7 @@ class Table:
 
 
 def _newest(folder: Path) -> DeltaTable:
-    """One that this process left open needs to read what came since. To open one anew takes longer the more files
+    """One that this process left open needs to read what came since. To open it again takes longer the more files
     a day has had: the library reads of those too that are gone."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
