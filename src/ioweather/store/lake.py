@@ -55,7 +55,7 @@ class LedgerEntry(NamedTuple):  # a data class takes four times as long to make,
     rows_ingest_ids: str | None = None
 
 
-_TOLD_AS_IS: Final = names_of("digest path bytes status reason message rows_ingest_ids")
+_TOLD_AS_IS: Final = names_of("digest path bytes status reason message")
 
 
 @lru_cache(1024)
@@ -131,8 +131,8 @@ class Lake:
 
         return appends.commit(layout.tables_dir(self.root), TABLES[table], staged)
 
-    def record(self, entries: Collection[LedgerEntry]) -> None:
-        """Write to the ledger; always after the rows it speaks of."""
+    def record(self, entries: Collection[LedgerEntry], rows_ingest_ids: str | None = None) -> None:
+        """Write to the ledger; always after the rows it speaks of, which may have the same ids for all."""
         by_source: dict[str, list[LedgerEntry]] = {}
         for entry in entries:
             by_source.setdefault(entry.source, []).append(entry)
@@ -141,6 +141,7 @@ class Lake:
             frame = TABLES["ingests"].frame(
                 {
                     **{name: told[name] for name in _TOLD_AS_IS},
+                    "rows_ingest_ids": rows_ingest_ids or told["rows_ingest_ids"],
                     "rows": [_rows_json(tuple(rows.items())) for rows in told["rows"]],
                     "refused_count": told["refused_rows"],
                     "flagged_count": told["flagged_rows"],

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ioweather.core.clock import now_ns, utc_day
 from ioweather.core.contracts import ReadContext
@@ -68,6 +68,7 @@ _SMALL_FILES, _SMALL_BYTES = 64, 8 << 20
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 Known: TypeAlias = dict[str | None, int]  # digest and bytes of each file that is in
+Told = TypeVar("Told", FileOutcome, LedgerEntry)
 Look: TypeAlias = Callable[[Set[int]], Known]  # those of some sizes
 
 
@@ -406,13 +407,20 @@ class _Writer:
         self._report = report
         self._frames: dict[tuple[str, str], list[Frame]] = {}
         self._staged: dict[str, list[Staged]] = {}
-        self._outcomes: list[FileOutcome] = []
+        self._entries: list[LedgerEntry] = []
         self._cells = 0
         self._since = time.monotonic()
         self._ingest_ids: set[str] = set()  # of rows since the last ledger entry
 
     def add(self, outcomes: list[FileOutcome], frames: Frames) -> None:
-        self._outcomes += outcomes
+        here = os.getcwd()  # noqa: PTH109 - a text, put before many
+        # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
+        # Of a Path, `is_dir` fails where a directory above may not be entered.
+        self._entries += [
+            _ledger_entry(outcome, here)
+            for outcome in outcomes
+            if not (outcome.reason == "unreadable" and os.path.isdir(outcome.file))  # noqa: PTH112
+        ]
         self._report.outcomes += outcomes
         for key, pieces in frames.items():
             for piece in pieces:
@@ -439,15 +447,10 @@ class _Writer:
         for table in sorted(self._staged):
             staged = self._staged.pop(table)
             self._note(table, self._lake.commit(table, staged), min(each.extent.low_ns for each in staged))
-        if self._outcomes:
-            # Of a folder that could not be listed the ledger would speak for ever: no file in it has its name.
-            # Of a Path, `is_dir` fails where a directory above may not be entered.
-            listed = [o for o in self._outcomes if not (o.reason == "unreadable" and os.path.isdir(o.file))]  # noqa: PTH112
-            ids = ",".join(sorted(self._ingest_ids)) or None
-            here = os.getcwd()  # noqa: PTH109 - a text, put before many
-            self._lake.record([_ledger_entry(outcome, here, ids) for outcome in listed])
+        if self._entries:
+            self._lake.record(self._entries, ",".join(sorted(self._ingest_ids)) or None)
             self._ingest_ids = set()
-        self._frames, self._outcomes, self._cells, self._since = {}, [], 0, time.monotonic()
+        self._frames, self._entries, self._cells, self._since = {}, [], 0, time.monotonic()
 
     def discard(self) -> None:
         """Files that nobody will commit."""
@@ -459,8 +462,9 @@ class _Writer:
         joined = {key: concat(frames) for key, frames in self._frames.items()}
         made = {key: joined[key] for key in joined if key[0] in DERIVED}
         logs, left_out = without_copies(self._lake, made, self._staged.get("applications", ()))
-        for outcomes in (self._outcomes, self._report.outcomes) if left_out else ():
-            outcomes[:] = [o._replace(rows={}, message=_COPY) if o.digest in left_out else o for o in outcomes]
+        if left_out:
+            _leave_out(self._entries, left_out)
+            _leave_out(self._report.outcomes, left_out)
         return {**joined, **logs}
 
     def _note(self, table: str, added: int, first_ns: int) -> None:
@@ -469,8 +473,10 @@ class _Writer:
             self._report.note_first({table: first_ns})
 
 
-def _ledger_entry(outcome: FileOutcome, here: str, rows_ingest_ids: str | None) -> LedgerEntry:
+def _leave_out(told: list[Told], digests: Set[str]) -> None:
+    told[:] = [each._replace(rows={}, message=_COPY) if each.digest in digests else each for each in told]
+
+
+def _ledger_entry(outcome: FileOutcome, here: str) -> LedgerEntry:
     path = outcome.file if outcome.file.startswith("/") else f"{here}/{outcome.file}"
-    return LedgerEntry(
-        outcome.digest, path, outcome.bytes, outcome.source or "unknown", *outcome[4:], rows_ingest_ids=rows_ingest_ids
-    )
+    return LedgerEntry(outcome.digest, path, outcome.bytes, outcome.source or "unknown", *outcome[4:])
